@@ -83,11 +83,12 @@ class Assumptions:
 
         ``claim`` says in words what follows from all of ``parts``, given by name.
         """
-        deltas = [part.delta for part in parts.values()]
+        every = parts.values()
+        deltas = [part.delta for part in every]
         total = None if None in deltas else sum(filter(None, deltas))
-        anytime = all(part.anytime for part in parts.values())
-        all_points = all(part.all_points for part in parts.values())
-        horizons = [part.horizon for part in parts.values() if part.horizon is not None]
+        anytime = all(part.anytime for part in every)
+        all_points = all(part.all_points for part in every)
+        horizons = [part.horizon for part in every if part.horizon is not None]
         horizon = min(horizons, default=None)
         rounds = rounds_in_words(anytime, horizon if anytime else None)
         points = "" if all_points else ", at single points only,"
@@ -95,22 +96,22 @@ class Assumptions:
             "if all bands hold" if total is None else f"with probability {1 - total:.6g}"
         )
         guarantee = f"{claim}{points} in {rounds} {chance}"
-        items = [
+        if any(part.violated for part in every):
+            guarantee = _NO_GUARANTEE
+        items = tuple(
             Assumption(f"{name}: {item.name}", f"{name}: {item.statement}", item.status)
             for name, part in parts.items()
             for item in part.items
-        ]
-        source = "; ".join(dict.fromkeys(part.source for part in parts.values()))
-        if any(part.violated for part in parts.values()):
-            guarantee = _NO_GUARANTEE
-        joined = cls(source, guarantee, anytime, tuple(items), total, all_points, horizon)
-        if total is not None and total >= 1.0:
-            return joined.without_guarantee(
-                f"the failure probabilities add up to {total:.6g}; give each band a "
-                "smaller delta",
-                name="delta",
-            )
-        return joined
+        )
+        source = "; ".join(dict.fromkeys(part.source for part in every))
+        joined = cls(source, guarantee, anytime, items, total, all_points, horizon)
+        if total is None or total < 1.0:
+            return joined
+        return joined.without_guarantee(
+            f"the failure probabilities add up to {total:.6g}; give each band a smaller "
+            "delta",
+            name="delta",
+        )
 
     @property
     def certified(self) -> bool:
@@ -236,6 +237,19 @@ def rounds_in_words(anytime: bool, horizon: float | None) -> str:
     return "every round at once" if anytime else "one round, fixed in advance,"
 
 
+# Where they were given, and where they may have been fitted to these data.
+_STATEMENTS = {
+    "kernel": (
+        "the kernel was fixed before the data",
+        "the kernel is the true one; its hyper-parameters are or were trainable and may "
+        "have been fitted to these data",
+    ),
+    "mean": (
+        "the prior mean was fixed before the data",
+        "the prior mean and outcome scale are known; they were estimated from these data "
+        "(trainable mean or Standardize)",
+    ),
+}
 # The outcomes must form a martingale in the order in which they arrive.
 REPORTED = Assumption(
     "outcomes",
@@ -288,18 +302,11 @@ def rkhs_assumptions(
     ``horizon`` is the number of rounds for which it holds, None for all; ``guarantee``
     replaces the usual wording, and ``noise`` is the condition on the noise in words.
     """
-    usual = (
-        f"holds for every point and {rounds_in_words(anytime, horizon)} with probability "
-        f"{1 - delta:.6g}"
-    )
-    return Assumptions(
-        source=source,
-        guarantee=guarantee or usual,
-        anytime=anytime,
-        items=_items(known, noise, norm),
-        delta=delta,
-        horizon=horizon,
-    )
+    if guarantee is None:
+        rounds = rounds_in_words(anytime, horizon)
+        guarantee = f"holds for every point and {rounds} with probability {1 - delta:.6g}"
+    items = _items(known, noise, norm)
+    return Assumptions(source, guarantee, anytime, items, delta, horizon=horizon)
 
 
 def bayesian_assumptions(
@@ -309,27 +316,18 @@ def bayesian_assumptions(
 
     It holds on ``domain`` (in words) only: it says nothing about a maximum elsewhere.
     """
-    prior = Assumption(
-        "prior",
-        "f is a sample of the GP with this kernel and mean (not a fixed function)",
-        Status.GIVEN,
-    )
-    return Assumptions(
-        source=source,
-        guarantee=f"holds {domain} and every round at once with probability "
-        f"{1 - delta:.6g}",
-        anytime=True,
-        items=_items(known, "independent and Gaussian", prior),
-        delta=delta,
-        all_points=False,
-    )
+    statement = "f is a sample of the GP with this kernel and mean (not a fixed function)"
+    prior = Assumption("prior", statement, Status.GIVEN)
+    guarantee = f"holds {domain} and every round at once with probability {1 - delta:.6g}"
+    items = _items(known, "independent and Gaussian", prior)
+    return Assumptions(source, guarantee, True, items, delta, all_points=False)
 
 
 def _items(
     known: PriorKnowledge, condition: str, function: Assumption
 ) -> tuple[Assumption, ...]:
     r"""Assumptions on the model, the noise (``condition`` in words) and the function."""
-    smallest, largest = (float(extreme) for extreme in known.noise_scales.aminmax())
+    smallest, largest = map(float, known.noise_scales.aminmax())
     scale = f"{smallest:.6g}"
     if smallest != largest:
         scale += (
@@ -337,24 +335,13 @@ def _items(
             "the number of readings behind it)"
         )
     noise = f"the noise is {condition}{known.outcome_map.after} with scale {scale}"
-    given = {
-        "kernel": "the kernel was fixed before the data",
-        "mean": "the prior mean was fixed before the data",
-        "noise": noise,
-    }
-    estimated = {
-        "kernel": "the kernel is the true one; its hyper-parameters are or were trainable "
-        "and may have been fitted to these data",
-        "mean": "the prior mean and outcome scale are known; they were estimated from "
-        "these data (trainable mean or Standardize)",
-        "noise": f"{noise}; the scale is an estimate",
-    }
-    items = [
-        Assumption(name, estimated[name], Status.ESTIMATED)
-        if name in known.estimated
-        else Assumption(name, given[name], Status.GIVEN)
-        for name in given
-    ]
+    statements = {**_STATEMENTS, "noise": (noise, f"{noise}; the scale is an estimate")}
+    items: list[Assumption] = []
+    for name, (given, estimated) in statements.items():
+        if name in known.estimated:
+            items.append(Assumption(name, estimated, Status.ESTIMATED))
+        else:
+            items.append(Assumption(name, given, Status.GIVEN))
     items += [function, REPORTED]
     if not known.outcome_map.is_identity:
         scale = known.outcome_map.statement

@@ -1,6 +1,7 @@
 r"""What every confidence set offers: its support function."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, Self
 
 from torch import Tensor
@@ -13,6 +14,7 @@ from kernelucb.regression.state import Points, Projection, State
 
 StateT = TypeVar("StateT", bound=State, default=State, covariant=True)
 PointsT = TypeVar("PointsT", bound=Points, default=Any)
+RidgeStateT = TypeVar("RidgeStateT", bound=RidgeState, default=RidgeState, covariant=True)
 
 
 class QueryPoints(NamedTuple, Generic[PointsT]):
@@ -32,18 +34,18 @@ class QueryPoints(NamedTuple, Generic[PointsT]):
 
     def detach(self) -> "QueryPoints[PointsT]":
         r"""The same points without gradients."""
-        centre = self.centre.detach()
-        same = self.design is self.centre
-        return QueryPoints(centre, centre if same else self.design.detach())
+        return self._each(lambda points: points.detach())
 
     def rows(self, mask: Tensor) -> "QueryPoints[PointsT]":
-        r"""Those of the points where ``mask`` is true."""
-        centre: Any = self.centre
-        chosen = centre.rows(mask)
-        if self.design is centre:
-            return QueryPoints(chosen, chosen)
-        design: Any = self.design
-        return QueryPoints(chosen, design.rows(mask))
+        r"""The points where ``mask`` is true."""
+        return self._each(lambda points: points.rows(mask))
+
+    def _each(self, change: Callable[[Any], Any]) -> "QueryPoints[PointsT]":
+        centre, same = change(self.centre), self.design is self.centre
+        return QueryPoints(centre, centre if same else change(self.design))
+
+
+RidgePoints = QueryPoints[Projection]
 
 
 class Support(NamedTuple):
@@ -87,11 +89,16 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
     Args:
         regression: The data: centre and radius of the set.
         assumptions: What the set rests on.
+        design: The state that gives variances: ``regression``, which is the default, or
+            the same with pending points.
     """
 
-    def __init__(self, regression: StateT, assumptions: Assumptions) -> None:
+    def __init__(
+        self, regression: StateT, assumptions: Assumptions, design: Any = None
+    ) -> None:
         super().__init__()
         self.regression, self.assumptions = regression, assumptions
+        self.design: Any = regression if design is None else design
 
     @property
     def norm(self) -> float | None:
@@ -113,9 +120,12 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
             "num_observations": self.regression.num_observations,
         }
 
-    @abstractmethod
     def project(self, X: Tensor) -> PointsT:
         r"""Project ``b x d`` raw points, once for each distinct state."""
+        centre: Any = self.regression.project(X)
+        same = self.design is self.regression
+        points: Any = QueryPoints(centre, centre if same else self.design.project(X))
+        return points
 
     @abstractmethod
     def support(self, points: PointsT, sign: int) -> Support:
@@ -128,9 +138,13 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
         r"""Upper bound on ``support``, cheaper where that is found by a search."""
         return self.support(points, sign)
 
-    @abstractmethod
     def with_pending(self, X_pending: Tensor) -> Self:
         r"""The set with variances conditioned on ``p x d`` pending points as well."""
+        return self.with_design(self.regression.with_pending(X_pending))
+
+    def with_design(self, design: Any) -> Self:
+        r"""The set with variances of another state."""
+        raise NotImplementedError
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``b x d`` points, two ``b``-vectors."""
@@ -152,39 +166,3 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
         above = (self.majorant if cheap else self.support)(points, sign).value
         below = self.support(other, -sign).value
         return sign * (points.baseline - other.baseline) + above + below
-
-
-RidgeStateT = TypeVar("RidgeStateT", bound=RidgeState, default=RidgeState, covariant=True)
-RidgePoints = QueryPoints[Projection]
-
-
-class RidgeSet(ConfidenceSet[RidgeStateT, RidgePoints]):
-    r"""A set computed from the spectrum of a ridge regression.
-
-    ``design`` is the state that gives variances: ``regression``, or the same with pending
-    points.
-    """
-
-    def __init__(
-        self,
-        regression: RidgeStateT,
-        assumptions: Assumptions,
-        design: RidgeState | None = None,
-    ) -> None:
-        super().__init__(regression, assumptions)
-        self.design: RidgeState = regression if design is None else design
-
-    @abstractmethod
-    def with_design(self, design: RidgeState) -> Self:
-        r"""The set with variances of another state."""
-
-    def with_pending(self, X_pending: Tensor) -> Self:
-        r"""See ``ConfidenceSet``."""
-        return self.with_design(self.regression.with_pending(X_pending))
-
-    def project(self, X: Tensor) -> RidgePoints:
-        r"""See ``ConfidenceSet``."""
-        centre = self.regression.project(X)
-        if self.design is self.regression:
-            return QueryPoints(centre, centre)
-        return QueryPoints(centre, self.design.project(X))

@@ -92,16 +92,8 @@ class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]])
         assumptions: Assumptions,
         design: PosteriorState | None = None,
     ) -> None:
-        super().__init__(regression, assumptions)
-        self.design = regression if design is None else design
+        super().__init__(regression, assumptions, design)
         self.width = width
-
-    def project(self, X: Tensor) -> QueryPoints[PosteriorPoints]:
-        r"""Posterior mean and variance at ``b x d`` points."""
-        centre = self.regression.project(X)
-        if self.design is self.regression:
-            return QueryPoints(centre, centre)
-        return QueryPoints(centre, self.design.project(X))
 
     def support(self, points: QueryPoints[PosteriorPoints], sign: int) -> Support:
         r"""Width times standard deviation; see ``ConfidenceSet``."""
@@ -109,9 +101,8 @@ class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]])
         zero = torch.zeros_like(value)
         return Support(value=value, regularizer=zero, gap=zero)
 
-    def with_pending(self, X_pending: Tensor) -> "PosteriorBand":
-        r"""The band with variances conditioned on ``p x d`` pending points as well."""
-        design = self.regression.with_pending(X_pending)
+    def with_design(self, design: PosteriorState) -> "PosteriorBand":
+        r"""The band with variances of another posterior."""
         return PosteriorBand(self.regression, self.width, self.assumptions, design)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.base import RidgePoints, RidgeSet, RidgeStateT, Support
+from kernelucb.confidence.base import ConfidenceSet, RidgePoints, RidgeStateT, Support
 from kernelucb.regression import KernelRegression, RidgeState
 
 ABBASI_YADKORI_SOURCE = (
@@ -27,7 +27,7 @@ FIXED_DESIGN = Assumption(
 )
 
 
-class RidgeBand(RidgeSet[RidgeStateT]):
+class RidgeBand(ConfidenceSet[RidgeStateT, RidgePoints]):
     r"""``mean_tau(x) +- width * sqrt(var_tau(x))`` at one regulariser ``tau``.
 
     ``width`` is dimensionless; ``tau = alpha / noise_std^2``.

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.models import MultiTaskGP
 from botorch.models.model import Model
 from botorch.models.utils import gpt_posterior_settings
 from botorch.posteriors import TransformedPosterior
@@ -158,11 +157,15 @@ class PrequentialRadius:
         if bool((variances < 0.0).any()):
             raise ValueError("variance must not be negative.")
         noise = positive_values("noise_std", noise_std, len(outcomes)).cpu()
-        earlier = self._record.inputs
-        width = earlier.shape[-1] if len(earlier) else None
-        inputs = _rows(X, width, len(outcomes)).detach().double().cpu()
+        inputs, earlier = _rows(X).detach().double().cpu(), self._record.inputs
+        width = earlier.shape[-1] if len(earlier) else inputs.shape[-1]
+        if inputs.shape != (len(outcomes), width):
+            raise BotorchTensorDimensionError(
+                f"X must be `n x d` with n = {len(outcomes)} and d = {width}, got shape "
+                f"{tuple(X.shape)}."
+            )
         new = _Record(means, variances, outcomes, noise, inputs)
-        if width is not None:
+        if len(earlier):
             new = _Record(*map(torch.cat, zip(self._record, new, strict=True)))
         noise_was_estimated = self._estimated or is_estimate(noise_std)
         self._record, self._estimated = new, noise_was_estimated
@@ -184,13 +187,12 @@ class PrequentialRadius:
             InputDataError: If a value is not finite.
             UnsupportedError: If the model does not predict the value of one function.
         """
-        rows = _rows(X, _width(model))
-        if tensor("Y", Y).numel() != len(rows):
+        rows = _rows(X)
+        if finite("Y", tensor("Y", Y)).numel() != len(rows):
             raise BotorchTensorDimensionError(
                 f"Y must be `n x 1` or `n` with n = {len(rows)}, got shape "
                 f"{tuple(Y.shape)}."
             )
-        finite("Y", Y)
         positive_values("noise_std", noise_std, len(rows))
         means, variances = in_parts(rows, lambda part: _predicted(model, part))
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
@@ -216,8 +218,7 @@ class PrequentialRadius:
                 "fit and the model hold different inputs or outcomes; give both the same "
                 "observations, in order."
             )
-        tau_ref = 1.0
-        return Radius(tau_ref, self.squared - float(regression.quadratic_form(tau_ref)))
+        return Radius.of(self.squared, regression, tau_ref=1.0)
 
     def _is_of(self, regression: RidgeState) -> bool:
         r"""Whether a state holds these inputs and outcomes, up to rounding.
@@ -265,41 +266,11 @@ class PrequentialRadius:
         self._record, self._estimated = record, noise_was_estimated
 
 
-def _rows(X: Tensor, width: int | None, count: int | None = None) -> Tensor:
-    r"""Inputs as ``count x width`` rows, of which None is any number.
-
-    Raises:
-        BotorchTensorDimensionError: If they are not so many, or have other columns.
-        InputDataError: If a number is not finite.
-    """
-    rows = X.reshape(-1, X.shape[-1]) if tensor("X", X).numel() > 0 and X.dim() > 0 else X
-    known = tuple(rows.shape)
-    if len(known) != 2 or known != (count or known[0], width or known[1]) or 0 in known:
-        wanted = "" if count is None else f" with n = {count}"
-        raise BotorchTensorDimensionError(
-            f"X must be `n x {width or 'd'}`{wanted}, got shape {tuple(X.shape)}."
-        )
-    return finite("X", rows)
-
-
-def _width(model: Any) -> int | None:
-    r"""The number of raw input columns of a model; None where it does not say.
-
-    Raises:
-        UnsupportedError: If it is no model.
-    """
-    if not isinstance(model, Model | ExactGP):
-        raise UnsupportedError(
-            f"{type(model).__name__} is no BoTorch model; give one, or give predictions "
-            "to observe_predictions."
-        )
-    width = getattr(model, "dimension", None)
-    inputs = getattr(model, "_original_train_inputs", None)  # what a transform replaced
-    if inputs is None:
-        inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
-    if isinstance(inputs, Tensor) and not isinstance(model, MultiTaskGP):
-        width = inputs.shape[-1]  # a MultiTaskGP predicts with or without a task column
-    return width
+def _rows(X: Tensor) -> Tensor:
+    r"""``n x d`` inputs, or a single one of ``d`` numbers, as rows."""
+    if tensor("X", X).dim() == 0 or X.numel() == 0:
+        raise BotorchTensorDimensionError(f"X must be `n x d`, got shape {tuple(X.shape)}.")
+    return finite("X", X.reshape(-1, X.shape[-1]))
 
 
 def _predicted(model: Any, X: Tensor) -> Tensor:
@@ -310,10 +281,15 @@ def _predicted(model: Any, X: Tensor) -> Tensor:
     """
     if isinstance(model, Model):
         posterior: Any = model.posterior(X)
-    else:  # by GPyTorch, which calls its posterior this
+    elif isinstance(model, ExactGP):  # GPyTorch calls its posterior this
         model.eval()
         with gpt_posterior_settings():
             posterior = model(X)
+    else:
+        raise UnsupportedError(
+            f"{type(model).__name__} is no BoTorch model; give one, or give predictions "
+            "to observe_predictions."
+        )
     if isinstance(posterior, TransformedPosterior):
         raise UnsupportedError(
             "The model predicts outcomes through an outcome transform such as Log, and the "

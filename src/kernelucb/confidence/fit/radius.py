@@ -87,15 +87,6 @@ class FitConstraint(NamedTuple, Generic[StateT]):
         tau_ref, slack = self.radius
         return FitConstraint(state, Radius(tau_ref, slack + state.hidden_part(norm)))
 
-    @property
-    def alone(self) -> "FitConstraint[StateT]":
-        r"""Itself; of a mixture of filters, Flynn & Reeb's member."""
-        return self
-
-    def for_band(self, norm: float) -> "FitConstraint[StateT]":
-        r"""Itself, whatever the norm bound; a mixture of filters chooses its weights."""
-        return self
-
 
 def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
     r"""The scales that ``value`` names; ``"mixture"`` is the default grid.

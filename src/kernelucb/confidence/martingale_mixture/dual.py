@@ -9,7 +9,6 @@ from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.arrays import (
     Array,
-    Minimum,
     as_array,
     library_of,
     minimize_quasiconvex,
@@ -17,9 +16,9 @@ from kernelucb._numerics.arrays import (
 )
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import (
+    ConfidenceSet,
     QueryPoints,
     RidgePoints,
-    RidgeSet,
     RidgeStateT,
     Support,
 )
@@ -35,7 +34,7 @@ _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 _TINY = torch.finfo(torch.float64).tiny
 
 
-class FunctionSet(RidgeSet[RidgeStateT]):
+class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
     r"""All functions that satisfy the fit and the norm constraint, or a larger such set.
 
     Its support function holds for every linear functional, so for differences of values
@@ -53,7 +52,6 @@ class FunctionSet(RidgeSet[RidgeStateT]):
     ) -> None:
         super().__init__(regression, assumptions, design)
         self.constraints = constraints
-        self._reference: tuple[Tensor, int, Projection] | None = None
 
     @property
     def norm(self) -> float:
@@ -68,8 +66,9 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
-        points, other = self.regression.project(X), self._projected(reference)
-        change = self.regression.difference(points, other)
+        points = self.regression.project(torch.cat([X, reference.to(X)]))
+        own, other = points.rows(slice(-1)), points.rows(slice(-1, None))
+        change = self.regression.difference(own, other)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support.value
 
@@ -77,20 +76,6 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         r"""Of ``b`` differences of values; a ``cheap`` one is not searched for."""
         find = self.majorant if cheap else self.support
         return find(QueryPoints(change, change), sign)
-
-    def _projected(self, reference: Tensor) -> Projection:
-        r"""A reference as the data see it; the last one is kept, for searches."""
-        if reference.requires_grad:
-            return self.regression.project(reference)
-        if self._reference is not None:
-            known, version, other = self._reference
-            same = known is reference and version == reference._version
-            if same and other.features.device == self.regression.eigenvalues.device:
-                return other
-        with torch.no_grad():
-            other = self.regression.project(reference)
-        self._reference = reference, reference._version, other
-        return other
 
 
 class Ellipsoids:
@@ -136,7 +121,8 @@ class Ellipsoids:
         a = share * (self.constraints.norm**2 - second @ self.fit_terms)
         a_slope = a - a * a + 2.0 * tau * share * (third @ self.fit_terms)
         if self.design is self.regression:
-            low, middle, high = (dot(self.squares, p) for p in (first, second, third))
+            low, middle = dot(self.squares, first), dot(self.squares, second)
+            high = dot(self.squares, third)
             variance = self.residual_variance + tau * low
             change = tau * (low - tau * middle)
             change_slope = change - bend * (middle - tau * high)
@@ -168,7 +154,8 @@ class Ellipsoids:
         value = torch.as_tensor(value + xp.sqrt(squared_width * variance))
         projection = self.points.centre
         inputs = projection.features, projection.residual_variance
-        if not (torch.is_grad_enabled() and any(part.requires_grad for part in inputs)):
+        wanted = inputs[0].requires_grad or inputs[1].requires_grad
+        if not (wanted and torch.is_grad_enabled()):
             return value
         ratio = xp.sqrt(squared_width / xp.where(variance > 0.0, variance, xp.inf))
         slopes = weights + ratio[:, None] * shrunk, 0.5 * ratio
@@ -298,12 +285,24 @@ class ExactSet(GridSet[RidgeStateT]):
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers."""
         ellipsoids = Ellipsoids(self, points, sign)
+        xp = ellipsoids.xp
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
         ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
         with torch.no_grad():
-            values = self.ellipsoid_bounds(points.detach(), sign)
-            log_tau, gap, _ = self._search(ellipsoids, as_array(values), as_array(ball))
-        tau = ellipsoids.xp.exp(log_tau)
+            values = as_array(self.ellipsoid_bounds(points.detach(), sign))
+            nodes, best = xp.log(as_array(self.regularizers)), values.argmin(-1)
+            half_width = as_array(ball)
+            log_tau, gap, _ = minimize_quasiconvex(
+                ellipsoids.slopes,
+                lower=nodes[(best - 1).clip(0)],
+                upper=nodes[(best + 1).clip(0, len(nodes) - 1)],
+                start=nodes[best] + self.log_step * _parabola_vertex(values, best),
+                # A point's gain over itself is zero at every regulariser.
+                tolerance=xp.where(
+                    half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf
+                ),
+            )
+        tau = xp.exp(log_tau)
         finite, regularizer = ellipsoids.bounds(tau), torch.as_tensor(tau)
         gap, inside = torch.as_tensor(gap), ball.detach() <= finite.detach()
         if not bool(inside.any()):
@@ -317,19 +316,6 @@ class ExactSet(GridSet[RidgeStateT]):
     def majorant(self, points: RidgePoints, sign: int) -> Support:
         r"""Least bound over the grid that brackets the search."""
         return super().support(points, sign)
-
-    def _search(self, ellipsoids: Ellipsoids, values: Array, half_width: Array) -> Minimum:
-        r"""The minimising ``log tau`` of each point, from the values on the grid."""
-        xp, best = ellipsoids.xp, values.argmin(-1)
-        nodes = xp.log(as_array(self.regularizers))
-        return minimize_quasiconvex(
-            ellipsoids.slopes,
-            lower=nodes[(best - 1).clip(0)],
-            upper=nodes[(best + 1).clip(0, len(nodes) - 1)],
-            start=nodes[best] + self.log_step * _parabola_vertex(values, best),
-            # A point's gain over itself is zero at every regulariser: nothing to search.
-            tolerance=xp.where(half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf),
-        )
 
 
 def _parabola_vertex(values: Array, best: Array) -> Array:

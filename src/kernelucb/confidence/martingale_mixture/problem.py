@@ -2,11 +2,9 @@ r"""From data, fit and norm bound to a set: its constraints, and what they rest 
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
-import torch
 from torch import Tensor
 
 from kernelucb._numerics.arrays import Array
@@ -18,7 +16,7 @@ from kernelucb.confidence.assumptions import (
     rkhs_assumptions,
 )
 from kernelucb.confidence.fit.choice import DataFit, Fit, data_fit, fit_of, fit_source
-from kernelucb.confidence.fit.filters import ALONE, Shares
+from kernelucb.confidence.fit.filters import ALONE, FilterMixture, Shares
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.fit.radius import CovarianceScale, Radius
 from kernelucb.confidence.norm.least import (
@@ -37,7 +35,6 @@ from kernelucb.confidence.norm.tracker import (
 from kernelucb.confidence.unknown_noise import JOINT_SOURCE, JointSet, UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression, RidgeState
-from kernelucb.regression.exact import FilteredRegression
 
 State = TypeVar("State", bound=RidgeState)
 
@@ -45,7 +42,6 @@ State = TypeVar("State", bound=RidgeState)
 # that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
 # and the conic solver need an interior, and round-off must not close it.
 INTERIOR = 1e-6
-_TINY = torch.finfo(torch.float64).tiny
 
 
 class Constraints(NamedTuple):
@@ -76,20 +72,6 @@ class Constraints(NamedTuple):
     def excess_from(self, regularizer: Array, drop: Array) -> Array:
         r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
         return self.radius.slack + regularizer * self.norm**2 + drop
-
-    def log_excess_slopes(
-        self, tau: Array, sums: Sequence[Array]
-    ) -> tuple[Array, Array, Array]:
-        r"""Excess at ``b`` values of ``tau``; two derivatives of its log in ``ln(tau)``.
-
-        ``sums`` are, for each, ``sum_i w_i / (lam_i + tau)`` with the weights of
-        ``quadratic_form_drop``, and ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p`` = 2
-        and 3.
-        """
-        excess = self.excess_from(tau, (self.radius.tau_ref - tau) * sums[0]).clip(_TINY)
-        share = tau / excess
-        slope = share * (self.norm**2 - sums[1])
-        return excess, slope, slope - slope * slope + 2.0 * tau * share * sums[2]
 
 
 def consistent_constraints(
@@ -235,25 +217,25 @@ def known_noise_problem(
     if appraised is None:
         given = norm.value if isinstance(norm, NormBound) else None
         appraised = Appraised.of(regression, fit, delta, given, model_error)
-    whole, (sharpest, least) = appraised
+    whole, (band, least) = appraised
     if not isinstance(norm, NormBound):
-        norm = norm.estimate(*sharpest)
+        norm = norm.estimate(*band)
         whole = data_fit(fit, regression, delta, norm.value, model_error)
     norm = norm.of_neighbour(model_error)
     source = fit_source(fit, model_error)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
-    if least > norm.value and least_norm(*whole.alone) <= norm.value:
-        return mixture_problem(*whole.alone, least, norm, assumptions, relaxed=True)
-    band = sharpest
-    if least <= norm.value:
-        band = whole.for_band(norm.value)
-        if least_norm(*band) > norm.value:
-            band = sharpest.beside_hidden(norm.value)
-    state, radius = band
-    if not isinstance(state, FilteredRegression):
-        radius = radius.beside_hidden(state.hidden_part(norm.value))
-        least = least_norm(state, radius)
-    return mixture_problem(state, radius, least, norm, assumptions)
+    if isinstance(whole, FilterMixture):
+        if least > norm.value and least_norm(*whole.alone) <= norm.value:
+            return mixture_problem(*whole.alone, least, norm, assumptions, relaxed=True)
+        if least <= norm.value:
+            sharpest, band = band, whole.for_band(norm.value)
+            if least_norm(*band) > norm.value:
+                band = sharpest.beside_hidden(norm.value)
+        return mixture_problem(*band, least, norm, assumptions)
+    hidden = regression.hidden_part(norm.value)
+    radius = band.radius.beside_hidden(hidden)
+    least = least_norm(regression, radius)
+    return mixture_problem(regression, radius, least, norm, assumptions)
 
 
 def unknown_noise_problem(
