@@ -7,8 +7,7 @@ from scipy.stats import binom
 from benchmarks.counts import width
 from benchmarks.counts.configuration import Regret, Safe, Width
 from benchmarks.counts.settings import Belief, Coverage
-from benchmarks.guarded.coverage import limit
-from benchmarks.runner import markdown_table
+from benchmarks.runner import markdown_table, most_events
 
 _TARGET = 1.12
 KERNELS = {"rbf": "RBF", "matern52": "Matérn 5/2"}
@@ -23,12 +22,12 @@ def coverage_table(part: Coverage, counts: list[dict]) -> list[str]:
     cells, delta = [], part.protocol.delta
     for (setting, chooser), rows in by_case.items():
         row = rows[true.name]
-        limited = limit(row["sequences"], delta, part.false_alarm)
+        limited = most_events(row["sequences"], delta, part.false_alarm)
         numbers = row["sequences"], limited, row["missed"], row["contradicted"]
         found = [f"{rows[w.name]['either']} of {rows[w.name]['sequences']}" for w in wrong]
         cells.append([setting, chooser, *map(str, numbers), row["closest"], *found])
     count = max(row["sequences"] for row in counts)
-    allowed = limit(count, delta, part.false_alarm)
+    allowed = most_events(count, delta, part.false_alarm)
     alarm, power = (float(binom.sf(allowed, count, p)) for p in (delta, 1.5 * delta))
     header = ["outcomes", "points chosen by", "sequences", "limit", "missed"]
     header += ["contradicted", "closest", *(_found_out(belief) for belief in wrong)]
@@ -209,7 +208,7 @@ def safe_table(part: Safe, found: list[dict]) -> list[str]:
         )
     first = frame[frame.method == part.methods[0]]
     delta, count = part.protocol.delta, len(first)
-    allowed = limit(count, delta, part.false_alarm)
+    allowed = most_events(count, delta, part.false_alarm)
     alarm, power = (float(binom.sf(allowed, count, rate)) for rate in (delta, 2.0 * delta))
     header = ["method", "kernel", "runs", "with an unsafe evaluation", "unsafe evaluations"]
     header += ["safe points known", "gained", "seconds"]

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from benchmarks.experiments.configuration import Coverage, CoverageTask
 from benchmarks.experiments.problems import KnownFunction, cube, drawn
-from benchmarks.guarded.coverage import limit
-from benchmarks.runner import RunStore, markdown_table
+from benchmarks.runner import RunStore, markdown_table, most_events
 from kernelucb import (
     ConstrainedUCB,
     KernelRegression,
@@ -183,7 +182,7 @@ def table(part: Coverage, counts: list[dict]) -> list[str]:
     r"""Bands that believe the truth, then wrong ones."""
     cells = []
     for row in counts:
-        allowed = limit(row["sequences"], part.delta, part.false_alarm)
+        allowed = most_events(row["sequences"], part.delta, part.false_alarm)
         belief = "the truth" if row["factor"] == 1.0 else f"{row['factor']:g} of both"
         numbers = (row[k] for k in ("sequences", "reports", "failed"))
         cells.append(
@@ -191,7 +190,7 @@ def table(part: Coverage, counts: list[dict]) -> list[str]:
             + [str(row[each]) for each in PARTS]
         )
     count = counts[0]["sequences"]
-    allowed = limit(count, part.delta, part.false_alarm)
+    allowed = most_events(count, part.delta, part.false_alarm)
     alarm, power = (
         float(binom.sf(allowed, count, rate)) for rate in (part.delta, 2.0 * part.delta)
     )

@@ -8,8 +8,7 @@ from scipy.stats import binom
 
 from benchmarks.experiments.configuration import Experiments, ExperimentTask
 from benchmarks.experiments.trials import Run
-from benchmarks.guarded.coverage import limit
-from benchmarks.runner import RunStore, markdown_table, paired_difference
+from benchmarks.runner import RunStore, markdown_table, most_events, paired_difference
 
 _ROUND_OFF = 1e-9
 _LEVEL = 0.5  # percent of output that counts as ahead
@@ -67,7 +66,7 @@ def safe_table(part: Experiments, found: list[Row]) -> list[str]:
             ]
         )
     count = sum(row["method"] == part.methods[0] for row in found)
-    allowed = limit(count, part.delta, part.false_alarm)
+    allowed = most_events(count, part.delta, part.false_alarm)
     power = float(binom.sf(allowed, count, 2.0 * part.delta))
     header = ["problem", "method", "experiments", "with a violation", "violations each"]
     reached = ["gained, median", "gained, lowest tenth", "seconds"]

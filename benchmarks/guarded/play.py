@@ -1,15 +1,15 @@
-r"""One run: a rule plays one seed of a setting."""
+r"""One run: a rule plays a function, or a block of short sequences for coverage."""
 
 import warnings
-from dataclasses import dataclass
 from time import process_time
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 from botorch.utils.sampling import manual_seed
 from linear_operator.utils.warnings import NumericalWarning
 
-from benchmarks.guarded.configuration import Task
 from benchmarks.guarded.problems import Problem
 from benchmarks.guarded.rules import Round
 from benchmarks.runner import stream
@@ -18,30 +18,16 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _TOLERANCE = 0.05  # of a certificate on the cube
 _EARLY = (25, 50)  # looks on arms before the last round
+_ROUND_OFF = 1e-9  # of the norm
 
 
-@dataclass(frozen=True)
-class Run:
-    r"""Result of a task. Regret is the largest value in the domain minus the true value.
+def play(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""Regret of every point and of the recommended ones, certified gaps, and seconds.
 
-    Attributes:
-        regret: Of every point that the rule chose.
-        rounds: Numbers of the rounds after which the gap was certified.
-        gaps: What was certified then.
-        recommended: Regret of the points that the certificates are for.
-        seconds: Processor time of the whole run.
+    It depends on nothing else that was drawn in this process.
     """
-
-    regret: list[float]
-    rounds: list[int]
-    gaps: list[float]
-    recommended: list[float]
-    seconds: float
-
-
-def play(task: Task) -> Run:
-    r"""Play one task. It depends on nothing else that was drawn in this process."""
-    own = stream(task.seed, "own", task.setting.name, task.rule.name)
+    task = SimpleNamespace(**settings)
+    own = stream(task.seed, "own", task.setting, task.rule)
     with manual_seed(int(own.integers(2**31))), warnings.catch_warnings():
         warnings.simplefilter("ignore", NumericalWarning)  # a jitter of BoTorch's
         warnings.simplefilter("ignore", RuntimeWarning)  # a search that begins anew
@@ -49,34 +35,62 @@ def play(task: Task) -> Run:
         return _play(task)
 
 
-def _play(task: Task) -> Run:
-    begin, protocol = process_time(), task.protocol
-    problem = Problem.draw(protocol, task.setting, task.seed)
+def _play(task: SimpleNamespace) -> dict[str, Any]:
+    begin, problem = process_time(), Problem.draw(task, task.seed)
     inputs = problem.starts
     early = () if problem.is_box else _EARLY
-    looks = [*(number for number in early if number < protocol.rounds), protocol.rounds]
+    looks = [*(number for number in early if number < task.rounds), task.rounds]
     gaps, recommended = [], []
-    for number in range(1, protocol.rounds + 1):
-        values = problem.function(inputs)
-        point = Round(problem, inputs, values + problem.noise[: len(inputs)]).point(
-            task.rule
-        )
-        inputs = torch.cat([inputs, point])
+    domain: Any = {"candidates": problem.arms}
+    if problem.is_box:
+        domain = {"bounds": problem.cube, "tolerance": _TOLERANCE}
+    for number in range(1, task.rounds + 1):
+        inputs = torch.cat([inputs, Round.observed(problem, inputs).point()])
         if number in looks:
-            values = problem.function(inputs)
-            band = Round(problem, inputs, values + problem.noise[: len(inputs)]).band
-            domain = {"bounds": problem.cube} if problem.is_box else {}
-            certificate = regret_certificate(
-                band,
-                None if problem.is_box else problem.arms,
-                tolerance=_TOLERANCE,
-                **domain,
-            )
+            band = Round.observed(problem, inputs).band
+            certificate = regret_certificate(band, **domain)
             gaps.append(certificate.gap)
             value = problem.function(certificate.recommended.unsqueeze(0))
             recommended.append(problem.optimum - float(value))
-    values = problem.function(inputs[protocol.starts :])
-    regret = (problem.optimum - values).tolist()
+    regret = (problem.optimum - problem.function(inputs[task.starts :])).tolist()
     if not np.all(np.isfinite([*regret, *gaps])):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
-    return Run(regret, looks, gaps, recommended, process_time() - begin)
+    return {
+        "regret": regret,
+        "looks": looks,
+        "gaps": gaps,
+        "recommended": recommended,
+        "seconds": process_time() - begin,
+    }
+
+
+def play_sequences(settings: dict[str, Any]) -> dict[str, list[int]]:
+    r"""For each sequence of a block the first round of an event, 0 where it never came.
+
+    The function was outside the band at some arm, or no function of the norm bound fits.
+    """
+    task, found = SimpleNamespace(**settings), []
+    for sequence in range(task.block * task.size, (task.block + 1) * task.size):
+        own = stream(task.stream, "own", task.rule, sequence)
+        with manual_seed(int(own.integers(2**31))), warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumericalWarning)  # a jitter of BoTorch's
+            warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)  # counted
+            found.append(_sequence(task, sequence))
+    missed, contradicted = zip(*found, strict=True)
+    return {"missed": list(missed), "contradicted": list(contradicted)}
+
+
+def _sequence(task: SimpleNamespace, sequence: int) -> tuple[int, int]:
+    problem = Problem.draw(task, sequence)
+    truth, inputs = problem.function(problem.arms), problem.starts
+    belief = task.norm_factor * task.norm, task.noise_factor * task.noise_std
+    for number in range(len(inputs), task.starts + task.rounds):
+        data = Round.observed(problem, inputs, *belief)
+        lower, upper = data.band.bounds(problem.arms)
+        slack = _ROUND_OFF * task.norm
+        outside = (truth < lower - slack) | (truth > upper + slack)
+        events = bool(outside.any()), data.band.assumptions.violated
+        if any(events):  # a sequence ends there
+            return events[0] * number, events[1] * number
+        inputs = torch.cat([inputs, data.point()])
+    return 0, 0

@@ -3,13 +3,13 @@ r"""Functions of known norm, starts and noise, all from named streams."""
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.guarded.configuration import Protocol, Setting
 from benchmarks.runner import fixed_kernel, largest_value, rkhs_norm, stream
 from kernelucb.regression.prior import Prior
 
@@ -19,6 +19,7 @@ class Problem:
     r"""A function on finitely many arms or on the unit cube.
 
     Attributes:
+        task: The settings of the run.
         kernel: That the norm is known under.
         function: From ``n x d`` points to ``n`` values.
         arms: ``n x d``; in the cube the starting points.
@@ -27,7 +28,7 @@ class Problem:
         noise: Of every round.
     """
 
-    protocol: Protocol
+    task: SimpleNamespace
     kernel: Kernel
     function: Callable[[Tensor], Tensor]
     arms: Tensor
@@ -54,25 +55,25 @@ class Problem:
         return torch.stack([zero, zero + 1.0])
 
     @classmethod
-    def draw(cls, protocol: Protocol, setting: Setting, seed: int) -> "Problem":
+    def draw(cls, task: SimpleNamespace, seed: int) -> "Problem":
         r"""The problem of a seed, the same for all rules."""
 
         def drawn(what: str) -> np.random.Generator:
-            return stream(protocol.seed, what, setting.name, seed)
+            return stream(task.stream, what, task.setting, seed)
 
-        kernel = fixed_kernel(setting.kernel, setting.lengthscale)
-        random, d = drawn("function"), setting.dimension
-        centres = torch.from_numpy(random.random((protocol.centres, d)))
-        weights = torch.from_numpy(random.standard_normal(protocol.centres))
-        weights *= protocol.norm / rkhs_norm(kernel, centres, weights)
-        is_box = setting.arms == 0
-        count = protocol.starts if is_box else setting.arms
+        kernel = fixed_kernel(task.kernel, task.lengthscale)
+        random, d = drawn("function"), task.dimension
+        centres = torch.from_numpy(random.random((task.centres, d)))
+        weights = torch.from_numpy(random.standard_normal(task.centres))
+        weights *= task.norm / rkhs_norm(kernel, centres, weights)
+        is_box = task.arms == 0
+        count = task.starts if is_box else task.arms
         arms = torch.from_numpy(drawn("arms").random((count, d)))
-        first = drawn("starts").permutation(count)[: protocol.starts]
-        rounds = protocol.starts + protocol.rounds
-        noise = protocol.noise_std * drawn("noise").standard_normal(rounds)
+        first = drawn("starts").permutation(count)[: task.starts]
+        rounds = task.starts + task.rounds
+        noise = task.noise_std * drawn("noise").standard_normal(rounds)
         return cls(
-            protocol,
+            task,
             kernel,
             lambda X: kernel(X, centres).to_dense() @ weights,
             arms,

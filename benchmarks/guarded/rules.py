@@ -11,7 +11,6 @@ from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
-from benchmarks.guarded.configuration import Rule
 from benchmarks.guarded.model import KnownGP
 from benchmarks.guarded.problems import Problem
 from kernelucb import (
@@ -46,20 +45,27 @@ class Round:
         norm_bound: float | None = None,
         noise_std: float | None = None,
     ) -> None:
-        self.problem, self.protocol = problem, problem.protocol
+        self.problem, self.task = problem, problem.task
         self.inputs, self.outcomes = inputs, outcomes
-        self.noise_std = noise_std or self.protocol.noise_std
+        self.noise_std = noise_std or self.task.noise_std
         noise, columns = torch.full_like(outcomes, self.noise_std), inputs.shape[-1]
         data = ModelData(problem.prior, inputs, outcomes, noise, columns, frozenset())
         self.state = KernelRegression.from_data(data)
         self.band = MartingaleMixtureUCB(
             self.state,
-            norm_bound=norm_bound or self.protocol.norm,
-            delta=self.protocol.delta,
+            norm_bound=norm_bound or self.task.norm,
+            delta=self.task.delta,
         )
 
-    def point(self, rule: Rule) -> Tensor:
-        r"""The point to play next, ``1 x d``."""
+    @classmethod
+    def observed(cls, problem: Problem, inputs: Tensor, *belief: float) -> "Round":
+        r"""With the noisy values of the function at the inputs."""
+        outcomes = problem.function(inputs) + problem.noise[: len(inputs)]
+        return cls(problem, inputs, outcomes, *belief)
+
+    def point(self) -> Tensor:
+        r"""The point that the rule of the run plays next, ``1 x d``."""
+        rule = self.task
         if not rule.search:
             return self._largest(self.band)
         is_turn = rule.ucb_every > 0 and is_ucb_turn(len(self.inputs), rule.ucb_every)
@@ -100,7 +106,7 @@ class Round:
             best = model.posterior(self.inputs).mean.max().detach()
             return LogExpectedImprovement(model, best)
         if name == "qLogNEI":
-            sampler = SobolQMCNormalSampler(torch.Size([self.protocol.samples]))
+            sampler = SobolQMCNormalSampler(torch.Size([self.task.samples]))
             return qLogNoisyExpectedImprovement(
                 model, self.inputs, sampler, prune_baseline=True
             )
@@ -113,9 +119,9 @@ class Round:
                 acqf,
                 self.problem.cube,
                 q=1,
-                num_restarts=self.protocol.restarts,
-                raw_samples=self.protocol.raw_samples,
-                options={"maxiter": self.protocol.iterations},
+                num_restarts=self.task.restarts,
+                raw_samples=self.task.raw_samples,
+                options={"maxiter": self.task.iterations},
             )
         else:
             arms = self.problem.arms if arms is None else arms

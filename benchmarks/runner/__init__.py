@@ -23,7 +23,13 @@ from benchmarks.runner.folders import ROOT, BenchmarkError, Folders
 from benchmarks.runner.functions import fixed_kernel, largest_value, rkhs_norm
 from benchmarks.runner.pictures import draw_spread, legend_below, picture
 from benchmarks.runner.provenance import recorded
-from benchmarks.runner.statistics import Moments, moments_table, paired_difference, spaced
+from benchmarks.runner.statistics import (
+    Moments,
+    moments_table,
+    most_events,
+    paired_difference,
+    spaced,
+)
 from benchmarks.runner.store import RunStore, write_atomically
 from benchmarks.runner.streams import stream
 from benchmarks.runner.tables import (
@@ -54,6 +60,7 @@ __all__ = [
     "load_data",
     "markdown_table",
     "moments_table",
+    "most_events",
     "names",
     "number",
     "option",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ def paired_difference(
 ) -> Moments:
     r"""Moments of the differences between repetitions that share their problem."""
     return Moments.of(np.subtract(values, others))
+
+
+def most_events(sequences: int, delta: float, false_alarm: float) -> int:
+    r"""The number of events that is passed with at most this probability, at rate delta."""
+    return int(binom.ppf(1.0 - false_alarm, sequences, delta))
 
 
 def spaced(last: int, count: int, space: Callable = np.geomspace) -> np.ndarray:

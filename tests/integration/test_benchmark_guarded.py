@@ -1,6 +1,6 @@
 r"""The benchmark of guarded search, in small."""
 
-from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,69 +10,49 @@ from gpytorch.means import ZeroMean
 
 pytest.importorskip("joblib", reason="needs the extra `bench`")
 
-from benchmarks.guarded import __main__ as command
-from benchmarks.guarded import coverage, play
-from benchmarks.guarded.configuration import Task
+from benchmarks.guarded.__main__ import ARMS, PROTOCOL, RULES, STUDY
+from benchmarks.guarded.play import play, play_sequences
 from benchmarks.guarded.problems import Problem
 from benchmarks.guarded.rules import Round
 from benchmarks.runner import read_table, rkhs_norm
 from kernelucb.acquisition.guarded import is_ucb_turn
 from tolerances import LINEAR_SOLVE
 
-WHOLE = command.CONFIGURATION
-PROTOCOL = replace(WHOLE.protocol, rounds=3, samples=4, raw_samples=4, iterations=1)
-ARMS = replace(WHOLE.settings["rbf_2_d2"], arms=20)
-BOX = WHOLE.settings["box_matern52_2_d1"]
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    parts = {"protocol": PROTOCOL, "seeds": (20,)}
-    experiments = {
-        "arms": replace(WHOLE.experiments["arms"], settings=(ARMS,), **parts),
-        "boxes": replace(WHOLE.experiments["boxes"], settings=(BOX,), **parts),
-    }
-    few = replace(WHOLE.coverage.protocol, rounds=2)
-    part = replace(WHOLE.coverage, protocol=few, sequences=2, wrong_sequences=2, size=2)
-    small = replace(WHOLE, experiments=experiments, coverage=part)
-    monkeypatch.setattr(command, "CONFIGURATION", small)
+SHORT = PROTOCOL | {"rounds": 3, "samples": 4, "raw_samples": 4, "iterations": 1}
+SMALL = SHORT | ARMS[1] | {"arms": 20, "seed": 20}
+TINY = ["rounds=3", "samples=4", "raw_samples=4", "iterations=1"]
 
 
 @pytest.mark.parametrize(
-    ("name", "player"), [("arms", play), ("boxes", play), ("coverage", coverage)]
+    ("name", "only", "change", "rows"),
+    [
+        ("arms", ["seed=20", "setting=rbf_2_d2"], [*TINY, "arms=20"], 6),
+        ("boxes", ["seed=20", "setting=box_matern52_2_d1"], TINY, 4),
+        ("coverage", ["block=0"], ["rounds=2", "size=2"], 9),
+    ],
 )
-def test_commands_write_their_tables_and_keep_their_runs(
-    tmp_path, monkeypatch, name, player
-):
-    arguments = [name, "--output", str(tmp_path)]
-    command.BENCHMARK.main(arguments)
-    path = tmp_path / "results"
-    rules = getattr(WHOLE.experiments.get(name), "rules", WHOLE.coverage.rules)
-    beliefs = 1 + len(WHOLE.coverage.wrong) if name == "coverage" else 1
-    assert len(read_table(path / f"{name}.csv")) == beliefs * len(rules)
-    before = (path / f"{name}.md").read_text()
-    monkeypatch.setattr(player, "play", None)  # all runs are kept
-    command.BENCHMARK.main(arguments)
-    assert (path / f"{name}.md").read_text() == before
+def test_commands_write_their_tables(tmp_path, name, only, change, rows):
+    STUDY.main([name, "--only", *only, "--change", *change, "--output", str(tmp_path)])
+    assert len(read_table(tmp_path / "results" / f"{name}.csv")) == rows
 
 
-def drawn(count=12):
-    problem = Problem.draw(PROTOCOL, ARMS, 3)
+def drawn(count=12, **rule):
+    problem = Problem.draw(SimpleNamespace(**SMALL, **rule), 3)
     inputs = problem.arms[torch.arange(count) % len(problem.arms)]
     noise = 0.1 * torch.sin(17.0 * torch.arange(count, dtype=torch.float64))
     return Round(problem, inputs, problem.function(inputs) + noise)
 
 
 def test_functions_have_the_norm_that_is_promised():
-    problem = Problem.draw(PROTOCOL, replace(ARMS, arms=400), 3)
+    problem = Problem.draw(SimpleNamespace(**SMALL | {"arms": 400}), 3)
     gram = problem.kernel(problem.arms).to_dense()
     values = problem.function(problem.arms)
     gram.diagonal().add_(1e-8)
     interpolant = (values @ torch.linalg.solve(gram, values)).sqrt()
     # At most the norm of the function, of which the arms hide some.
-    assert 0.9 * PROTOCOL.norm < interpolant < PROTOCOL.norm
+    assert 0.9 * SMALL["norm"] < interpolant < SMALL["norm"]
     weights = torch.linalg.solve(gram, values)
-    assert rkhs_norm(problem.kernel, problem.arms, weights) < PROTOCOL.norm
+    assert rkhs_norm(problem.kernel, problem.arms, weights) < SMALL["norm"]
 
 
 def test_the_gaussian_process_is_botorch_s():
@@ -108,11 +88,11 @@ def test_the_variance_is_the_likeliest():
 @pytest.mark.filterwarnings("ignore:A not p.d.:Warning")  # a jitter of BoTorch's
 @pytest.mark.parametrize("search", ["LogEI", "qLogNEI", "random UCB"])
 def test_a_guarded_rule_plays_possible_maximisers_and_the_upper_bound_in_its_turn(search):
-    rule = replace(WHOLE.rules["ei_4"], search=search)
+    (rule,) = (each for each in RULES if each["rule"] == "ei_4")
     for count in range(9, 13):
-        data = drawn(count)
+        data = drawn(count, **rule | {"search": search})
         upper = data.band.bounds(data.problem.arms)[1]
-        point = data.point(rule)
+        point = data.point()
         own = float(upper[(data.problem.arms == point).all(-1)].max())
         seen = data.band.bounds(data.inputs)[0]
         assert own >= float(seen.max()) - 1e-9
@@ -121,15 +101,14 @@ def test_a_guarded_rule_plays_possible_maximisers_and_the_upper_bound_in_its_tur
 
 
 def test_a_run_repeats():
-    task = Task(PROTOCOL, ARMS, WHOLE.rules["nei_4"], 5)
-    run = play.play(task)
-    assert run.regret == play.play(task).regret
-    assert run.rounds == [3]
-    assert run.recommended[0] <= run.gaps[0]
+    run = play(SMALL | RULES[2])
+    assert run["regret"] == play(SMALL | RULES[2])["regret"]
+    assert run["looks"] == [3]
+    assert run["recommended"][0] <= run["gaps"][0]
 
 
 def test_a_band_with_half_the_norm_is_found_out():
-    part = command.CONFIGURATION.coverage
-    wrong = [task for task in part.tasks() if task.norm_factor == 0.5]
-    run = coverage.play(replace(wrong[0], size=6))
-    assert all(any(event) for event in zip(run.missed, run.contradicted, strict=True))
+    runs = STUDY.tables["coverage"].runs
+    task = next(run for run in runs if run["norm_factor"] == 0.5)
+    run = play_sequences(task | {"size": 6})
+    assert all(any(event) for event in zip(run["missed"], run["contradicted"], strict=True))
