@@ -19,9 +19,8 @@ from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import Lengths
-from kernelucb.regression.likelihood.from_model import Reported, likelihood_data
 from kernelucb.regression.likelihood.losses import Likelihood
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.likelihood.regression import LikelihoodRegression, Reported
 
 
 class LikelihoodUCB(KernelUCB[KernelRegression]):
@@ -78,7 +77,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
 
         Args:
             model: A ``LikelihoodRegression``, or a variational GP whose likelihood, kernel
-                and mean are taken; see ``from_model``.
+                and mean are taken; see ``LikelihoodRegression.from_model``.
             norm_bound: Bound on the RKHS norm of ``f - mean``. By default estimated from
                 the data, and ``assumptions`` says so; see ``MartingaleMixtureUCB``.
             delta: Failure probability.
@@ -103,7 +102,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
                 f'fit must be "martingale" or MartingaleMixture(...), got {fit!r}: filters '
                 "and predictions are for additive noise."
             )
-        data = likelihood_data(model)
+        data = LikelihoodRegression.from_model(model)
         ratio = Ratio.of(probability("delta", delta), fit)
         self._level = ratio.level(data)
         band = likelihood_set(data, norm_bound, ratio, self._level, form)
@@ -132,43 +131,16 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     ) -> Self:
         r"""The bound from a variational GP, or from an exact one that holds the data.
 
-        Of a ``SingleTaskVariationalGP`` or ``ApproximateGP`` it takes data, kernel and
-        mean, which count as estimated unless they are frozen; its variational posterior and
-        inducing points are not used. GPyTorch's ``BernoulliLikelihood`` has another link
-        (probit): here kernel, mean and norm bound are those of the log odds. Of an exact GP
-        (``SingleTaskGP`` of 0 and 1, as in Ax) it takes the data alone.
-
         Example:
             >>> acqf = LikelihoodUCB.from_model(
             ...     model, likelihood="binomial", num_trials=20, kernel="matern52",
             ...     lengthscale=0.3, norm_bound=3.0
             ... )
 
-        Args:
-            model: The model; or a ``LikelihoodRegression``, which is described already.
-            likelihood: See ``LikelihoodRegression``; by default that of the model.
-            num_trials: See ``LikelihoodRegression``.
-            exposure: See ``LikelihoodRegression``.
-            outcomes: ``"counts"``, or ``"rates"`` where the outcomes are proportions of
-                ``num_trials``, or counts over ``exposure``.
-            kernel: A kernel, or ``"rbf"``, ``"matern52"``, ``"matern32"``, ``"matern12"``;
-                by default that of a variational model.
-            lengthscale: Of a kernel given by name, in units of the kernel's inputs; one
-                number, or one for each.
-            outputscale: Its variance.
-            mean: Prior mean of the log odds or log rate, a number or a frozen GPyTorch
-                mean; by default that of a variational model, or zero.
-            train_X: ``n x d`` inputs, for a variational model that does not keep its data.
-            train_Y: Its ``n x 1`` or ``n`` outcomes.
-            options: Further arguments of the class.
-
-        Raises:
-            UnsupportedError: If the model cannot be read, or has no kernel of log odds or
-                log rates and none is given.
-            InputDataError: If it keeps no outcomes, or they are impossible.
-            ValueError: See the class; or if a kernel's name comes without length scale.
+        Arguments and errors are those of ``LikelihoodRegression.from_model``; ``options``
+        are further arguments of the class.
         """
-        data = likelihood_data(
+        data = LikelihoodRegression.from_model(
             model,
             likelihood=likelihood,
             num_trials=num_trials,

@@ -20,7 +20,6 @@ from kernelucb._numerics.arrays import (
 from kernelucb._numerics.estimates import draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
-from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, FunctionSet
 from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.regression import KernelRegression, Projection, RidgeState
@@ -28,7 +27,8 @@ from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mod
 
 LikelihoodForm = Literal["ellipsoid", "tangent"]
 SOURCES: dict[LikelihoodForm, str] = {
-    "ellipsoid": f"{ExactSet.source}; {ELLIPSOID}; tangents of the losses (ours)",
+    "ellipsoid": f"{ExactSet.source}; ellipsoid of secant curvatures (ours); "
+    "tangents of the losses (ours)",
     "tangent": "Tangents of the losses (ours)",
 }
 _TINY = 1e-50  # the square of its inverse is still a number

@@ -1,45 +1,54 @@
 r"""Successes or counts with a prior of the latent function they depend on."""
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.approximate_gp import ApproximateGPyTorchModel
+from botorch.models.model import Model
 from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import BernoulliLikelihood
+from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 from gpytorch.means import Mean
+from gpytorch.models import ApproximateGP
 from torch import Tensor
 
-from kernelucb._numerics.checks import training_targets
-from kernelucb._numerics.estimates import estimated_parts
+from kernelucb._numerics.checks import one_of, training_targets
+from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.regression.exact import KernelRegression
-from kernelucb.regression.from_model import ModelData
+from kernelucb.regression.from_model import ModelData, prior_is_as_read, read_model
+from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.losses import (
     LINKS,
     Likelihood,
     Loss,
     checked_outcomes,
 )
-from kernelucb.regression.named import fixed_mean
+from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
 from kernelucb.regression.pooling import Pooled, distinct_rows
 from kernelucb.regression.prior import Prior
 
+Reported = Literal["counts", "rates"]
+Parts = tuple[Prior, Tensor, Loss, int, frozenset[str]]
+_LIKELIHOODS: dict[type, Likelihood] = {
+    BernoulliLikelihood: "bernoulli",
+    PoissonLikelihood: "poisson",
+}
+# Standardize and decimal files round outcomes: counts by so much of themselves, counts from
+# rates by so much.
+_ROUNDED, _ROUNDED_RATES = 1e-6, 1e-3
+# Of Newton's method.
 _MOST_STEPS, _CONVERGED = 200, 1e-13
 
 
 class Mode(NamedTuple):
-    r"""The function with the least sum of loss and penalty, at the distinct inputs.
+    r"""The function with the least sum of loss and penalty, at the distinct inputs."""
 
-    Attributes:
-        latent: ``u`` values.
-        weights: ``u`` coefficients of the kernel sections in ``f - mean``.
-        loss: Sum of the loss.
-        norm: RKHS norm of ``f - mean``, prior units.
-    """
-
-    latent: Tensor
-    weights: Tensor
-    loss: float
-    norm: float
+    latent: Tensor  # `u` values
+    weights: Tensor  # `u` coefficients of the kernel sections in `f - mean`
+    loss: float  # sum of the loss
+    norm: float  # RKHS norm of `f - mean`, prior units
 
 
 class PseudoRegression(KernelRegression):
@@ -109,37 +118,23 @@ class LikelihoodRegression:
         outcomes = checked_outcomes(likelihood, counts, num_trials, exposure)
         prior = Prior(covar_module, mean, outcome_map=LINKS[likelihood])
         inputs, estimated = train_X.detach().double(), estimated_parts(covar_module, mean)
-        self._set(prior.to(train_X.device), inputs, outcomes, train_X.shape[-1], estimated)
+        self._set(prior, inputs, outcomes, train_X.shape[-1], estimated)
 
     @classmethod
-    def from_parts(
-        cls,
-        prior: Prior,
-        inputs: Tensor,
-        outcomes: Loss,
-        dimension: int,
-        estimated: frozenset[str],
-    ) -> "LikelihoodRegression":
-        r"""From kernel inputs (``n x d'``) and outcomes under a prior."""
+    def from_parts(cls, *parts: *Parts) -> Self:
+        r"""From prior, kernel inputs (``n x d'``), outcomes, ``d`` and what was fitted."""
         data = cls.__new__(cls)
-        data._set(prior, inputs, outcomes, dimension, estimated)
+        data._set(*parts)
         return data
 
     @torch.no_grad()
-    def _set(
-        self,
-        prior: Prior,
-        inputs: Tensor,
-        outcomes: Loss,
-        dimension: int,
-        estimated: frozenset[str],
-    ) -> None:
+    def _set(self, *parts: *Parts) -> None:
+        prior, inputs, self.outcomes, self.dimension, self.estimated = parts
+        self.prior, self.train_inputs = prior.to(inputs.device), inputs
         prior.check_fits(inputs)
-        self.prior, self.train_inputs, self.outcomes = prior, inputs, outcomes
-        self.dimension, self.estimated = dimension, estimated
         self.positions, self.index = distinct_rows(inputs)
         self.distinct_inputs = inputs[self.positions]
-        self.loss = outcomes.pooled(self.index, len(self.positions))
+        self.loss = self.outcomes.pooled(self.index, len(self.positions))
         self.mean = prior.mean(self.distinct_inputs)
         self.variance = prior.variance(self.distinct_inputs)
         kernel_matrix = prior.covariance(self.distinct_inputs, self.distinct_inputs)
@@ -149,6 +144,104 @@ class LikelihoodRegression:
                 "The kernel matrix is not finite: the inputs are too large for the kernel. "
                 "Rescale the inputs."
             )
+
+    @classmethod
+    def from_model(
+        cls,
+        model: "LikelihoodRegression | Model | ApproximateGP",
+        *,
+        likelihood: Likelihood | None = None,
+        num_trials: float | Tensor | None = None,
+        exposure: float | Tensor | None = None,
+        outcomes: Reported = "counts",
+        kernel: Kernel | str | None = None,
+        lengthscale: Lengths | None = None,
+        outputscale: float = 1.0,
+        mean: float | Mean | None = None,
+        train_X: Tensor | None = None,
+        train_Y: Tensor | None = None,
+    ) -> "LikelihoodRegression":
+        r"""From a variational GP, or from an exact one that holds the data.
+
+        Of a ``SingleTaskVariationalGP`` or ``ApproximateGP`` it takes data, kernel and
+        mean, which count as estimated unless they are frozen; its variational posterior and
+        inducing points are not used. GPyTorch's ``BernoulliLikelihood`` has another link
+        (probit): here kernel and mean are those of the log odds. Of an exact GP
+        (``SingleTaskGP`` of 0 and 1, as in Ax) it takes the data alone.
+
+        Args:
+            model: The model; a ``LikelihoodRegression`` is given back.
+            likelihood: ``"bernoulli"``, ``"binomial"`` or ``"poisson"``; by default that of
+                the model's likelihood.
+            num_trials: See the class.
+            exposure: See the class.
+            outcomes: ``"counts"``, or ``"rates"`` where the outcomes are proportions of
+                ``num_trials``, or counts over ``exposure``.
+            kernel: A kernel, or ``"rbf"``, ``"matern52"``, ``"matern32"``, ``"matern12"``;
+                by default that of a variational model.
+            lengthscale: Of a kernel given by name, in units of the kernel's inputs; one
+                number, or one for each.
+            outputscale: Its variance.
+            mean: Prior mean of the log odds or log rate, a number or a frozen GPyTorch
+                mean; by default that of a variational model, or zero.
+            train_X: ``n x d`` inputs, for a variational model that does not keep its data.
+            train_Y: Its ``n x 1`` or ``n`` outcomes.
+
+        Raises:
+            UnsupportedError: If the model cannot be read, or has no kernel of log odds or
+                log rates and none is given.
+            InputDataError: If it keeps no outcomes, or they are impossible.
+            ValueError: If an argument is missing or out of place.
+        """
+        one_of("outcomes", outcomes, "counts", "rates")
+        if isinstance(kernel, str):
+            chosen: Any = fixed_kernel(kernel, lengthscale, outputscale)
+        elif lengthscale is None and outputscale == 1.0:
+            chosen = kernel
+        else:
+            raise ValueError(
+                "lengthscale and outputscale go with the name of a kernel; give one, such "
+                'as kernel="rbf", or leave them out.'
+            )
+        if isinstance(model, LikelihoodRegression):
+            own = (likelihood, num_trials, exposure, kernel, mean, train_X, train_Y)
+            if any(each is not None for each in own):
+                raise ValueError(
+                    "The model is a LikelihoodRegression, which holds outcomes, "
+                    "likelihood, kernel and mean; leave out what describes them."
+                )
+            return model
+        variational = isinstance(model, ApproximateGPyTorchModel | ApproximateGP)
+        data = _variational(model, train_X, train_Y) if variational else read_model(model)
+        likelihood = likelihood or _LIKELIHOODS.get(
+            type(getattr(model, "likelihood", None))
+        )
+        if likelihood is None:
+            raise UnsupportedError(
+                "The model does not say what its outcomes are; give "
+                'likelihood="bernoulli", "binomial" or "poisson".'
+            )
+        module, read = fixed_mean(mean), data.prior
+        if not read.outcome_map.is_identity:
+            raise UnsupportedError(
+                f"The model is of the outcome{read.outcome_map.after}; give one of the "
+                "outcomes as they were reported (outcome_transform=None or Standardize)."
+            )
+        if chosen is None and variational:
+            chosen, module = read.covar_module, read.mean_module if mean is None else module
+        if chosen is None:
+            raise UnsupportedError(
+                f"The kernel of {type(model).__name__} is one of outcomes, not of log odds "
+                "or log rates; give kernel=..., fixed before the data."
+            )
+        check_lengths(lengthscale, data.train_inputs)
+        counts = _counts(data.train_targets, outcomes, num_trials, exposure)
+        checked = checked_outcomes(likelihood, counts, num_trials, exposure)
+        learned = frozenset({"kernel"} if data.learned_inputs else ())
+        estimated = estimated_parts(chosen, module) | learned
+        transform: Any = read.input_transform
+        prior = Prior(chosen, module, transform, outcome_map=LINKS[likelihood])
+        return cls.from_parts(prior, data.train_inputs, checked, data.dimension, estimated)
 
     @property
     def num_observations(self) -> int:
@@ -252,3 +345,82 @@ def _factor(matrix: Tensor) -> Tensor:
         factor, failed = torch.linalg.cholesky_ex(larger)
         excess = 10.0 * excess
     return factor
+
+
+def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> ModelData:
+    r"""The data, kernel and mean of a variational GP, which may not keep its outcomes.
+
+    Its noise scale is none.
+    """
+    name, of_botorch = type(model).__name__, isinstance(model, ApproximateGPyTorchModel)
+    inner: Any = model.model if of_botorch else model
+    if of_botorch and model.num_outputs != 1:
+        raise UnsupportedError(
+            f"{name} has {model.num_outputs} outputs; build one model for each."
+        )
+    if getattr(model, "outcome_transform", None) is not None:
+        raise UnsupportedError(
+            f"{name} has an outcome transform; successes and counts are taken as they are."
+        )
+    if not (hasattr(inner, "covar_module") and hasattr(inner, "mean_module")):
+        raise UnsupportedError(f"{name} must have `mean_module` and `covar_module`.")
+    model.eval()
+    transform = getattr(model, "input_transform", None)
+    if train_X is None or train_Y is None:
+        inputs, targets = _kept(transform, inner, name)
+        dimension = getattr(transform, "d", inputs.shape[-1])
+    else:
+        targets, dimension = training_targets(train_X, train_Y), train_X.shape[-1]
+        inputs = train_X if transform is None else transform(train_X)
+    inputs = inputs.detach().double()
+    with torch.no_grad():
+        own = inputs.to(next(iter(inner.covar_module.parameters()), inputs).dtype)
+        if not prior_is_as_read(inner, own):
+            raise UnsupportedError(
+                f"{name} has a `forward` that is not made of `mean_module` and "
+                "`covar_module`; give kernel and data to a LikelihoodRegression."
+            )
+    learned = transform is not None and learns(transform, inputs)
+    prior = Prior(inner.covar_module, inner.mean_module, transform)
+    known = inputs, targets, targets, dimension, frozenset[str](), learned
+    return ModelData(prior, *known)
+
+
+def _kept(transform: Any, inner: Any, name: str) -> tuple[Tensor, Tensor]:
+    r"""Inputs as the kernel sees them, and outcomes, that a variational GP keeps."""
+    targets = getattr(inner, "train_targets", None)
+    kept = getattr(inner, "train_inputs", None)
+    if targets is None or kept is None:
+        raise InputDataError(
+            f"{name} does not keep its outcomes; give train_X and train_Y as well."
+        )
+    if transform is not None and any(True for _ in transform.parameters()):
+        raise InputDataError(
+            f"{name} keeps its inputs as its transform made them when it was built, and "
+            "the transform has parameters that may be others now; give train_X and "
+            "train_Y as well."
+        )
+    if kept[0].dim() != 2:
+        raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
+    return kept[0], targets.detach().double().reshape(-1)
+
+
+def _counts(
+    targets: Tensor,
+    outcomes: Reported,
+    num_trials: float | Tensor | None,
+    exposure: float | Tensor | None,
+) -> Tensor:
+    r"""Whole numbers from outcomes that rounding may have touched."""
+    of_rates = outcomes == "rates"
+    amount = exposure if num_trials is None else num_trials
+    scale = amount if of_rates and amount is not None else 1.0
+    values = targets * torch.as_tensor(scale, dtype=torch.float64).to(targets).reshape(-1)
+    whole = values.round()
+    far = (values - whole).abs()
+    allowed = _ROUNDED_RATES if of_rates else _ROUNDED * (1.0 + whole.abs())
+    if not bool((far <= allowed).all()):
+        kind = "counts over num_trials or exposure" if of_rates else "whole numbers"
+        worst = float(values[far.argmax()])
+        raise InputDataError(f"The outcomes must be {kind}; one is a count of {worst:g}.")
+    return whole
