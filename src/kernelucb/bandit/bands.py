@@ -206,6 +206,10 @@ class Bands(ABC):
         r"""The assumption that the data contradict, if any."""
         return None
 
+    def widening(self) -> float:
+        r"""The norm in use over the norm bound, above 1 where the set was empty."""
+        return 1.0
+
 
 class RidgeTheorem(NamedTuple):
     r"""A ridge estimate plus or minus a width times its standard deviation."""
@@ -418,11 +422,11 @@ class MixtureBands(Bands):
             self._feasible = (weights, misfit)
 
     def contradiction(self) -> Assumption | None:
-        r"""The assumption that the data contradict, if any."""
+        r"""See ``Bands``."""
         return self.current().constraints.contradiction
 
     def widening(self) -> float:
-        r"""The norm in use over the norm bound, above 1 where the set was empty."""
+        r"""See ``Bands``."""
         return self.current().constraints.norm / self.norm_bound
 
     def _new_current(self) -> CurrentSet | FunctionSet[Any]:
