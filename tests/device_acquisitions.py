@@ -15,7 +15,6 @@ from kernelucb import (
     Filters,
     Grid,
     GuardedAcquisition,
-    KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
     MetaPI,
@@ -35,7 +34,12 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain, outcome_bands
 from kernelucb.models import BKBModel, DiscreteMetaModel, FeatureMetaModel
-from problems import frozen_kernel, make_problem, uniform
+from problems import (
+    family_ucb,
+    frozen_kernel,
+    make_problem,
+    uniform,
+)
 
 PROBLEM = make_problem(n=3, d=2, kernel="matern52")
 TASKS, FEATURE_TASKS = uniform(40, 2, 11), uniform(40, 3, 12)
@@ -93,7 +97,7 @@ def negative(there):
 
 
 def family(there, **options):
-    return KernelFamilyUCB(there.model, there.kernels, **(NORM | options))
+    return family_ucb(there.model, there.kernels, **(NORM | options))
 
 
 def bkb_model(there):

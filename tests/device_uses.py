@@ -29,6 +29,7 @@ from kernelucb import (
     FamilyTracker,
     Filters,
     KernelBandit,
+    KernelFamily,
     KernelFamilyUCB,
     KernelThompsonSampling,
     LikelihoodRegression,
@@ -203,15 +204,15 @@ def family_on_counts(combine, there):
     outcomes = (there.Y > 0.0).double()
     data = LikelihoodRegression(there.X, outcomes, there.kernel)
     tracker = FamilyTracker() if combine == "any" else None
-    acqf = KernelFamilyUCB(
-        data, there.kernels, norm_bound=3.0, combine=combine, tracker=tracker
-    )
+    family = KernelFamily(there.kernels, combine=combine, tracker=tracker)
+    acqf = KernelFamilyUCB(data, family, norm_bound=3.0)
     return [*acqf.bounds(there.points), numbers(there, *acqf.least_consistent_norms)[0]]
 
 
 def family_bandit(select, there):
-    options: Any = {"norm_bound": 3.0, "noise_std": 0.1, "select": select}
-    bandit, resumed = (FamilyBandit(there.kernels, **options) for _ in range(2))
+    options: Any = {"norm_bound": 3.0, "noise_std": 0.1}
+    family = KernelFamily(there.kernels, select=select)
+    bandit, resumed = (FamilyBandit(family, **options) for _ in range(2))
     for x, y in zip(there.X, there.Y, strict=True):
         bandit.select(there.points)
         bandit.observe(x, y)
@@ -226,9 +227,8 @@ def family_bandit(select, there):
 def remembered_family(noise, there):
     tracker, bands = FamilyTracker(), []
     for _ in range(2):
-        acqf = KernelFamilyUCB(
-            there.model, there.kernels, noise_std=noise, tracker=tracker, **NORM
-        )
+        family = KernelFamily(there.kernels, tracker=tracker)
+        acqf = KernelFamilyUCB(there.model, family, noise_std=noise, **NORM)
         bands += acqf.bounds(there.points)
     tracker.load_state_dict(tracker.state_dict())
     assert tracker.num_observations == 3

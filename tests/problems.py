@@ -10,7 +10,13 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean, Mean, ZeroMean
 from torch import Tensor
 
-from kernelucb import KernelRegression, LikelihoodRegression, LikelihoodUCB
+from kernelucb import (
+    KernelFamily,
+    KernelFamilyUCB,
+    KernelRegression,
+    LikelihoodRegression,
+    LikelihoodUCB,
+)
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", "matern32", "matern52")
@@ -36,6 +42,13 @@ def likelihood_ucb(X: Tensor, Y: Tensor, kernel: Kernel, **options) -> Likelihoo
     names = ("likelihood", "num_trials", "exposure", "mean_module")
     described = {name: options.pop(name) for name in names if name in options}
     return LikelihoodUCB(LikelihoodRegression(X, Y, kernel, **described), **options)
+
+
+def family_ucb(model, kernels, **options) -> KernelFamilyUCB:
+    r"""The bound over a family, from the options of the family and its own."""
+    names = ("combine", "select", "mean", "tracker")
+    known = {name: options.pop(name) for name in names if name in options}
+    return KernelFamilyUCB(model, KernelFamily(kernels, **known), **options)
 
 
 def generator(seed: int) -> torch.Generator:

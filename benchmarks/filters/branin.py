@@ -17,6 +17,7 @@ from torch import Tensor
 from benchmarks import runner
 from benchmarks.runner import RunStore, fixed_kernel, markdown_table, stream
 from kernelucb import (
+    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -110,7 +111,10 @@ def play(task: Task) -> Run:
             MartingaleMixtureUCB(state, norm_bound=norms[0], delta=part.delta)
             if len(kernels) == 1
             else KernelFamilyUCB(
-                state, kernels, norm_bound=norms, delta=part.delta, combine="all"
+                state,
+                KernelFamily(kernels, combine="all"),
+                norm_bound=norms,
+                delta=part.delta,
             )
         )
         lower, upper = band.bounds(X)

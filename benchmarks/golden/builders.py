@@ -79,16 +79,17 @@ def _prequential(p: Problem) -> Any:
 def _family(p: Problem, tracked: bool = False, **own: Any) -> Any:
     low = 0.2 * p.X.shape[-1] ** 0.5
     kernels = k.lengthscale_family(fixed_kernel("matern52", 1.0), low, 4.0 * low)
-    tracker = {"tracker": k.FamilyTracker()} if tracked else {}
-    given = options(p, mean_module=p.mean, **own, **tracker)
-    return k.KernelFamilyUCB(p.model(), kernels, **given)
+    tracker = k.FamilyTracker() if tracked else None
+    known = {name: own.pop(name) for name in ("combine", "select") if name in own}
+    family = k.KernelFamily(kernels, mean=p.mean, tracker=tracker, **known)
+    return k.KernelFamilyUCB(p.model(), family, **options(p, **own))
 
 
 def _mixed_family(p: Problem) -> Any:
     kernels = [fixed_kernel(name, 0.4) for name in ("rbf", "matern52", "matern32")]
     norms = [p.norm_bound, 1.5 * p.norm_bound, 2.0 * p.norm_bound]
-    given = options(p, norm_bound=norms, mean_module=p.mean)
-    return k.KernelFamilyUCB(p.model(), kernels, **given)
+    family = k.KernelFamily(kernels, mean=p.mean)
+    return k.KernelFamilyUCB(p.model(), family, **options(p, norm_bound=norms))
 
 
 _SIZES: dict[str, dict[str, float]] = {
@@ -115,8 +116,8 @@ def _counts(p: Problem, likelihood: str, **own: Any) -> Any:
 
 def _counts_family(p: Problem, likelihood: str, **own: Any) -> Any:
     kernels = k.lengthscale_family(fixed_kernel("rbf", 1.0), 0.3, 1.2)
-    given = options(p, "noise_std", norm_bound=3.0, **own)
-    return k.KernelFamilyUCB(_tallies(p, likelihood), kernels, **given)
+    family, given = k.KernelFamily(kernels, **own), options(p, "noise_std", norm_bound=3.0)
+    return k.KernelFamilyUCB(_tallies(p, likelihood), family, **given)
 
 
 def _srinivas(p: Problem, theorem: Callable[[Problem], Any]) -> Any:
@@ -315,6 +316,11 @@ KINDS: dict[str, Kind] = {
     "safe": Kind("safety", 6, _safe, _NONE, _STATE, ("safe",)),
 }  # fmt: skip
 
+
+def _simplest_bandit(kernels: Any, **given: Any) -> k.FamilyBandit:
+    return k.FamilyBandit(k.KernelFamily(kernels, select="simplest"), **given)
+
+
 BANDITS: dict[str, tuple[Any, Options]] = {
     "default": (k.KernelBandit, {}),
     "martingale": (k.KernelBandit, MARTINGALE),
@@ -327,7 +333,7 @@ BANDITS: dict[str, tuple[Any, Options]] = {
     "igp": (k.KernelBandit, {"bound": "igp_ucb"}),
     "estimated norm": (k.KernelBandit, {"norm_bound": None}),
     "family": (k.FamilyBandit, {}),
-    "family simplest": (k.FamilyBandit, {"select": "simplest"}),
+    "family simplest": (_simplest_bandit, {}),
     "family martingale": (k.FamilyBandit, MARTINGALE),
     "bkb": (k.BKBBandit, {}),
     "bkb practical": (k.BKBBandit, {"radius": "practical"}),

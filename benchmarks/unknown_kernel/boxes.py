@@ -31,6 +31,7 @@ from benchmarks.unknown_kernel.problems import Problem
 from benchmarks.unknown_kernel.tables import ratio_of_means, title
 from kernelucb import (
     FamilyTracker,
+    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -106,10 +107,9 @@ class Family(_Learner):
         data = KernelRegression(inputs, outcomes, told.kernel, told.noise_std)
         self.bound = KernelFamilyUCB(
             data,
-            self.kernels,
+            KernelFamily(self.kernels, tracker=self.tracker),
             norm_bound=told.norm_bound,
             delta=told.delta,
-            tracker=self.tracker,
         )
         simplest = self.kernels[self.bound.consistent.index(True)]
         self.state = KernelRegression(inputs, outcomes, simplest, told.noise_std)

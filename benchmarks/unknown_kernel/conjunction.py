@@ -14,7 +14,12 @@ from torch import Tensor
 
 from benchmarks import runner
 from benchmarks.runner import RunStore, fixed_kernel, markdown_table, rkhs_norm, stream
-from kernelucb import KernelFamilyUCB, KernelRegression, regret_certificate
+from kernelucb import (
+    KernelFamily,
+    KernelFamilyUCB,
+    KernelRegression,
+    regret_certificate,
+)
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _JITTER = 1e-10
@@ -165,10 +170,9 @@ class _Problem:
         )
         return KernelFamilyUCB(
             state,
-            self.kernels[which],
+            KernelFamily(self.kernels[which], combine="all"),
             norm_bound=self.norm_bounds[which],
             delta=self.part.delta,
-            combine="all",
         )
 
 

@@ -9,8 +9,7 @@ from torch import Tensor
 from benchmarks.runner import fixed_kernel
 from benchmarks.unknown_kernel.members import Member, MemberBand
 from benchmarks.unknown_kernel.problems import Problem
-from kernelucb import lengthscale_family
-from kernelucb.confidence.family.select import explores_for_all
+from kernelucb import KernelFamily, lengthscale_family
 
 
 class Learner(ABC):
@@ -74,16 +73,14 @@ class Family(Learner):
         select: ``"simplest"`` plays the upper bound of the longest member that is left,
             ``"widest"`` that of the union, ``"alternate"`` the second in some rounds and
             the first in the others.
-        widest_every: In one of how many rounds.
     """
 
-    def __init__(self, problem: Problem, select: str, widest_every: int = 8) -> None:
+    def __init__(self, problem: Problem, select: Any) -> None:
         super().__init__(problem)
-        self.rule: Any = select
-        self.widest_every = widest_every
         told, longest = problem.family, problem.family.longest
         kernel = fixed_kernel(problem.kernel_name, longest)
         family = lengthscale_family(kernel, told.shortest, longest, told.ratio)
+        self.family = KernelFamily(family, select=select)
         self.members = [
             Member.of(cover.kernel, problem.norm_bound * cover.norm_factor)
             for cover in family.covering(problem.dimension)
@@ -130,7 +127,7 @@ class Family(Learner):
         return torch.stack([self.band(i).lower for i in self.survivors()]).amin(0)
 
     def select(self) -> int:
-        if explores_for_all(self.rule, self.widest_every, len(self.played)):
+        if self.family.explores_for_all(len(self.played)):
             return int(self.upper().argmax())
         return int(self.band(self.simplest()).upper.argmax())
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmarks.unknown_kernel.problems import Problem
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.settings import MixtureSettings
+from kernelucb.confidence.family.data import NoisyData
 from kernelucb.confidence.martingale_mixture.problem import Appraised
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.from_model import ModelData
@@ -46,8 +46,8 @@ class MemberBand:
         self.played, self.outcomes = played, outcomes
 
     @cached_property
-    def regression(self) -> KernelRegression:
-        r"""The data, decomposed."""
+    def _data(self) -> NoisyData:
+        r"""The data as ``KernelFamilyUCB`` has them, without further arguments."""
         outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
         data = ModelData(
             self.member.prior,
@@ -57,7 +57,12 @@ class MemberBand:
             self.problem.dimension,
             frozenset(),
         )
-        return KernelRegression.from_data(data)
+        return NoisyData(data, "filters", self.problem.delta)
+
+    @cached_property
+    def regression(self) -> KernelRegression:
+        r"""The data, decomposed."""
+        return self._data.state(self.member.prior, frozenset())
 
     @property
     def consistent(self) -> bool:
@@ -81,17 +86,12 @@ class MemberBand:
 
     @cached_property
     def _appraised(self) -> Appraised:
-        return self._settings.appraised(self.regression, self.member.norm_bound)
+        return self._data.appraised(self.regression, self.member.norm_bound)
 
     @cached_property
     def _set(self) -> ConfidenceSet:
         told = self.regression, self.member.norm_bound, self._appraised
-        return self._settings.confidence_set(*told)[0]
-
-    @property
-    def _settings(self) -> MixtureSettings:
-        r"""Those of ``KernelFamilyUCB`` without further arguments."""
-        return MixtureSettings("filters", self.problem.delta, 0.0)
+        return self._data.confidence_set(*told)[0]
 
     @cached_property
     def _points(self):

@@ -14,6 +14,7 @@ from benchmarks.runner import fixed_kernel, stream
 from benchmarks.trust.functions import drawn_values, line
 from kernelucb import (
     CertifiedGapStopping,
+    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -104,7 +105,8 @@ class Game(NamedTuple):
 
     def family(self, model: Any) -> KernelFamilyUCB:
         r"""The bound that knows the ends of the length scales."""
-        return KernelFamilyUCB(model, self.kernels, **GIVEN, select="widest")
+        family = KernelFamily(self.kernels, select="widest")
+        return KernelFamilyUCB(model, family, **GIVEN)
 
 
 class Referee:

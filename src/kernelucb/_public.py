@@ -24,6 +24,7 @@ from kernelucb.certificates import (
     optimum_report,
     regret_certificate,
 )
+from kernelucb.confidence.family.kernels import KernelFamily
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
@@ -58,6 +59,7 @@ __all__ = [
     "GuardedAcquisition",
     "IGPUCB",
     "KernelBandit",
+    "KernelFamily",
     "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",

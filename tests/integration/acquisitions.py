@@ -14,6 +14,7 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     ConstrainedUCB,
+    KernelFamily,
     KernelFamilyUCB,
     MartingaleMixtureUCB,
     MetaPI,
@@ -134,10 +135,10 @@ ACQUISITIONS = {
     "meta": lambda: MetaUCB(meta()),
     "improvement": lambda: MetaPI(meta()),
     "family": lambda: KernelFamilyUCB(
-        PROBLEM.model, KERNELS, norm_bound=3.0, select="widest"
+        PROBLEM.model, KernelFamily(KERNELS, select="widest"), norm_bound=3.0
     ),
     "all kernels": lambda: KernelFamilyUCB(
-        PROBLEM.model, KERNELS, norm_bound=6.0, combine="all"
+        PROBLEM.model, KernelFamily(KERNELS, combine="all"), norm_bound=6.0
     ),
     "successes": successes,
     "sum": total,

@@ -11,9 +11,14 @@ import torch
 from binomial import Claim
 from gpytorch.kernels import RBFKernel
 
-from kernelucb import FamilyTracker, KernelFamilyUCB, LikelihoodRegression
+from kernelucb import FamilyTracker, LikelihoodRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from problems import RKHSFunction, frozen_kernel, generator
+from problems import (
+    RKHSFunction,
+    family_ucb,
+    frozen_kernel,
+    generator,
+)
 from tolerances import ORDER
 
 CLAIM, ROUNDS = Claim(25, 0.45), (3, 9)
@@ -49,7 +54,7 @@ def fails(seed, true_length, lengths, num_trials):
             likelihood="binomial",
             num_trials=num_trials,
         )
-        acqf = KernelFamilyUCB(
+        acqf = family_ucb(
             counts, kernels, norm_bound=NORM, delta=CLAIM.delta, tracker=tracker
         )
         lower, upper = acqf.bounds(ARMS)

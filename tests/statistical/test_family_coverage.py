@@ -11,10 +11,15 @@ import torch
 from binomial import Claim
 from gpytorch.kernels import MaternKernel, RBFKernel
 
-from kernelucb import FamilyTracker, KernelFamilyUCB, KernelRegression, lengthscale_family
+from kernelucb import FamilyTracker, KernelRegression, lengthscale_family
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles.crossings import gaussian, rademacher
-from problems import RKHSFunction, frozen_kernel, generator
+from problems import (
+    RKHSFunction,
+    family_ucb,
+    frozen_kernel,
+    generator,
+)
 from tolerances import ORDER
 
 CLAIM, ROUNDS = Claim(68, 0.3), 4
@@ -33,7 +38,7 @@ def fails(seed, noise, base, true_length, kernels, **options):
         state = KernelRegression(
             ARMS[chosen], torch.stack(outcomes), RBFKernel(), NOISE_STD
         )
-        acqf = KernelFamilyUCB(
+        acqf = family_ucb(
             state,
             kernels,
             **{"norm_bound": NORM, "delta": CLAIM.delta, "tracker": tracker} | options,

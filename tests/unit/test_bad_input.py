@@ -16,6 +16,7 @@ from kernelucb import (
     Grid,
     GuardedAcquisition,
     KernelBandit,
+    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -349,6 +350,4 @@ def test_each_tracker_has_its_place():
     with pytest.raises(UnsupportedError, match="an instance of StreamingNoiseTracker"):
         build(StreamingKernelUCB, tracker=NormTracker())
     with pytest.raises(UnsupportedError, match="an instance of FamilyTracker"):
-        KernelFamilyUCB(
-            PROBLEM.model, [PROBLEM.kernel], norm_bound=3.0, tracker=NormTracker()
-        )
+        KernelFamily([PROBLEM.kernel], tracker=NormTracker())

@@ -44,7 +44,11 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.acquisition import BoundedNorm, outcome_bands
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel
-from problems import likelihood_ucb, make_problem
+from problems import (
+    family_ucb,
+    likelihood_ucb,
+    make_problem,
+)
 
 # The fitted models here are of outcomes that are not standardised.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
@@ -93,7 +97,7 @@ def streamed():
 
 def family_tracked():
     tracker = FamilyTracker()
-    KernelFamilyUCB(STATE, KERNELS, norm_bound=9.0, tracker=tracker)
+    family_ucb(STATE, KERNELS, norm_bound=9.0, tracker=tracker)
     return tracker
 
 

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from gpytorch.kernels import RBFKernel
 from gpytorch.means import ConstantMean
 from hypothesis import given, settings
@@ -16,6 +16,7 @@ from kernelucb import (
     FamilyBandit,
     FamilyTracker,
     KernelBandit,
+    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     lengthscale_family,
@@ -39,7 +40,10 @@ RULES = ("alternate", "simplest", "widest")
 
 
 def make(kernels=KERNELS, norm_bound=NORM, **options):
-    return FamilyBandit(kernels, norm_bound=norm_bound, noise_std=NOISE, **options)
+    names = ("select", "mean", "combine", "tracker")
+    known = {name: options.pop(name) for name in names if name in options}
+    family = KernelFamily(kernels, **known)
+    return FamilyBandit(family, norm_bound=norm_bound, noise_std=NOISE, **options)
 
 
 def play(bandit, rounds=COUNT, noise_seed=2):
@@ -91,8 +95,8 @@ def test_it_is_the_stateless_class_with_a_tracker(select):
         bandit.observe(ARMS[count], OUTCOMES[count])
         data = ARMS[1 : count + 1], OUTCOMES[1 : count + 1]
         regression = KernelRegression(*data, FUNCTION.kernel, NOISE)
-        options = {"norm_bound": NORM, "fit": "martingale", "select": select}
-        acqf = KernelFamilyUCB(regression, KERNELS, tracker=tracker, **options)
+        family = KernelFamily(KERNELS, select=select, tracker=tracker)
+        acqf = KernelFamilyUCB(regression, family, norm_bound=NORM, fit="martingale")
         assert acqf.consistent == bandit.consistent
         if count % 5 == 0:
             (lower, upper), (below, above) = bandit.bounds(ARMS), acqf.bounds(ARMS)
@@ -130,7 +134,7 @@ def test_norm_bounds_of_a_plain_list_and_a_mean():
     mean = ConstantMean().double().requires_grad_(False)
     mean.constant = float64(3.0)
     kernels = [frozen_kernel("rbf", 0.5), frozen_kernel("matern52", 0.3)]
-    bandit = make(kernels, norm_bound=[2.0, 4.0], mean_module=mean)
+    bandit = make(kernels, norm_bound=[2.0, 4.0], mean=mean)
     lower, upper = bandit.bounds(ARMS)
     assert_close(upper, torch.full_like(upper, 7.0))
     assert_close(lower, torch.full_like(lower, -1.0))
@@ -202,7 +206,7 @@ def test_the_order_of_the_kernels_does_not_count_and_more_are_wider(order, count
     [
         ("norm", {"norm_bound": EstimatedNumber(NORM)}),
         ("kernel", {"kernels": [frozen_kernel("rbf").requires_grad_(True)]}),
-        ("mean", {"mean_module": ConstantMean()}),
+        ("mean", {"mean": ConstantMean()}),
     ],
 )
 def test_what_was_estimated_is_said(part, options):
@@ -216,7 +220,9 @@ def test_what_was_estimated_is_said(part, options):
         ({"norm_bound": [1.0]}, ValueError, "1 entries for 5 kernels"),
         ({"norm_bound": -1.0}, ValueError, "norm_bound must be"),
         ({"delta": 1.0}, ValueError, "delta must lie strictly"),
-        ({"widest_every": 0}, ValueError, "widest_every must be"),
+        ({"select": 0}, ValueError, "select must be"),
+        ({"combine": "all"}, UnsupportedError, "takes no combine"),
+        ({"tracker": FamilyTracker()}, UnsupportedError, "and no tracker"),
         ({"select": "balancing"}, ValueError, "select must be"),
         (
             {"kernels": [RBFKernel(ard_num_dims=2), RBFKernel(ard_num_dims=3)]},
@@ -281,13 +287,13 @@ def test_a_bandit_without_kernels_left_is_saved():
         {"delta": 0.1},
         {"fit": "martingale"},
         {"select": "widest"},
-        {"widest_every": 5},
-        {"mean_module": ConstantMean().double().requires_grad_(False)},
+        {"select": 5},
+        {"mean": ConstantMean().double().requires_grad_(False)},
     ],
 )
 def test_a_state_of_another_bandit_is_refused(options):
-    if "mean_module" in options:
-        options["mean_module"].constant = float64(1.0)
+    if "mean" in options:
+        options["mean"].constant = float64(1.0)
     other = make(**options)
     with pytest.raises(StateError):
         other.load_state_dict(play(make(), 3).state_dict())

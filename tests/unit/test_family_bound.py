@@ -22,6 +22,7 @@ from torch.testing import assert_close
 from kernelucb import (
     CertifiedGapStopping,
     Filters,
+    KernelFamily,
     KernelFamilyUCB,
     MartingaleMixture,
     MartingaleMixtureUCB,
@@ -30,13 +31,17 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.confidence.family.select import explores_for_all
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
     UncertifiedError,
 )
 from kernelucb.regression import KernelRegression
-from problems import frozen_kernel, make_problem, uniform
+from problems import (
+    family_ucb,
+    frozen_kernel,
+    make_problem,
+    uniform,
+)
 from tolerances import GRADCHECK, ORDER, REARRANGED
 
 PROBLEM = make_problem(n=25, d=2, norm=3.0, seed=5)
@@ -49,7 +54,7 @@ SCALED = {"fit": Filters(0.36)}
 
 
 def family(kernels=KERNELS, problem=PROBLEM, **options):
-    return KernelFamilyUCB(problem.state, kernels, **GIVEN | options)
+    return family_ucb(problem.state, kernels, **GIVEN | options)
 
 
 def single(kernel, problem=PROBLEM, **options):
@@ -135,12 +140,10 @@ class TestWhatIsTakenFromTheModel:
         Y = 7.0 + 100.0 * PROBLEM.Y.unsqueeze(-1)
         mean = ConstantMean().double()
         mean.constant = torch.tensor(7.0, dtype=torch.float64)
-        options = {"norm_bound": 600.0, "noise_std": 10.0, "mean_module": mean}
+        options = {"norm_bound": 600.0, "noise_std": 10.0, "mean": mean}
         fitted = SingleTaskGP(PROBLEM.X, Y, outcome_transform=Standardize(1))
         fitted.covar_module.lengthscale = 0.05
-        acqf = KernelFamilyUCB(
-            fitted, KERNELS, **options | {"mean_module": mean.requires_grad_(False)}
-        )
+        acqf = family_ucb(fitted, KERNELS, **options | {"mean": mean.requires_grad_(False)})
         lower, upper = family().bounds(X)
         assert acqf.assumptions.certified
         tolerance = {"rtol": REARRANGED, "atol": REARRANGED}
@@ -273,10 +276,14 @@ class TestSearch:
             assert bool((acqf.majorant(self.points()) >= acqf(self.points()) - ORDER).all())
 
 
+def explores(select, count):
+    return KernelFamily(KERNELS, select=select).explores_for_all(count)
+
+
 class TestRounds:
     r"""When ``"alternate"`` explores for all kernels, by default."""
 
-    ROUNDS = tuple(n for n in range(40_000) if explores_for_all("alternate", 8, n))
+    ROUNDS = tuple(n for n in range(40_000) if explores("alternate", n))
 
     def test_an_eighth_of_all_and_never_far_apart(self):
         gaps = {after - before for before, after in itertools.pairwise(self.ROUNDS)}
@@ -292,8 +299,8 @@ class TestRounds:
             assert longest <= 90
 
     def test_the_others_do_not_count(self):
-        assert all(explores_for_all("widest", 8, n) for n in range(20))
-        assert not any(explores_for_all("simplest", 8, n) for n in range(20))
+        assert all(explores("widest", n) for n in range(20))
+        assert not any(explores("simplest", n) for n in range(20))
 
     def test_pending_points_count(self):
         r"""Of a batch chosen one after the other some explore for all."""
@@ -304,7 +311,7 @@ class TestRounds:
             searched = acqf._searched(count)
             kinds.append(searched is whole)
         n = len(PROBLEM.Y)
-        assert kinds == [explores_for_all("alternate", 8, n + c) for c in range(14)]
+        assert kinds == [explores("alternate", n + c) for c in range(14)]
         assert any(kinds)
 
 
@@ -385,11 +392,11 @@ def test_the_input_constructor():
         ({"delta": 1.0}, ValueError, "delta"),
         ({"select": "roughest"}, ValueError, "select"),
         ({"combine": "some"}, ValueError, "combine"),
-        ({"widest_every": 0}, ValueError, "widest_every"),
+        ({"select": 0}, ValueError, "select"),
         ({"kernels": [MaternKernel(ard_num_dims=3)]}, UnsupportedError, "2 columns"),
         ({"X_pending": torch.full((1, 2), float("nan"))}, InputDataError, "X_pending"),
     ],
 )
 def test_what_is_wrong_is_said(arguments, error, words):
     with pytest.raises(error, match=words):
-        KernelFamilyUCB(PROBLEM.state, **{"kernels": KERNELS} | GIVEN | arguments)
+        family_ucb(PROBLEM.state, **{"kernels": KERNELS} | GIVEN | arguments)

@@ -32,7 +32,13 @@ from kernelucb.exceptions import (
 )
 from kernelucb.regression.named import fixed_mean
 from kernelucb.regression.prior import Prior
-from problems import RKHSFunction, frozen_kernel, generator, uniform
+from problems import (
+    RKHSFunction,
+    family_ucb,
+    frozen_kernel,
+    generator,
+    uniform,
+)
 from tolerances import LEAST_NORM, ORDER, REARRANGED
 
 KERNELS = [frozen_kernel("rbf", scale) for scale in (0.6, 0.3, 0.15)]
@@ -75,7 +81,7 @@ def under(counts, kernel, mean=0.0, **options):
 
 
 def family(counts, kernels=KERNELS, **options):
-    return KernelFamilyUCB(counts, kernels, **{"norm_bound": NORM} | options)
+    return family_ucb(counts, kernels, **{"norm_bound": NORM} | options)
 
 
 ROUGH = data("poisson", n=20, kernel=frozen_kernel("rbf", 0.1), seed=4, amount=200.0)

@@ -8,7 +8,11 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from torch.testing import assert_close
 
-from kernelucb import KernelFamilyUCB, lengthscale_family
+from kernelucb import (
+    KernelFamily,
+    KernelFamilyUCB,
+    lengthscale_family,
+)
 from problems import make_problem
 
 PROBLEM = make_problem(n=6, d=2)
@@ -43,7 +47,8 @@ def test_is_the_family_that_is_described(index):
     kernels = lengthscale_family(bases, *ends, 1.7, each_coordinate=True)
     mean = ConstantMean().double().requires_grad_(False)
     mean.constant.fill_(0.5)
-    expected = KernelFamilyUCB(PROBLEM.model, kernels, mean_module=mean, delta=0.1, **GIVEN)
+    family = KernelFamily(kernels, mean=mean)
+    expected = KernelFamilyUCB(PROBLEM.model, family, delta=0.1, **GIVEN)
     actual = described()[index]
     assert_close(actual.bounds(PROBLEM.test_X), expected.bounds(PROBLEM.test_X))
     assert actual.norm_bounds == pytest.approx(expected.norm_bounds)
@@ -53,8 +58,8 @@ def test_is_the_family_that_is_described(index):
 
 def test_kernels_themselves_still_go_through_the_constructor():
     mean = ConstantMean().double().requires_grad_(False)
-    for options in ({"mean": 0.0}, {"mean_module": mean}, {"mean_module": None}):
-        actual = construct(kernels=KERNELS, **options, **GIVEN)
+    for family in (KERNELS, KernelFamily(KERNELS, mean=mean)):
+        actual = construct(kernels=family, **GIVEN)
         expected = KernelFamilyUCB(PROBLEM.model, KERNELS, **GIVEN)
         assert_close(actual.bounds(PROBLEM.test_X), expected.bounds(PROBLEM.test_X))
         assert "from 0.2 to 0.8" in actual.assumptions["kernel"].statement
@@ -73,7 +78,8 @@ def test_kernels_themselves_still_go_through_the_constructor():
         ({"kernels": KERNELS, "ratio": 1.5}, "Both kernels and ratio are given"),
         ({"kernels": KERNELS, "outputscale": 2.0}, "Both kernels and outputscale are"),
         ({"kernels": KERNELS, "each_coordinate": True}, "Both kernels and each_coordinate"),
-        (ENDS | {"mean": 1.0, "mean_module": ConstantMean()}, "Both mean and mean_module"),
+        ({"kernels": KERNELS, "mean": 1.0}, "Both kernels and mean are given"),
+        ({"kernels": KERNELS, "combine": "all"}, "Both kernels and combine are given"),
         (ENDS | {"kernel": "cubic"}, "kernel must be one of rbf, matern12"),
         (ENDS | {"kernel": []}, "kernel is empty"),
         (ENDS | {"kernel": [RBFKernel()]}, "kernel must be one of rbf, matern12"),

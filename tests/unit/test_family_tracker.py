@@ -12,17 +12,20 @@ from interruptions import check_atomic
 from kernelucb import (
     FamilyTracker,
     Filters,
-    KernelFamilyUCB,
     KernelRegression,
     lengthscale_family,
 )
 from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.confidence.family.data import NoisyData
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
     StateError,
 )
-from kernelucb.regression.family_data import NoisyData
-from problems import frozen_kernel, make_problem
+from problems import (
+    family_ucb,
+    frozen_kernel,
+    make_problem,
+)
 
 KERNELS = lengthscale_family(RBFKernel(), 0.1, 1.6)
 PROBLEM = make_problem(n=24, d=2, norm=5.0)
@@ -36,7 +39,7 @@ def data(n, outcomes=Y, noise_std=0.1):
 def family(n, tracker=None, model=None, kernels=KERNELS, norm_bound=5.0, **options):
     model = data(n) if model is None else model
     options = {"norm_bound": norm_bound, "tracker": tracker, **options}
-    return KernelFamilyUCB(model, kernels, **options)
+    return family_ucb(model, kernels, **options)
 
 
 def used(*rounds, **options):
@@ -70,13 +73,13 @@ def test_what_was_contradicted_once_is_neither_used_nor_decomposed(monkeypatch):
     left_out = sum(tracker.contradicted)
     assert 0 < left_out < len(KERNELS)
     made = []
-    under = NoisyData.under
+    state = NoisyData.state
 
     def counted(self, *arguments):
         made.append(arguments)
-        return under(self, *arguments)
+        return state(self, *arguments)
 
-    monkeypatch.setattr(NoisyData, "under", counted)
+    monkeypatch.setattr(NoisyData, "state", counted)
     flat = data(24, outcomes=torch.zeros_like(Y))
     assert all(family(24, model=flat).consistent)
     made.clear()
@@ -127,8 +130,8 @@ def test_a_warning_filter_raises_after_the_update():
     [
         ({"kernels": KERNELS[1:]}, "its kernels, their mean or their input transform"),
         ({"kernels": [frozen_kernel("rbf", 0.5)] * 5}, "its kernels"),
-        ({"mean_module": ConstantMean().requires_grad_(False)}, "their mean"),
-        ({"norm_bound": 6.0}, r"its norm_bounds differ \(\(5.0, 5.0"),
+        ({"mean": ConstantMean().requires_grad_(False)}, "their mean"),
+        ({"norm_bound": 6.0}, r"its norm_bounds differ \(\[5.0, 5.0"),
         ({"delta": 0.1}, r"its delta differ \(0.05 before, 0.1 now"),
         ({"fit": "martingale"}, "its fit differ"),
         ({"fit": Filters(2.0)}, "its covariance_scales differ"),
@@ -141,7 +144,7 @@ def test_another_family_is_refused_before_any_decomposition(options, message, mo
     tracker = used(24)
     before = tracker.state_dict()
     model = data(options.get("n", 24))
-    monkeypatch.setattr(NoisyData, "under", lambda *_: pytest.fail("decomposed"))
+    monkeypatch.setattr(NoisyData, "state", lambda *_: pytest.fail("decomposed"))
     with pytest.raises(ValueError, match=message):
         family(tracker=tracker, model=model, **{"n": 24, **options})
     assert tracker.state_dict() == before
@@ -171,7 +174,7 @@ def test_noise_scales_of_each_observation():
     [
         ("norm", {"norm_bound": EstimatedNumber(5.0)}, {}),
         ("noise", {"model": PROBLEM.model.requires_grad_(True)}, {"noise_std": 0.1}),
-        ("mean", {"mean_module": ConstantMean()}, None),
+        ("mean", {"mean": ConstantMean()}, None),
         ("kernel", {"kernels": [frozen_kernel("rbf").requires_grad_(True)]}, None),
     ],
 )

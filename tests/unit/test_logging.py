@@ -14,6 +14,7 @@ from kernelucb import (
     CertifiedGapStopping,
     FamilyBandit,
     FamilyTracker,
+    KernelFamily,
     KernelFamilyUCB,
     MartingaleMixtureUCB,
     NormTracker,
@@ -112,9 +113,8 @@ def test_kernels_that_are_left_out(log):
     tracker = FamilyTracker()
     kernels = lengthscale_family(PROBLEM.kernel, shortest=0.2, longest=50.0)
     for _ in range(2):
-        KernelFamilyUCB(
-            PROBLEM.state, kernels, norm_bound=3.0, noise_std=0.01, tracker=tracker
-        )
+        family = KernelFamily(kernels, tracker=tracker)
+        KernelFamilyUCB(PROBLEM.state, family, norm_bound=3.0, noise_std=0.01)
     assert sum(tracker.contradicted) > 0
     messages = log.of("confidence.family.tracker")
     assert len(messages) == sum(tracker.contradicted)

@@ -26,6 +26,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     FamilyTracker,
     GuardedAcquisition,
+    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     KernelThompsonSampling,
@@ -326,11 +327,10 @@ def test_predictions_of_the_transformed_outcome_give_a_radius():
 
 
 def test_a_family_is_of_one_scale():
-    tracker = FamilyTracker()
-    options = {**NORM, "tracker": tracker}
-    KernelFamilyUCB(transformed("log"), [PROBLEM.kernel], **options)
+    family = KernelFamily([PROBLEM.kernel], tracker=FamilyTracker())
+    KernelFamilyUCB(transformed("log"), family, **NORM)
     with pytest.raises(ValueError, match="another family"):
-        KernelFamilyUCB(by_hand(), [PROBLEM.kernel], **options)
+        KernelFamilyUCB(by_hand(), family, **NORM)
 
 
 class OwnPosterior(SingleTaskGP):

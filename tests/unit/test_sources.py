@@ -12,7 +12,6 @@ from kernelucb import (
     Filters,
     Grid,
     KernelBandit,
-    KernelFamilyUCB,
     KernelThompsonSampling,
     LikelihoodRegression,
     MartingaleMixture,
@@ -34,7 +33,12 @@ from kernelucb import (
 from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.fit.filters import FILTERS_SOURCE
 from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
-from problems import likelihood_ucb, make_problem, uniform
+from problems import (
+    family_ucb,
+    likelihood_ucb,
+    make_problem,
+    uniform,
+)
 
 PROBLEM = make_problem(n=6)
 MODEL, X, KERNEL = PROBLEM.model, PROBLEM.X, PROBLEM.kernel
@@ -148,7 +152,7 @@ def test_forms_and_fits_of_the_mixture(options, form, fit):
     ],
 )
 def test_families(options, how, fit):
-    acqf = KernelFamilyUCB(PROBLEM.state, [KERNEL], **(NORM | options))
+    acqf = family_ucb(PROBLEM.state, [KERNEL], **(NORM | options))
     whole = f"{how} over a family of kernels (ours)"
     expected = f"{whole}, each by {FLYNN}, Theorem 4.5; fit: {fit}"
     assert acqf.assumptions.source == expected
@@ -173,7 +177,7 @@ def test_successes_and_counts():
 @pytest.mark.parametrize(("combine", "how"), [("any", "Union"), ("all", "Intersection")])
 def test_families_over_counts(combine, how):
     counts = LikelihoodRegression(X, (Y.median() < Y).double(), KERNEL)
-    acqf = KernelFamilyUCB(counts, [KERNEL], **NORM, combine=combine)
+    acqf = family_ucb(counts, [KERNEL], **NORM, combine=combine)
     whole = f"{how} over a family of kernels (ours)"
     assert acqf.assumptions.source == f"{whole}, each by {ELLIPSOID}; fit: {MIXED}"
 

@@ -30,7 +30,7 @@ from kernelucb.confidence.base import (
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.family_data import NoisyData
+from kernelucb.regression.exact import data_of
 from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
@@ -405,11 +405,11 @@ class RegressionUCB(KernelUCB[KernelRegression]):
         noise = options.get("noise_std")
         known = None if isinstance(noise, UnknownNoise) else noise
         chosen = fixed_kernel(kernel, lengthscale, outputscale)
-        data = NoisyData.of(model, known)
-        check_lengths(lengthscale, data.inputs)
-        prior = data.prior(chosen, fixed_mean(mean))
-        state = data.under(prior, frozenset[str](), data.pooled(prior))
-        return cls(model=state, **options)
+        data = data_of(model, known)
+        check_lengths(lengthscale, data.train_inputs)
+        prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
+        data = data._replace(prior=prior, estimated=data.estimated_anyway)
+        return cls(model=KernelRegression.from_data(data), **options)
 
 
 def affine_weights(

@@ -54,7 +54,7 @@ from kernelucb.acquisition.input_constructors import (
 )
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.band import Band, check_band
-from kernelucb.confidence.family.select import GOLDEN_RATIO
+from kernelucb.confidence.family.kernels import GOLDEN_RATIO
 from kernelucb.regression.from_model import observed_inputs, single_output_models
 
 Options = Mapping[str, Any]

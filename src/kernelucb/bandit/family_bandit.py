@@ -8,29 +8,26 @@ from functools import reduce
 from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from gpytorch.kernels import Kernel
-from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite, one_of, whole_number
+from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.bandit.observations import allowed_columns, saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.family.data import tied_scale
+from kernelucb.confidence.family.kernels import KernelFamily
 from kernelucb.confidence.family.members import (
-    contradicted_in_words,
-    covering,
+    family_report,
     in_use,
     of_family,
     per_kernel,
 )
-from kernelucb.confidence.family.select import Select, explores_for_all
-from kernelucb.confidence.family.settings import tied_scale
 from kernelucb.confidence.fit.choice import ClosedForm, fit_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.named import kernel_in_words
 from kernelucb.regression.prior import Prior
 
 _LOG = logging.getLogger(__name__)
@@ -62,21 +59,19 @@ class FamilyBandit:
 
     def __init__(
         self,
-        kernels: Sequence[Kernel],
+        kernels: Sequence[Kernel] | KernelFamily,
         *,
         norm_bound: float | Sequence[float],
         noise_std: float,
         delta: float = 0.05,
         fit: ClosedForm = "filters",
-        select: Select = "alternate",
-        widest_every: int = 8,
-        mean_module: Mean | None = None,
     ) -> None:
         r"""Family bandit without observations.
 
         Args:
-            kernels: The family, from the simplest to the roughest, output scales included;
-                float64 copies are kept. Trainable parameters count as estimated.
+            kernels: The family, from the simplest to the roughest; with a prior mean or
+                another search than the default, a ``KernelFamily``. Float64 copies are
+                kept. Trainable parameters count as estimated.
             norm_bound: Bound on the RKHS norm of ``f - mean`` under the kernel that is
                 true, outcome units: one number for all kernels or one for each. Those of a
                 ``lengthscale_family`` are those of its ``covering`` kernels.
@@ -84,66 +79,59 @@ class FamilyBandit:
             delta: Failure probability of all rounds together.
             fit: See ``KernelBandit``. A covariance scale that is not given is tied to the
                 norm bound, as in ``KernelFamilyUCB``.
-            select: ``"alternate"``, ``"simplest"`` or ``"widest"``: how ``select`` chooses;
-                see ``KernelFamilyUCB``. The bounds do not depend on it.
-            widest_every: In one of how many rounds ``"alternate"`` explores for all
-                kernels.
-            mean_module: Known prior mean, outcome units; zero when absent.
 
         Raises:
             ValueError: If an argument is out of its range, there is no kernel, the number
                 of norm bounds differs, or the kernels take different numbers of columns.
+            UnsupportedError: If the family is an intersection, or has a tracker.
         """
-        norms = per_kernel(norm_bound, kernels)
-        columns = reduce(_common, map(allowed_columns, kernels))
+        self.family = family = KernelFamily.of(kernels)
+        if family.combine == "all" or family.tracker is not None:
+            raise UnsupportedError(
+                "FamilyBandit is a union that remembers what was contradicted: it takes "
+                'no combine="all" and no tracker. Leave them out.'
+            )
+        self._norms = per_kernel(norm_bound, family.kernels)
+        columns = reduce(_common, map(allowed_columns, family.kernels))
         if len(columns) == 0:
             raise ValueError("The kernels take different numbers of input columns.")
-        parts = [estimated_parts(kernel, mean_module) for kernel in kernels]
-        numbers = [with_numbers(frozenset(), norm, noise_std) for norm in norms]
+        parts = [estimated_parts(kernel, family.prior_mean) for kernel in family.kernels]
+        numbers = [with_numbers(frozenset(), norm, noise_std) for norm in self._norms]
         self._estimated = frozenset[str]().union(*parts, *numbers)
-        self.kernels, self._norms = kernels, tuple(norms)
-        self._noise_std, self._mean = noise_std, mean_module
-        self._fit: Any = fit
-        self._widest_every = whole_number("widest_every", widest_every)
-        one_of("select", select, "alternate", "simplest", "widest")
-        self._select: Select = select
-        self.delta = delta
+        self._noise_std, self._fit, self.delta = noise_std, fit, delta
         self._begin(columns[0])
 
     def _begin(self, dimension: int) -> None:
         r"""The bandits of the kernels that cover the family for arms of a dimension."""
-        # None where a kernel was contradicted, but for one where none is left.
-        self._bandits: list[KernelBandit | None] = [*self._members(dimension)]
+        # By their kernels' positions: those left, or the nearest one where none is.
+        self._bandits = dict(enumerate(self._members(dimension)))
         self._dimension = dimension
         self._contradicted_at: list[int | None] = [None] * len(self._bandits)
 
     def _members(self, dimension: int) -> list[KernelBandit]:
         r"""Bandits without observations."""
-        covers = covering(self.kernels, dimension)
+        covers = self.family.covering(dimension)
         return [
             KernelBandit(
                 cover.kernel,
                 norm_bound=norm,
                 noise_std=self._noise_std,
                 delta=self.delta,
-                fit=self._fit_for(norm),
-                mean_module=self._mean,
+                fit=fit_of(self._fit, tied_scale(norm)),  # pyright: ignore[reportArgumentType]
+                mean_module=self.family.prior_mean,
             )
             for cover, norm in zip(covers, in_use(self._norms, covers), strict=True)
         ]
 
-    def _fit_for(self, norm_bound: float) -> Any:
-        return fit_of(self._fit, tied_scale(norm_bound))
-
     @property
-    def _in_use(self) -> list[KernelBandit]:
-        r"""The bandits whose union is the whole, the simplest first."""
-        return [bandit for bandit in self._bandits if bandit is not None]
+    def _simplest(self) -> KernelBandit:
+        r"""The first bandit that is left."""
+        return next(iter(self._bandits.values()))
 
     @property
     def num_observations(self) -> int:
         r"""Number of observations."""
-        return self._in_use[0].num_observations
+        return self._simplest.num_observations
 
     @property
     def contradicted_at(self) -> tuple[int | None, ...]:
@@ -161,8 +149,8 @@ class FamilyBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        member, given = self._in_use[0].premises, self._estimated
-        whole = of_family(member, self.kernels, self._norms, given, combine="any")
+        told = self.family.kernels, self._norms, self._estimated
+        whole = of_family(self._simplest.premises, *told, combine="any")
         counts = [count for count in self._contradicted_at if count is not None]
         if len(counts) < len(self._contradicted_at):
             return whole
@@ -175,13 +163,13 @@ class FamilyBandit:
 
     def report(self) -> str:
         r"""Which kernels were contradicted and what the bounds rest on, in words."""
+        verdicts = [
+            "consistent" if at is None else f"contradicted after {at} observations"
+            for at in self._contradicted_at
+        ]
         contradicted = [not consistent for consistent in self.consistent]
-        count = self.num_observations
-        lines = contradicted_in_words(self.kernels, contradicted, count, self.delta)
-        for kernel, at in zip(self.kernels, self._contradicted_at, strict=True):
-            after = "consistent" if at is None else f"contradicted after {at} observations"
-            lines.append(f"  {kernel_in_words(kernel)}: {after}")
-        return "\n".join([*lines, str(self.assumptions)])
+        told = verdicts, contradicted, self.num_observations, self.assumptions
+        return family_report(self.family.kernels, *told)
 
     @torch.no_grad()
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
@@ -192,9 +180,13 @@ class FamilyBandit:
                 of columns than those observed.
             InputDataError: If a value is not finite.
         """
-        arms = self._ready(arms)
+        return self._union(self._ready(arms), [*self._bandits.values()])
+
+    def _union(
+        self, arms: Tensor, bandits: Sequence[KernelBandit]
+    ) -> tuple[Tensor, Tensor]:
         with _without_warnings():
-            sides = [bandit.bounds(arms) for bandit in self._in_use]
+            sides = [bandit.bounds(arms) for bandit in bandits]
         lower, upper = zip(*sides, strict=True)
         return torch.stack(lower).amin(0), torch.stack(upper).amax(0)
 
@@ -212,12 +204,9 @@ class FamilyBandit:
         arms = self._ready(arms)
         if len(arms) == 0:
             raise InputDataError("There are no arms to select from.")
-        count = self.num_observations
-        whole = explores_for_all(self._select, self._widest_every, count)
-        chosen = self._in_use if whole else self._in_use[:1]
-        with _without_warnings():
-            uppers = [bandit.bounds(arms)[1] for bandit in chosen]
-        return int(torch.stack(uppers).amax(0).argmax())
+        whole = self.family.explores_for_all(self.num_observations)
+        chosen = [*self._bandits.values()] if whole else [self._simplest]
+        return int(self._union(arms, chosen)[1].argmax())
 
     @torch.no_grad()
     def observe(self, x: Tensor, y: float | Tensor) -> None:
@@ -237,37 +226,38 @@ class FamilyBandit:
 
     def _add(self, x: Tensor, y: float | Tensor) -> None:
         with _without_warnings():
-            for bandit in self._in_use:
+            for bandit in self._bandits.values():
                 bandit.observe(x, y)
             if any(self.consistent):
                 self._leave_out()
 
     def _leave_out(self) -> None:
         r"""Drop the bandits that the data contradict, for good."""
-        count, widened = self.num_observations, dict[float, int]()
-        bandits = [*self._bandits]
-        for index, bandit in enumerate(bandits):
-            if bandit is not None and bandit.bands.contradiction() is not None:
-                text = "Kernel %d of %d is contradicted for good, at %d observations."
-                _LOG.info(text, index, len(bandits), count)
-                self._contradicted_at[index], bandits[index] = count, None
-                widened.setdefault(bandit.bands.widening(), index)
-        if not any(self.consistent):  # go on with the one that is widened the least
-            nearest = widened[min(widened)]
-            bandits[nearest] = self._bandits[nearest]
-        self._bandits = bandits
+        left, out = dict[int, KernelBandit](), dict[int, float]()
+        count = self.num_observations
+        for index, bandit in self._bandits.items():
+            if bandit.bands.contradiction() is None:
+                left[index] = bandit
+                continue
+            text = "Kernel %d of %d is contradicted for good, at %d observations."
+            _LOG.info(text, index, len(self._contradicted_at), count)
+            self._contradicted_at[index], out[index] = count, bandit.bands.widening()
+        if not left:  # go on with the one that is widened the least
+            nearest = min(out, key=out.__getitem__)
+            left = {nearest: self._bandits[nearest]}
+        self._bandits = left
 
     @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
         r"""The observations and the arguments, in copies; save it with ``torch.save``."""
-        data = self._in_use[0].observations
+        data = self._simplest.observations
         inputs = data.inputs.reshape(data.count, self._dimension).cpu()
         return saved(
             self,
             self._settings(inputs),
             inputs=inputs,
             outcomes=data.outcomes.cpu(),
-            grids=[each and each.bands.grid.remembered for each in self._bandits],
+            grids={i: each.bands.grid.remembered for i, each in self._bandits.items()},
         )
 
     @torch.no_grad()
@@ -278,22 +268,20 @@ class FamilyBandit:
             StateError: If it was saved by a bandit with other arguments or by another
                 version; nothing is loaded then.
         """
-        own = self._in_use[0].observations.inputs
+        own = self._simplest.observations.inputs
         settings = self._settings(saved_inputs(state_dict, own))
         names = "inputs", "outcomes", "grids"
         inputs, outcomes, grids = opened(self, settings, state_dict, *names)
         self._begin(inputs.shape[1])
         for x, y in zip(inputs.unsqueeze(1), outcomes, strict=True):
             self._add(x, y)
-        for bandit, grid in zip(self._bandits, grids, strict=True):
-            if bandit is not None and grid is not None:
-                bandit.bands.grid.recall(grid)
+        for index, grid in grids.items():
+            self._bandits[index].bands.grid.recall(grid)
 
     def _settings(self, inputs: Tensor) -> dict[str, Any]:
         r"""What must be the same where a state is loaded; see ``KernelBandit``."""
-        own = {"select": self._select, "widest_every": self._widest_every}
         members = [each.settings(inputs) for each in self._members(inputs.shape[1])]
-        return {"members": members, **own}
+        return {"members": members, "select": self.family.select}
 
     def _ready(self, arms: Tensor) -> Tensor:
         r"""Checked arms; bandits for their dimension where nothing was observed yet."""
@@ -302,8 +290,8 @@ class FamilyBandit:
             raise BotorchTensorDimensionError(f"Arms must be `a x d`, got shape {shape}.")
         arms, dimension = finite("The arms", arms), arms.shape[1]
         if self.num_observations == 0:
-            for kernel in self.kernels:
-                Prior(kernel, self._mean).check_fits(arms)
+            for kernel in self.family.kernels:
+                Prior(kernel, self.family.prior_mean).check_fits(arms)
             if dimension != self._dimension:
                 self._begin(dimension)
         elif dimension != self._dimension:

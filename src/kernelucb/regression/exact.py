@@ -137,6 +137,13 @@ class KernelRegression(RidgeState):
             return cls.from_model(model, noise_std)
         return model if noise_std is None else model.with_noise_std(noise_std)
 
+    @property
+    def data(self) -> ModelData:
+        r"""The numbers that it was made from."""
+        learned = self.prior.input_transform is not None and "kernel" in self.estimated
+        values = self.prior, self.train_inputs, self.train_targets, self.noise_scales
+        return ModelData(*values, self.dimension, self.estimated, learned)
+
     @classmethod
     def from_data(cls, data: ModelData, pooled: Pooled | None = None) -> Self:
         r"""State of a model in numbers; ``pooled`` is ``pool`` of these, if it is known."""
@@ -326,6 +333,14 @@ class KernelRegression(RidgeState):
         shares = self.eigenvalues / (self.eigenvalues + regularizer)
         prior = self.prior.covariance(left.inputs, right.inputs)
         return prior - (left.features * shares) @ right.features.mT
+
+
+def data_of(
+    model: Model | KernelRegression, noise_std: float | Tensor | None = None
+) -> ModelData:
+    r"""A model, or the numbers of a state, with another noise scale where one is given."""
+    data = model.data if isinstance(model, KernelRegression) else read_model(model)
+    return data.with_noise_std(noise_std)
 
 
 class SpectralFilter(NamedTuple):

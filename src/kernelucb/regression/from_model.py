@@ -79,6 +79,12 @@ class ModelData(NamedTuple):
             noise_std=noise, estimated=with_noise(self.estimated, noise_std)
         )
 
+    @property
+    def estimated_anyway(self) -> frozenset[str]:
+        r"""What stays estimated under another prior: noise; the kernel, by its inputs."""
+        learned = {"kernel"} if self.learned_inputs else set[str]()
+        return self.estimated & {"noise"} | learned
+
 
 def read_model(model: Any) -> ModelData:
     r"""Read a single-output exact GP with ``mean_module`` and ``covar_module``.

@@ -74,6 +74,20 @@ class Prior(Module):
         self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
         self._plain: _Plain | None = None
 
+    def replaced(
+        self, covar_module: Kernel, mean_module: Mean | None, inputs: Tensor
+    ) -> "Prior":
+        r"""Another kernel and mean, outcome units, that fit ``n x d'`` inputs.
+
+        Input transform and outcome map are those of this one.
+        """
+        transform: Any = self.input_transform
+        known = covar_module, mean_module, transform
+        prior = Prior(*known, outcome_map=self.outcome_map)
+        prior = prior.to(inputs.device)
+        prior.check_fits(inputs)
+        return prior
+
     @property
     def plain(self) -> "_Plain":
         r"""Plain numbers of the prior; read when first asked for."""

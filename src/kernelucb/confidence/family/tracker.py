@@ -15,38 +15,18 @@ _LOG = logging.getLogger(__name__)
 _ROUNDED = 1e-6  # largest relative error of noise scales that were rescaled and back
 
 
-class FamilyKey(NamedTuple):
-    r"""What must stay the same over the rounds of a family, as plain values.
-
-    Attributes:
-        kernels: A digest of each kernel, with the mean and the input transform.
-        norm_bounds: The norm bound in use for each, outcome units.
-        delta: Failure probability.
-        fit: ``"filters"``, ``"martingale"`` or ``"PrequentialRadius"``; of successes and
-            counts, their likelihood.
-        covariance_scales: Those of the fit; none where they follow the norm bounds.
-        model_error: How far the function may lie from one of bounded norm, outcome units.
-    """
-
-    kernels: tuple[str, ...]
-    norm_bounds: tuple[float, ...]
-    delta: float
-    fit: str
-    covariance_scales: tuple[float, ...]
-    model_error: float
-
-
 class FamilyRound(NamedTuple):
     r"""A family and the data of one round.
 
     Attributes:
-        key: The family.
+        key: What must stay the same, as plain values: digests of the kernels, the norm
+            bounds in use, ``delta``, the fit, its scales and the model error.
         precision: How precise each of ``n`` observations is: noise scales, outcome units,
             or numbers of trials, or exposures.
         estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were.
     """
 
-    key: FamilyKey
+    key: dict[str, Any]
     precision: Tensor
     estimated: frozenset[str]
 
@@ -70,7 +50,8 @@ class FamilyTracker:
     Example:
         >>> tracker = FamilyTracker()
         >>> for _ in range(rounds):
-        ...     acqf = KernelFamilyUCB(model, kernels, norm_bound=5.0, tracker=tracker)
+        ...     family = KernelFamily(kernels, tracker=tracker)
+        ...     acqf = KernelFamilyUCB(model, family, norm_bound=5.0)
         ...     torch.save(tracker.state_dict(), path)
 
     Attributes:
@@ -83,7 +64,7 @@ class FamilyTracker:
     """
 
     def __init__(self) -> None:
-        self._key: FamilyKey | None = None
+        self._key: dict[str, Any] | None = None
         self._precision: list[float] = []  # one, or one for each observation
         self.num_observations = 0
         self._least_norms: tuple[float, ...] = ()
@@ -97,7 +78,7 @@ class FamilyTracker:
     @property
     def contradicted(self) -> tuple[bool, ...]:
         r"""For each kernel, whether it was contradicted in any round."""
-        bounds = () if self._key is None else self._key.norm_bounds
+        bounds = () if self._key is None else self._key["norm_bounds"]
         pairs = zip(self._least_norms, bounds, strict=True)
         return tuple(least > bound for least, bound in pairs)
 
@@ -108,7 +89,7 @@ class FamilyTracker:
             ValueError: If the tracker has seen another family, or more observations.
         """
         self._check(current)
-        return self._least_norms or (0.0,) * len(current.key.kernels)
+        return self._least_norms or (0.0,) * len(current.key["kernels"])
 
     def update(self, current: FamilyRound, least_norms: Sequence[float]) -> None:
         r"""Take the least consistent norms of a round, outcome units; none ever falls.
@@ -133,8 +114,8 @@ class FamilyTracker:
     def _check(self, current: FamilyRound) -> None:
         if self._key is None:
             return
-        for name, own, new in zip(FamilyKey._fields, self._key, current.key, strict=True):
-            if own != new:
+        for name, new in current.key.items():
+            if (own := self._key[name]) != new:
                 told = "" if name == "kernels" else f" ({own} before, {new} now)"
                 raise ValueError(
                     f"tracker is for another family: its {_NAMES.get(name, name)} differ"
@@ -163,7 +144,7 @@ class FamilyTracker:
         return saved(
             self,
             None,
-            family=None if self._key is None else self._key._asdict(),
+            family=self._key,
             precision=list(self._precision),
             num_observations=self.num_observations,
             least_consistent_norms=[n if math.isfinite(n) else None for n in norms],
@@ -180,12 +161,6 @@ class FamilyTracker:
         precision, count, estimated, norms, family = opened(
             self, None, state_dict, *names, "family"
         )
-        if family is not None:  # JSON has no tuples
-            plain: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in family.items()
-            }
-            family = FamilyKey(**plain)
         vars(self).update(
             _key=family,
             _precision=list(precision),

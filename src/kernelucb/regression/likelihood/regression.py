@@ -244,6 +244,12 @@ class LikelihoodRegression:
         return cls.from_parts(prior, data.train_inputs, checked, data.dimension, estimated)
 
     @property
+    def estimated_anyway(self) -> frozenset[str]:
+        r"""What stays estimated under another prior; see ``ModelData``."""
+        transformed = self.prior.input_transform is not None
+        return self.estimated & {"kernel"} if transformed else frozenset[str]()
+
+    @property
     def num_observations(self) -> int:
         r"""Number of outcomes ``n``."""
         return len(self.train_inputs)

@@ -1,0 +1,109 @@
+r"""A family of kernels as users say it: which, what holds of them, what is searched by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+
+from kernelucb._numerics.checks import instance_of, one_of
+from kernelucb.confidence.family.tracker import FamilyTracker
+from kernelucb.regression.kernel_family import Cover, LengthscaleFamily
+from kernelucb.regression.named import fixed_mean
+
+Combine = Literal["any", "all"]
+Select = Literal["alternate", "simplest", "widest"] | int
+# Multiples of it modulo one are spread along arithmetic progressions as well, so also where
+# observations come in batches of one size.
+GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
+_ALTERNATE = 8  # one in so many rounds
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFamily:
+    r"""Kernels, and what is known of them beside their norm bounds.
+
+    Example:
+        >>> tracker = FamilyTracker()  # kernels once contradicted stay so
+        >>> family = KernelFamily(kernels, tracker=tracker)
+        >>> acqf = KernelFamilyUCB(model, family, norm_bound=5.0, noise_std=0.1)
+
+    Attributes:
+        kernels: From the simplest to the roughest, output scales included; fixed before the
+            data, so frozen (``requires_grad_(False)``), as those of ``lengthscale_family``
+            are.
+        combine: ``"any"``: at least one kernel is true. ``"all"``: every one is, at its
+            norm bound, the band is the intersection of theirs, whose fits hold together
+            with probability ``1 - delta``, and it is what is searched by, whatever
+            ``select`` is.
+        select: What is searched by; band and certificates do not depend on it.
+            ``"widest"`` is the union's upper bound, which explores for the roughest kernel;
+            ``"simplest"`` that of the first consistent kernel, which alone can miss a
+            narrow spike for ever, where no outcome contradicts that kernel. A number takes
+            the first in one of so many rounds, spread evenly over the numbers of
+            observations and pending points, and the second in the others;
+            ``"alternate"`` is 8.
+        mean: Known prior mean, outcome units: a number, or a frozen GPyTorch mean.
+        tracker: What earlier rounds have said of the same family. Kernels that were
+            contradicted stay left out; it is updated with the model's data. With
+            ``combine="any"`` only.
+
+    Raises:
+        ValueError: If there is no kernel, an argument is out of its range, or there is a
+            tracker for an intersection.
+    """
+
+    kernels: Sequence[Kernel]
+    combine: Combine = "any"
+    select: Select = "alternate"
+    mean: float | Mean | None = None
+    tracker: FamilyTracker | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.kernels) == 0:
+            raise ValueError("kernels is empty; a family needs at least one kernel.")
+        one_of("combine", self.combine, "any", "all")
+        if not isinstance(self.select, int) or self.select < 1:
+            one_of("select", self.select, "alternate", "simplest", "widest")
+        if self.tracker is not None:
+            instance_of("tracker", self.tracker, FamilyTracker)
+            if self.combine == "all":
+                raise ValueError(
+                    'tracker is for combine="any": with "all" a contradicted kernel is not '
+                    "left out, it contradicts the whole. Leave it out."
+                )
+
+    @classmethod
+    def of(cls, kernels: "Sequence[Kernel] | KernelFamily") -> "KernelFamily":
+        r"""A family as given, or of plain kernels."""
+        return kernels if isinstance(kernels, KernelFamily) else cls(kernels)
+
+    @property
+    def prior_mean(self) -> Mean | None:
+        r"""The mean as a module; None where it is zero."""
+        return fixed_mean(self.mean)
+
+    def untracked(self) -> "KernelFamily":
+        r"""The same, whatever earlier rounds have said."""
+        return replace(self, tracker=None)
+
+    def covering(self, dimension: int) -> list[Cover]:
+        r"""What covers each kernel for so many input columns.
+
+        Of a union of length scales those between them as well; else each kernel itself.
+        """
+        if self.combine == "any" and isinstance(self.kernels, LengthscaleFamily):
+            return self.kernels.covering(dimension)
+        return [Cover(kernel, 1.0) for kernel in self.kernels]
+
+    def explores_for_all(self, count: int) -> bool:
+        r"""Whether the round after ``count`` observations explores for all kernels.
+
+        Otherwise it does for the simplest consistent one. It follows from the count alone,
+        so nothing need be remembered between rounds.
+        """
+        every = {"alternate": _ALTERNATE, "widest": 1}.get(str(self.select), self.select)
+        if not isinstance(every, int):
+            return False
+        return count * GOLDEN_RATIO % 1.0 * every < 1.0
