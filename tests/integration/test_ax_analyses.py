@@ -17,7 +17,7 @@ from test_ax_contexts import PLANE, ask, in_plane
 import kernelucb.ax
 from kernelucb.ax.analyses import _spread
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 ALL = [
     kernelucb.ax.BandAnalysis("x", num_points=9),
     kernelucb.ax.GapAnalysis(most_rounds=3),

@@ -18,7 +18,7 @@ from constrained_bench import acquisition, constrained_client, problem
 
 import kernelucb.ax
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 
 def stopping(client, gap=0.5):

@@ -22,7 +22,7 @@ import kernelucb.ax
 from kernelucb import KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, SrinivasUCB
 from problems import RKHSFunction, frozen_kernel
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 PARTS, MOST = 500, 0.2
 FAILURES = RKHSFunction.random(frozen_kernel("rbf", 0.5), 2.0, 1, seed=11)

@@ -26,7 +26,7 @@ from kernelucb import MartingaleMixtureUCB, ScalarizedUCB
 from kernelucb.ax.experiments import check_kept
 from kernelucb.exceptions import NoSafePointError
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 
 class TestBands:

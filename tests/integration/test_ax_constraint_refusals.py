@@ -13,7 +13,7 @@ from kernelucb import MartingaleMixtureUCB, MetaUCB, SrinivasUCB
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import DiscreteMetaModel
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 ARMS = [{"x": 0.5}]
 GIVEN = {"options": BY_NAME, "constraints": "safe"}

@@ -21,7 +21,7 @@ from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.safety import ConstraintWidth
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 RATE = RangeParameterConfig(name="rate", parameter_type="float", bounds=(0.0, 1.0))
 FAMILY = {

@@ -27,7 +27,7 @@ from kernelucb.ax.spaces import inputs_of
 from kernelucb.exceptions import NoSafePointError
 from problems import with_point
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 RATE = RangeParameterConfig(
     name="rate", parameter_type="float", bounds=(0.01, 10.0), scaling="log"

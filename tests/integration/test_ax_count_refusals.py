@@ -12,7 +12,7 @@ import kernelucb.ax
 from kernelucb import LikelihoodUCB
 from problems import frozen_kernel
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 
 
 class TestRefusedOutcomes:

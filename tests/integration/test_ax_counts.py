@@ -41,6 +41,7 @@ from problems import RKHSFunction, frozen_kernel, likelihood_ucb
 from tolerances import LINEAR_SOLVE
 
 pytestmark = [
+    pytest.mark.slow,
     *AX_WARNINGS,
     # A Monte Carlo function at a point that was observed has a singular covariance.
     pytest.mark.filterwarnings("ignore:A not p.d.::linear_operator"),

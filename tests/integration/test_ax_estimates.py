@@ -37,7 +37,7 @@ from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import DiscreteMetaModel
 from tolerances import LINEAR_SOLVE
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 
 FIXED = (
     "kernel=... and lengthscale=... in the options, which fix kernel and mean of the bound "

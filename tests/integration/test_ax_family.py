@@ -32,7 +32,7 @@ from kernelucb.exceptions import UncertifiedError
 from problems import frozen_kernel
 from tolerances import LINEAR_SOLVE
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 
 # The length scale of the curve, 0.4, is the second of three.
 OPTIONS = {"shortest": 0.2, "longest": 0.8, "kernel": "matern52", "norm_bound": NORM}

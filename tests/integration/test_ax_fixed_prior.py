@@ -28,7 +28,7 @@ from kernelucb import KernelRegression, MartingaleMixtureUCB, NearNormBall
 from problems import frozen_kernel
 from tolerances import LINEAR_SOLVE
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 
 def test_the_bound_is_that_of_the_prior_on_the_trials():

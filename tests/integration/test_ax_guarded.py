@@ -39,7 +39,7 @@ from kernelucb import MartingaleMixtureUCB, MetaUCB, ScalarizedUCB
 from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 
 def acquisition(client):

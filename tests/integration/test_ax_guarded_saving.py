@@ -37,7 +37,7 @@ import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, MetaPI, SrinivasUCB
 from kernelucb.models import DiscreteMetaModel
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 X = torch.tensor([[0.2], [0.9]], dtype=torch.float64)
 

@@ -30,7 +30,7 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 
 
 class TestMixedSpaces:

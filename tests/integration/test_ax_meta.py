@@ -15,7 +15,7 @@ import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, MetaPI, MetaUCB
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 
 NUM_ARMS, NUM_TASKS = 12, 60
 ARMS = torch.arange(NUM_ARMS, dtype=torch.float64).unsqueeze(-1)

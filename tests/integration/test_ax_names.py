@@ -11,7 +11,7 @@ from sympy import SympifyError
 import kernelucb.ax
 from kernelucb.ax.spaces import parameters_of_columns
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 MIXED = [
     ChoiceParameterConfig(
         name="solvent", parameter_type="str", values=["a", "b", "c"], is_ordered=False

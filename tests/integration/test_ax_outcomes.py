@@ -23,7 +23,7 @@ from kernelucb import ScalarizedUCB
 from kernelucb.confidence.assumptions import REPORTED
 from kernelucb.exceptions import UncertifiedError
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 
 NO_NOISE = "; none of that depended on the noise of their outcomes"
 

@@ -31,7 +31,7 @@ from botorch.models.transforms.outcome import Bilog, Log, Standardize
 import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, ScalarizedUCB
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 
 CONSTRAINT = ["z >= 1"]
 UNSUPPORTED = [

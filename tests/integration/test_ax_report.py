@@ -10,7 +10,7 @@ import kernelucb.ax
 from kernelucb.exceptions import NoSafePointError
 from tolerances import ORDER
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 
 
 def played(trials):

@@ -28,7 +28,7 @@ import kernelucb.ax
 from kernelucb.ax import storage
 from tolerances import DIGITS
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 
 
 @pytest.fixture(scope="module")

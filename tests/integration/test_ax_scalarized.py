@@ -9,7 +9,7 @@ from torch.testing import assert_close
 import kernelucb.ax
 from kernelucb import AbbasiYadkoriUCB, NormTracker, ScalarizedUCB
 
-pytestmark = GUARDED_WARNINGS
+pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
 OPTIONS = {"norm_bound": [20.0, 300.0], "noise_std": [0.5, 1.0], "delta": 0.1}
 
 

@@ -41,7 +41,7 @@ from kernelucb import (
 from problems import with_point
 from tolerances import SEARCHED
 
-pytestmark = AX_WARNINGS
+pytestmark = [pytest.mark.slow, *AX_WARNINGS]
 CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
 
 GRID = torch.linspace(0.0, 1.0, 1001, dtype=torch.float64).unsqueeze(-1)

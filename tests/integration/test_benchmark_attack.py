@@ -16,6 +16,8 @@ from benchmarks.attack.verdicts import Verdict, judge
 from benchmarks.runner import read_table, stream
 from kernelucb import KernelBandit, KernelRegression
 
+pytestmark = pytest.mark.slow
+
 # Cases of each family, spread evenly over it.
 SHORT = {
     "numerics": 40,

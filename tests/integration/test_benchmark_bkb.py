@@ -12,6 +12,8 @@ from kernelucb import BKBBandit, KernelBandit
 from kernelucb.confidence.bkb import Budget, practical_width
 from tolerances import BANDIT, SKETCH
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 

@@ -16,6 +16,8 @@ from benchmarks.counts.variational import VariationalBand
 from benchmarks.runner import fixed_kernel, read_table, rkhs_norm
 from benchmarks.speed import counts as speed
 
+pytestmark = pytest.mark.slow
+
 WHOLE = command.CONFIGURATION
 GAP = 1e-4  # of ExactSet
 

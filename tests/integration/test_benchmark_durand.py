@@ -22,6 +22,8 @@ from kernelucb import (
 )
 from tolerances import PERMUTATION, REARRANGED
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 pytest.importorskip("matplotlib", reason="the benchmark needs kernelucb[bench]")

@@ -15,6 +15,8 @@ from benchmarks.experiments.problems import KnownFunction
 from benchmarks.experiments.reaction import Reactor
 from benchmarks.runner import largest_value, read_table, rkhs_norm
 
+pytestmark = pytest.mark.slow
+
 WHOLE = command.CONFIGURATION
 PROTOCOL = replace(WHOLE.protocol, restarts=1, raw_samples=4, iterations=2)
 PLANE = WHOLE.settings["plane_matern52"]

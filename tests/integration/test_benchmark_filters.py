@@ -11,6 +11,8 @@ from benchmarks.filters import __main__ as command
 from benchmarks.filters import calibrated, weights, width
 from benchmarks.filters.configuration import Setting, Task
 
+pytestmark = pytest.mark.slow
+
 PROTOCOL = replace(command.CONFIGURATION.protocol, queries=20)
 SETTING = Setting("matern52", 2, 12, 0.1)
 

@@ -8,6 +8,8 @@ import pytest
 
 from kernelucb import Grid, MartingaleMixture
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 

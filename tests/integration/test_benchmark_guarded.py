@@ -18,6 +18,8 @@ from benchmarks.runner import read_table, rkhs_norm
 from kernelucb.acquisition.guarded import is_ucb_turn
 from tolerances import LINEAR_SOLVE
 
+pytestmark = pytest.mark.slow
+
 SHORT = PROTOCOL | {"rounds": 3, "samples": 4, "raw_samples": 4, "iterations": 1}
 SMALL = SHORT | ARMS[1] | {"arms": 20, "seed": 20}
 TINY = ["rounds=3", "samples=4", "raw_samples=4", "iterations=1"]

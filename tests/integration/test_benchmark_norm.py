@@ -7,6 +7,8 @@ import pytest
 from benchmarks.norm import __main__ as command
 from benchmarks.norm.play import Task, play
 
+pytestmark = pytest.mark.slow
+
 TASK = Task("rbf", 5.0, 1.0, 2.0, False, 6, 0)
 
 

@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results" / "index.md"
 

@@ -17,6 +17,8 @@ from practical_bench import repository_importable, task  # noqa: F401
 
 from tolerances import LINEAR_SOLVE, REARRANGED, SINGLE
 
+pytestmark = pytest.mark.slow
+
 METHODS = ("ucb_2", "log_ei", "q_log_nei", "thompson", "irgp_ucb", "gibbon", "random")
 METHODS += ("mixture_ucb", "recommended", "kept", "mixture")
 

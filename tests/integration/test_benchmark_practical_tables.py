@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from practical_bench import configuration, repository_importable  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 
 def command(output: Path, *options: str) -> None:
     from benchmarks.practical.__main__ import BENCHMARK

@@ -4,6 +4,8 @@ import pytest
 import torch
 from practical_bench import repository_importable, task  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 BATCH_METHODS = ("q_log_nei", "q_log_nei_joint", "q_ucb_2")
 BATCH_METHODS += ("thompson", "random", "mixture_ucb")
 

@@ -7,6 +7,8 @@ from benchmarks.safety.__main__ import BENCHMARK
 from benchmarks.safety.play import along_the_edge
 from benchmarks.safety.problems import random_problem, two_hills
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("command", "rows"), [("coverage", 5), ("expansion", 4)])
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")

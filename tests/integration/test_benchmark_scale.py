@@ -9,6 +9,8 @@ pytest.importorskip("joblib", reason="needs the extra `bench`")
 from benchmarks.scale import width
 from benchmarks.scale.__main__ import BENCHMARK
 
+pytestmark = pytest.mark.slow
+
 
 def rows(path):
     with path.open(newline="") as file:

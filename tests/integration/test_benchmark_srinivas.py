@@ -24,6 +24,8 @@ from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
 from kernelucb.acquisition import FiniteDomain
 from tolerances import LINEAR_SOLVE, LOG_TAIL, PERMUTATION, REARRANGED
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 

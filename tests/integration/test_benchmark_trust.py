@@ -13,6 +13,8 @@ from kernelucb import optimum_report
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from tolerances import REARRANGED
 
+pytestmark = pytest.mark.slow
+
 STOP = stops.Task("rbf", "spike", "given", False, 20, 0)
 EDGE = unsafe.Task("known", 10.0, "given", False, 4, 3)
 KNOWN = demo.Run(0, 1, 2.0, 1.0, norm_bound=10.0, norm=9.5)

@@ -28,6 +28,8 @@ from benchmarks.unknown_kernel.settings import Task
 from kernelucb import KernelFamilyUCB, KernelRegression, lengthscale_family
 from tolerances import REARRANGED
 
+pytestmark = pytest.mark.slow
+
 WHOLE = command.CONFIGURATION
 LENGTHS = FamilyOfLengths(0.1, 0.4, 2.0)
 SETTING = replace(WHOLE.settings["matern_d1_between"], lengthscale=0.15, family=LENGTHS)

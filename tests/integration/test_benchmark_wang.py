@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 DATA = Path(os.environ.get("KERNELUCB_DATA") or ROOT.parent / "shared" / "data")

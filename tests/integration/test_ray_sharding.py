@@ -22,6 +22,7 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install kernelucb[ray]")
 # Ray's own start-up: it leaves sockets and subprocess handles to the collector, and warns
 # about its future defaults.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),

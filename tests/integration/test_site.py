@@ -15,6 +15,8 @@ from site_pages import read
 
 import kernelucb
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
 

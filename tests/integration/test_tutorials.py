@@ -35,7 +35,14 @@ def test_committed_with_outputs_and_without_clutter(path):
     assert "assert " in cells[-1].source
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+# One of them is quick; the others are as long as all other tests together.
+QUICK = "02"
+SLOW = [path for path in TUTORIALS if not path.stem.startswith(QUICK)]
+RUNS = [path for path in TUTORIALS if path.stem.startswith(QUICK)]
+RUNS += [pytest.param(path, marks=pytest.mark.slow) for path in SLOW]
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 def test_runs_in_short_mode(path, tmp_path):
     sources = [cell.source for cell in code_cells(read(path))]
     assert exit_code(sources, tmp_path, SECONDS, KERNELUCB_TUTORIAL_SHORT="1") == 0
