@@ -10,7 +10,7 @@ from torch import Tensor
 from benchmarks.unknown_kernel.problems import Problem
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.data import NoisyData
-from kernelucb.confidence.martingale_mixture.problem import Appraised
+from kernelucb.confidence.norm.least import LeastNorm
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
@@ -67,7 +67,7 @@ class MemberBand:
     @property
     def consistent(self) -> bool:
         r"""Whether a function of at most the norm bound is in the set."""
-        return self._appraised.least.norm <= self.member.norm_bound
+        return self._appraised.norm <= self.member.norm_bound
 
     @cached_property
     def upper(self) -> Tensor:
@@ -85,7 +85,7 @@ class MemberBand:
         return self.regression.mean(self.problem.arms[self.played])
 
     @cached_property
-    def _appraised(self) -> Appraised:
+    def _appraised(self) -> LeastNorm:
         return self._data.appraised(self.regression, self.member.norm_bound)
 
     @cached_property

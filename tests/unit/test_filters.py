@@ -86,7 +86,7 @@ def test_the_gap_of_a_certificate_is_the_cone_programs():
 @pytest.mark.parametrize("case", ["rbf", "matern32", "duplicates"])
 def test_the_least_norm_is_that_of_the_cone_program(case):
     problem = make_problem(norm=5.0, **CASES[case])
-    constraint, norm = for_least_norm(data_fit("filters", problem.state, 0.05))
+    constraint, norm, _ = for_least_norm(data_fit("filters", problem.state, 0.05))
     regression, radius = constraint
     K = problem.kernel(problem.X).to_dense()
     whitened = K / problem.noise_std**2

@@ -1,7 +1,6 @@
 r"""What every confidence set offers: its support function."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, Self
 
 from torch import Tensor
@@ -32,17 +31,11 @@ class QueryPoints(NamedTuple, Generic[PointsT]):
         r"""What the support function is measured from, ``b`` values, outcome units."""
         return self.centre.baseline
 
-    def detach(self) -> "QueryPoints[PointsT]":
-        r"""The same points without gradients."""
-        return self._each(lambda points: points.detach())
-
     def rows(self, mask: Tensor) -> "QueryPoints[PointsT]":
         r"""The points where ``mask`` is true."""
-        return self._each(lambda points: points.rows(mask))
-
-    def _each(self, change: Callable[[Any], Any]) -> "QueryPoints[PointsT]":
-        centre, same = change(self.centre), self.design is self.centre
-        return QueryPoints(centre, centre if same else change(self.design))
+        known: Any = self
+        centre, same = known.centre.rows(mask), self.design is self.centre
+        return QueryPoints(centre, centre if same else known.design.rows(mask))
 
 
 RidgePoints = QueryPoints[Projection]

@@ -27,11 +27,6 @@ class CombinedPoints(NamedTuple):
     baseline: Tensor
     parts: tuple[Any, ...]
 
-    def detach(self) -> "CombinedPoints":
-        r"""The same points without gradients."""
-        parts = tuple(part.detach() for part in self.parts)
-        return CombinedPoints(self.baseline.detach(), parts)
-
     def rows(self, mask: Tensor) -> "CombinedPoints":
         r"""The points where ``mask`` is true."""
         parts = tuple(part.rows(mask) for part in self.parts)

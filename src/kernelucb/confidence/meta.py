@@ -47,10 +47,6 @@ class PosteriorPoints(NamedTuple):
     baseline: Tensor  # the posterior mean
     variance: Tensor
 
-    def detach(self) -> "PosteriorPoints":
-        r"""The same points without gradients."""
-        return PosteriorPoints(self.baseline.detach(), self.variance.detach())
-
 
 class PosteriorState:
     r"""The posterior of a model as a confidence set reads it."""

@@ -1,7 +1,7 @@
 r"""Regression states: what the data say of query points, at every regulariser."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -22,10 +22,6 @@ class Points(Protocol):
     @property
     def baseline(self) -> Tensor:
         r"""``b`` values that the support function is measured from, outcome units."""
-        ...
-
-    def detach(self) -> Self:
-        r"""The same points without gradients."""
         ...
 
 
@@ -93,10 +89,6 @@ class Projection(NamedTuple):
     features: Tensor
     residual_variance: Tensor
     pending_covariance: Tensor | None = None
-
-    def detach(self) -> "Projection":
-        r"""The same points without gradients."""
-        return Projection._make([None if part is None else part.detach() for part in self])
 
     def rows(self, mask: Tensor | slice) -> "Projection":
         r"""The points in a slice, or where ``mask`` is true."""

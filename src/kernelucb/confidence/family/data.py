@@ -20,6 +20,7 @@ from kernelucb.confidence.fit.choice import (
     MartingaleMixture,
     MixtureFit,
     check_fit,
+    data_fit,
     fit_of,
     fit_source,
 )
@@ -30,15 +31,13 @@ from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import SOURCES
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import (
-    Appraised,
-    known_noise_problem,
-)
+from kernelucb.confidence.martingale_mixture.problem import known_noise_problem
+from kernelucb.confidence.norm.least import LeastNorm, for_least_norm
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.prior import Prior
 
 # The norm bound that covariance scale 1 goes with, prior units.
@@ -87,7 +86,7 @@ class FamilyData(ABC):
 
     @abstractmethod
     def appraised(self, state: Any, norm_bound: float) -> Any:
-        r"""The fit of the data under one kernel; ``least.norm`` is its least norm."""
+        r"""The fit of the data under one kernel; its ``norm`` is the least one."""
 
     @abstractmethod
     def confidence_set(
@@ -154,13 +153,13 @@ class NoisyData(FamilyData):
     def _fit_at(self, norm_bound: float) -> Fit:
         return fit_of(self.fit, tied_scale(norm_bound))
 
-    def appraised(self, state: KernelRegression, norm_bound: float) -> Appraised:
+    def appraised(self, state: KernelRegression, norm_bound: float) -> LeastNorm:
         r"""See ``FamilyData``."""
-        given = norm_bound, self.model_error, self.shares
-        return Appraised.of(state, self._fit_at(norm_bound), self.delta, *given)
+        given = self.delta, norm_bound, self.model_error, self.shares
+        return for_least_norm(data_fit(self._fit_at(norm_bound), state, *given))
 
     def confidence_set(
-        self, state: KernelRegression, norm_bound: float, appraised: Appraised
+        self, state: KernelRegression, norm_bound: float, appraised: LeastNorm
     ) -> tuple[ConfidenceSet[Any, Any], float]:
         r"""See ``FamilyData``."""
         given = norm_bound, self._fit_at(norm_bound), self.delta, appraised
@@ -196,12 +195,11 @@ class AppraisedOutcomes(NamedTuple):
 
     Attributes:
         level: Largest sum of the losses.
-        least: The function of the least norm that reaches it; its norm is infinite where
-            none does.
+        norm: Least norm of a function that reaches it; infinite where none does.
     """
 
     level: float
-    least: Mode
+    norm: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,14 +240,14 @@ class CountData(FamilyData):
     ) -> AppraisedOutcomes:
         r"""See ``FamilyData``."""
         level = self.ratio.level(state)
-        return AppraisedOutcomes(level, least_norm_mode(state, level))
+        return AppraisedOutcomes(level, least_norm_mode(state, level).norm)
 
     def confidence_set(
         self, state: LikelihoodRegression, norm_bound: float, appraised: AppraisedOutcomes
     ) -> tuple[ConfidenceSet[Any, Any], float]:
         r"""See ``FamilyData``."""
         band = likelihood_set(state, norm_bound, self.ratio, appraised.level)
-        return band, appraised.least.norm
+        return band, appraised.norm
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""See ``FamilyData``."""

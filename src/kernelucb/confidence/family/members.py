@@ -66,7 +66,7 @@ class _Candidate(NamedTuple):
         r"""What the data say of it, in this round or an earlier one."""
         bound, before = self.member.norm_bound, self.member.least_consistent_norm
         appraised = data.appraised(self.state(), bound)
-        least, found = max(before, appraised.least.norm), None
+        least, found = max(before, appraised.norm), None
         if least <= bound:
             found, now = data.confidence_set(self.state(), bound, appraised)
             least = max(before, now)

@@ -102,7 +102,7 @@ def fit_of(
             'fit must be "filters", "martingale", Filters(...), MartingaleMixture(...) or '
             f"a PrequentialRadius, got {fit!r}."
         )
-    if fit.covariance_scale is None:
+    if fit.covariance_scale is None and default_scale != 1.0:
         return replace(fit, covariance_scale=default_scale)
     return fit
 

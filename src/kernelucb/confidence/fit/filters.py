@@ -2,7 +2,7 @@ r"""The mixture of filters: its e-processes, their weights, and the ellipsoid th
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -163,6 +163,8 @@ class FilterMixture:
 
     Attributes:
         prices: ``J`` values ``b``, with the prior weights.
+        filters: ``J x r`` values ``a``.
+        num_untied: How many members come before those that are tied to the norm bound.
         predicted: Radius of Flynn & Reeb's member alone.
         level: ``a`` of the first member.
 
@@ -193,7 +195,9 @@ class FilterMixture:
             regression.num_observations,
         )
         alone = radius.slack + 2.0 * math.log(1.0 / shares.predicted)
-        self.predicted = Radius(radius.tau_ref, alone).widened(regression, misfit)
+        self.predicted = Radius(radius.tau_ref, alone)
+        if misfit > 0.0:
+            self.predicted = self.predicted.widened(regression, misfit)
         first = KernelFree.of(count, delta, radius.squared(regression), shares[:2])
         squared_radius, self.level = first.ball
         # The grid for the prior, with its covariance times the mean scale; then the norm's.
@@ -209,12 +213,9 @@ class FilterMixture:
         prices = prices + shares.hybrid_prior
         own = self.level * squared_radius - self.confidence
         self.prices = np.append(own, prices.cpu().numpy())
-
-    @cached_property
-    def filters(self) -> Array:
-        r"""``J x r`` values ``a``."""
-        values = self.hybrids.filters(self.regression.eigenvalues).cpu().numpy()
-        return np.insert(values, 0, self.level, axis=0)
+        filters = self.hybrids.filters(lam).cpu().numpy()
+        self.filters = np.insert(filters, 0, self.level, axis=0)
+        self.num_untied = 1 + _NUM_HYBRIDS
 
     def ellipsoid(self, weights: Array) -> Ellipsoid:
         r"""What ``J`` weights that sum up to one say of the residuals.
@@ -234,12 +235,6 @@ class FilterMixture:
         ``(sum_i a_i eps_i^2 - b) / 2`` of each member.
         """
         return 0.5 * (self.filters @ squared_residuals - self.prices)
-
-    def log_untied_weights(self, squared_residuals: Array) -> Array:
-        r"""As ``log_weights``, but none for the members that are tied to the norm bound."""
-        log_weights = self.log_weights(squared_residuals)
-        log_weights[1 + _NUM_HYBRIDS :] = -math.inf
-        return log_weights
 
     @property
     def alone(self) -> FitConstraint[RidgeState]:

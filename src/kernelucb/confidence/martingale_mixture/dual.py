@@ -230,7 +230,7 @@ class GridSet(FunctionSet[RidgeStateT]):
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over the grid."""
         with torch.no_grad():
-            index = self.ellipsoid_bounds(points.detach(), sign).argmin(dim=-1)
+            index = self.ellipsoid_bounds(points, sign).argmin(dim=-1)
         tau = self.regularizers[index]
         value = Ellipsoids(self, points, sign).bounds(as_array(tau))
         return Support(value, tau, torch.zeros_like(tau))
@@ -289,7 +289,7 @@ class ExactSet(GridSet[RidgeStateT]):
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
         ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
         with torch.no_grad():
-            values = as_array(self.ellipsoid_bounds(points.detach(), sign))
+            values = as_array(self.ellipsoid_bounds(points, sign))
             nodes, best = xp.log(as_array(self.regularizers)), values.argmin(-1)
             half_width = as_array(ball)
             log_tau, gap, _ = minimize_quasiconvex(
@@ -325,8 +325,9 @@ def _parabola_vertex(values: Array, best: Array) -> Array:
     """
     xp = library_of(values)
     inner = best.clip(1, values.shape[-1] - 2)
-    rows = xp.arange(len(values), device=values.device)
-    left, middle, right = (values[rows, inner + shift] for shift in (-1, 0, 1))
+    rows = xp.arange(len(values), device=values.device)[:, None]
+    around = inner[:, None] + xp.arange(-1, 2, device=values.device)
+    left, middle, right = values[rows, around].T
     bend = left - 2.0 * middle + right
     vertex = 0.5 * (left - right) / xp.where(bend > 0, bend, xp.inf)
     return xp.where(inner == best, vertex, 0.0).clip(-1.0, 1.0)

@@ -15,8 +15,8 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit.choice import DataFit, Fit, data_fit, fit_of, fit_source
-from kernelucb.confidence.fit.filters import ALONE, FilterMixture, Shares
+from kernelucb.confidence.fit.choice import Fit, data_fit, fit_of, fit_source
+from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.fit.radius import CovarianceScale, Radius
 from kernelucb.confidence.norm.least import (
@@ -174,39 +174,18 @@ def mixture_problem(
     return MixtureProblem(regression, constraints, least, assumptions)
 
 
-class Appraised(NamedTuple):
-    r"""A fit of the data, and the constraint of it that has the largest least norm."""
-
-    whole: DataFit
-    least: LeastNorm
-
-    @classmethod
-    def of(
-        cls,
-        regression: KernelRegression,
-        fit: Fit,
-        delta: float,
-        norm: float | None,
-        model_error: float = 0.0,
-        shares: Shares = ALONE,
-    ) -> "Appraised":
-        r"""From the data; arguments as for ``data_fit``."""
-        whole = data_fit(fit, regression, delta, norm, model_error, shares)
-        return cls(whole, for_least_norm(whole))
-
-
 def known_noise_problem(
     regression: KernelRegression,
     norm_bound: NormBoundLike,
     fit: Fit,
     delta: float,
-    appraised: Appraised | None = None,
+    least: LeastNorm | None = None,
     model_error: float = 0.0,
 ) -> MixtureProblem[RidgeState]:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
     Where a mixture of filters is contradicted, but not Flynn & Reeb's member of it (which
-    takes in that the noise scale is too small), that one gives the band. ``appraised`` is
+    takes in that the noise scale is too small), that one gives the band. ``least`` is of
     the fit of these data, where it is known already.
     """
     fit = fit_of(fit)
@@ -214,28 +193,29 @@ def known_noise_problem(
     if predicted and fit.num_observations == regression.num_observations:
         regression = regression.with_noise_std(fit.noise_std)
     norm = norm_source(norm_bound, regression)
-    if appraised is None:
+    if least is None:
         given = norm.value if isinstance(norm, NormBound) else None
-        appraised = Appraised.of(regression, fit, delta, given, model_error)
-    whole, (band, least) = appraised
+        least = for_least_norm(data_fit(fit, regression, delta, given, model_error))
+    band, needed, whole = least
     if not isinstance(norm, NormBound):
         norm = norm.estimate(*band)
         whole = data_fit(fit, regression, delta, norm.value, model_error)
-    norm = norm.of_neighbour(model_error)
+    if model_error > 0.0:
+        norm = norm.of_neighbour(model_error)
     source = fit_source(fit, model_error)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     if isinstance(whole, FilterMixture):
-        if least > norm.value and least_norm(*whole.alone) <= norm.value:
-            return mixture_problem(*whole.alone, least, norm, assumptions, relaxed=True)
-        if least <= norm.value:
+        if needed > norm.value and least_norm(*whole.alone) <= norm.value:
+            return mixture_problem(*whole.alone, needed, norm, assumptions, relaxed=True)
+        if needed <= norm.value:
             sharpest, band = band, whole.for_band(norm.value)
             if least_norm(*band) > norm.value:
                 band = sharpest.beside_hidden(norm.value)
-        return mixture_problem(*band, least, norm, assumptions)
+        return mixture_problem(*band, needed, norm, assumptions)
     hidden = regression.hidden_part(norm.value)
     radius = band.radius.beside_hidden(hidden)
-    least = least_norm(regression, radius)
-    return mixture_problem(regression, radius, least, norm, assumptions)
+    needed = least_norm(regression, radius)
+    return mixture_problem(regression, radius, needed, norm, assumptions)
 
 
 def unknown_noise_problem(

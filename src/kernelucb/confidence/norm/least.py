@@ -72,6 +72,7 @@ class LeastNorm(NamedTuple):
 
     constraint: FitConstraint[Any]  # the data as it counts them, and its radius
     norm: float  # prior units
+    fit: DataFit
 
 
 class _Ridge(NamedTuple):
@@ -154,7 +155,7 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
     and members that are tied to a norm bound have none.
     """
     if isinstance(fit, FitConstraint):
-        return LeastNorm(fit, least_norm(*fit))
+        return LeastNorm(fit, least_norm(*fit), fit)
     lam, squares = _Ridge.of(fit.regression)
     cutoff = start = fit.regression.eigenvalue_cutoff
 
@@ -167,13 +168,16 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
         least = math.inf if found is None else counted.norm(tau)
         start = start if math.isinf(tau) else tau
         residuals = decisive_share * squares * (values * lam / tau + 1.0) ** -2
-        log_weights = fit.log_untied_weights(residuals)
+        log_weights = fit.log_weights(residuals)
+        log_weights[fit.num_untied :] = -math.inf
         return Appraisal(-least, log_weights, 1.0 if math.isinf(tau) else tau)
 
-    return _resolved(fit.constraint(*fit.search(appraise, _STEPS)))
+    return LeastNorm(*_resolved(fit.constraint(*fit.search(appraise, _STEPS))), fit)
 
 
-def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
+def _resolved(
+    constraint: FitConstraint[FilteredRegression],
+) -> tuple[FitConstraint[FilteredRegression], float]:
     r"""The constraint with what round-off hides, and a least norm that this resolves.
 
     The larger the norm ``N`` of the true function, the more of the outcomes round-off may
@@ -185,28 +189,29 @@ def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
     squared, upper = radius.squared(regression), least_norm(*constraint)
     shows = math.isinf(upper) or regression.hidden_part(upper) > _NEGLIGIBLE
     if not shows or regression.scatter > squared:
-        return LeastNorm(constraint, upper)
+        return constraint, upper
 
-    def beside(norm: float) -> LeastNorm:
-        wider = constraint.beside_hidden(norm)
-        return LeastNorm(wider, least_norm(*wider))
+    def needed(norm: float) -> float:
+        return least_norm(*constraint.beside_hidden(norm))
 
-    found, lower = beside(upper), 0.0
-    if math.isinf(upper) and math.isfinite(found.norm):
-        upper = max(found.norm, _START)
-        while (found := beside(upper)).norm > upper:
+    used, least, lower = upper, needed(upper), 0.0
+    if math.isinf(upper) and math.isfinite(least):
+        used = upper = max(least, _START)
+        while (least := needed(upper)) > upper:
             lower, upper = upper, _FACTOR * upper
-    lower = max(lower, found.norm)
+        used = upper
+    lower = max(lower, least)
     while lower < (1.0 - _RESOLVED) * upper and upper > _START:
         middle = math.sqrt(max(lower, _START * upper) * upper)
-        tried = beside(middle)
-        if tried.norm > middle:
+        least = needed(middle)
+        if least > middle:
             lower = middle
         else:
-            upper, found, lower = middle, tried, max(lower, tried.norm)
+            used = upper = middle
+            lower = max(lower, least)
     if math.isfinite(lower):
         resolved = is_resolved(regression, lower, squared)
-        return LeastNorm(found.constraint if resolved else constraint, lower)
+        return constraint.beside_hidden(used) if resolved else constraint, lower
     misfit = (1.0 + _NEGLIGIBLE) * least_misfit(regression, math.inf)
     wider = FitConstraint(regression, Radius.of(misfit, regression, radius.tau_ref))
-    return LeastNorm(wider, least_norm(*wider))
+    return wider, least_norm(*wider)

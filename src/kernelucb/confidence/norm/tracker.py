@@ -55,8 +55,6 @@ class NormBound(NamedTuple):
 
     def of_neighbour(self, model_error: float) -> "NormBound":
         r"""The same of a function nowhere farther than this from ``f``, outcome units."""
-        if model_error == 0.0:
-            return self
         words = self.assumption.statement.replace("f - mean", "g - mean")
         statement = f"f is everywhere within {model_error:.6g} of a function g; {words}"
         return self._replace(assumption=replace(self.assumption, statement=statement))
@@ -267,7 +265,7 @@ def norm_bound_under_prior(
 
     A number below the least consistent norm is kept and marked as contradicted.
     """
-    constraint, _ = for_least_norm(data_fit("filters", regression, delta))
+    constraint = for_least_norm(data_fit("filters", regression, delta)).constraint
     return resolve_norm_bound(norm_bound, *constraint).checked(*constraint)
 
 
