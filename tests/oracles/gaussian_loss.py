@@ -2,7 +2,7 @@ r"""The loss of outcomes with Gaussian noise, which takes counts' way through th
 
 from torch import Tensor
 
-from kernelucb.regression.likelihood.losses import Expectation, Loss
+from kernelucb.regression.likelihood.losses import Loss
 
 
 class GaussianLoss(Loss):
@@ -36,9 +36,8 @@ class GaussianLoss(Loss):
     def curvature(self, latent: Tensor) -> Tensor:
         return self.precision.expand_as(latent)
 
-    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
-        value = self.value(mean) + 0.5 * self.precision * variance
-        return Expectation(value, self.slope(mean), self.precision)
+    def expected(self, mean: Tensor, variance: Tensor) -> Tensor:
+        return self.value(mean) + 0.5 * self.precision * variance
 
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
         return 0.5 * self.precision * step.square()

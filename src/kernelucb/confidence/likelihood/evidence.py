@@ -1,7 +1,7 @@
 r"""How likely the outcomes are under a mixture of functions, and so under the true one."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -154,13 +154,16 @@ class _Basis(NamedTuple):
         mean = (self.features.mT @ target) / (tau + self.eigenvalues)
         units = variances.sqrt()
 
-        def unpacked(x: Array) -> tuple[Tensor, Tensor]:
-            shift, log_ratio = torch.from_numpy(x).to(mean).chunk(2)
+        def gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
+            shift, log_ratio = x.chunk(2)
             return mean + units * shift, variances * log_ratio.exp()
 
         def negative(x: Array) -> tuple[float, Array]:
-            value, shift, log_ratio = self._negative(*unpacked(x), tau)
-            return value, torch.cat([shift * units, log_ratio]).cpu().numpy()
+            at = torch.from_numpy(x).to(mean).requires_grad_()
+            with torch.enable_grad():
+                value = self._negative(self.loss.expected, *gaussian(at), tau)
+                (slope,) = torch.autograd.grad(value, at)
+            return float(value.detach()), slope.cpu().numpy()
 
         origin = np.zeros(2 * len(mean))
         options = {"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "gtol": _CONVERGED}
@@ -168,30 +171,19 @@ class _Basis(NamedTuple):
             negative, origin, jac=True, method="L-BFGS-B", options=options
         )
         at = found.x if found.fun < negative(origin)[0] else origin
-        weights, variances = unpacked(at)
-        latent, spread = self._values(weights, variances, tau)
-        expected = self.loss.expected_bound(latent, spread)
-        return -float(expected.sum()) - _divergence(weights, variances, tau)
+        best = gaussian(torch.from_numpy(at).to(mean))
+        return -float(self._negative(self.loss.expected_bound, *best, tau))
 
     def _negative(
-        self, weights: Tensor, variances: Tensor, tau: float
-    ) -> tuple[float, Tensor, Tensor]:
-        r"""Minus the bound, nearly, with slopes in weights and log variances."""
-        expected = self.loss.expected(*self._values(weights, variances, tau))
-        value = float(expected.value.sum()) + _divergence(weights, variances, tau)
-        shift = self.features.mT @ expected.slope + tau * weights
-        bend = self.squares.mT @ expected.curvature + tau
-        return value, shift, 0.5 * (variances * bend - 1.0)
-
-    def _values(
-        self, weights: Tensor, variances: Tensor, tau: float
-    ) -> tuple[Tensor, Tensor]:
-        r"""Means and variances at the inputs, ``u`` values each."""
-        mean = self.mean + self.features @ weights
-        return mean, self.squares @ variances + self.rest / tau
-
-
-def _divergence(weights: Tensor, variances: Tensor, tau: float) -> float:
-    r"""Of the Gaussian from the prior, nats."""
-    ratio = tau * variances
-    return 0.5 * float((tau * weights.square() + ratio - 1.0 - ratio.log()).sum())
+        self,
+        expected: Callable[[Tensor, Tensor], Tensor],
+        weights: Tensor,
+        variances: Tensor,
+        tau: float,
+    ) -> Tensor:
+        r"""The expected loss, and the divergence of the Gaussian from the prior; nats."""
+        latent = self.mean + self.features @ weights
+        spread = self.squares @ variances + self.rest / tau
+        ratio = tau * variances
+        divergence = 0.5 * (tau * weights.square() + ratio - 1.0 - ratio.log()).sum()
+        return expected(latent, spread).sum() + divergence

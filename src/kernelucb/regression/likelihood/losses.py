@@ -3,7 +3,7 @@ r"""Successes and counts, and their negative log-likelihoods in the latent value
 import math
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import as_double, one_of, positive_values
 from kernelucb.regression.outcome_map import OutcomeMap, Step
 
@@ -27,14 +28,6 @@ _LARGEST_COUNT = 2.0**53
 _SHORT, _NODES = 1.0, 10
 # Of the quadrature that is searched over, and of the one that gives a bound.
 _SEARCHED_NODES, _STEP, _REACH = 24, 0.125, 9.0
-
-
-class Expectation(NamedTuple):
-    r"""Means under Gaussian latent values, ``n`` values each."""
-
-    value: Tensor  # of the loss, nearly
-    slope: Tensor  # of its first derivative
-    curvature: Tensor  # of its second
 
 
 class Loss(ABC):
@@ -72,12 +65,12 @@ class Loss(ABC):
         r"""Its second derivative, not negative."""
 
     @abstractmethod
-    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
-        r"""Means under ``N(mean, variance)`` at each input, to be searched over."""
+    def expected(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Mean of the loss under ``N(mean, variance)`` at each input, nearly; ``n``."""
 
     def expected_bound(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Upper bound on the mean of the loss, ``n`` values."""
-        return self.expected(mean, variance).value
+        r"""Upper bound on that, ``n`` values."""
+        return self.expected(mean, variance)
 
     def log_independent(self, mean: Tensor) -> float | None:
         r"""Log-evidence if the value at each input were drawn on its own, without a kernel.
@@ -137,12 +130,10 @@ class BinomialLoss(Loss):
         r"""See ``Loss``."""
         return self.amounts * latent.sigmoid() * (-latent).sigmoid()
 
-    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
+    def expected(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""See ``Loss``; by quadrature."""
         grid, weights = (part.to(mean) for part in _gauss_hermite())
-        latent = mean + variance.sqrt() * grid
-        each = self.value(latent), self.slope(latent), self.curvature(latent)
-        return Expectation(*(weights @ part for part in each))
+        return weights @ self.value(mean + safe_sqrt(variance) * grid)
 
     def expected_bound(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""See ``Loss``; by the trapezoidal rule, plus what that may miss."""
@@ -179,10 +170,9 @@ class PoissonLoss(Loss):
         r"""See ``Loss``."""
         return self.amounts * latent.exp()
 
-    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
+    def expected(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""See ``Loss``; in closed form."""
-        rate = self.amounts * (mean + 0.5 * variance).exp()
-        return Expectation(rate - self.counts * mean, rate - self.counts, rate)
+        return self.amounts * (mean + 0.5 * variance).exp() - self.counts * mean
 
     def log_independent(self, mean: Tensor) -> float | None:
         r"""See ``Loss``; each rate is drawn from ``Gamma(1/2)`` of mean ``exp(mean)``."""
