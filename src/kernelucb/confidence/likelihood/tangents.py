@@ -13,7 +13,6 @@ from torch.quasirandom import SobolEngine
 from kernelucb._numerics.arrays import (
     Array,
     as_array,
-    library_of,
     minimize_quasiconvex,
     safe_sqrt,
 )
@@ -279,42 +278,39 @@ class TangentSet(FunctionSet[KernelRegression]):
         longest = direction * (2.0 * self.constraints.norm / length)
         change = longest @ self.informed_features.mT
         centre, loss = self.centre.latent, self.data.loss
+
+        def excess(share: Tensor) -> Tensor:
+            return loss.value(centre + share * change).sum(-1, keepdim=True) - self.level
+
+        def slope(share: Tensor) -> Tensor:
+            return (loss.slope(centre + share * change) * change).sum(-1, keepdim=True)
+
+        def both(share: Array) -> tuple[Array, Array]:
+            at = torch.as_tensor(share).unsqueeze(-1)
+            first, second = excess(at), slope(at)
+            number = torch.isfinite(first + second)  # elsewhere the loss overflows
+            first = torch.where(number, first, torch.inf).squeeze(-1)
+            second = torch.where(number, second, torch.nan).squeeze(-1)
+            return as_array(first), as_array(second)
+
         with torch.no_grad():
             start = (0.5 * length / self.constraints.norm).clamp_max(1.0).squeeze(-1)
-            share = self._share(change, start).unsqueeze(-1)
-            slope = (loss.slope(centre + share * change) * change).sum(-1, keepdim=True)
-            free = (share < 1.0) & (slope > _TINY)
+            whole = torch.ones_like(start)
+            inside = excess(whole.unsqueeze(-1)).squeeze(-1) <= 0.0
+            found = minimize_quasiconvex(
+                both,
+                lower=as_array(torch.where(inside, 1.0, torch.zeros_like(start))),
+                upper=as_array(whole),
+                start=as_array(torch.where(inside, 1.0, start)),
+                tolerance=as_array(_RELATIVE_TOLERANCE * self.room * whole),
+            )
+            share = torch.as_tensor(found.argument).unsqueeze(-1)
+            steepness = slope(share)
+            free = (share < 1.0) & (steepness > _TINY)
         # One more step of Newton's method, for its gradient.
-        excess = loss.value(centre + share * change).sum(-1, keepdim=True) - self.level
-        share = share - torch.where(free, excess / torch.where(free, slope, 1.0), 0.0)
+        step = excess(share) / torch.where(free, steepness, 1.0)
+        share = share - torch.where(free, step, 0.0)
         return self.informed_centre + share * longest, centre + share * change
-
-    def _share(self, change: Tensor, start: Tensor) -> Tensor:
-        r"""Shares in [0, 1] of ``b x u`` changes that take the losses to the level.
-
-        The search begins at ``b`` of them.
-        """
-        centre, loss = self.centre.latent, self.data.loss
-
-        def slopes(share: Array) -> tuple[Array, Array]:
-            latent = centre + torch.as_tensor(share).unsqueeze(-1) * change
-            excess = loss.value(latent).sum(-1) - self.level
-            slope = (loss.slope(latent) * change).sum(-1)
-            number = torch.isfinite(excess + slope)  # elsewhere the loss overflows
-            excess = torch.where(number, excess, torch.inf)
-            return as_array(excess), as_array(torch.where(number, slope, torch.nan))
-
-        xp = library_of(as_array(centre))
-        whole = xp.ones_like(as_array(change[:, 0]))
-        inside = slopes(whole)[0] <= 0.0
-        found = minimize_quasiconvex(
-            slopes,
-            lower=xp.where(inside, whole, 0.0),
-            upper=whole,
-            start=xp.where(inside, whole, as_array(start)),
-            tolerance=whole * (_RELATIVE_TOLERANCE * self.room),
-        )
-        return torch.as_tensor(found.argument)
 
 
 def points_among(inputs: Tensor, count: int) -> Tensor:
