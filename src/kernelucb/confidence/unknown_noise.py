@@ -149,8 +149,10 @@ class JointSet(NamedTuple):
         variances = lower**2 * 2.0 ** (2.0 * steps / _SCALES_PER_OCTAVE)
         variances = variances.to(regression.eigenvalues) / unit**2
         scales = covariance_scales(covariance_scale)
-        log_density, tau_ref = _mixture(regression, scales, variances)
-        budget = math.log(1.0 / delta) - log_density
+        parts, log_ratios = log_densities(regression, scales, variances)
+        mixture = float(torch.logsumexp(parts.flatten(), 0)) - math.log(parts.numel())
+        budget = math.log(1.0 / delta) - mixture
+        tau_ref = math.exp(-float(log_ratios.flatten()[parts.argmax()]))
         least, most = math.log(lower / unit), math.log(upper / unit)
         log_scale = min(max(budget / count - 0.5, least), most)
         return cls(
@@ -199,14 +201,14 @@ class JointSet(NamedTuple):
         return interval[0], interval[1]
 
 
-def _mixture(
+def log_densities(
     regression: KernelRegression, scales: tuple[float, ...], variances: Tensor
-) -> tuple[float, float]:
-    r"""The mixture's log-density of the whitened outcomes, and its likeliest ridge.
+) -> tuple[Tensor, Tensor]:
+    r"""Log-densities of the whitened outcomes under Gaussian processes, ``c x v``.
 
-    Up to ``-n ln(2 pi) / 2``. Its parts are ``N(0, v (I + r K_w))`` with ``r = c / v``, for
-    each noise variance ``v`` and covariance scale ``c``; parts with the same ``r`` share
-    their determinant and quadratic form.
+    Up to ``-n ln(2 pi) / 2``, of ``N(0, v (I + r K_w))`` with ``r = c / v``, for each
+    covariance scale ``c`` and noise variance ``v``; and ``ln r``, ``c x v``. Densities with
+    the same ``r`` share their determinant and quadratic form.
     """
     lam, z = regression.eigenvalues, regression.targets
     log_scales = torch.tensor(scales, dtype=torch.float64).to(lam).log()
@@ -215,8 +217,5 @@ def _mixture(
     signal = distinct.exp().unsqueeze(-1) * lam
     log_det = torch.log1p(signal).sum(-1)[index]
     form = (z.square() / (1.0 + signal)).sum(-1)[index]
-    parts = -0.5 * (
-        regression.num_observations * variances.log() + log_det + form / variances
-    )
-    log_density = float(torch.logsumexp(parts.flatten(), 0)) - math.log(parts.numel())
-    return log_density, math.exp(-float(log_ratios.flatten()[parts.argmax()]))
+    noise = regression.num_observations * variances.log()
+    return -0.5 * (noise + log_det + form / variances), log_ratios

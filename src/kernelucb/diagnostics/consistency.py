@@ -27,6 +27,7 @@ from kernelucb.confidence.fit.radius import (
 from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
 from kernelucb.confidence.likelihood.problem import least_norm_mode
 from kernelucb.confidence.norm.least import for_least_norm, is_resolved, least_norm
+from kernelucb.confidence.unknown_noise import log_densities
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import (
     LikelihoodRegression,
@@ -234,15 +235,8 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
 
     The covariance scale is the best one for each.
     """
-    lam, z = regression.eigenvalues, regression.targets
-    scales = torch.tensor(_SCALES).to(lam).reshape(-1, 1, 1)
-    variances = torch.tensor(factors).to(lam).square().unsqueeze(-1)
-    signal = scales * lam
-    form = (z.square() / (signal + variances)).sum(-1)
-    log_det = torch.log1p(signal / variances).sum(-1)
-    count = regression.num_observations
-    evidence = -0.5 * (form + log_det + count * variances.squeeze(-1).log())
-    return evidence.amax(0)
+    variances = torch.tensor(factors).to(regression.eigenvalues).square()
+    return log_densities(regression, _SCALES, variances)[0].amax(0)
 
 
 def _likely_cause(

@@ -65,13 +65,21 @@ def information_gain(
         UnsupportedError: If the model cannot be represented.
     """
     one_of("method", method, *get_args(Method))
-    prior, train_inputs, scale, parts = _prior_and_noise(model, noise_std)
     observed = X is None and method == "exact"
-    if X is None:
-        if train_inputs is None:
-            raise ValueError("X is needed when only a kernel is given.")
-        inputs = train_inputs
+    if isinstance(model, Kernel):
+        for name, given in {"noise_std": noise_std, "X": X}.items():
+            if given is None:
+                raise ValueError(f"{name} is needed when only a kernel is given.")
+        prior, parts = Prior(model), estimated_parts(model)
+        inputs, scale = torch.empty(0), 0.0  # both are given
     else:
+        data = KernelRegression.of(model)
+        prior, inputs, parts = data.prior, data.train_inputs, data.estimated
+        scale = float(data.noise_scales.max())
+    if noise_std is not None:
+        scale = float(positive_scalar("noise_std", noise_std))
+        parts = with_noise(parts, noise_std)
+    if X is not None:
         inputs = prior.transform(checked_points("X", X))
     count = len(inputs) if num_points is None else whole_number("num_points", num_points)
     prior.check_fits(inputs)
@@ -85,23 +93,6 @@ def information_gain(
         if method == "upper_bound":
             gain = min(along, _spectral_gain(kernel_spectrum(ratios).values, count))
     return EstimatedNumber(gain) if observed or parts & {"kernel", "noise"} else gain
-
-
-def _prior_and_noise(
-    model: Model | Kernel | KernelRegression, noise_std: float | None
-) -> tuple[Prior, Tensor | None, float, frozenset[str]]:
-    r"""Prior, its inputs, the noise scale and which parts of these were estimated."""
-    if isinstance(model, Kernel):
-        if noise_std is None:
-            raise ValueError("noise_std is needed when only a kernel is given.")
-        parts = with_noise(estimated_parts(model), noise_std)
-        return Prior(model), None, float(positive_scalar("noise_std", noise_std)), parts
-    regression = KernelRegression.of(model)
-    scale, parts = float(regression.noise_scales.max()), regression.estimated
-    if noise_std is not None:
-        scale = float(positive_scalar("noise_std", noise_std))
-        parts = with_noise(parts, noise_std)
-    return regression.prior, regression.train_inputs, scale, parts
 
 
 def _greedy_bounds(ratios: Tensor, num_points: int) -> tuple[float, float]:
