@@ -10,17 +10,12 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import RegressionUCB
-from kernelucb.confidence.assumptions import rkhs_assumptions
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
     norm_bound_under_prior,
 )
 from kernelucb.confidence.ridge_band import (
-    ABBASI_YADKORI_SOURCE,
-    FIXED_DESIGN,
-    IGP_UCB_SOURCE,
-    WANG_DE_FREITAS_SOURCE,
     abbasi_yadkori_band,
     fixed_ridge_band,
     igp_ucb_band,
@@ -68,10 +63,7 @@ class AbbasiYadkoriUCB(RegressionUCB):
         regression, norm = _data(model, norm_bound, noise_std, delta)
         noise_variance = float(regression.noise_scales.max()) ** 2
         tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
-        assumptions = rkhs_assumptions(
-            ABBASI_YADKORI_SOURCE, regression, delta, norm.assumption
-        )
-        band = abbasi_yadkori_band(regression, norm.value, delta, tau, assumptions)
+        band = abbasi_yadkori_band(regression, norm, delta, tau)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.norm_bound = norm.in_outcome_units(regression)
 
@@ -109,10 +101,7 @@ class IGPUCB(RegressionUCB):
                 f"horizon is {horizon}, but there are {regression.num_observations} "
                 "observations already; the bound holds up to the horizon only."
             )
-        assumptions = rkhs_assumptions(
-            IGP_UCB_SOURCE, regression, delta, norm.assumption, horizon=horizon
-        )
-        band = igp_ucb_band(regression, norm.value, delta, horizon, assumptions)
+        band = igp_ucb_band(regression, norm, delta, horizon)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.norm_bound = norm.in_outcome_units(regression)
 
@@ -147,18 +136,7 @@ class WangDeFreitasUCB(RegressionUCB):
         X_pending: Tensor | None = None,
     ) -> None:
         regression, norm = _data(model, norm_bound, noise_std, delta, one_scale=True)
-        assumptions = rkhs_assumptions(
-            WANG_DE_FREITAS_SOURCE, regression, delta, norm.assumption, anytime=False
-        )
-        if fixed_design:
-            assumptions = assumptions.with_extra(FIXED_DESIGN)
-        else:
-            assumptions = assumptions.without_guarantee(
-                "the inputs must have been fixed before any outcome was seen, which an "
-                "acquisition function does not do (fixed_design=True if they were)",
-                name=FIXED_DESIGN.name,
-            )
-        band = wang_de_freitas_band(regression, norm.value, delta, assumptions)
+        band = wang_de_freitas_band(regression, norm, delta, fixed_design)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.norm_bound = norm.in_outcome_units(regression)
 

@@ -10,15 +10,21 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.arrays import safe_sqrt
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Status,
+    rkhs_assumptions,
+)
 from kernelucb.confidence.base import ConfidenceSet, RidgePoints, RidgeStateT, Support
+from kernelucb.confidence.norm.tracker import NormBound
 from kernelucb.regression import KernelRegression, RidgeState
 
 ABBASI_YADKORI_SOURCE = (
     "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"
 )
 IGP_UCB_SOURCE = "Chowdhury & Gopalan (2017), Theorem 2"
-WANG_DE_FREITAS_SOURCE = (
+_WANG_DE_FREITAS_SOURCE = (
     "Wang & de Freitas (2014), Proposition 1 (Durand, Maillard & Pineau (2018), Lemma 3), "
     "its last term in noise units (ours)"
 )
@@ -100,15 +106,13 @@ def fixed_ridge_band(
 
 
 def abbasi_yadkori_band(
-    regression: KernelRegression,
-    norm: float,
-    delta: float,
-    regularizer: float,
-    assumptions: Assumptions,
+    regression: KernelRegression, norm: NormBound, delta: float, regularizer: float
 ) -> RidgeBand[KernelRegression]:
     r"""The self-normalised bound at any ``tau``, anytime."""
     log_det = float(regression.log_det(regularizer))
-    width = abbasi_yadkori_width(log_det, norm, delta, regularizer)
+    width = abbasi_yadkori_width(log_det, norm.value, delta, regularizer)
+    source = ABBASI_YADKORI_SOURCE
+    assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
     return fixed_ridge_band(regression, regularizer, width, assumptions)
 
 
@@ -124,16 +128,16 @@ def abbasi_yadkori_width(
 
 
 def igp_ucb_band(
-    regression: KernelRegression,
-    norm: float,
-    delta: float,
-    horizon: int,
-    assumptions: Assumptions,
+    regression: KernelRegression, norm: NormBound, delta: float, horizon: int
 ) -> RidgeBand[KernelRegression]:
     r"""Improved GP-UCB for all rounds up to ``horizon``, at one noise scale."""
     noise_std = float(regression.noise_scales[0]) / regression.outcome_scale
     regularizer = igp_ucb_regularizer(noise_std, horizon)
-    width = igp_ucb_width(float(regression.log_det(regularizer)), norm, delta, noise_std)
+    log_det = float(regression.log_det(regularizer))
+    width = igp_ucb_width(log_det, norm.value, delta, noise_std)
+    assumptions = rkhs_assumptions(
+        IGP_UCB_SOURCE, regression, delta, norm.assumption, horizon=horizon
+    )
     return fixed_ridge_band(regression, regularizer, width, assumptions)
 
 
@@ -151,7 +155,7 @@ def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -
 
 
 def wang_de_freitas_band(
-    regression: KernelRegression, norm: float, delta: float, assumptions: Assumptions
+    regression: KernelRegression, norm: NormBound, delta: float, fixed_design: bool
 ) -> RidgeBand[KernelRegression]:
     r"""Posterior band of width ``l``, for fixed inputs and each round alone.
 
@@ -165,10 +169,21 @@ def wang_de_freitas_band(
     """
     gain = 0.5 * float(regression.log_det(1.0))
     squared = (
-        norm**2
+        norm.value**2
         + math.sqrt(8.0 * gain * math.log(2.0 / delta))
-        + math.sqrt(2.0 * math.log(4.0 / delta)) * norm
+        + math.sqrt(2.0 * math.log(4.0 / delta)) * norm.value
         + 2.0 * gain
         + 2.0 * math.log(2.0 / delta)
     )
+    assumptions = rkhs_assumptions(
+        _WANG_DE_FREITAS_SOURCE, regression, delta, norm.assumption, anytime=False
+    )
+    if fixed_design:
+        assumptions = assumptions.with_extra(FIXED_DESIGN)
+    else:
+        assumptions = assumptions.without_guarantee(
+            "the inputs must have been fixed before any outcome was seen, which an "
+            "acquisition function does not do (fixed_design=True if they were)",
+            name=FIXED_DESIGN.name,
+        )
     return fixed_ridge_band(regression, 1.0, math.sqrt(squared), assumptions)

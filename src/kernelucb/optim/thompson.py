@@ -11,9 +11,9 @@ from torch.nn import Module
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.domains import checked_limits, checked_points
 from kernelucb._numerics.spectral import covariance_root
-from kernelucb.confidence.assumptions import Assumptions, rkhs_assumptions
+from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
-from kernelucb.confidence.ridge_band import ABBASI_YADKORI_SOURCE, abbasi_yadkori_band
+from kernelucb.confidence.ridge_band import abbasi_yadkori_band
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
     streaming_band,
@@ -138,10 +138,10 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             norm = float(tracker.norm_bound) / state.outcome_scale
         elif tracker is None:
             state = KernelRegression.of(model, noise_std)
-            norm, statement = norm_bound_under_prior(norm_bound, state, delta)
-            assumptions = rkhs_assumptions(ABBASI_YADKORI_SOURCE, state, delta, statement)
+            known = norm_bound_under_prior(norm_bound, state, delta)
+            norm = known.value
             # Theorem 1 at alpha = noise_std^2 / B^2.
-            band = abbasi_yadkori_band(state, norm, delta, norm**-2, assumptions)
+            band = abbasi_yadkori_band(state, known, delta, norm**-2)
         else:
             raise ValueError(
                 "A tracker is for an unknown noise scale; give "
