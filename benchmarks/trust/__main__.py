@@ -1,42 +1,203 @@
-r"""Command line of ``benchmarks.trust``: one experiment, ``all``, or ``report``."""
+r"""Command line: ``python -m benchmarks.trust stops``."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
-from benchmarks.runner import (
-    RUN_OPTIONS,
-    Benchmark,
-    Call,
-    markdown_table,
-    number,
-    write_summary,
-)
-from benchmarks.trust.counts import cells, count, header
-from benchmarks.trust.experiments import EXPERIMENTS
+import pandas as pd
+from scipy.stats import binomtest
 
-BENCHMARK = Benchmark(
+from benchmarks.runner import ROOT, markdown_table, read_table
+from benchmarks.runner.study import Study, Summary, grid
+from benchmarks.trust import demo, edges, lost, stops, unsafe
+from benchmarks.trust.functions import TEST_FUNCTIONS
+from kernelucb._demo.run import Run as Demo
+
+STUDY = Study(
     "benchmarks.trust",
     "Counts promises that were broken: false certified stops, unsafe evaluations, demo "
     "bands that miss, bands where outcomes are lost, and what is certified at the edges.",
-    *RUN_OPTIONS,
-    number("--seeds", "only the first ones"),
+)
+CONFIDENCE = 0.95
+_BEFORE = ROOT / "benchmarks" / "trust" / "results" / "edges_before.csv"
+_RULES = {
+    ("given", False): "`norm_bound=10`",
+    ("none", False): "`norm_bound=None`",
+    ("none", True): "`norm_bound=None`, `allow_estimated=True`",
+    ("cautious", True): '`norm_bound="cautious"`, `allow_estimated=True`',
+    ("tracker", True): "`NormTracker.cautious()` kept, `allow_estimated=True`",
+}
+_LOSSES = {
+    "none": "none",
+    "random": "by a fair coin",
+    "-1": "noise below -1 sd",
+    "-0.5": "noise below -0.5 sd",
+    "0": "noise below 0",
+}
+_KNOWN = ["given", "none", "cautious", "tracker"]
+
+
+def _rules(*norm_bounds: str) -> list[dict[str, Any]]:
+    names = ("norm_bound", "allow_estimated")
+    return [dict(zip(names, r, strict=True)) for r in _RULES if r[0] in norm_bounds]
+
+
+def _row(
+    runs: pd.DataFrame,
+    event: pd.Series,
+    labels: dict[str, str],
+    promise: float | None,
+    **numbers: str | float,
+) -> dict[str, Any]:
+    r"""A row: labels, numbers, and the rate of an event.
+
+    ``lower`` and ``upper`` are the ends of the exact (Clopper-Pearson) interval of the
+    rate. ``promise`` is the largest probability of the event where everything was given,
+    None where something was estimated or an assumption is false. ``kept`` is ``"yes"``
+    where ``upper`` is at most the promise, ``"no"`` where ``lower`` is above it, and
+    ``"undecided"`` where the runs are too few to tell.
+    """
+    events = int(event.sum())
+    interval = binomtest(events, len(runs)).proportion_ci(CONFIDENCE, method="exact")
+    kept = ""
+    if promise is not None:
+        undecided = "no" if interval.low > promise else "undecided"
+        kept = "yes" if interval.high <= promise else undecided
+    return {
+        **labels,
+        "runs": len(runs),
+        **numbers,
+        "events": events,
+        "rate": events / len(runs),
+        "lower": float(interval.low),
+        "upper": float(interval.high),
+        "promise": "" if promise is None else promise,
+        "kept": kept,
+    }
+
+
+def _summary(rows: list[dict[str, Any]], event: str) -> Summary:
+    r"""The rows as a table; ``event`` is the name of what is counted."""
+    names = [*rows[0]][: [*rows[0]].index("events")]
+    header = [*names, event, "rate (95 % interval)", "promised", "kept"]
+    return Summary(pd.DataFrame(rows), markdown_table(header, map(_cells, rows)))
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    names = [*row][: [*row].index("rate")]
+    texts = [v if isinstance(v := row[name], str) else f"{v:.3g}" for name in names]
+    rate, lower, upper = (row[name] for name in ("rate", "lower", "upper"))
+    promised = "nothing" if row["promise"] == "" else f"at most {row['promise']:.0%}"
+    interval = f"{rate:.1%} ({lower:.1%} to {upper:.1%})"
+    return [*texts, interval, promised, row["kept"] or "-"]
+
+
+STOPS = grid(
+    {"rounds": 40, "function": ["random", "spike"]},
+    _rules(*_KNOWN),
+    {"kernel": ["rbf", "matern52"], "seed": range(100)},
+) + grid(
+    {"rounds": 40, "kernel": stops.FITTED},
+    _rules("none", "cautious"),
+    {"function": [*TEST_FUNCTIONS], "seed": range(50)},
 )
 
 
-@BENCHMARK.command(*EXPERIMENTS, "all")
-def run(call: Call) -> Iterator[Path]:
-    r"""Run what is missing of one experiment or all, then write the tables."""
-    for name in EXPERIMENTS if call.command == "all" else [call.command]:
-        experiment = EXPERIMENTS[name]
-        groups = experiment.groups(call.options.seeds or experiment.seeds)
-        # Runs that several rows share are played once.
-        tasks = list(dict.fromkeys(task for group in groups for task in group.tasks))
-        print(f"{name}: {len(tasks)} runs")
-        store = call.play(tasks, experiment.run_type, experiment.play)
-        rows = [count(group, list(map(store.load, group.tasks))) for group in groups]
-        lines = markdown_table(header(rows[0], experiment.event), map(cells, rows))
-        yield from write_summary(call.folders.results, name, rows, lines)
+@STUDY.table("stops", STOPS, stops.play_stop)
+def false_stops(runs: pd.DataFrame) -> Summary:
+    r"""Stops too far from the optimum."""
+    fitted = runs["kernel"] == stops.FITTED
+    kinds, rows = runs["function"].where(~fitted, "test functions"), []
+    keys = [kinds.rename("functions"), "norm_bound", "allow_estimated"]
+    for (functions, *rule), part in runs.groupby(keys, sort=False):
+        given = "nothing: fitted" if functions == "test functions" else "kernel and noise"
+        false = (part["stopped"] > 0) & (part["regret"] > 1.0)
+        labels = {"functions": functions, "given": given, "rule": _RULES[tuple(rule)]}
+        promise = stops.DELTA if rule[0] == "given" else None
+        numbers = {"refused": part["refused"].sum(), "stops": (part["stopped"] > 0).sum()}
+        numbers["worst regret at a stop / accepted"] = part["regret"].max()
+        rows.append(_row(part, false, labels, promise, **numbers))
+    return _summary(rows, "false stops")
+
+
+@STUDY.table(
+    "unsafe",
+    grid(
+        {"rounds": 20, "norm": [2.0, 10.0], "model": ["known", "fitted"]},
+        _rules("given", "none", "cautious"),
+        {"seed": range(200)},
+    ),
+    unsafe.play_safe,
+)
+def unsafe_runs(runs: pd.DataFrame) -> Summary:
+    r"""Evaluations of points that are called safe and are not."""
+    rows, keys = [], ["norm", "model", "norm_bound", "allow_estimated"]
+    for (norm, model, *rule), part in runs.groupby(keys, sort=False):
+        given = "kernel and noise" if model == "known" else "nothing: fitted"
+        band = "`norm_bound=B`" if rule[0] == "given" else _RULES[tuple(rule)]
+        labels = {"norm B": f"{norm:g}", "given": given, "band": band}
+        promise = unsafe.DELTA if (model, rule[0]) == ("known", "given") else None
+        numbers = {name: part[name].sum() for name in ("refused", "contradicted")}
+        numbers["unsafe evaluations"] = part["unsafe"].sum()
+        rows.append(_row(part, part["unsafe"] > 0, labels, promise, **numbers))
+    return _summary(rows, "unsafe runs")
+
+
+# What is not promised needs fewer runs to be seen broken.
+DEMOS = grid(
+    {"rounds": Demo.rounds, "estimate": False, "function": [*demo.FUNCTIONS]},
+    {"seed": range(100)},
+) + grid(
+    {"rounds": Demo.rounds, "estimate": True, "function": [*demo.FUNCTIONS]},
+    {"seed": range(25)},
+)
+
+
+@STUDY.table("demo", DEMOS, demo.play_demo)
+def demo_misses(runs: pd.DataFrame) -> Summary:
+    r"""Bands of the demo that miss, and gaps that are too small."""
+    rows = []
+    for estimate, played in runs.groupby("estimate", sort=False):
+        parts = dict([*played.groupby("function", sort=False)]) | {"all": played}
+        for function, part in parts.items():
+            for event, name in (
+                ("band misses", "missed"),
+                ("gap below the regret", "gap_below_regret"),
+            ):
+                command = "`--estimate`" if estimate else "default"
+                labels = {"command": command, "function": function, "event": event}
+                promise = None if estimate else Demo.delta
+                rows.append(_row(part, part[name] > 0, labels, promise))
+    return _summary(rows, "runs with the event")
+
+
+@STUDY.table(
+    "lost",
+    grid({"outcomes": 100, "losses": [*_LOSSES], "seed": range(200)}),
+    lost.play_lost,
+)
+def lost_outcomes(runs: pd.DataFrame) -> Summary:
+    r"""Bands where whether an outcome is reported depends on its noise."""
+    rows = []
+    for losses, part in runs.groupby("losses", sort=False):
+        promise = lost.DELTA if losses in ("none", "random") else None
+        rows.append(_row(part, part["missed"] > 0, {"lost": _LOSSES[losses]}, promise))
+    return _summary(rows, "runs with a miss")
+
+
+@STUDY.table("edges", grid({"edge": [*edges.EDGES], "seed": range(40)}), edges.play_edge)
+def false_at_edges(runs: pd.DataFrame) -> Summary:
+    r"""What is called certified, and false, where a user slips."""
+    rows = []
+    for edge, part in (dict([*runs.groupby("edge", sort=False)]) | {"all": runs}).items():
+        certified = part["said"] == "certified"
+        refused = ~part["said"].isin(["certified", "less", "nothing"])
+        numbers = {"refused": refused.sum(), "certified": certified.sum()}
+        if _BEFORE.exists():
+            before = read_table(_BEFORE).set_index("edge").loc[edge]
+            numbers["false before"] = f"{before['events']} of {before['runs']}"
+        false = certified & ~part["true"]
+        rows.append(_row(part, false, {"edge": edge}, edges.DELTA, **numbers))
+    return _summary(rows, "false and certified")
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    STUDY.main()

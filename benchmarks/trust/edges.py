@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +16,6 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from benchmarks import runner
 from benchmarks.runner import fixed_kernel, rkhs_norm, stream
 from kernelucb import (
     CertifiedGapStopping,
@@ -64,25 +62,6 @@ _DOMAINS = {
 
 
 @dataclass(frozen=True)
-class Task(runner.Task):
-    r"""One statement that a user asks for.
-
-    Attributes:
-        edge: One of ``EDGES``.
-        seed: Of function, inputs and noise.
-    """
-
-    edge: str
-    seed: int
-
-    @property
-    def location(self) -> PurePath:
-        r"""One folder for each edge."""
-        folder = self.edge.replace(", ", "-").replace(" ", "-")
-        return PurePath("edges", folder, f"seed-{self.seed:03d}.json")
-
-
-@dataclass(frozen=True)
 class Run:
     r"""What was said.
 
@@ -94,21 +73,6 @@ class Run:
 
     said: str
     true: bool = True
-
-    @property
-    def certified(self) -> bool:
-        r"""Whether it is called certified."""
-        return self.said == "certified"
-
-    @property
-    def wrong(self) -> bool:
-        r"""Whether something false is called certified."""
-        return self.certified and not self.true
-
-    @property
-    def refused(self) -> bool:
-        r"""Whether it was refused with an error."""
-        return self.said not in ("certified", "less", "nothing")
 
 
 class _Game(NamedTuple):
@@ -309,13 +273,14 @@ EDGES: dict[str, Callable[[_Game], Run]] = {
 }
 
 
-def play(task: Task) -> Run:
+def play_edge(settings: dict[str, Any]) -> dict[str, Any]:
     r"""Ask for one statement and compare it with the function."""
-    torch.manual_seed(task.seed)
-    game = _Game.of(task.seed, fixed_kernel("matern52", LENGTHSCALE))
+    torch.manual_seed(settings["seed"])
+    game = _Game.of(settings["seed"], fixed_kernel("matern52", LENGTHSCALE))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return EDGES[task.edge](game)
+            run = EDGES[settings["edge"]](game)
         except (ValueError, BotorchError) as error:
-            return Run(type(error).__name__)
+            run = Run(type(error).__name__)
+    return {"said": run.said, "true": run.true}

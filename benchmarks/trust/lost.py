@@ -1,14 +1,13 @@
 r"""Does a band hold where whether an outcome is reported depends on its noise?"""
 
 import warnings
-from dataclasses import dataclass
-from pathlib import PurePath
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks import runner
 from benchmarks.runner import fixed_kernel, stream
 from benchmarks.trust.functions import drawn_values, line
 from kernelucb import KernelRegression, MartingaleMixtureUCB
@@ -17,41 +16,13 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 KERNEL, LENGTHSCALE, NORM, NOISE_STD, DELTA = "rbf", 0.2, 2.0, 0.1, 0.05
 
 
-@dataclass(frozen=True)
-class Task(runner.Task):
-    r"""One run.
+def play_lost(settings: dict[str, Any]) -> dict[str, int]:
+    r"""Play the largest upper bound again and again until its outcome is reported.
 
-    Attributes:
-        losses: ``"none"``; ``"random"``, each outcome by a fair coin; or a number: those
-            whose noise is below it, in standard deviations of the noise.
-        outcomes: Number of reported outcomes.
-        seed: Of function, noise and losses.
+    Returns:
+        The number of reported outcomes at the first miss of the band; 0 without one.
     """
-
-    losses: str
-    outcomes: int
-    seed: int
-
-    @property
-    def location(self) -> PurePath:
-        r"""One folder for each way to lose outcomes."""
-        file = f"{self.outcomes}-outcomes-seed-{self.seed:03d}.json"
-        return PurePath("lost", self.losses, file)
-
-
-@dataclass(frozen=True)
-class Run:
-    r"""Whether the band missed the function.
-
-    Attributes:
-        missed: Number of reported outcomes at the first miss; 0 without one.
-    """
-
-    missed: int = 0
-
-
-def play(task: Task) -> Run:
-    r"""Play the largest upper bound again and again until its outcome is reported."""
+    task = SimpleNamespace(**settings)
     kernel, arms = fixed_kernel(KERNEL, LENGTHSCALE), line()
     values = drawn_values("random", kernel, NORM, task.seed)
     noise = torch.from_numpy(_reported(task)) * NOISE_STD
@@ -61,12 +32,12 @@ def play(task: Task) -> Run:
         lower, upper = _band(KernelRegression(arms[chosen], outcomes, kernel, NOISE_STD))
         slack = 1e-9 * NORM
         if bool(((values < lower - slack) | (values > upper + slack)).any()):
-            return Run(missed=number)
+            return {"missed": number}
         chosen.append(int(upper.argmax()))
-    return Run()
+    return {"missed": 0}
 
 
-def _reported(task: Task) -> np.ndarray:
+def _reported(task: SimpleNamespace) -> np.ndarray:
     r"""The noise of the outcomes that are reported, in its own standard deviations."""
     noise = stream(task.seed, "noise").standard_normal(20 * task.outcomes)
     if task.losses == "random":

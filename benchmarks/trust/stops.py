@@ -2,14 +2,12 @@ r"""Does ``CertifiedGapStopping`` stop too far from the optimum?"""
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import PurePath
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from benchmarks import runner
 from benchmarks.practical.fitting import fitted_model
 from benchmarks.runner import fixed_kernel, stream
 from benchmarks.trust.functions import (
@@ -30,59 +28,6 @@ GAP, FITTED_GAP, FITTED_START = 1.0, 0.25, 5
 FITTED = "fitted"
 
 
-@dataclass(frozen=True)
-class Task(runner.Task):
-    r"""One run.
-
-    Attributes:
-        kernel: ``"rbf"`` or ``"matern52"``, known to the bound, or ``"fitted"``: a
-            ``SingleTaskGP`` with its defaults, fitted again in every round.
-        function: ``"random"`` or ``"spike"``, of norm 10; with ``"fitted"`` one of
-            ``TEST_FUNCTIONS``.
-        norm_bound: ``"given"``, ``"none"``, ``"cautious"``, or ``"tracker"``, a cautious
-            one that is kept over the rounds.
-        allow_estimated: Of the rule.
-        rounds: How often the rule is asked at most.
-        seed: Of function, start and noise; the same for all rules.
-    """
-
-    kernel: str
-    function: str
-    norm_bound: str
-    allow_estimated: bool
-    rounds: int
-    seed: int
-
-    @property
-    def location(self) -> PurePath:
-        r"""One folder for each rule on each kind of function."""
-        consent = "allowed" if self.allow_estimated else "default"
-        function = self.function.replace(" ", "-").lower()
-        file = f"{self.rounds}-rounds-seed-{self.seed:03d}.json"
-        folder = f"{self.kernel}-{function}"
-        return PurePath("stops", f"{self.norm_bound}-{consent}", folder, file)
-
-
-@dataclass(frozen=True)
-class Run:
-    r"""How one run ended.
-
-    Attributes:
-        refused: Whether the rule raised ``UncertifiedError``.
-        stopped: Number of observations at the stop; 0 without one.
-        regret: True regret of the recommended point at the stop, over the accepted gap.
-    """
-
-    refused: bool = False
-    stopped: int = 0
-    regret: float = 0.0
-
-    @property
-    def false_stop(self) -> bool:
-        r"""Whether it stopped further from the optimum than accepted."""
-        return self.stopped > 0 and self.regret > 1.0
-
-
 class _Game(NamedTuple):
     r"""A function on a finite set of arms, and what the bound is told about it."""
 
@@ -93,8 +38,15 @@ class _Game(NamedTuple):
     state: Callable[[Tensor, Tensor], Any]
 
 
-def play(task: Task) -> Run:
-    r"""Play the largest upper bound and ask the rule in every round."""
+def play_stop(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""Play the largest upper bound and ask the rule in every round.
+
+    Returns:
+        Whether the rule raised ``UncertifiedError``, the number of observations at the
+        stop (0 without one), and the true regret of the recommended point then, over the
+        accepted gap.
+    """
+    task = SimpleNamespace(**settings)
     game = _game(task)
     noise = torch.from_numpy(stream(task.seed, "noise").standard_normal(200)) * NOISE_STD
     rule = CertifiedGapStopping(game.gap, game.arms, allow_estimated=task.allow_estimated)
@@ -111,16 +63,20 @@ def play(task: Task) -> Run:
         try:
             decision = rule(acqf)
         except UncertifiedError:
-            return Run(refused=True)
+            return _ended(refused=True)
         if decision.stop:
             same = (game.arms == decision.certificate.recommended).all(-1)
             regret = game.values.max() - game.values[same].min()
-            return Run(stopped=len(chosen), regret=float(regret) / game.gap)
+            return _ended(stopped=len(chosen), regret=float(regret) / game.gap)
         chosen.append(int(acqf.bounds(game.arms)[1].argmax()))
-    return Run()
+    return _ended()
 
 
-def _game(task: Task) -> _Game:
+def _ended(refused: bool = False, stopped: int = 0, regret: float = 0.0) -> dict[str, Any]:
+    return {"refused": refused, "stopped": stopped, "regret": regret}
+
+
+def _game(task: SimpleNamespace) -> _Game:
     random = stream(task.seed, "start")
     if task.kernel == FITTED:
         arms, values = test_function(task.function)

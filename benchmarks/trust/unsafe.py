@@ -1,14 +1,12 @@
 r"""Are points evaluated that ``SafeSet`` calls safe and are not?"""
 
 import warnings
-from dataclasses import dataclass
-from pathlib import PurePath
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks import runner
 from benchmarks.practical.fitting import fitted_model
 from benchmarks.runner import stream
 from benchmarks.safety.problems import DELTA, NOISE_STD, Outcome, line, random_outcome
@@ -18,54 +16,15 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedEr
 ARMS, LENGTHSCALE, THRESHOLD, START = 40, 0.2, 0.0, 5
 
 
-@dataclass(frozen=True)
-class Task(runner.Task):
-    r"""One run.
+def play_safe(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""Evaluate the safe arm closest to the threshold, where a wrong band shows first.
 
-    Attributes:
-        model: ``"known"`` (kernel and noise given) or ``"fitted"`` (a ``SingleTaskGP``
-            with its defaults, fitted again in every round).
-        norm: Of the constraint.
-        norm_bound: ``"given"``, ``"none"`` or ``"cautious"``.
-        allow_estimated: Of the safe set.
-        rounds: Number of evaluations after the start.
-        seed: Of the constraint and the noise; the same for all.
+    Returns:
+        Whether the band was refused because something was estimated, whether the safe set
+        refused to go on because the data contradicted its assumptions, and the number of
+        evaluated points that violate the constraint.
     """
-
-    model: str
-    norm: float
-    norm_bound: str
-    allow_estimated: bool
-    rounds: int
-    seed: int
-
-    @property
-    def location(self) -> PurePath:
-        r"""One folder for each band."""
-        consent = "allowed" if self.allow_estimated else "default"
-        file = f"{self.rounds}-rounds-seed-{self.seed:03d}.json"
-        band = f"{self.model}-{self.norm_bound}-{consent}"
-        return PurePath("unsafe", f"norm-{self.norm:g}", band, file)
-
-
-@dataclass(frozen=True)
-class Run:
-    r"""How one run ended.
-
-    Attributes:
-        refused: Whether the band was refused because something was estimated.
-        contradicted: Whether the safe set refused to go on because the data contradicted
-            the band's assumptions.
-        unsafe: Evaluated points that violate the constraint.
-    """
-
-    refused: bool = False
-    contradicted: bool = False
-    unsafe: int = 0
-
-
-def play(task: Task) -> Run:
-    r"""Evaluate the safe arm closest to the threshold, where a wrong band shows first."""
+    task = SimpleNamespace(**settings)
     arms = line(ARMS)
     constraint = random_outcome(2 * task.seed + 1, arms, task.norm, LENGTHSCALE)
     truth, chosen = constraint.values, _start(constraint.values, arms)
@@ -81,11 +40,9 @@ def play(task: Task) -> Run:
                 allow_estimated=task.allow_estimated,
             )
         except UncertifiedError:
-            contradicted = band.assumptions.violated
-            unsafe = _violations(truth, chosen)
-            return Run(not contradicted, contradicted, unsafe)
+            return _ended(truth, chosen, not band.assumptions.violated)
         chosen.append(_edge(safe_set, arms, chosen))
-    return Run(unsafe=_violations(truth, chosen))
+    return _ended(truth, chosen)
 
 
 def _start(truth: Tensor, arms: Tensor) -> list[int]:
@@ -94,7 +51,7 @@ def _start(truth: Tensor, arms: Tensor) -> list[int]:
     return torch.where(truth >= THRESHOLD, distance, torch.inf).argsort()[:START].tolist()
 
 
-def _band(task: Task, constraint: Outcome, X: Tensor, outcomes: Tensor) -> Any:
+def _band(task: SimpleNamespace, constraint: Outcome, X: Tensor, outcomes: Tensor) -> Any:
     if task.model == "fitted":
         state: Any = fitted_model(X, outcomes, None)[0]
     else:
@@ -117,5 +74,6 @@ def _edge(safe_set: SafeSet, arms: Tensor, chosen: list[int]) -> int:
     return int(torch.where(candidates, margin, torch.inf).argmin())
 
 
-def _violations(truth: Tensor, chosen: list[int]) -> int:
-    return int((truth[chosen] < THRESHOLD).sum())
+def _ended(truth: Tensor, chosen: list[int], refused: bool | None = None) -> dict[str, Any]:
+    unsafe = int((truth[chosen] < THRESHOLD).sum())
+    return {"refused": refused is True, "contradicted": refused is False, "unsafe": unsafe}

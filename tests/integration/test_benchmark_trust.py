@@ -1,23 +1,26 @@
 r"""The benchmark of broken promises, with few seeds and rounds."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from benchmarks.runner import fixed_kernel, read_table
-from benchmarks.trust import __main__ as command
-from benchmarks.trust import demo, edges, experiments, functions, lost, stops, unsafe
-from benchmarks.trust.counts import Group, cells, count, header
+from benchmarks.trust import demo, edges, functions, lost, stops, unsafe
+from benchmarks.trust.__main__ import STUDY, _cells, _row
 from kernelucb import optimum_report
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from tolerances import REARRANGED
 
 pytestmark = pytest.mark.slow
 
-STOP = stops.Task("rbf", "spike", "given", False, 20, 0)
-EDGE = unsafe.Task("known", 10.0, "given", False, 4, 3)
-KNOWN = demo.Run(0, 1, 2.0, 1.0, norm_bound=10.0, norm=9.5)
+STOP = {"kernel": "rbf", "function": "spike", "norm_bound": "given"}
+STOP |= {"allow_estimated": False, "rounds": 20, "seed": 0}
+EDGE = {"model": "known", "norm": 10.0, "norm_bound": "given"}
+EDGE |= {"allow_estimated": False, "rounds": 4, "seed": 3}
 
 
 def test_functions_have_the_norm_that_is_promised():
@@ -49,39 +52,22 @@ def test_test_functions_are_standardised(name):
 
 
 def test_an_estimate_stops_on_the_wide_hill_and_a_norm_given_does_not():
-    given = stops.play(STOP)
-    assert given.stopped > 0
-    assert not given.false_stop
-    estimate = replace(STOP, norm_bound="none", allow_estimated=True)
-    assert stops.play(estimate).false_stop
-    assert stops.play(estimate) == stops.play(estimate)
+    given = stops.play_stop(STOP)
+    assert given["stopped"] > 0
+    assert given["regret"] <= 1.0
+    estimate = STOP | {"norm_bound": "none", "allow_estimated": True}
+    assert stops.play_stop(estimate)["regret"] > 1.0
+    assert stops.play_stop(estimate) == stops.play_stop(estimate)
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        replace(STOP, norm_bound="none"),
-        replace(STOP, kernel=stops.FITTED, function="Forrester"),
-    ],
-)
-def test_estimates_are_refused_by_default(task):
-    assert stops.play(task) == stops.Run(refused=True)
-
-
-def test_estimated_bands_are_refused_by_default():
-    assert unsafe.play(replace(EDGE, norm_bound="none")) == unsafe.Run(refused=True)
-    assert unsafe.play(replace(EDGE, model="fitted")) == unsafe.Run(refused=True)
-    assert unsafe.play(EDGE) == unsafe.Run()
-
-
-def test_losses_depend_on_the_noise_or_not():
-    task = lost.Task("0", 50, 0)
-    assert (lost._reported(task) >= 0.0).all()
-    everything = lost._reported(replace(task, losses="none"))
-    fair = lost._reported(replace(task, losses="random"))
-    assert everything.min() < 0.0
-    assert fair.min() < 0.0
-    assert not (fair == everything).all()
+def test_estimates_are_refused_by_default():
+    fitted = {"kernel": stops.FITTED, "function": "Forrester"}
+    for change in ({"norm_bound": "none"}, fitted):
+        assert stops.play_stop(STOP | change)["refused"]
+    for change in ({"norm_bound": "none"}, {"model": "fitted"}):
+        refused = {"refused": True, "contradicted": False, "unsafe": 0}
+        assert unsafe.play_safe(EDGE | change) == refused
+    assert not any(unsafe.play_safe(EDGE).values())
 
 
 def test_statements_are_compared_with_the_function():
@@ -92,59 +78,55 @@ def test_statements_are_compared_with_the_function():
     report = optimum_report(game.band(), bounds=edges._UNIT)
     assert game.optimum(report) == edges.Run("certified")
     higher = replace(report, lower=report.upper, upper=report.upper + 1.0)
-    assert game.optimum(higher).wrong
-
-
-def test_a_refusal_is_no_statement(monkeypatch):
-    def refused(game):
-        raise ValueError
-
-    monkeypatch.setitem(edges.EDGES, "refused", refused)
-    run = edges.play(edges.Task("refused", 0))
-    assert (run.refused, run.certified, run.wrong) == (True, False, False)
+    assert game.optimum(higher) == edges.Run("certified", true=False)
 
 
 def test_rates_come_with_exact_intervals():
-    group = Group({"what": "x"}, [], lambda run: run, promise=0.05)
-    row = count(group, [False] * 200)
-    assert row["upper"] == pytest.approx(1.0 - 0.025 ** (1 / 200))
-    assert (row["events"], row["rate"], row["lower"], row["kept"]) == (0, 0.0, 0.0, "yes")
-    assert count(group, [False] * 20)["kept"] == "undecided"
-    assert count(group, [True] * 20 + [False] * 20)["kept"] == "no"
-    assert count(replace(group, promise=None), [True])["kept"] == ""
-    assert len(header(row, "events")) == len(cells(row))
+    def row(events, promise=0.05):
+        return _row(pd.DataFrame(index=events), pd.Series(events), {"what": "x"}, promise)
+
+    found = row([False] * 200)
+    assert found["upper"] == pytest.approx(1.0 - 0.025 ** (1 / 200))
+    assert (found["events"], found["rate"], found["lower"]) == (0, 0.0, 0.0)
+    assert found["kept"] == "yes"
+    assert row([False] * 20)["kept"] == "undecided"
+    assert row([True] * 20 + [False] * 20)["kept"] == "no"
+    assert _cells(row([True], promise=None))[-2:] == ["nothing", "-"]
 
 
-@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
-def test_commands_write_their_table_and_keep_their_runs(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "STOP_ROUNDS", 2)
-    monkeypatch.setattr(experiments, "TEST_FUNCTIONS", ("Forrester",))
-    monkeypatch.setattr(experiments, "CONSTRAINT_NORMS", (2.0,))
-    monkeypatch.setattr(experiments, "UNSAFE_ROUNDS", 2)
-    monkeypatch.setattr(experiments, "LOST_OUTCOMES", 3)
-    monkeypatch.setattr(experiments, "DEMO_FUNCTIONS", ("rkhs",))
-    monkeypatch.setattr(edges, "EDGES", dict([*edges.EDGES.items()][:2]))
-    arguments = [name, "--seeds", "1", "--output", str(tmp_path)]
-    if name == "demo":
-        known = experiments.EXPERIMENTS[name]._replace(play=lambda _: KNOWN)
-        monkeypatch.setitem(experiments.EXPERIMENTS, name, known)
-    command.BENCHMARK.main(arguments)
-    experiment = experiments.EXPERIMENTS[name]
-    groups = experiment.groups(1)
-    rows = read_table(tmp_path / "results" / f"{name}.csv")
-    assert len(rows) == len(groups)
-    assert {"runs", "events", "rate", "lower", "upper", "kept"} <= set(rows.columns)
-    assert any(group.promise for group in groups)
-    table = (tmp_path / "results" / f"{name}.md").read_text()
-    assert table.count("\n") == 2 + len(groups)
-    assert experiment.event in table
-    stale = experiment._replace(play=None)  # all runs are kept
-    monkeypatch.setitem(experiments.EXPERIMENTS, name, stale)
-    command.BENCHMARK.main(arguments)
+def test_losses_depend_on_the_noise_or_not():
+    task = {"outcomes": 50, "seed": 0}
+    noise = {
+        name: lost._reported(SimpleNamespace(**task, losses=name))
+        for name in ("0", "none", "random")
+    }
+    assert (noise["0"] >= 0.0).all()
+    assert min(noise["none"].min(), noise["random"].min()) < 0.0
+    assert not np.array_equal(noise["none"], noise["random"])
+
+
+@pytest.mark.parametrize(
+    ("name", "only", "change", "rows"),
+    [
+        ("stops", ["seed=0", "function=spike,Forrester"], ["rounds=2"], 8),
+        ("unsafe", ["seed=0", "norm=2.0"], ["rounds=2"], 8),
+        ("lost", ["seed=0"], ["outcomes=3"], 5),
+        ("demo", ["seed=0", "function=rkhs", "estimate=False"], ["rounds=1"], 4),
+        ("edges", ["seed=0", "edge=recommended point outside the context"], [], 2),
+    ],
+)
+def test_commands_write_their_table(name, only, change, rows, tmp_path):
+    options = ["--only", *only, "--output", str(tmp_path)]
+    STUDY.main([name, *options, *(["--change", *change] if change else [])])
+    assert len(read_table(tmp_path / "results" / f"{name}.csv")) == rows
+    text = (tmp_path / "results" / f"{name}.md").read_text()
+    assert text.count("\n") == 2 + rows
+    assert "at most" in text
 
 
 def test_the_demo_is_counted():
-    run = demo.play(demo.Task("rkhs", False, 1, 0))
-    assert run.missed_rounds == 0
-    assert run.final_gap >= run.final_regret
-    assert run.norm_bound >= run.norm
+    settings = {"function": "rkhs", "estimate": False, "rounds": 1, "seed": 0}
+    run = demo.play_demo(settings)
+    assert run["missed"] == 0
+    assert run["final_gap"] >= run["final_regret"]
+    assert run["norm_bound"] >= run["norm"]
