@@ -1,6 +1,6 @@
 r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -8,10 +8,9 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.checks import one_of, probability
+from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import RegressionUCB
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.fit.choice import (
     Filters,
@@ -20,17 +19,9 @@ from kernelucb.confidence.fit.choice import (
     check_fit,
     fit_of,
 )
-from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
-from kernelucb.confidence.martingale_mixture.forms import (
-    ANALYTIC_SOURCE,
-    Analytic,
-    ConvexSet,
-    Grid,
-    analytic_band,
-    grid_regularizers,
-)
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.forms import Form, confidence_set
 from kernelucb.confidence.martingale_mixture.problem import (
-    MixtureProblem,
     known_noise_problem,
     unknown_noise_problem,
 )
@@ -39,8 +30,6 @@ from kernelucb.confidence.norm.tracker import NearNormBall, NormBoundLike, ball_
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import FilteredRegression
-
-Form = Literal["dual", "analytic", "convex"] | Analytic | Grid
 
 
 class MartingaleMixtureUCB(RegressionUCB):
@@ -155,7 +144,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         else:
             state = KernelRegression.of(model, noise_std)
             problem = known_noise_problem(state, ball, fit, delta, model_error=error)
-        band = _confidence_set(problem, form)
+        band = confidence_set(problem, form)
         if error > 0.0:
             band = CombinedSet([band], PlusError(error), band.assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
@@ -188,23 +177,3 @@ class MartingaleMixtureUCB(RegressionUCB):
         exact = ExactSet(state, self.function_constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
-
-
-def _confidence_set(problem: MixtureProblem[Any], form: Form) -> ConfidenceSet[Any]:
-    r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
-    regression, constraints = problem.regression, problem.constraints
-    assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
-    noise_variance = float(regression.noise_scales.max()) ** 2
-    if isinstance(form, Grid):
-        grid = grid_regularizers(form.alphas, tau_ref, noise_variance)
-        return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
-    if isinstance(form, Analytic):
-        tau = tau_ref if form.alpha is None else form.alpha / noise_variance
-        return analytic_band(regression, constraints, tau, assumptions.by(ANALYTIC_SOURCE))
-    one_of("form", form, "dual", "analytic", "convex")
-    if form == "analytic":
-        return _confidence_set(problem, Analytic())
-    # A relaxed set is nearly one function: too thin for an interior-point solver.
-    if form == "convex" and constraints.contradiction is None:
-        return ConvexSet(regression, constraints, assumptions.by(ConvexSet.source))
-    return ExactSet(regression, constraints, assumptions.by(ExactSet.source))

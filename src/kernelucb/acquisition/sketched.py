@@ -20,7 +20,6 @@ from kernelucb.confidence.martingale_mixture.problem import (
     mixture_assumptions,
     mixture_problem,
 )
-from kernelucb.confidence.norm.least import least_norm
 from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
 from kernelucb.regression import NystromRegression
 
@@ -95,8 +94,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         radius, source = sketched_fit(fit, state, delta)
         norm = resolve_norm_bound(norm_bound, state, radius)
         assumptions = mixture_assumptions(source, state, fit, delta, norm).by(_SOURCE)
-        least = least_norm(state, radius)
-        problem = mixture_problem(state, radius, least, norm, assumptions)
+        problem = mixture_problem(state, radius, norm, assumptions)
         exact = _SketchedSet(state, problem.constraints, problem.assumptions)
         super().__init__(model, exact, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints

@@ -88,11 +88,7 @@ _NAMED = {"filters": Filters(), "martingale": MartingaleMixture()}
 def fit_of(
     fit: Fit, default_scale: CovarianceScale = 1.0
 ) -> Filters | MartingaleMixture | PrequentialRadius:
-    r"""The fit from its name or as given, with a covariance scale where it names none.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    r"""The fit from its name or as given, with a covariance scale where it names none."""
     if isinstance(fit, PrequentialRadius):
         return fit
     if isinstance(fit, str) and fit in _NAMED:

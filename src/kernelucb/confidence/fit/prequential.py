@@ -198,14 +198,10 @@ class PrequentialRadius:
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
     def radius(self, regression: RidgeState) -> Radius:
-        r"""The radius in the form that the confidence sets take.
-
-        Args:
-            regression: The same observations under the kernel of the norm bound.
+        r"""The radius for a state of the same observations under the norm bound's kernel.
 
         Raises:
-            ValueError: If it does not hold the same observations in the same order: their
-                number, noise scales, inputs or outcomes differ.
+            ValueError: If their number, order, noise scales, inputs or outcomes differ.
         """
         noise, own = regression.noise_scales.cpu(), self._record.noise_std
         if not (len(noise) == len(own) and torch.equal(noise, own)):
@@ -228,8 +224,6 @@ class PrequentialRadius:
         same in another order they do not.
         """
         _, _, outcomes, noise, raw = self._record
-        if not isinstance(regression, KernelRegression | NystromRegression):
-            return False
         if raw.shape[-1] != regression.dimension:
             return False
         if isinstance(regression, KernelRegression):
@@ -239,6 +233,8 @@ class PrequentialRadius:
             far = (regression.train_targets.cpu() - outcomes).abs()
             allowed = _ROUNDED * (outcomes.abs() + noise)
             return bool(near.all()) and bool((far <= allowed).all())
+        if not isinstance(regression, NystromRegression):
+            return False
         inputs, _, responses = regression.sums.rows
         own = regression.prior.transform(raw.to(inputs))
         residuals = outcomes.to(own) - regression.prior.mean(own)
@@ -252,14 +248,7 @@ class PrequentialRadius:
         return saved(self, {"delta": self.delta}, **record, estimated=self._estimated)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Go on from a saved state.
-
-        Args:
-            state_dict: From a radius with the same ``delta``.
-
-        Raises:
-            StateError: If the state is not of such a radius; nothing has changed then.
-        """
+        r"""Go on from a state of a radius with the same ``delta``, else ``StateError``."""
         settings, names = {"delta": self.delta}, (*_Record._fields, "estimated")
         *record, noise_was_estimated = opened(self, settings, state_dict, *names)
         record = _Record(*map(as_double, record))

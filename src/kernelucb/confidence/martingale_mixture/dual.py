@@ -58,10 +58,6 @@ class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
         r"""The norm bound, prior units."""
         return self.constraints.norm
 
-    def with_design(self, design: RidgeState) -> Self:
-        r"""The set with variances of another state."""
-        return type(self)(self.regression, self.constraints, self.assumptions, design)
-
     def max_gain_over(
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
@@ -278,9 +274,9 @@ class ExactSet(GridSet[RidgeStateT]):
         super().__init__(regression, constraints, grid, assumptions, design)
         self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
 
-    def with_design(self, design: RidgeState) -> "ExactSet[RidgeStateT]":
+    def with_design(self, design: RidgeState) -> Self:
         r"""The set with variances of another state."""
-        return ExactSet(self.regression, self.constraints, self.assumptions, design)
+        return type(self)(self.regression, self.constraints, self.assumptions, design)
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers."""

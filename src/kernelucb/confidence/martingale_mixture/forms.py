@@ -1,4 +1,4 @@
-r"""The other forms of the bound: at one regulariser, on a grid, and as a cone program."""
+r"""The forms of the bound: exact, at one regulariser, on a grid, as a cone program."""
 
 import math
 from collections.abc import Sequence
@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.arrays import safe_sqrt
-from kernelucb._numerics.checks import positive_scalar, positive_values
+from kernelucb._numerics.checks import one_of, positive_scalar, positive_values
 from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import RidgePoints, RidgeStateT, Support
-from kernelucb.confidence.martingale_mixture.dual import ExactSet, FunctionSet
-from kernelucb.confidence.martingale_mixture.problem import Constraints
+from kernelucb.confidence.base import ConfidenceSet, RidgePoints, RidgeStateT, Support
+from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
+from kernelucb.confidence.martingale_mixture.problem import Constraints, MixtureProblem
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.exceptions import SolverError
-from kernelucb.regression import RidgeState
 
 ANALYTIC_SOURCE = "Flynn & Reeb (2024), Corollary 4.6"
 # Flynn & Reeb's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
@@ -72,6 +71,9 @@ class Grid:
             object.__setattr__(self, "alphas", tuple(grid.tolist()))
 
 
+Form = Literal["dual", "analytic", "convex"] | Analytic | Grid
+
+
 def grid_regularizers(
     alphas: Sequence[float] | Tensor | float | Literal["paper"],
     tau_ref: float,
@@ -116,7 +118,7 @@ def analytic_band(
     return RidgeBand(regression, regularizer, width, assumptions)
 
 
-class ConvexSet(FunctionSet[RidgeStateT]):
+class ConvexSet(ExactSet[RidgeStateT]):
     r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
 
     Source: Flynn & Reeb (2024), Theorem 4.4. Written in the eigenbasis of the kernel matrix
@@ -126,17 +128,7 @@ class ConvexSet(FunctionSet[RidgeStateT]):
     """
 
     source = "Flynn & Reeb (2024), Theorem 4.4"
-
-    def __init__(
-        self,
-        regression: RidgeStateT,
-        constraints: Constraints,
-        assumptions: Assumptions,
-        design: RidgeState | None = None,
-    ) -> None:
-        super().__init__(regression, constraints, assumptions, design)
-        self.dual = ExactSet(regression, constraints, assumptions, self.design)
-        self._program: EllipsoidBallProgram | None = None
+    _program: EllipsoidBallProgram | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
@@ -144,19 +136,23 @@ class ConvexSet(FunctionSet[RidgeStateT]):
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Value of the cone program, checked against the dual."""
         if self.design is not self.regression:  # what is pending has no outcomes to fit
-            return self.dual.support(points, sign)
-        centre = points.centre
+            return super().support(points, sign)
+        centre, norm = points.centre, self.constraints.norm
         rest = safe_sqrt(centre.residual_variance).unsqueeze(-1)
         objective = torch.cat([centre.features, rest], dim=-1)
         length = safe_sqrt(centre.prior_variance)
         direction = objective / torch.where(length > 0, length, 1.0).unsqueeze(-1)
         solution = self.program.maximizer(sign * direction)
-        value = self.constraints.norm * sign * (objective * solution).sum(-1)
-        return self._checked(points, sign, value)
-
-    def majorant(self, points: RidgePoints, sign: int) -> Support:
-        r"""That of the dual, which needs no search."""
-        return self.dual.majorant(points, sign)
+        value = norm * sign * (objective * solution).sum(-1)
+        with torch.no_grad():
+            dual = super().support(points, sign)
+            gap = (value - dual.value).abs()
+        if not bool((gap <= _ACCEPTED_GAP * norm * length).all()):  # NaN is no agreement
+            raise SolverError(
+                f"The conic solution differs from its dual by up to {float(gap.max()):.2g} "
+                'and is not a bound to rely on. Use form="dual".'
+            )
+        return Support(value, dual.regularizer, gap)
 
     @property
     def program(self) -> EllipsoidBallProgram:
@@ -169,14 +165,22 @@ class ConvexSet(FunctionSet[RidgeStateT]):
             )
         return self._program
 
-    def _checked(self, points: RidgePoints, sign: int, value: Tensor) -> Support:
-        with torch.no_grad():
-            dual = self.dual.support(points, sign)
-            gap = (value - dual.value).abs()
-            scale = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
-        if not bool((gap <= _ACCEPTED_GAP * scale).all()):  # NaN is no agreement
-            raise SolverError(
-                f"The conic solution differs from its dual by up to {float(gap.max()):.2g} "
-                'and is not a bound to rely on. Use form="dual".'
-            )
-        return Support(value, dual.regularizer, gap)
+
+def confidence_set(problem: MixtureProblem[Any], form: Form) -> ConfidenceSet[Any]:
+    r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
+    regression, constraints = problem.regression, problem.constraints
+    assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
+    noise_variance = float(regression.noise_scales.max()) ** 2
+    if isinstance(form, Grid):
+        grid = grid_regularizers(form.alphas, tau_ref, noise_variance)
+        return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
+    if isinstance(form, Analytic):
+        tau = tau_ref if form.alpha is None else form.alpha / noise_variance
+        return analytic_band(regression, constraints, tau, assumptions.by(ANALYTIC_SOURCE))
+    one_of("form", form, "dual", "analytic", "convex")
+    if form == "analytic":
+        return confidence_set(problem, Analytic())
+    # A relaxed set is nearly one function: too thin for an interior-point solver.
+    thin = constraints.contradiction is not None
+    kind = ConvexSet if form == "convex" and not thin else ExactSet
+    return kind(regression, constraints, assumptions.by(kind.source))

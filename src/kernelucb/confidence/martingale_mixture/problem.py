@@ -159,15 +159,17 @@ class MixtureProblem(NamedTuple, Generic[State]):
 def mixture_problem(
     regression: State,
     radius: Radius,
-    least: float,
     norm: NormBound,
     assumptions: Assumptions,
+    least: float | None = None,
     relaxed: bool = False,
 ) -> MixtureProblem[State]:
-    r"""The problem of a radius, the least consistent norm, and a norm bound.
+    r"""The problem of a radius and a norm bound.
 
-    ``relaxed`` as for ``consistent_constraints``.
+    ``least`` is the least consistent norm, by default of this radius; ``relaxed`` as for
+    ``consistent_constraints``.
     """
+    least = least_norm(regression, radius) if least is None else least
     constraints = consistent_constraints(regression, radius, norm.value, least, relaxed)
     if constraints.contradiction is not None:
         assumptions = assumptions.with_item(constraints.contradiction)
@@ -206,16 +208,14 @@ def known_noise_problem(
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     if isinstance(whole, FilterMixture):
         if needed > norm.value and least_norm(*whole.alone) <= norm.value:
-            return mixture_problem(*whole.alone, needed, norm, assumptions, relaxed=True)
+            return mixture_problem(*whole.alone, norm, assumptions, needed, relaxed=True)
         if needed <= norm.value:
             sharpest, band = band, whole.for_band(norm.value)
             if least_norm(*band) > norm.value:
                 band = sharpest.beside_hidden(norm.value)
-        return mixture_problem(*band, needed, norm, assumptions)
-    hidden = regression.hidden_part(norm.value)
-    radius = band.radius.beside_hidden(hidden)
-    needed = least_norm(regression, radius)
-    return mixture_problem(regression, radius, needed, norm, assumptions)
+        return mixture_problem(*band, norm, assumptions, needed)
+    radius = band.radius.beside_hidden(regression.hidden_part(norm.value))
+    return mixture_problem(regression, radius, norm, assumptions)
 
 
 def unknown_noise_problem(
@@ -238,10 +238,9 @@ def unknown_noise_problem(
     assumptions = rkhs_assumptions(
         JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee
     ).with_item(noise.assumption())
-    least = least_norm(regression, radius)
-    problem = mixture_problem(regression, radius, least, norm, assumptions)
-    interval = joint.noise_interval(problem.constraints.norm)
-    lower, upper = map(EstimatedNumber, interval)
+    problem = mixture_problem(regression, radius, norm, assumptions)
+    ends = joint.noise_interval(problem.constraints.norm)
+    lower, upper = map(EstimatedNumber, ends)
     return problem._replace(noise_interval=(lower, upper))
 
 

@@ -25,7 +25,6 @@ from kernelucb.regression import KernelRegression, RidgeState
 _LOG = logging.getLogger(__name__)
 # Chosen by measurement: docs/results/practical.md; norm.md there for the cautious ones.
 DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
-_CAUTIOUS_INFLATION, _CAUTIOUS_FLOOR = 1.5, 4.0
 
 
 class NormBound(NamedTuple):
@@ -99,9 +98,6 @@ class NormTracker:
             inflation: Smallest multiple of the least consistent norm, at least 1.
             floor: Prior standard deviations beyond the least consistent norm, added in
                 squares; above 0.
-
-        Raises:
-            ValueError: If a number is out of its range.
         """
         self.inflation = finite_scalar("inflation", inflation)
         if self.inflation < 1.0:
@@ -128,11 +124,10 @@ class NormTracker:
     def cautious(cls) -> "NormTracker":
         r"""Inflation 1.5 and floor 4, for bands that are shown or acted on.
 
-        For a kernel that is fixed in advance. In a search with a model whose
-        hyper-parameters are refitted in every round this explores for too long; the
-        defaults are made for that.
+        For a kernel that is fixed in advance; a search with a model that is refitted in
+        every round would explore for too long.
         """
-        return cls(inflation=_CAUTIOUS_INFLATION, floor=_CAUTIOUS_FLOOR)
+        return cls(inflation=1.5, floor=4.0)
 
     def observe(
         self,
@@ -141,19 +136,14 @@ class NormTracker:
         delta: float = 0.05,
         fit: ClosedForm = "filters",
     ) -> float:
-        r"""Update the estimate with the data of a model; see ``least_consistent_norm``.
-
-        Returns:
-            The norm bound, outcome units.
+        r"""The norm bound after the data of a model too; see ``least_consistent_norm``.
 
         Raises:
-            ValueError: If a scalar is out of its range, or earlier outcomes were on another
-                scale.
+            ValueError: If earlier outcomes were on another scale.
         """
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
-        found = for_least_norm(data_fit(fit, regression, delta))
-        self.estimate(*found.constraint)
+        self.estimate(*for_least_norm(data_fit(fit, regression, delta)).constraint)
         return self.norm_bound
 
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
