@@ -9,8 +9,7 @@ from torch import Tensor
 
 from benchmarks.unknown_kernel.problems import Problem
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.data import NoisyData
-from kernelucb.confidence.norm.least import LeastNorm
+from kernelucb.confidence.family.data import Appraisal, NoisyData
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
@@ -67,7 +66,7 @@ class MemberBand:
     @property
     def consistent(self) -> bool:
         r"""Whether a function of at most the norm bound is in the set."""
-        return self._appraised.norm <= self.member.norm_bound
+        return self._appraised.least_norm <= self.member.norm_bound
 
     @cached_property
     def upper(self) -> Tensor:
@@ -85,13 +84,12 @@ class MemberBand:
         return self.regression.mean(self.problem.arms[self.played])
 
     @cached_property
-    def _appraised(self) -> LeastNorm:
+    def _appraised(self) -> Appraisal:
         return self._data.appraised(self.regression, self.member.norm_bound)
 
     @cached_property
     def _set(self) -> ConfidenceSet:
-        told = self.regression, self.member.norm_bound, self._appraised
-        return self._data.confidence_set(*told)[0]
+        return self._appraised.confidence_set()[0]
 
     @cached_property
     def _points(self):

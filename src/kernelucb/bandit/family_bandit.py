@@ -8,11 +8,10 @@ from functools import reduce
 from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.kernel_bandit import KernelBandit
@@ -28,7 +27,6 @@ from kernelucb.confidence.family.members import (
 )
 from kernelucb.confidence.fit.choice import ClosedForm, fit_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.prior import Prior
 
 _LOG = logging.getLogger(__name__)
 
@@ -171,58 +169,38 @@ class FamilyBandit:
         told = verdicts, contradicted, self.num_observations, self.assumptions
         return family_report(self.family.kernels, *told)
 
-    @torch.no_grad()
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at arms; see ``KernelBandit.bounds``.
-
-        Raises:
-            BotorchTensorDimensionError: If the arms are no matrix, or have another number
-                of columns than those observed.
-            InputDataError: If a value is not finite.
-        """
-        return self._union(self._ready(arms), [*self._bandits.values()])
-
-    def _union(
-        self, arms: Tensor, bandits: Sequence[KernelBandit]
-    ) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at arms; see ``KernelBandit.bounds``."""
+        self._fit_columns(arms)
         with _without_warnings():
-            sides = [bandit.bounds(arms) for bandit in bandits]
+            sides = [bandit.bounds(arms) for bandit in self._bandits.values()]
         lower, upper = zip(*sides, strict=True)
         return torch.stack(lower).amin(0), torch.stack(upper).amax(0)
 
-    @torch.no_grad()
     def select(self, arms: Tensor) -> int:
-        r"""Index of the arm to play, the first where several tie.
-
-        Args:
-            arms: ``a x d`` arms, at least one.
-
-        Raises:
-            BotorchTensorDimensionError: As ``bounds``.
-            InputDataError: As ``bounds``, or if there are no arms.
-        """
-        arms = self._ready(arms)
+        r"""Index of the arm to play; see ``KernelBandit.select``."""
+        self._fit_columns(arms)
         if len(arms) == 0:
             raise InputDataError("There are no arms to select from.")
-        whole = self.family.explores_for_all(self.num_observations)
-        chosen = [*self._bandits.values()] if whole else [self._simplest]
-        return int(self._union(arms, chosen)[1].argmax())
+        if self.family.explores_for_all(self.num_observations):
+            return int(self.bounds(arms)[1].argmax())
+        with _without_warnings():
+            return self._simplest.select(arms)
 
-    @torch.no_grad()
     def observe(self, x: Tensor, y: float | Tensor) -> None:
-        r"""Add one observation; see ``KernelBandit.observe``.
-
-        Raises:
-            BotorchTensorDimensionError: If it is not one arm with as many columns as those
-                observed, or not one outcome.
-            InputDataError: If a value is not finite.
-        """
-        x = self._ready(x.unsqueeze(0) if x.dim() == 1 else x)
+        r"""Add one observation; see ``KernelBandit.observe``."""
+        self._fit_columns(x.unsqueeze(0) if x.dim() == 1 else x)
         before = any(self.consistent)
         self._add(x, y)
         if before and not any(self.consistent):
             statement = self.assumptions["kernel"].statement
-            warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=3)
+            warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=2)
+
+    def _fit_columns(self, arms: Tensor) -> None:
+        r"""Begin again for arms of another dimension, where nothing was observed yet."""
+        own = arms.dim() == 2 and arms.shape[1] != self._dimension
+        if own and self.num_observations == 0:
+            self._begin(arms.shape[1])
 
     def _add(self, x: Tensor, y: float | Tensor) -> None:
         with _without_warnings():
@@ -282,23 +260,6 @@ class FamilyBandit:
         r"""What must be the same where a state is loaded; see ``KernelBandit``."""
         members = [each.settings(inputs) for each in self._members(inputs.shape[1])]
         return {"members": members, "select": self.family.select}
-
-    def _ready(self, arms: Tensor) -> Tensor:
-        r"""Checked arms; bandits for their dimension where nothing was observed yet."""
-        if arms.dim() != 2:
-            shape = tuple(arms.shape)
-            raise BotorchTensorDimensionError(f"Arms must be `a x d`, got shape {shape}.")
-        arms, dimension = finite("The arms", arms), arms.shape[1]
-        if self.num_observations == 0:
-            for kernel in self.family.kernels:
-                Prior(kernel, self.family.prior_mean).check_fits(arms)
-            if dimension != self._dimension:
-                self._begin(dimension)
-        elif dimension != self._dimension:
-            raise BotorchTensorDimensionError(
-                f"Arms have {dimension} columns; those observed have {self._dimension}."
-            )
-        return arms
 
 
 def _common(left: range, right: range) -> range:

@@ -1,9 +1,8 @@
 r"""The data of a family, and how the set of each kernel is made: with noise, or counts."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from botorch.exceptions import UnsupportedError
 from gpytorch.kernels import Kernel
@@ -32,7 +31,7 @@ from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_
 from kernelucb.confidence.likelihood.tangents import SOURCES
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import known_noise_problem
-from kernelucb.confidence.norm.least import LeastNorm, for_least_norm
+from kernelucb.confidence.norm.least import for_least_norm
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
@@ -44,59 +43,27 @@ from kernelucb.regression.prior import Prior
 _UNIT_NORM = 10.0
 
 
-class FamilyData(ABC):
-    r"""The data of a model, whatever its prior, and what all kernels' sets share.
+class Appraisal(NamedTuple):
+    r"""What the data say of one kernel."""
 
-    Attributes:
-        data: The model in numbers.
-        delta: Failure probability.
-        model_error: How far ``f`` may lie from a function of bounded norm, outcome units.
-        doubt: What may be wrong beside norm bounds and kernels, in words.
-    """
+    least_norm: (
+        float  # outcome units; the kernel is contradicted where it is above the bound
+    )
+    # Makes its set, widened with a warning if it is empty, and a least norm with round-off
+    confidence_set: Callable[[], tuple[ConfidenceSet[Any, Any], float]]
 
-    data: Any
-    delta: Any
+
+class _OfAnyPrior:
+    r"""The data of a model, whatever its prior, and what all kernels' sets share."""
+
+    data: Any  # the model in numbers
+    delta: Any  # failure probability
     model_error: Any = 0.0
-    doubt: ClassVar[str]
+    fit_in_words: Any
 
     def prior(self, kernel: Kernel, mean: Mean | None) -> Prior:
         r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
         return self.data.prior.replaced(kernel, mean, self.data.train_inputs)
-
-    @property
-    @abstractmethod
-    def precision(self) -> Tensor:
-        r"""How precise each of ``n`` outcomes is, which no later round changes.
-
-        Noise scales, outcome units, or numbers of trials, or exposures.
-        """
-
-    @property
-    @abstractmethod
-    def fit_in_words(self) -> tuple[str, CovarianceScale | None]:
-        r"""What bounds the distance to the data, and its scale if that was given."""
-
-    @abstractmethod
-    def each_of(self, count: int) -> Self:
-        r"""The same for each of several kernels whose fits must all hold."""
-
-    @abstractmethod
-    def state(self, prior: Prior, estimated: frozenset[str]) -> Any:
-        r"""The regression under a prior."""
-
-    @abstractmethod
-    def appraised(self, state: Any, norm_bound: float) -> Any:
-        r"""The fit of the data under one kernel; its ``norm`` is the least one."""
-
-    @abstractmethod
-    def confidence_set(
-        self, state: Any, norm_bound: float, appraised: Any
-    ) -> tuple[ConfidenceSet[Any, Any], float]:
-        r"""The set of one kernel, widened with a warning if empty, and its least norm."""
-
-    @abstractmethod
-    def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
-        r"""What the set of one kernel rests on."""
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> dict[str, Any]:
         r"""What must stay the same over the rounds, from digests of the priors."""
@@ -112,8 +79,13 @@ class FamilyData(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyData(FamilyData):
-    r"""Outcomes with additive noise; see ``KernelFamilyUCB``."""
+class NoisyData(_OfAnyPrior):
+    r"""Outcomes with additive noise; see ``KernelFamilyUCB``.
+
+    Attributes:
+        model_error: How far ``f`` may lie from a function of bounded norm, outcome units.
+        doubt: What may be wrong beside norm bounds and kernels, in words.
+    """
 
     data: ModelData
     fit: Fit
@@ -124,18 +96,19 @@ class NoisyData(FamilyData):
 
     @property
     def precision(self) -> Tensor:
-        r"""See ``FamilyData``."""
+        r"""Noise scales, outcome units, which no later round changes."""
         return self.data.noise_std
 
     @property
     def fit_in_words(self) -> tuple[str, CovarianceScale | None]:
-        r"""See ``FamilyData``."""
+        r"""What bounds the distance to the data, and its scale if that was given."""
         given = self.fit.covariance_scale if isinstance(self.fit, MixtureFit) else None
         return type(fit_of(self.fit)).__name__, given
 
     def each_of(self, count: int) -> "NoisyData":
-        r"""Their mixtures of filters are parts of one, which has the noise's energy once.
+        r"""The same for each of several kernels whose fits must all hold.
 
+        Their mixtures of filters are parts of one, which has the noise's energy once.
         Predictions of outcomes are the same for all; other fits share ``delta``.
         """
         fit = fit_of(self.fit)
@@ -146,35 +119,30 @@ class NoisyData(FamilyData):
         return self
 
     def state(self, prior: Prior, estimated: frozenset[str]) -> KernelRegression:
-        r"""See ``FamilyData``."""
+        r"""The regression under a prior."""
         known = self.data.estimated_anyway | estimated
         return KernelRegression.from_data(self.data._replace(prior=prior, estimated=known))
 
-    def _fit_at(self, norm_bound: float) -> Fit:
-        return fit_of(self.fit, tied_scale(norm_bound))
+    def appraised(self, state: KernelRegression, norm_bound: float) -> Appraisal:
+        r"""What the data say of one kernel."""
+        fit = fit_of(self.fit, tied_scale(norm_bound))
+        told = norm_bound, self.model_error, self.shares
+        found = for_least_norm(data_fit(fit, state, self.delta, *told))
 
-    def appraised(self, state: KernelRegression, norm_bound: float) -> LeastNorm:
-        r"""See ``FamilyData``."""
-        given = self.delta, norm_bound, self.model_error, self.shares
-        return for_least_norm(data_fit(self._fit_at(norm_bound), state, *given))
+        def confidence_set() -> tuple[ConfidenceSet[Any, Any], float]:
+            known = norm_bound, fit, self.delta, found, self.model_error
+            problem = known_noise_problem(state, *known)
+            sides = problem.constraints, problem.assumptions.by(ExactSet.source)
+            band: ConfidenceSet[Any, Any] = ExactSet(problem.regression, *sides)
+            if self.model_error > 0.0:
+                band = CombinedSet([band], PlusError(self.model_error), band.assumptions)
+            return band, problem.least_consistent_norm
 
-    def confidence_set(
-        self, state: KernelRegression, norm_bound: float, appraised: LeastNorm
-    ) -> tuple[ConfidenceSet[Any, Any], float]:
-        r"""See ``FamilyData``."""
-        given = norm_bound, self._fit_at(norm_bound), self.delta, appraised
-        problem = known_noise_problem(state, *given, self.model_error)
-        assumptions = problem.assumptions.by(ExactSet.source)
-        band: ConfidenceSet[Any, Any] = ExactSet(
-            problem.regression, problem.constraints, assumptions
-        )
-        if self.model_error > 0.0:
-            band = CombinedSet([band], PlusError(self.model_error), band.assumptions)
-        return band, problem.least_consistent_norm
+        return Appraisal(found.norm, confidence_set)
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
-        r"""See ``FamilyData``."""
-        source = fit_source(self._fit_at(norm_bound), self.model_error)
+        r"""What the set of one kernel rests on."""
+        source = fit_source(fit_of(self.fit, tied_scale(norm_bound)), self.model_error)
         norm = given_norm(norm_bound)
         assumptions = rkhs_assumptions(source, known, self.delta, norm)
         if isinstance(self.fit, PrequentialRadius):
@@ -190,20 +158,8 @@ def tied_scale(norm_bound: float) -> float:
     return (norm_bound / _UNIT_NORM) ** 2
 
 
-class AppraisedOutcomes(NamedTuple):
-    r"""How likely the outcomes must be under one kernel.
-
-    Attributes:
-        level: Largest sum of the losses.
-        norm: Least norm of a function that reaches it; infinite where none does.
-    """
-
-    level: float
-    norm: float
-
-
 @dataclass(frozen=True, eq=False)
-class CountData(FamilyData):
+class CountData(_OfAnyPrior):
     r"""Outcomes that are successes or counts; see ``LikelihoodUCB``."""
 
     data: LikelihoodRegression
@@ -212,17 +168,17 @@ class CountData(FamilyData):
 
     @property
     def delta(self) -> float:
-        r"""See ``FamilyData``."""
+        r"""See ``NoisyData``."""
         return self.ratio.delta
 
     @property
     def precision(self) -> Tensor:
-        r"""See ``FamilyData``."""
+        r"""Numbers of trials, or exposures, which no later round changes."""
         return self.data.outcomes.amounts
 
     @property
     def fit_in_words(self) -> tuple[str, CovarianceScale | None]:
-        r"""See ``FamilyData``."""
+        r"""See ``NoisyData``."""
         return self.data.outcomes.kind, self.ratio.covariance_scale
 
     def each_of(self, count: int) -> "CountData":
@@ -230,29 +186,28 @@ class CountData(FamilyData):
         return replace(self, ratio=self.ratio._replace(delta=self.delta / count))
 
     def state(self, prior: Prior, estimated: frozenset[str]) -> LikelihoodRegression:
-        r"""See ``FamilyData``."""
+        r"""See ``NoisyData``."""
         data, known = self.data, self.data.estimated_anyway | estimated
         own = data.train_inputs, data.outcomes, data.dimension
         return LikelihoodRegression.from_parts(prior, *own, known)
 
-    def appraised(
-        self, state: LikelihoodRegression, norm_bound: float
-    ) -> AppraisedOutcomes:
-        r"""See ``FamilyData``."""
+    def appraised(self, state: LikelihoodRegression, norm_bound: float) -> Appraisal:
+        r"""See ``NoisyData``."""
         level = self.ratio.level(state)
-        return AppraisedOutcomes(level, least_norm_mode(state, level).norm)
+        least = least_norm_mode(state, level).norm  # infinite where none is likely enough
 
-    def confidence_set(
-        self, state: LikelihoodRegression, norm_bound: float, appraised: AppraisedOutcomes
-    ) -> tuple[ConfidenceSet[Any, Any], float]:
-        r"""See ``FamilyData``."""
-        band = likelihood_set(state, norm_bound, self.ratio, appraised.level)
-        return band, appraised.norm
+        def confidence_set() -> tuple[ConfidenceSet[Any, Any], float]:
+            return likelihood_set(state, norm_bound, self.ratio, level), least
+
+        return Appraisal(least, confidence_set)
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
-        r"""See ``FamilyData``."""
+        r"""See ``NoisyData``."""
         given = self.data.outcomes.kind, known.estimated, given_norm(norm_bound)
         return self.ratio.assumptions(*given).by(SOURCES["ellipsoid"])
+
+
+FamilyData = NoisyData | CountData
 
 
 def family_data(

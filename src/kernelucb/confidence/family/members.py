@@ -66,16 +66,15 @@ class _Candidate(NamedTuple):
         r"""What the data say of it, in this round or an earlier one."""
         bound, before = self.member.norm_bound, self.member.least_consistent_norm
         appraised = data.appraised(self.state(), bound)
-        least, found = max(before, appraised.norm), None
+        least, found = max(before, appraised.least_norm), None
         if least <= bound:
-            found, now = data.confidence_set(self.state(), bound, appraised)
+            found, now = appraised.confidence_set()
             least = max(before, now)
         return self.member._replace(least_consistent_norm=least, confidence_set=found)
 
     def widened(self, data: FamilyData) -> tuple[ConfidenceSet[Any, Any], float]:
         r"""Its set whatever the data say, and its least norm."""
-        state, bound = self.state(), self.member.norm_bound
-        return data.confidence_set(state, bound, data.appraised(state, bound))
+        return data.appraised(self.state(), self.member.norm_bound).confidence_set()
 
 
 def family_of(
