@@ -1,8 +1,7 @@
 r"""Bounds under a prior estimated from earlier tasks (Wang, Kim & Kaelbling 2018)."""
 
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,23 +23,6 @@ _ESTIMATES = {
 }
 
 
-class EstimatedPrior(Protocol):
-    r"""What band and bounds read of a model; see ``kernelucb.models.meta.MetaModel``."""
-
-    dimension: int
-    estimated: frozenset[str]
-    finite_domain: ClassVar[bool]
-    num_tasks: int
-    prior_std: float
-    posterior: Callable[[Tensor], Any]
-    condition_on_observations: Callable[[Tensor, Tensor], Any]
-
-    @property
-    def num_evaluations(self) -> int:
-        r"""Number of evaluations that count: those not determined by earlier ones."""
-        ...
-
-
 class PosteriorPoints(NamedTuple):
     r"""``b`` posterior means and variances of query points, outcome units."""
 
@@ -49,11 +31,11 @@ class PosteriorPoints(NamedTuple):
 
 
 class PosteriorState:
-    r"""The posterior of a model as a confidence set reads it."""
+    r"""The posterior of a ``kernelucb.models.meta.MetaModel`` as a set reads it."""
 
     outcome_map = IDENTITY
 
-    def __init__(self, model: EstimatedPrior) -> None:
+    def __init__(self, model: Any) -> None:
         self.model, self.dimension = model, model.dimension
         self.num_observations, self.prior_std = model.num_evaluations, model.prior_std
 
@@ -128,9 +110,7 @@ def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float
     return (mean_error + sample) / math.sqrt(1.0 - 2.0 * math.sqrt(log / (n - t)))
 
 
-def meta_assumptions(
-    model: EstimatedPrior, guarantee: str, band: bool = True
-) -> Assumptions:
+def meta_assumptions(model: Any, guarantee: str, band: bool = True) -> Assumptions:
     r"""What the regret bounds rest on, and the band where the paper covers it.
 
     Source: Wang, Kim & Kaelbling (2018), Theorem 2 (a finite domain) or Theorem 4 (given
