@@ -2,7 +2,7 @@ r"""The model with an estimated prior, on candidates or in a space of basis func
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -156,8 +156,7 @@ class MetaModel(Model, ABC):
 
     def _set_prior(
         self,
-        mean: Module,
-        root: Module,
+        weighted: Callable[[Tensor], Module],
         groups: Sequence[TaskGroup],
         moments: TaskMoments,
         train_X: Tensor | None,
@@ -165,9 +164,11 @@ class MetaModel(Model, ABC):
     ) -> None:
         r"""Take the prior of tasks, and the evaluations of the new function so far.
 
-        ``mean`` maps ``... x d`` inputs to ``... x 1`` means, ``root`` to ``... x r``
-        features whose scalar product is the kernel.
+        ``weighted`` takes ``m x k`` weights, for the task vectors of length ``m`` that
+        ``moments`` are of, and maps ``... x d`` inputs to ``... x k`` values.
         """
+        mean = weighted(moments.mean.unsqueeze(-1))
+        root = weighted(moments.root.mT.contiguous())
         self.mean_module, self.covar_module = FeatureMean(mean), FeatureKernel(root)
         self.dimension = groups[0].inputs.shape[-1]
         self._moments = moments

@@ -6,6 +6,7 @@ or by regression of columns on each other, ``cmfrec`` and ``tensorly`` want the 
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -118,10 +119,9 @@ class DiscreteMetaModel(MetaModel):
         self.candidates, self.completion = candidates, complete_matrix(values, seed)
         self.estimated = frozenset({"values"} if self.completion.share_missing else ())
         moments = TaskMoments.of(self.completion.values)
-        mean = Lookup(candidates, moments.mean.unsqueeze(-1))
-        root = Lookup(candidates, moments.root.mT.contiguous())
         groups = [TaskGroup(candidates, values.mT)]
-        self._set_prior(mean, root, groups, moments, train_X, train_Y)
+        lookup = partial(Lookup, candidates)
+        self._set_prior(lookup, groups, moments, train_X, train_Y)
 
     @classmethod
     def from_observations(

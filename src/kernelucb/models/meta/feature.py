@@ -231,9 +231,11 @@ class FeatureMetaModel(MetaModel):
         self.num_features = self._combinations.shape[-1]
         heads = torch.cat([self._heads(group) for group in groups])
         moments = TaskMoments.of(heads)
-        mean = Combined(self.features, self._combinations @ moments.mean.unsqueeze(-1))
-        root = Combined(self.features, self._combinations @ moments.root.mT)
-        self._set_prior(mean, root, groups, moments, train_X, train_Y)
+
+        def weighted(weights: Tensor) -> Combined:
+            return Combined(self.features, self._combinations @ weights)
+
+        self._set_prior(weighted, groups, moments, train_X, train_Y)
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
