@@ -340,14 +340,11 @@ def streaming_band(
     for name in sorted(tracker.estimated):
         statement = f"{assumptions[name].statement}; the noise tracker rests on an estimate"
         assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
-    noise, known = tracker.noise_std, f"above {tracker.noise_std.lower:.6g}"
-    if noise.upper is not None:
-        known = f"between {noise.lower:.6g} and {noise.upper:.6g}"
     statement = (
         "the noise is conditionally sub-Gaussian and second-order sub-Gaussian (Gaussian "
-        f"noise is), scale unknown {known}"
+        f"noise is), scale unknown{tracker.noise_std.known}"
     )
-    status = noise.status
+    status = tracker.noise_std.status
     if not tracker.consistent:
         statement += "; the data contradict this, the norm or the kernel"
         status = Status.VIOLATED

@@ -100,9 +100,16 @@ class UnknownNoise:
     def assumption(self) -> Assumption:
         r"""The condition on the noise for a joint confidence set."""
         words = "the noise is independent, Gaussian and of one unknown scale"
-        if self.limits is not None:
-            words += " between {:.6g} and {:.6g}".format(*self.limits)
-        return Assumption("noise", words, self.status)
+        return Assumption("noise", words + self.known, self.status)
+
+    @property
+    def known(self) -> str:
+        r"""``" between 0.1 and 5"``, ``" above 0.1"``, or nothing."""
+        if self.lower is None:
+            return ""
+        if self.upper is None:
+            return f" above {self.lower:.6g}"
+        return f" between {self.lower:.6g} and {self.upper:.6g}"
 
 
 class JointSet(NamedTuple):
