@@ -1,6 +1,8 @@
 r"""The state of a kernel bandit: bounds for arms, one observation at a time."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -9,14 +11,15 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import finite, positive_scalar, probability
+from kernelucb._numerics.checks import finite, one_of, positive_scalar, probability
 from kernelucb._numerics.estimates import (
     EstimatedNumber,
     estimated_parts,
     with_numbers,
 )
 from kernelucb._numerics.saving import opened, saved
-from kernelucb.bandit.bands import BoundName, Form, Shared, bands_of
+from kernelucb.bandit.bands import Bands, RidgeBands, RidgeTheorem, Shared
+from kernelucb.bandit.mixture import Form, MixtureBands
 from kernelucb.bandit.observations import (
     Arms,
     Observations,
@@ -27,9 +30,25 @@ from kernelucb.bandit.observations import (
 )
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.band import Band
-from kernelucb.confidence.fit.choice import ClosedForm
+from kernelucb.confidence.fit.choice import ClosedForm, fit_of
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
+from kernelucb.confidence.ridge_band import (
+    ABBASI_YADKORI_SOURCE,
+    IGP_UCB_SOURCE,
+    abbasi_yadkori_width,
+    igp_ucb_regularizer,
+    igp_ucb_width,
+)
 from kernelucb.regression.prior import Prior
+
+BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
+_TAKEN = {
+    "martingale_mixture": {"form", "fit"},
+    "abbasi_yadkori": {"form"},
+    "igp_ucb": {"horizon"},
+}
 
 
 class KernelBandit(Band):
@@ -105,7 +124,7 @@ class KernelBandit(Band):
         noise = float(positive_scalar("noise_std", noise_std))
         self.prior = Prior(covar_module, mean_module)
         shared = Shared(self.prior, norm, noise, probability("delta", delta))
-        self._empty, options = bands_of(bound, shared, form, fit, horizon)
+        self._empty, options = _bands_of(bound, shared, form, fit, horizon)
         values = norm if tracker is None else [tracker.inflation, tracker.floor]
         self._settings = {"bound": bound, "norm_bound": values, "noise_std": noise}
         self._settings |= {"delta": shared.delta, "horizon": horizon, "options": options}
@@ -291,3 +310,49 @@ class KernelBandit(Band):
         if dimension is None:
             self.prior.check_fits(arms)
         return arms
+
+
+def _bands_of(
+    name: BoundName,
+    shared: Shared,
+    form: Form | None,
+    fit: ClosedForm | None,
+    horizon: int | None,
+) -> tuple[Callable[[], Bands], list[Any]]:
+    r"""What makes the bound before any data, and its options as plain values.
+
+    Arguments as for ``KernelBandit``; None is the default of each that the bound takes.
+
+    Raises:
+        ValueError: If an option is out of its range, or the bound does not take it.
+    """
+    one_of("bound", name, *_TAKEN)
+    for option, value in {"form": form, "fit": fit, "horizon": horizon}.items():
+        if value is not None and option not in _TAKEN[name]:
+            raise ValueError(f'bound="{name}" takes no {option}; leave it out.')
+    form = Analytic() if form == "analytic" else form
+    if name == "martingale_mixture":
+        chosen = fit_of("filters" if fit is None else fit)
+        if isinstance(chosen, PrequentialRadius):
+            raise ValueError('fit must be "filters", "martingale" or one of their classes.')
+        form = "dual" if form is None else form
+        if not isinstance(form, Analytic | Grid):
+            one_of("form", form, "dual", "analytic")
+        options = [type(chosen).__name__, *chosen.scales, repr(form)]
+        return partial(MixtureBands, shared, chosen, form), options
+    delta, noise_std = shared.delta, shared.noise_std
+    if name == "igp_ucb":
+        rounds = int(positive_scalar("horizon", 1000 if horizon is None else horizon))
+        tau = igp_ucb_regularizer(noise_std, rounds)
+        width = partial(igp_ucb_width, delta=delta, noise_std=noise_std)
+        theorem = RidgeTheorem(IGP_UCB_SOURCE, tau, width, rounds)
+    else:
+        if not isinstance(form, Analytic | None):
+            raise ValueError(
+                'bound="abbasi_yadkori" takes one ridge parameter: form=Analytic(alpha).'
+            )
+        alpha = None if form is None else form.alpha
+        tau = 1.0 if alpha is None else alpha / noise_std**2
+        width = partial(abbasi_yadkori_width, delta=delta, regularizer=tau)
+        theorem = RidgeTheorem(ABBASI_YADKORI_SOURCE, tau, width)
+    return partial(RidgeBands, shared, theorem), [tau]
