@@ -3,7 +3,8 @@ r"""Families of kernels, for when the length scale is not known."""
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -68,7 +69,8 @@ class _Member(NamedTuple):
         if largest == 1.0:
             return Cover(self.kernel, 1.0)
         if not (self.together and math.isclose(ratio, largest)):
-            return cover_of_shortest(self.kernel, self.step.expand(columns))
+            # Each on its own: ||f||_{l'} <= prod_i (l_i / l'_i)^{1/2} ||f||_l.
+            return Cover(self.kernel, math.sqrt(float(self.step.expand(columns).prod())))
         longer = _with_lengths(self.kernel, largest * base.lengthscale.reshape(-1))
         return cover_of_all(self.kernel, longer, largest, columns)
 
@@ -91,13 +93,10 @@ class LengthscaleFamily(Sequence[Kernel]):
 
     members: tuple[_Member, ...]
     covers: str
-    _covering: dict[int, list[Cover]] = field(default_factory=dict, init=False)
 
     def covering(self, dimension: int) -> list[Cover]:
         r"""For each kernel one that covers its range, for inputs of so many columns."""
-        if dimension not in self._covering:
-            self._covering[dimension] = [each.cover(dimension) for each in self.members]
-        return self._covering[dimension]
+        return [each.cover(dimension) for each in self.members]
 
     def ranges_in_words(self, chosen: Sequence[bool]) -> str:
         r"""``"length scales from 0.4 to 0.8"``: what the chosen kernels cover, if simple.
@@ -305,7 +304,7 @@ def _covered(
 def cover_of_all(shorter: Kernel, longer: Kernel, ratio: float, dimension: int) -> Cover:
     r"""Covers the length scales between those of two kernels, ``ratio`` times apart.
 
-    ``k_s + c k_l`` at the same norm bound, or by a larger one as ``cover_of_shortest``:
+    ``k_s + c k_l`` at the same norm bound, or the shorter one at a larger norm bound:
     whichever has the smaller prior variance.
 
     Source: ours; ``docs/mathematics.md``.
@@ -320,16 +319,7 @@ def cover_of_all(shorter: Kernel, longer: Kernel, ratio: float, dimension: int) 
     return Cover(both.requires_grad_(False), 1.0)
 
 
-def cover_of_shortest(shorter: Kernel, steps: Tensor) -> Cover:
-    r"""Covers the length scales up to ``steps`` times those of a kernel, each on its own.
-
-    By a larger norm bound: ``||f||_{l'} <= prod_i (l_i / l'_i)^{1/2} ||f||_l``.
-
-    Source: ours; ``docs/mathematics.md``.
-    """
-    return Cover(shorter, math.sqrt(float(steps.prod())))
-
-
+@lru_cache(maxsize=256)
 def _log_weight(ratio: float, dimension: int) -> float:
     r"""``ln C``: smallest ``C`` with ``1 + C h >= (1 + t p)^(d/2) h^t`` on the unit square.
 

@@ -1,5 +1,6 @@
 r"""What the data have said of a family of kernels, over all rounds."""
 
+import copy
 import logging
 import math
 from collections.abc import Sequence
@@ -65,10 +66,14 @@ class FamilyTracker:
 
     def __init__(self) -> None:
         self._key: dict[str, Any] | None = None
-        self._precision: list[float] = []  # one, or one for each observation
-        self.num_observations = 0
+        self._precision: list[float] = []  # of each observation
         self._least_norms: tuple[float, ...] = ()
         self.estimated: frozenset[str] = frozenset()
+
+    @property
+    def num_observations(self) -> int:
+        r"""See the class."""
+        return len(self._precision)
 
     @property
     def least_consistent_norms(self) -> tuple[float, ...]:
@@ -97,17 +102,15 @@ class FamilyTracker:
         Raises:
             ValueError: As ``recall``; nothing has changed then.
         """
-        before, contradicted = self.recall(current), self.contradicted
-        precision = current.precision.tolist()
+        before, known = self.recall(current), self.contradicted
         vars(self).update(
             _key=current.key,
-            _precision=precision[:1] if len(set(precision)) == 1 else precision,
-            num_observations=len(precision),
+            _precision=current.precision.tolist(),
             _least_norms=tuple(map(max, before, least_norms)),
             estimated=self.estimated | current.estimated,
         )
-        for number, now in enumerate(self.contradicted):
-            if now and not (contradicted and contradicted[number]):
+        for number, contradicted in enumerate(self.contradicted):
+            if contradicted and not (known and known[number]):
                 text = "Kernel %d of %d is contradicted for good, at %d observations."
                 _LOG.info(text, number, len(least_norms), self.num_observations)
 
@@ -128,7 +131,7 @@ class FamilyTracker:
                 "Observations cannot be taken back; start a new FamilyTracker or load an "
                 "earlier state."
             )
-        own = torch.tensor(self._precision, dtype=torch.float64).expand(seen)
+        own = torch.tensor(self._precision, dtype=torch.float64)
         new = current.precision[:seen].detach().cpu().double()
         changed = bool(((own - new).abs() > _ROUNDED * own).any())
         if changed and "noise" not in self.estimated | current.estimated:
@@ -144,9 +147,8 @@ class FamilyTracker:
         return saved(
             self,
             None,
-            family=self._key,
+            family=copy.deepcopy(self._key),
             precision=list(self._precision),
-            num_observations=self.num_observations,
             least_consistent_norms=[n if math.isfinite(n) else None for n in norms],
             estimated=sorted(self.estimated),
         )
@@ -157,14 +159,11 @@ class FamilyTracker:
         Raises:
             StateError: If the state is not of a tracker; nothing has changed then.
         """
-        names = "precision", "num_observations", "estimated", "least_consistent_norms"
-        precision, count, estimated, norms, family = opened(
-            self, None, state_dict, *names, "family"
-        )
+        names = "family", "precision", "least_consistent_norms", "estimated"
+        family, precision, norms, estimated = opened(self, None, state_dict, *names)
         vars(self).update(
-            _key=family,
+            _key=copy.deepcopy(family),
             _precision=list(precision),
-            num_observations=count,
             _least_norms=tuple(math.inf if n is None else n for n in norms),
             estimated=frozenset(estimated),
         )
