@@ -53,6 +53,20 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         ...                                  raw_samples=256)
         >>> lower, upper = acqf.bounds(X)  # probabilities
 
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        model: A ``LikelihoodRegression``, or a variational GP whose likelihood, kernel and
+            mean are taken; see ``LikelihoodRegression.from_model``.
+        fit: The mixture of functions ``N(mean, c k)``, over five scales ``c`` from 1/16 to
+            16; ``MartingaleMixture(covariance_scale=...)`` for others, fixed before the
+            data.
+        form: How the set above is bounded. ``"ellipsoid"``: by an ellipsoid around it, cut
+            by tangents of the losses at 256 functions; a few percent wider, and more for
+            rates in many dimensions. ``"tangent"``: by tangents at a function of each
+            point, narrower, and several times as long to evaluate.
+        posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
+
     Attributes:
         data: The outcomes and the prior.
         norm_bound: The norm bound in use; larger than the one given where that contradicts
@@ -73,30 +87,6 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Upper confidence bound from successes or counts.
-
-        Args:
-            model: A ``LikelihoodRegression``, or a variational GP whose likelihood, kernel
-                and mean are taken; see ``LikelihoodRegression.from_model``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``. By default estimated from
-                the data, and ``assumptions`` says so; see ``MartingaleMixtureUCB``.
-            delta: Failure probability.
-            fit: The mixture of functions ``N(mean, c k)``, over five scales ``c`` from 1/16
-                to 16; ``MartingaleMixture(covariance_scale=...)`` for others, fixed before
-                the data.
-            form: How the set above is bounded. ``"ellipsoid"``: by an ellipsoid around it,
-                cut by tangents of the losses at 256 functions; a few percent wider, and
-                more for rates in many dimensions. ``"tangent"``: by tangents at a function
-                of each point, narrower, and several times as long to evaluate.
-            maximize: If False, the value is minus the lower bound.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
-            X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
-
-        Raises:
-            ValueError: If an argument is out of its range.
-            UnsupportedError: If the model or the transform cannot be represented.
-            InputDataError: If the model keeps no outcomes, or an outcome is impossible.
-        """
         if not isinstance(fit, MartingaleMixture) and fit != "martingale":
             raise ValueError(
                 f'fit must be "martingale" or MartingaleMixture(...), got {fit!r}: filters '
