@@ -1,102 +1,281 @@
-r"""Command line: ``python -m benchmarks.filters width|lengths|...|branin``."""
+r"""Command line: ``python -m benchmarks.filters width``."""
 
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
-from benchmarks.filters import branin, calibrated, weights, width
-from benchmarks.filters.configuration import Configuration, Task
-from benchmarks.filters.tables import (
-    calibrated_rows,
-    calibrated_table,
-    lengths_rows,
-    lengths_table,
-    weights_rows,
-    weights_table,
-    width_rows,
-    width_table,
+import numpy as np
+import pandas as pd
+
+from benchmarks.filters.branin import play_branin
+from benchmarks.filters.calibrated import play_calibrated
+from benchmarks.filters.weights import WAYS, play_weights
+from benchmarks.filters.width import FITS, play_width
+from benchmarks.runner import markdown_table
+from benchmarks.runner.study import Settings, Study, Summary, grid
+
+STUDY = Study(
+    "benchmarks.filters", "The mixture of filters against the exact set of the paper."
 )
-from benchmarks.runner import (
-    RUN_OPTIONS,
-    Benchmark,
-    Call,
-    load_configuration,
-    number,
-    write_summary,
+# Functions of known norm (``problems.NORMS``), uniform inputs, Gaussian noise.
+PROTOCOL = {
+    "num_centres": 20,  # uniform on [0, 1]^d, normal weights
+    "norm_factor": 1.2,  # norm bound over norm
+    # Length scale over sqrt(d): .2, .28, .4 and .49 in 1, 2, 4 and 6 dimensions. Distances
+    # in the unit cube grow like sqrt(d); the mode of BoTorch's default prior is
+    # 0.205 sqrt(d).
+    "length_factor": 0.2,
+    "delta": 0.05,
+    "queries": 300,  # uniform points for widths over the domain; as many at the data
+    "seed": 2026,
+}
+SETTING = ("kernel", "dimension", "observations", "noise_std")
+KERNELS = {"rbf": "RBF", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2"}
+# Of the geometric means over the domain and at the data, and of the largest ratio.
+TARGETS = {"domain": 0.87, "data": 0.80}
+LARGEST = 1.03
+_SUMMARIES = {"geometric mean": "", "largest": "largest_"}
+
+
+def _grid(observations: list[int], functions: int) -> list[Settings]:
+    r"""Kernels, dimensions and noise; few observations first."""
+    axes = {"observations": observations, "kernel": [*KERNELS], "dimension": [1, 2, 4, 6]}
+    return grid(axes | {"noise_std": [0.02, 0.1, 0.5], "function": range(functions)})
+
+
+def _settings(*settings: tuple[str, int, int, float]) -> list[Settings]:
+    return [dict(zip(SETTING, each, strict=True)) for each in settings]
+
+
+CALIBRATED = _settings(
+    ("rbf", 1, 30, 0.1),
+    ("rbf", 2, 300, 0.5),
+    ("matern52", 2, 100, 0.1),
+    ("matern32", 4, 300, 0.1),
 )
-
-CONFIGURATION = load_configuration(Configuration)
-BENCHMARK = Benchmark(
-    "benchmarks.filters",
-    "The mixture of filters against the exact set of the paper.",
-    number("--functions", "instead of those in config.toml"),
-    number("--observations", "only settings with at most so many"),
-    *RUN_OPTIONS,
+SEARCHED = _settings(
+    ("rbf", 1, 30, 0.1),
+    ("rbf", 2, 100, 0.5),
+    ("rbf", 4, 300, 0.1),
+    ("matern52", 1, 100, 0.02),
+    ("matern52", 2, 30, 0.1),
+    ("matern52", 4, 100, 0.02),
+    ("matern32", 2, 300, 0.02),
+    ("matern32", 6, 300, 0.5),
 )
+# Kernel, length scale and norm bound in standard deviations of Branin: 1.2 times the norms.
+BALLS = [["matern52", 0.5, 23.5], ["rbf", 0.5, 6400.0], ["rbf", 0.7, 12900.0]]
+BRANIN = {
+    "candidates": 1024,
+    "noise_std": 1.0,
+    "delta": 0.05,
+    "observations": [30, 45, 65, 90],
+    "stream": 2029,
+}
 
 
-def _tasks(call: Call, part: Any, kind: type[Task] = Task, *further: int) -> list[Task]:
-    r"""The functions of a part that were asked for, setting by setting."""
-    most, functions = call.options.observations, call.options.functions
+@STUDY.table("width", grid(PROTOCOL, _grid([10, 30, 100, 300, 1000], 5)), play_width)
+def widths(runs: pd.DataFrame) -> Summary:
+    r"""Mean widths over a grid of kernels, dimensions, observations and noise."""
+    rows = _ratios(runs)
+    lines = _verdicts(rows)
+    for down, across, column in (
+        ("observations", "noise_std", "noise {:g}".format),
+        ("dimension", "kernel", KERNELS.__getitem__),
+    ):
+        lines += ["", *_crossed(rows, down, across, column)]
+    return Summary(rows, lines)
+
+
+@STUDY.table(
+    # The grid of ``width`` with other length scales.
+    "lengths",
+    grid(PROTOCOL, {"length_factor": [0.1, 0.2, 0.4, 0.8]}, _grid([10, 30, 100, 300], 2)),
+    play_width,
+)
+def lengths(runs: pd.DataFrame) -> Summary:
+    r"""Mean widths under longer and shorter length scales."""
+    rows = []
+    for factor, part in runs.groupby("length_factor", sort=False):
+        ratios, row = _ratios(part), {"length_factor": factor}
+        for place in TARGETS:
+            row[place] = round(geometric_mean(ratios[place]), 4)
+            row[f"largest_{place}"] = float(ratios[place].max())
+        rows.append(row | {"functions": len(part), "missed": int(ratios["missed"].sum())})
+    places = [f"{kind} {_words(place)}" for place in TARGETS for kind in _SUMMARIES]
+    names = [prefix + place for place in TARGETS for prefix in _SUMMARIES.values()]
+    cells = []
+    for row in rows:
+        numbers = (f"{row[name]:.3f}" for name in names)
+        length = f"{row['length_factor']:g} sqrt(d)"
+        cells.append([length, *numbers, str(row["functions"])])
+    header = ["length scale", *places, "functions"]
+    return Summary(pd.DataFrame(rows), markdown_table(header, cells))
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    return float(np.exp(np.log(np.asarray(list(values))).mean()))
+
+
+def _ratios(runs: pd.DataFrame) -> pd.DataFrame:
+    r"""One row for each function: widths of the two sets, their ratios, misses."""
+    rows = runs[[*SETTING, "function"]].copy()
+    for place in TARGETS:
+        filters, martingale = (runs[f"{fit}_{place}"] for fit in FITS)
+        rows[f"martingale_{place}"] = [float(f"{width:.6g}") for width in martingale]
+        rows[place] = [round(value, 5) for value in filters / martingale]
+    return rows.assign(
+        missed=runs["filters_missed"], martingale_missed=runs["martingale_missed"]
+    )
+
+
+def _verdicts(rows: pd.DataFrame) -> list[str]:
+    cells = []
+    for place, target in TARGETS.items():
+        mean, where = geometric_mean(rows[place]), _words(place)
+        cells.append((f"geometric mean {where}", f"{mean:.3f}", f"<= {target:.2f}"))
+        cells[-1] += (_met(mean <= target),)
+    for place in TARGETS:
+        first = rows.loc[rows[place].idxmax()]
+        worst, name = float(first[place]), f"largest {_words(place)} ({_setting(first)})"
+        cells.append((name, f"{worst:.3f}"))
+        cells[-1] += (f"<= {LARGEST:.2f}", _met(worst <= LARGEST))
+    smallest = min(rows[place].min() for place in TARGETS)
     return [
-        kind(CONFIGURATION.protocol, setting, function, *further)
-        for setting in part.settings
-        if most is None or setting.observations <= most
-        for function in range(functions or part.functions)
+        *markdown_table(("filters / exact set of the paper", "", "target", "met"), cells),
+        "",
+        f"{len(rows)} functions; smallest ratio {smallest:.3f}; wider over the domain than "
+        f"the exact set of the paper for {int((rows['domain'] > 1).sum())}; left its band "
+        f"somewhere: {int(rows['missed'].sum())} (of the paper's: "
+        f"{int(rows['martingale_missed'].sum())}).",
     ]
 
 
-@BENCHMARK.command("width")
-def run_width(call: Call) -> list[Path]:
-    r"""Mean widths over a grid of kernels, dimensions, observations and noise."""
-    tasks = _tasks(call, CONFIGURATION.width)
-    store = call.play(tasks, width.Run, width.play, "width")
-    rows = width_rows((task, store.load(task)) for task in tasks)
-    return write_summary(call.folders.results, "width", rows, width_table(rows))
+def _crossed(rows: pd.DataFrame, down: str, across: str, column: Callable) -> list[str]:
+    r"""Geometric means over the domain and, after a stroke, at the data."""
+    columns = list(dict.fromkeys(rows[across]))
+    table = []
+    for value in dict.fromkeys(rows[down]):
+        part = rows[rows[down] == value]
+        parts = [part[part[across] == other] for other in columns]
+        table.append([str(value), *map(_pair, [*parts, part])])
+    return markdown_table([down, *map(column, columns), "all"], table)
 
 
-@BENCHMARK.command("lengths")
-def run_lengths(call: Call) -> list[Path]:
-    r"""Mean widths under longer and shorter length scales."""
-    tasks, found = _tasks(call, CONFIGURATION.lengths), {}
-    for factor in CONFIGURATION.lengths.length_factors:
-        protocol = replace(CONFIGURATION.protocol, length_factor=factor)
-        own = [replace(task, protocol=protocol) for task in tasks]
-        store = call.play(own, width.Run, width.play, f"lengths/{factor:g}")
-        found[factor] = width_rows((task, store.load(task)) for task in own)
-    rows = lengths_rows(found)
-    return write_summary(call.folders.results, "lengths", rows, lengths_table(rows))
+def _pair(part: pd.DataFrame) -> str:
+    return " / ".join(f"{geometric_mean(part[place]):.3f}" for place in TARGETS)
 
 
-@BENCHMARK.command("calibrated")
-def run_calibrated(call: Call) -> list[Path]:
-    r"""Widths against sets that hold for one design and one round."""
-    part = CONFIGURATION.calibrated
-    tasks = _tasks(call, part, calibrated.Task, part.simulations)
-    store = call.play(tasks, calibrated.Run, calibrated.play, "calibrated")
-    rows = calibrated_rows((task, store.load(task)) for task in tasks)
-    return write_summary(call.folders.results, "calibrated", rows, calibrated_table(rows))
+def _setting(row: Mapping) -> str:
+    return (
+        f"{KERNELS[row['kernel']]}, d = {row['dimension']}, n = {row['observations']}, "
+        f"noise {row['noise_std']:g}"
+    )
 
 
-@BENCHMARK.command("weights")
-def run_weights(call: Call) -> list[Path]:
+def _words(place: str) -> str:
+    return {"domain": "over the domain", "data": "at the data"}[place]
+
+
+def _met(yes: bool) -> str:
+    return "yes" if yes else "**no**"
+
+
+@STUDY.table(
+    "calibrated",
+    grid(PROTOCOL, CALIBRATED, {"function": range(10), "simulations": 40000}),
+    play_calibrated,
+)
+def calibrated(runs: pd.DataFrame) -> Summary:
+    r"""Widths against sets that hold for one design and one round.
+
+    The ``A`` that is narrowest on average over the functions of the setting counts.
+    """
+    rows = []
+    for setting, part in runs.groupby([*SETTING], sort=False):
+        bands = np.array(part["bands"].tolist())  # functions x fits x places
+        found = np.array(part["calibrated"].tolist())
+        price = geometric_mean(part["squared_radius"] / part["quantile"])
+        for index, place in enumerate(TARGETS):
+            best = int(found[..., index].mean(0).argmin())
+            yardstick, own = found[:, best, index], bands[:, 0, index]
+            row = dict(zip(SETTING, setting, strict=True)) | {"place": place}
+            row["yardstick"] = part["forms"].iloc[0][best]
+            row["filters"] = round(geometric_mean(own / yardstick), 4)
+            row["martingale"] = round(geometric_mean(bands[:, 1, index] / yardstick), 4)
+            row["chosen"] = round(geometric_mean(own / found[:, 0, index]), 4)
+            rows.append(row | {"radius": round(price**0.5, 4), "functions": len(part)})
+    header = ("setting", "widths", "narrowest calibrated set", "filters / calibrated")
+    header += ("exact set of the paper / calibrated", "filters / same `A`, calibrated")
+    header += ("radius / calibrated radius, same `A`",)
+    names = ("filters", "martingale", "chosen", "radius")
+    cells = [
+        [_setting(row), _words(row["place"]), f"`A`: {row['yardstick']}"]
+        + [f"{row[name]:.2f}" for name in names]
+        for row in rows
+    ]
+    return Summary(pd.DataFrame(rows), markdown_table(header, cells))
+
+
+@STUDY.table(
+    "weights",
+    # ``steps`` of gradient descent: 1000 change the fourth digit; ``points`` whose widths
+    # it makes small, and where weights of their own are tried.
+    grid(PROTOCOL, SEARCHED, {"function": range(2), "steps": 400, "points": 60}),
+    play_weights,
+)
+def weights(runs: pd.DataFrame) -> Summary:
     r"""Widths of better weights, wherever they can be found."""
-    part = CONFIGURATION.weights
-    tasks = _tasks(call, part, weights.Task, part.steps, part.points)
-    store = call.play(tasks, weights.Run, weights.play, "weights")
-    rows = weights_rows((task, store.load(task)) for task in tasks)
-    return write_summary(call.folders.results, "weights", rows, weights_table(rows))
+    rows = runs[[*SETTING, "function"]].copy()
+    for place in TARGETS:
+        for index, way in enumerate(WAYS[: len(runs[place].iloc[0])]):
+            ratios = (round(each[index], 5) for each in runs[place])
+            rows[f"{way}; {place}"] = list(ratios)
+    header = ["weights", "widths", "geometric mean", "least", "largest"]
+    cells = []
+    for name in (column for column in rows if ";" in column):
+        way, place = name.split("; ")
+        numbers = (geometric_mean(rows[name]), rows[name].min(), rows[name].max())
+        cells.append([way, _words(place), *(f"{value:.4f}" for value in numbers)])
+    count = len(rows[[*SETTING]].drop_duplicates())
+    lines = [
+        f"{len(rows)} functions in {count} settings; mean width over that of the chosen "
+        "weights.",
+        "",
+        *markdown_table(header, cells),
+    ]
+    return Summary(rows, lines)
 
 
-@BENCHMARK.command("branin")
-def run_branin(call: Call) -> list[Path]:
-    r"""Certified gaps on Branin under kernels of very different norms."""
-    part = CONFIGURATION.branin
-    tasks = part.tasks(call.options.functions)
-    store = call.play(tasks, branin.Run, branin.play, "branin")
-    rows = list(branin.rows(store, tasks))
-    return write_summary(call.folders.results, "branin", rows, branin.table(part, rows))
+@STUDY.table(
+    "branin",
+    grid(
+        [BRANIN | {"balls": balls} for balls in [*([ball] for ball in BALLS), BALLS]],
+        {"seed": range(3)},
+    ),
+    play_branin,
+)
+def branin(runs: pd.DataFrame) -> Summary:
+    r"""Certified gaps on Branin under kernels of very different norms.
+
+    Mean gap, in brackets the largest true regret, by kernel.
+    """
+    rows, lines = [], []
+    counts = runs["observations"].iloc[0]
+    names = [" and ".join(f"{b[0]} {b[1]:g}" for b in balls) for balls in runs["balls"]]
+    for name, part in runs.groupby(names, sort=False):
+        for _, run in part.iterrows():
+            found = zip(counts, run["gaps"], run["widths"], run["regrets"], strict=True)
+            for n, *numbers in found:
+                texts = (f"{value:.6g}" for value in numbers)
+                row = {"balls": name, "seed": run["seed"], "n": n}
+                row |= dict(zip(("gap", "width", "regret"), texts, strict=True))
+                rows.append(row | {"missed": run["missed"]})
+        gaps = np.mean(part["gaps"].tolist(), axis=0)
+        regrets = np.max(part["regrets"].tolist(), axis=0)
+        cells = (f"{g:.3g} ({r:.2g})" for g, r in zip(gaps, regrets, strict=True))
+        lines.append([name, *cells, f"{part['missed'].sum()} of {len(part)}"])
+    header = ["kernel, length scale", *(f"n = {n}" for n in counts), "missed"]
+    return Summary(pd.DataFrame(rows), markdown_table(header, lines))
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    STUDY.main()

@@ -7,13 +7,13 @@ that follow the outcomes, or for noise that is not Gaussian.
 """
 
 import warnings
-from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.filters import configuration
-from benchmarks.filters.problems import Problem
+from benchmarks.filters.problems import Problem, setting_name
 from benchmarks.filters.sets import Mixture
 from benchmarks.filters.width import FITS
 from benchmarks.runner import stream
@@ -24,34 +24,14 @@ from kernelucb.regression.exact import SpectralFilter
 _PART = 2000
 
 
-@dataclass(frozen=True)
-class Task(configuration.Task):
-    r"""As that of ``width``, with the number of simulated noises."""
+def play_calibrated(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""Mean widths, over the domain and at the data, and squared radii.
 
-    simulations: int
-
-
-@dataclass(frozen=True)
-class Run:
-    r"""Mean widths of one function's bands, over the domain and at the data.
-
-    Attributes:
-        bands: Of ``FITS``, in their order.
-        calibrated: Of each of ``forms``, with its calibrated radius.
-        forms: What ``A`` is.
-        squared_radius: Of the chosen weights.
-        quantile: The calibrated one of the same ``A``.
+    ``bands``: of ``FITS``, in their order. ``calibrated``: of each ``A`` of ``forms``, with
+    its calibrated radius. ``squared_radius``: of the chosen weights; ``quantile``: the
+    calibrated square of the same ``A``.
     """
-
-    bands: list[list[float]]
-    calibrated: list[list[float]]
-    forms: list[str]
-    squared_radius: float
-    quantile: float
-
-
-def play(task: Task) -> Run:
-    r"""Both bands, and the calibrated set of every ``A`` that is tried."""
+    task = SimpleNamespace(**settings)
     problem = Problem.of(task)
     mixture, lam = Mixture(problem), problem.regression.eigenvalues
     filters = _filters(mixture)
@@ -65,7 +45,13 @@ def play(task: Task) -> Run:
         for each, quantile in zip(filters.values(), quantiles, strict=True):
             calibrated.append(_widths(problem, mixture.of_filter(each, quantile)))
     state, radius = mixture.chosen
-    return Run(bands, calibrated, list(filters), radius.squared(state), quantiles[0])
+    return {
+        "bands": bands,
+        "calibrated": calibrated,
+        "forms": list(filters),
+        "squared_radius": radius.squared(state),
+        "quantile": quantiles[0],
+    }
 
 
 def _filters(mixture: Mixture) -> dict[str, SpectralFilter]:
@@ -84,15 +70,14 @@ def _filters(mixture: Mixture) -> dict[str, SpectralFilter]:
     return found
 
 
-def _quantiles(task: Task, values: np.ndarray) -> list[float]:
+def _quantiles(task: SimpleNamespace, values: np.ndarray) -> list[float]:
     r"""Of ``sum_i a_i eps_i^2`` for each row ``a``, at ``1 - delta``."""
-    setting, protocol = task.setting, task.protocol
-    generator = stream(protocol.seed, "quantiles", setting.name, task.function)
+    generator = stream(task.seed, "quantiles", setting_name(task), task.function)
     sums = [
         values @ generator.chisquare(1.0, (values.shape[1], _PART))
         for _ in range(task.simulations // _PART)
     ]
-    quantiles = np.quantile(np.concatenate(sums, axis=1), 1.0 - protocol.delta, axis=1)
+    quantiles = np.quantile(np.concatenate(sums, axis=1), 1.0 - task.delta, axis=1)
     return quantiles.tolist()
 
 

@@ -1,15 +1,24 @@
 r"""Functions of known norm, their data, and where widths are taken."""
 
+import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.filters.configuration import Task
 from benchmarks.runner import fixed_kernel, rkhs_norm, stream
 from kernelucb import KernelRegression, MartingaleMixtureUCB
+
+NORMS = (10.0, 5.0)  # of the functions, in turn
+
+
+def setting_name(task: SimpleNamespace) -> str:
+    r"""Names the random noise of a setting."""
+    data = f"d{task.dimension}_n{task.observations}_noise_{task.noise_std:g}"
+    return f"{task.kernel}_{data}"
 
 
 @dataclass(frozen=True)
@@ -31,29 +40,29 @@ class Problem:
     truth: dict[str, Tensor]
 
     @classmethod
-    def of(cls, task: Task) -> "Problem":
+    def of(cls, task: SimpleNamespace) -> "Problem":
         r"""Draw the problem of a task; function and inputs do not depend on the noise."""
-        protocol, setting, d = task.protocol, task.setting, task.setting.dimension
-        where = setting.kernel, d, task.function
-        kernel = fixed_kernel(setting.kernel, task.lengthscale)
-        draw = stream(protocol.seed, "function", *where)
-        centres = torch.from_numpy(draw.random((protocol.num_centres, d)))
-        weights = torch.from_numpy(draw.standard_normal(protocol.num_centres))
-        weights *= task.norm / rkhs_norm(kernel, centres, weights)
+        d, norm = task.dimension, NORMS[task.function % len(NORMS)]
+        where = task.kernel, d, task.function
+        kernel = fixed_kernel(task.kernel, task.length_factor * math.sqrt(d))
+        draw = stream(task.seed, "function", *where)
+        centres = torch.from_numpy(draw.random((task.num_centres, d)))
+        weights = torch.from_numpy(draw.standard_normal(task.num_centres))
+        weights *= norm / rkhs_norm(kernel, centres, weights)
 
         def function(X: Tensor) -> Tensor:
             return kernel(X, centres).to_dense() @ weights
 
-        inputs = stream(protocol.seed, "inputs", *where).random((setting.observations, d))
+        inputs = stream(task.seed, "inputs", *where).random((task.observations, d))
         X = torch.from_numpy(inputs)
-        noise = stream(protocol.seed, "noise", setting.name, task.function)
-        Y = function(X) + setting.noise_std * _normal(noise, len(X))
-        queries = stream(protocol.seed, "queries", *where).random((protocol.queries, d))
-        places = {"domain": torch.from_numpy(queries), "data": X[: protocol.queries]}
+        noise = stream(task.seed, "noise", setting_name(task), task.function)
+        Y = function(X) + task.noise_std * _normal(noise, len(X))
+        queries = stream(task.seed, "queries", *where).random((task.queries, d))
+        places = {"domain": torch.from_numpy(queries), "data": X[: task.queries]}
         return cls(
-            KernelRegression(X, Y, kernel, setting.noise_std),
-            protocol.norm_factor * task.norm,
-            protocol.delta,
+            KernelRegression(X, Y, kernel, task.noise_std),
+            task.norm_factor * norm,
+            task.delta,
             places,
             {name: function(points) for name, points in places.items()},
         )

@@ -5,13 +5,13 @@ iterated until nothing changes, gradient descent on the mean width, and gradient
 for the width of single points.
 """
 
-from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.filters import configuration
 from benchmarks.filters.problems import Problem
 from benchmarks.filters.sets import Mixture
 from kernelucb.confidence.fit.filters import normalized
@@ -21,27 +21,6 @@ _FIXED_POINT_STEPS = 200
 _REGULARIZERS = torch.logspace(-4, 2, 25, dtype=torch.float64)
 _LEAST, _RATE = -8.0, 0.1  # logarithm of a weight at the start; of Adam
 _TINY = 1e-12
-
-
-@dataclass(frozen=True)
-class Task(configuration.Task):
-    r"""As that of ``width``, with how long and where to search."""
-
-    steps: int
-    points: int
-
-
-@dataclass(frozen=True)
-class Run:
-    r"""Mean widths over those of the chosen weights.
-
-    Attributes:
-        domain: Of ``WAYS``, in their order.
-        data: Likewise; without the last, which is looked for over the domain only.
-    """
-
-    domain: list[float]
-    data: list[float]
 
 
 class _Objective:
@@ -82,8 +61,12 @@ class _Objective:
         return torch.minimum(squares, self.squared_norm * ball).sqrt()
 
 
-def play(task: Task) -> Run:
-    r"""All ways on one problem, each against the chosen weights at the same points."""
+def play_weights(settings: dict[str, Any]) -> dict[str, list[float]]:
+    r"""Mean widths of ``WAYS``, in their order, over those of the chosen weights.
+
+    The last is looked for over the domain only.
+    """
+    task = SimpleNamespace(**settings)
     problem = Problem.of(task)
     mixture = Mixture(problem)
     domain, data = (points[: task.points] for points in problem.places.values())
@@ -100,7 +83,8 @@ def play(task: Task) -> Run:
     after[0].append(
         float(np.mean([_width(mixture.of_weights(w), x[None]) for w, x in pairs]))
     )
-    return Run(*([w / b for w in each] for each, b in zip(after, before, strict=True)))
+    ratios = [[w / b for w in each] for each, b in zip(after, before, strict=True)]
+    return dict(zip(("domain", "data"), ratios, strict=True))
 
 
 def _width(band, points: Tensor) -> float:

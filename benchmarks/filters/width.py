@@ -1,28 +1,18 @@
 r"""Mean widths of the two sets on the same data."""
 
-from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
-from benchmarks.filters.configuration import Task
 from benchmarks.filters.problems import Problem
 
 FITS = ("filters", "martingale")
 
 
-@dataclass(frozen=True)
-class Run:
-    r"""Mean widths and misses, each for ``FITS`` in their order."""
-
-    domain: list[float]
-    data: list[float]
-    missed: list[bool]
-
-
-def play(task: Task) -> Run:
-    r"""Both bands of one problem."""
-    problem, run = Problem.of(task), Run([], [], [])
+def play_width(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""Mean widths of both bands over the domain and at the data, and misses, by fit."""
+    problem, run = Problem.of(SimpleNamespace(**settings)), {}
     for fit in FITS:
         widths, missed = problem.measure(problem.band(fit))
-        run.domain.append(widths["domain"])
-        run.data.append(widths["data"])
-        run.missed.append(missed)
+        run |= {f"{fit}_{place}": width for place, width in widths.items()}
+        run[f"{fit}_missed"] = missed
     return run

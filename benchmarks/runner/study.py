@@ -106,7 +106,6 @@ class Study:
         assert table.play is not None
         runs = _chosen(table.runs, call.only, call.change)
         files = [folder / table.play.__name__ / _file_name(each) for each in runs]
-        # Runs that several rows share are played once.
         missing = {f: s for f, s in zip(files, runs, strict=True) if not f.exists()}
         calls = [(table.play, settings, file) for file, settings in missing.items()]
         done: Any = (_played(*each) for each in calls)
@@ -211,7 +210,7 @@ def _chosen(
         runs = [each for each in runs if str(each.get(name)) in wanted]
     if not runs:
         raise BenchmarkError("No run has all these settings.")
-    return runs
+    return [*{_file_name(each): each for each in runs}.values()]  # each once
 
 
 def _like(value: Any, text: str) -> Any:

@@ -1,78 +1,54 @@
 r"""The benchmark of the mixture of filters, in small."""
 
-import csv
-from dataclasses import replace
-
 import pytest
 
 pytest.importorskip("joblib", reason="needs the extra `bench`")
 
-from benchmarks.filters import __main__ as command
-from benchmarks.filters import calibrated, weights, width
-from benchmarks.filters.configuration import Setting, Task
+from benchmarks.filters.__main__ import PROTOCOL, SETTING, STUDY
+from benchmarks.filters.calibrated import play_calibrated
+from benchmarks.filters.weights import play_weights
+from benchmarks.filters.width import play_width
+from benchmarks.runner import read_table
 
 pytestmark = pytest.mark.slow
 
-PROTOCOL = replace(command.CONFIGURATION.protocol, queries=20)
-SETTING = Setting("matern52", 2, 12, 0.1)
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    whole = command.CONFIGURATION
-    settings = (SETTING, replace(SETTING, kernel="rbf", observations=13))
-    grid = replace(
-        whole.width, kernels=("rbf",), dimensions=(1,), observations=(5, 6), functions=1
-    )
-    small = replace(
-        whole,
-        protocol=PROTOCOL,
-        width=grid,
-        lengths=replace(whole.lengths, length_factors=(0.2, 0.4), **vars(grid)),
-        calibrated=replace(
-            whole.calibrated, settings=settings, functions=1, simulations=2000
-        ),
-        weights=replace(whole.weights, settings=settings, functions=1, steps=3, points=2),
-    )
-    monkeypatch.setattr(command, "CONFIGURATION", small)
+SMALL = PROTOCOL | dict(zip(SETTING, ("matern52", 2, 12, 0.1), strict=True))
+SMALL |= {"function": 0, "queries": 20}
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("width", 6), ("lengths", 2), ("calibrated", 4), ("weights", 2)]
+    ("name", "only", "change", "count"),
+    [
+        ("width", "observations=10 dimension=1 function=0", "queries=20", 9),
+        ("lengths", "observations=10 dimension=1 function=0", "queries=20", 4),
+        ("calibrated", "observations=30 function=0", "simulations=2000", 2),
+        ("weights", "observations=30 function=0", "steps=3 points=2", 2),
+        ("branin", "seed=0", "observations=[3,5]", 8),
+    ],
 )
-def test_commands_write_their_tables_and_keep_their_runs(
-    tmp_path, monkeypatch, name, count
-):
-    arguments = [name, "--output", str(tmp_path)]
-    command.BENCHMARK.main(arguments)
-    path = tmp_path / "results" / f"{name}.csv"
-    with path.open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == count
-    before = path.with_suffix(".md").read_text()
-    played = {"lengths": width}.get(name) or getattr(command, name)
-    monkeypatch.setattr(played, "play", None)  # all runs are kept
-    command.BENCHMARK.main(arguments)
-    assert path.with_suffix(".md").read_text() == before
+def test_commands_write_their_tables(tmp_path, name, only, change, count):
+    options = ["--only", *only.split(), "--change", *change.split()]
+    STUDY.main([name, *options, "--output", str(tmp_path)])
+    assert len(read_table(tmp_path / "results" / f"{name}.csv")) == count
 
 
 def test_both_bands_are_of_the_same_data():
-    task = Task(PROTOCOL, SETTING, 0)
-    run = width.play(task)
-    assert run == width.play(task)
-    assert len(run.domain) == len(run.data) == len(run.missed) == 2
+    run = play_width(SMALL)
+    assert run == play_width(SMALL)
+    assert 0.3 < run["filters_domain"] / run["martingale_domain"] < 1.05
 
 
 def test_a_calibrated_radius_is_below_the_anytime_one():
-    run = calibrated.play(calibrated.Task(PROTOCOL, SETTING, 0, 2000))
-    assert run.quantile < run.squared_radius
-    assert run.forms[:2] == ["chosen", "identity"]
-    filters, chosen = run.bands[0], run.calibrated[0]
+    run = play_calibrated(SMALL | {"simulations": 2000})
+    assert run["quantile"] < run["squared_radius"]
+    assert run["forms"][:2] == ["chosen", "identity"]
+    filters, chosen = run["bands"][0], run["calibrated"][0]
     assert all(ours > theirs for ours, theirs in zip(filters, chosen, strict=True))
 
 
 def test_descent_does_not_end_above_where_it_started():
     few, many = (
-        weights.play(weights.Task(PROTOCOL, SETTING, 0, steps, 3)).domain[1]
+        play_weights(SMALL | {"steps": steps, "points": 3})["domain"][1]
         for steps in (1, 30)
     )
     # Half-widths at a grid of regularisers are descended, widths of the band compared.
