@@ -168,19 +168,17 @@ def data_of(
 def _diagnosis(
     regression: KernelRegression, least: float, norm_bound: float, delta: float
 ) -> tuple[Cause, str]:
-    r"""What explains a contradiction best, and what to do about it.
+    r"""The likeliest reason of a contradiction, and what to do about it.
 
-    More noise, shorter length scales, or neither: then the norm bound is too small. What
-    the data contradict is all of them together, so the norm that would be enough is named
-    as well. Repeated inputs may show that the noise scale is too small, or that it is not.
+    More noise, shorter length scales, or neither: then the norm bound is too small. The
+    data contradict all of them together, so the norm that would be enough is named as well.
+    Repeated inputs may show that the noise scale is too small, or that it is not.
     """
     distinct = len(regression.distinct_inputs)
     repeats = regression.num_observations - distinct
     rest = regression.targets[: len(regression.targets) - distinct]
     scatter = float(rest.square().sum())  # noise units
     ratio = math.sqrt(scatter / max(repeats, 1))
-    size, norm = float(regression.num_observations), least / regression.outcome_scale
-    finite = is_resolved(regression, norm, size)
     given = float(regression.noise_scales.max())
     larger_noise = "Give a larger one, or noise_std=UnknownNoise()."
     scattered = f"repeated inputs scatter {ratio:.3g} times as much as noise_std says"
@@ -190,20 +188,22 @@ def _diagnosis(
             f"{given:.3g}). {larger_noise}"
         )
     base = float(_log_evidence(regression, (1.0,))[0])
-    noise = _log_evidence(regression, _NOISE_FACTORS) - base
-    lengths = torch.tensor([-math.inf])
-    if regression.prior.has_constant_variance:  # its length scales are known
-        shorter = map(regression.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
-        lengths = torch.cat([_log_evidence(state, (1.0,)) for state in shorter]) - base
-    factor = _NOISE_FACTORS[int(noise.argmax())]
+    larger = _log_evidence(regression, _NOISE_FACTORS) - base
+    noise_gain, factor = _best(larger, _NOISE_FACTORS)
     # Normal noise of the larger scale seldom scatters less than this.
-    least_scatter = 2.0 * float(gammaincinv(0.5 * repeats, delta)) * factor**2
-    allowed = repeats == 0 or scatter >= least_scatter
-    noise_gain = float(noise.max()) if allowed else 0.0
-    length_gain = float(lengths.max())
+    if repeats and scatter < 2.0 * gammaincinv(0.5 * repeats, delta) * factor**2:
+        noise_gain = 0.0
+    length_gain, shorter = -math.inf, 1.0
+    if regression.prior.has_constant_variance:  # its length scales are known
+        states = map(regression.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
+        lengths = torch.cat([_log_evidence(state, (1.0,)) for state in states])
+        length_gain, shorter = _best(lengths - base, _LENGTHSCALE_FACTORS)
+    norm = least / regression.outcome_scale
+    finite = is_resolved(regression, norm, float(regression.num_observations))
+    enough = f"norm_bound must be at least {least:.4g} (given {norm_bound:.4g})."
+    if_right = f" If it is right, {enough}" if finite else ""
     if max(noise_gain, length_gain) < _GAIN and finite:
-        doubt = ". If it is right, noise_std is too small"
-        doubt = f"; {scattered}" if repeats else doubt
+        doubt = f"; {scattered}" if repeats else ". If it is right, noise_std is too small"
         return "norm", (
             "norm_bound is too small for this noise_std: the data allow no function of "
             f"norm below {least:.4g} (given {norm_bound:.4g}). Give a larger one, or none "
@@ -214,19 +214,16 @@ def _diagnosis(
             f"The kernel explains these data at no norm, and {scattered}. Use a rougher "
             "kernel, or shorter length scales."
         )
-    larger_norm = f"norm_bound must be at least {least:.4g} (given {norm_bound:.4g})."
-    rest = f" If it is right, {larger_norm}" if finite else ""
     if length_gain > noise_gain:
-        factor = _LENGTHSCALE_FACTORS[int(lengths.argmax())]
         return "kernel", (
             "The kernel is too smooth for these data: length scales about "
-            f"{factor:.2g} times shorter explain them better. Fit the model again, or fix "
-            f"a shorter one.{rest}"
+            f"{shorter:.2g} times shorter explain them better. Fit the model again, or fix "
+            f"a shorter one.{if_right}"
         )
     which = "noise_std or norm_bound" if finite else "noise_std"
     return "noise", (
         f"{which} is too small: a noise_std of about {factor * given:.3g} (given "
-        f"{given:.3g}) explains the data better. {larger_noise}{rest}"
+        f"{given:.3g}) explains the data better. {larger_noise}{if_right}"
     )
 
 
@@ -239,16 +236,19 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
     return log_densities(regression, _SCALES, variances)[0].amax(0)
 
 
+def _best(values: Tensor, factors: tuple[float, ...]) -> tuple[float, float]:
+    r"""The largest value, and its factor."""
+    return float(values.max()), factors[int(values.argmax())]
+
+
 def _likely_cause(
-    data: LikelihoodRegression,
-    least: float,
-    norm_bound: float,
+    data: LikelihoodRegression, least: float, norm_bound: float
 ) -> tuple[Cause, str]:
-    r"""What explains a contradiction by successes or counts best, and what to do."""
+    r"""The same for successes and counts."""
     base = log_evidence(data, _LATENT_SCALES)
-    shorter = map(data.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
+    states = map(data.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
     gains = [
-        log_evidence(each, _LATENT_SCALES) - base for each in shorter if each is not None
+        log_evidence(each, _LATENT_SCALES) - base for each in states if each is not None
     ]
     best = max(gains, default=0.0)
     if best < _GAIN:
