@@ -88,11 +88,13 @@ class _Ridge(NamedTuple):
 
     def norm(self, tau: float) -> float:
         r"""``||f - m||``, prior units."""
-        return math.sqrt(float((self.lam * self.squares) @ (self.lam + tau) ** -2))
+        shares = 1.0 / (self.lam + tau)
+        return math.sqrt(float((self.lam * self.squares) @ (shares * shares)))
 
     def misfit(self, tau: float) -> float:
         r"""Squared distance from the data, noise units; it increases in ``tau``."""
-        return float(self.squares @ (self.lam / tau + 1.0) ** -2)
+        left = 1.0 / (self.lam / tau + 1.0)  # no power: NumPy's is ten times as slow
+        return float(self.squares @ (left * left))
 
     def least_regularizer(
         self, squared_radius: float, cutoff: float, start: float, tolerance: float = _ROOT
