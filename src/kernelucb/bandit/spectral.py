@@ -167,11 +167,11 @@ class SchurSystems:
         deviation = _times(points.features, self._mean_weights)
         variance = self._older_variance(points)
         if self.count:
-            explained = self.factors @ (self._conditioned(points) / self.noise_std)
+            explained = self.factors @ self._conditioned(points)  # times the noise scale
             newest = self.innovations.unsqueeze(1) @ explained  # m x 1 x a
-            deviation = deviation + newest.squeeze(1).mT
+            deviation = deviation + newest.squeeze(1).mT / self.noise_std
             squares = vecdot(explained.conj(), explained, dim=1)  # without conjugation
-            variance = variance - squares.mT
+            variance = variance - squares.mT / self.noise_std**2
         return Moments(deviation, variance)
 
     def _older_variance(self, points: Points) -> Tensor:
