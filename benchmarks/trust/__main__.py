@@ -3,9 +3,9 @@ r"""Command line: ``python -m benchmarks.trust stops``."""
 from typing import Any
 
 import pandas as pd
-from scipy.stats import binomtest
 
-from benchmarks.runner import ROOT, markdown_table, read_table
+from benchmarks.runner import ROOT, read_table
+from benchmarks.runner.events import event_row, event_table
 from benchmarks.runner.study import Study, Summary, grid
 from benchmarks.trust import demo, edges, lost, stops, unsafe
 from benchmarks.trust.functions import TEST_FUNCTIONS
@@ -16,7 +16,6 @@ STUDY = Study(
     "Counts promises that were broken: false certified stops, unsafe evaluations, demo "
     "bands that miss, bands where outcomes are lost, and what is certified at the edges.",
 )
-CONFIDENCE = 0.95
 _BEFORE = ROOT / "benchmarks" / "trust" / "results" / "edges_before.csv"
 _RULES = {
     ("given", False): "`norm_bound=10`",
@@ -38,56 +37,6 @@ _KNOWN = ["given", "none", "cautious", "tracker"]
 def _rules(*norm_bounds: str) -> list[dict[str, Any]]:
     names = ("norm_bound", "allow_estimated")
     return [dict(zip(names, r, strict=True)) for r in _RULES if r[0] in norm_bounds]
-
-
-def _row(
-    runs: pd.DataFrame,
-    event: pd.Series,
-    labels: dict[str, str],
-    promise: float | None,
-    **numbers: str | float,
-) -> dict[str, Any]:
-    r"""A row: labels, numbers, and the rate of an event.
-
-    ``lower`` and ``upper`` are the ends of the exact (Clopper-Pearson) interval of the
-    rate. ``promise`` is the largest probability of the event where everything was given,
-    None where something was estimated or an assumption is false. ``kept`` is ``"yes"``
-    where ``upper`` is at most the promise, ``"no"`` where ``lower`` is above it, and
-    ``"undecided"`` where the runs are too few to tell.
-    """
-    events = int(event.sum())
-    interval = binomtest(events, len(runs)).proportion_ci(CONFIDENCE, method="exact")
-    kept = ""
-    if promise is not None:
-        undecided = "no" if interval.low > promise else "undecided"
-        kept = "yes" if interval.high <= promise else undecided
-    return {
-        **labels,
-        "runs": len(runs),
-        **numbers,
-        "events": events,
-        "rate": events / len(runs),
-        "lower": float(interval.low),
-        "upper": float(interval.high),
-        "promise": "" if promise is None else promise,
-        "kept": kept,
-    }
-
-
-def _summary(rows: list[dict[str, Any]], event: str) -> Summary:
-    r"""The rows as a table; ``event`` is the name of what is counted."""
-    names = [*rows[0]][: [*rows[0]].index("events")]
-    header = [*names, event, "rate (95 % interval)", "promised", "kept"]
-    return Summary(pd.DataFrame(rows), markdown_table(header, map(_cells, rows)))
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    names = [*row][: [*row].index("rate")]
-    texts = [v if isinstance(v := row[name], str) else f"{v:.3g}" for name in names]
-    rate, lower, upper = (row[name] for name in ("rate", "lower", "upper"))
-    promised = "nothing" if row["promise"] == "" else f"at most {row['promise']:.0%}"
-    interval = f"{rate:.1%} ({lower:.1%} to {upper:.1%})"
-    return [*texts, interval, promised, row["kept"] or "-"]
 
 
 STOPS = grid(
@@ -114,8 +63,8 @@ def false_stops(runs: pd.DataFrame) -> Summary:
         promise = stops.DELTA if rule[0] == "given" else None
         numbers = {"refused": part["refused"].sum(), "stops": (part["stopped"] > 0).sum()}
         numbers["worst regret at a stop / accepted"] = part["regret"].max()
-        rows.append(_row(part, false, labels, promise, **numbers))
-    return _summary(rows, "false stops")
+        rows.append(event_row(len(part), false, labels, promise, **numbers))
+    return event_table(rows, "false stops")
 
 
 @STUDY.table(
@@ -137,8 +86,8 @@ def unsafe_runs(runs: pd.DataFrame) -> Summary:
         promise = unsafe.DELTA if (model, rule[0]) == ("known", "given") else None
         numbers = {name: part[name].sum() for name in ("refused", "contradicted")}
         numbers["unsafe evaluations"] = part["unsafe"].sum()
-        rows.append(_row(part, part["unsafe"] > 0, labels, promise, **numbers))
-    return _summary(rows, "unsafe runs")
+        rows.append(event_row(len(part), part["unsafe"] > 0, labels, promise, **numbers))
+    return event_table(rows, "unsafe runs")
 
 
 # What is not promised needs fewer runs to be seen broken.
@@ -165,8 +114,8 @@ def demo_misses(runs: pd.DataFrame) -> Summary:
                 command = "`--estimate`" if estimate else "default"
                 labels = {"command": command, "function": function, "event": event}
                 promise = None if estimate else Demo.delta
-                rows.append(_row(part, part[name] > 0, labels, promise))
-    return _summary(rows, "runs with the event")
+                rows.append(event_row(len(part), part[name] > 0, labels, promise))
+    return event_table(rows, "runs with the event")
 
 
 @STUDY.table(
@@ -179,8 +128,10 @@ def lost_outcomes(runs: pd.DataFrame) -> Summary:
     rows = []
     for losses, part in runs.groupby("losses", sort=False):
         promise = lost.DELTA if losses in ("none", "random") else None
-        rows.append(_row(part, part["missed"] > 0, {"lost": _LOSSES[losses]}, promise))
-    return _summary(rows, "runs with a miss")
+        rows.append(
+            event_row(len(part), part["missed"] > 0, {"lost": _LOSSES[losses]}, promise)
+        )
+    return event_table(rows, "runs with a miss")
 
 
 @STUDY.table("edges", grid({"edge": [*edges.EDGES], "seed": range(40)}), edges.play_edge)
@@ -195,8 +146,8 @@ def false_at_edges(runs: pd.DataFrame) -> Summary:
             before = read_table(_BEFORE).set_index("edge").loc[edge]
             numbers["false before"] = f"{before['events']} of {before['runs']}"
         false = certified & ~part["true"]
-        rows.append(_row(part, false, {"edge": edge}, edges.DELTA, **numbers))
-    return _summary(rows, "false and certified")
+        rows.append(event_row(len(part), false, {"edge": edge}, edges.DELTA, **numbers))
+    return event_table(rows, "false and certified")
 
 
 if __name__ == "__main__":

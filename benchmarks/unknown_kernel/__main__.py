@@ -7,11 +7,11 @@ from benchmarks.runner import (
     Benchmark,
     Call,
     load_configuration,
-    markdown_table,
     names,
     number,
     write_summary,
 )
+from benchmarks.runner.events import event_table
 from benchmarks.unknown_kernel import (
     boxes,
     conjunction,
@@ -111,11 +111,13 @@ def run_stops(call: Call) -> list[Path]:
     r"""Certified stops by a family beside a refitted search, and in Ax experiments."""
     in_ax = call.command == "stops_ax"
     searches = [search for search in stops_table.SEARCHES if (search == "ax") == in_ax]
-    groups = stops_table.groups(searches, call.options.seeds or stops_table.SEEDS)
-    tasks = list(dict.fromkeys(task for group in groups for task in group.tasks))
-    rows = stops_table.rows(call.play(tasks, stops.Run, stops.play), groups)
-    lines = markdown_table(*stops_table.table(rows))
-    return write_summary(call.folders.results, call.command, rows, lines)
+    rows, seeds = [], call.options.seeds or stops_table.SEEDS
+    for search in searches:
+        tasks = stops_table.tasks_of(search, seeds)
+        store = call.play(tasks, stops.Run, stops.play)
+        rows += stops_table.rows(search, [store.load(task) for task in tasks])
+    summary = event_table(rows, "false stops")
+    return write_summary(call.folders.results, call.command, rows, summary.lines)
 
 
 def _chosen(experiment: Experiment, settings: list[str] | None) -> list:

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from benchmarks.runner import fixed_kernel, read_table
+from benchmarks.runner.events import event_row, event_table
 from benchmarks.trust import demo, edges, functions, lost, stops, unsafe
-from benchmarks.trust.__main__ import STUDY, _cells, _row
+from benchmarks.trust.__main__ import STUDY
 from kernelucb import optimum_report
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from tolerances import REARRANGED
@@ -83,7 +84,7 @@ def test_statements_are_compared_with_the_function():
 
 def test_rates_come_with_exact_intervals():
     def row(events, promise=0.05):
-        return _row(pd.DataFrame(index=events), pd.Series(events), {"what": "x"}, promise)
+        return event_row(len(events), pd.Series(events), {"what": "x"}, promise)
 
     found = row([False] * 200)
     assert found["upper"] == pytest.approx(1.0 - 0.025 ** (1 / 200))
@@ -91,7 +92,8 @@ def test_rates_come_with_exact_intervals():
     assert found["kept"] == "yes"
     assert row([False] * 20)["kept"] == "undecided"
     assert row([True] * 20 + [False] * 20)["kept"] == "no"
-    assert _cells(row([True], promise=None))[-2:] == ["nothing", "-"]
+    nothing = event_table([row([True], promise=None)], "events")
+    assert nothing.lines[-1].endswith("| nothing | - |")
 
 
 def test_losses_depend_on_the_noise_or_not():

@@ -11,7 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from benchmarks.trust.demo import Task, play
+from benchmarks.trust.demo import play_demo
 from kernelucb.__main__ import FUNCTIONS, main, read_arguments
 from kernelucb._demo import show
 from kernelucb._demo.problems import make_problem, sobol
@@ -358,11 +358,13 @@ def test_regret_of_zero_stays_in_the_picture():
 
 @pytest.mark.parametrize("estimate", [False, True])
 def test_counted_runs_are_the_demos(estimate):
-    counted = vars(play(Task("branin", estimate, rounds=2, seed=1)))
+    counted = play_demo(
+        {"function": "branin", "estimate": estimate, "rounds": 2, "seed": 1}
+    )
     demo = Run(make_problem("branin"), rounds=2, seed=1, estimate=estimate)
     rows = list(demo.steps())
     assert json.loads(json.dumps(counted)) == counted
-    assert counted["missed_rounds"] == sum(not row.covered for row in rows)
+    assert counted["missed"] == sum(not row.covered for row in rows)
     assert counted["final_gap"] == demo.best.gap
     assert counted["final_regret"] == demo.regret(demo.best)
     assert (counted["norm_bound"] >= counted["norm"]) is not estimate
