@@ -41,7 +41,7 @@ class MixtureFit:
             mix over ``J`` scales with equal weights: anytime as well, and the squared
             radius (in noise units) is at most ``2 ln J`` above that of the best scale in
             hindsight. None is the default of the bound: 1, ``"mixture"`` for unknown noise,
-            and for a family of kernels a scale that is tied to the norm bound.
+            1/16 to 16 for counts, and for a family a scale that is tied to the norm bound.
 
     Raises:
         ValueError: If a scale is not a finite number above zero, or there is none.
