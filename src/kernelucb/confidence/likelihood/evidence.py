@@ -132,7 +132,6 @@ class _Basis(NamedTuple):
     features: Tensor  # `u x r` values of the directions
     squares: Tensor  # the same, squared
     rest: Tensor  # `u` prior variances that no direction explains (round-off)
-    eigenvalues: Tensor  # `r` sums of squares, weighted by the curvature of the loss
 
     @classmethod
     def of(cls, data: LikelihoodRegression, mode: Mode) -> "_Basis":
@@ -144,14 +143,14 @@ class _Basis(NamedTuple):
         features = state.observed_features(rows)
         squares = features.square()
         rest = (data.variance - squares.sum(-1)).clamp_min(0.0)
-        return cls(data.loss, data.mean, features, squares, rest, state.eigenvalues)
+        return cls(data.loss, data.mean, features, squares, rest)
 
     def evidence_bound(self, latent: Tensor, tau: float) -> float:
         r"""The largest bound that the search from a Newton step at ``latent`` found."""
         slope, curvature = self.loss.slope(latent), self.loss.curvature(latent)
         variances = 1.0 / (tau + self.squares.mT @ curvature)
         target = curvature * (latent - self.mean) - slope
-        mean = (self.features.mT @ target) / (tau + self.eigenvalues)
+        mean = variances * (self.features.mT @ target)
         units = variances.sqrt()
 
         def gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
