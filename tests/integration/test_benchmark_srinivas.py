@@ -1,12 +1,11 @@
 r"""The GP-UCB benchmark: pooled observations, the same problems for all, resumable."""
 
-import csv
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from botorch import settings
@@ -57,35 +56,24 @@ def readings(tmp_path, monkeypatch):
         cache.cache_clear()
 
 
-def configuration():
-    from benchmarks.papers.srinivas_2010.configuration import Configuration
-    from benchmarks.runner import load_configuration
-
-    return load_configuration(Configuration)
-
-
-def experiment(name: str = "synthetic", **changes):
-    from benchmarks.papers.srinivas_2010.configuration import Experiment
-
-    whole = configuration().experiments[name]
-    return Experiment(replace(whole.setting, **changes), whole.methods)
+SYNTHETIC = ("squared_exponential", 0.025, 40)
+DELTA = 0.1
 
 
 def small(**changes):
-    r"""Synthetic functions on few points."""
-    return experiment(**{"points": 40, "rounds": 12, "trials": 2, **changes})
+    r"""Runs of all methods on synthetic functions of few points."""
+    from benchmarks.papers.srinivas_2010.__main__ import RUNS
 
-
-def method(name: str):
-    (found,) = [m for m in experiment().methods if m.name == name]
-    return found
+    few = {"points": 40, "rounds": 12} | changes
+    return [run | few for run in RUNS["synthetic"] if run["trial"] < 2]
 
 
 def command(name: str, output: Path, trials: int, rounds: int) -> None:
-    from benchmarks.papers.srinivas_2010.__main__ import BENCHMARK
+    from benchmarks.papers.srinivas_2010.__main__ import STUDY
 
-    numbers = ("--trials", str(trials), "--rounds", str(rounds))
-    BENCHMARK.main([name, *numbers, "--output", str(output)])
+    only = ["--only", "trial=" + ",".join(map(str, range(trials)))]
+    change = ["--change", f"rounds={rounds}"]
+    STUDY.main([name, *only, *change, "--output", str(output)])
 
 
 def observations(prior, count: int = 30) -> tuple[list[int], Tensor]:
@@ -112,26 +100,25 @@ def taught(learner, arms: list[int], outcomes: Tensor):
     return learner
 
 
-def learner(name: str, setting, prior):
-    from benchmarks.papers.srinivas_2010.learners import make_learner
+def learner(name: str, prior):
+    from benchmarks.papers.srinivas_2010.learners import METHODS, make_learner
 
-    return make_learner(prior, method(name), setting)
+    return make_learner(prior, METHODS[name], DELTA)
 
 
-def shifted_prior(setting):
-    r"""The setting's prior with a mean that is not zero."""
+def shifted_prior():
+    r"""The synthetic prior with a mean that is not zero."""
     from benchmarks.papers.srinivas_2010.priors import prior_of
 
-    prior = prior_of(setting)
+    prior = prior_of(*SYNTHETIC)
     return replace(prior, mean=torch.linspace(-1.0, 1.0, prior.size).double())
 
 
 def test_pooled_posterior_is_the_posterior():
     r"""Averages with the noise variance over the counts, against every observation."""
-    setting = small().setting
-    prior = shifted_prior(setting)
+    prior = shifted_prior()
     arms, outcomes = observations(prior)
-    state = taught(learner("gp_ucb", setting, prior), arms, outcomes).pooled()
+    state = taught(learner("gp_ucb", prior), arms, outcomes).pooled()
     assert state.num_observations == len(set(arms)) < len(arms)
     whole = unpooled(prior, arms, outcomes)
     X = torch.arange(prior.size, dtype=torch.float64)[:, None]
@@ -143,13 +130,12 @@ def test_pooled_posterior_is_the_posterior():
 
 
 def test_round_number_counts_rounds_not_distinct_points():
-    setting = small().setting
-    prior = shifted_prior(setting)
+    prior = shifted_prior()
     arms, outcomes = observations(prior)
-    pooled = taught(learner("gp_ucb", setting, prior), arms, outcomes)
+    pooled = taught(learner("gp_ucb", prior), arms, outcomes)
     whole = SrinivasUCB(
         unpooled(prior, arms, outcomes),
-        delta=setting.delta,
+        delta=DELTA,
         theorem=FiniteDomain(prior.size),
         scale=0.2,
     )
@@ -163,12 +149,11 @@ def test_round_number_counts_rounds_not_distinct_points():
 
 def test_pooled_martingale_mixture_set_is_the_set():
     r"""Pooling shifts radius and misfit by the same spread within the points."""
-    setting = small().setting
-    prior = shifted_prior(setting)
+    prior = shifted_prior()
     arms, outcomes = observations(prior)
-    pooled = taught(learner("mixture", setting, prior), arms, outcomes)
+    pooled = taught(learner("mixture", prior), arms, outcomes)
     norm = prior.norm_quantile(0.95)
-    options = {"delta": setting.delta / 2, "fit": "martingale"}
+    options = {"delta": DELTA / 2, "fit": "martingale"}
     whole = MartingaleMixtureUCB(
         unpooled(prior, arms, outcomes), norm_bound=norm, **options
     )
@@ -182,10 +167,9 @@ def test_pooled_martingale_mixture_set_is_the_set():
 )
 def test_botorch_s_rules_see_the_posterior_of_an_exact_gp(name):
     r"""Against ``SingleTaskGP`` on all observations."""
-    setting = small().setting
-    prior = shifted_prior(setting)
+    prior = shifted_prior()
     arms, outcomes = observations(prior)
-    ours = taught(learner(name, setting, prior), arms, outcomes)
+    ours = taught(learner(name, prior), arms, outcomes)
     X = torch.tensor(arms, dtype=torch.float64)[:, None]
     with settings.validate_input_scaling(False):
         model = SingleTaskGP(
@@ -214,8 +198,7 @@ def test_botorch_s_rules_see_the_posterior_of_an_exact_gp(name):
 def test_synthetic_prior_is_the_kernel_and_its_samples_have_the_norm_of_their_weights():
     from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
 
-    setting = small().setting
-    prior = prior_of(setting)
+    prior = prior_of(*SYNTHETIC)
     kernel = RBFKernel().double()
     kernel.lengthscale = torch.tensor(0.2, dtype=torch.float64)
     grid = torch.linspace(0.0, 1.0, 40, dtype=torch.float64)[:, None]
@@ -225,7 +208,9 @@ def test_synthetic_prior_is_the_kernel_and_its_samples_have_the_norm_of_their_we
     weights = torch.arange(1.0, 5.0).double()
     function = prior.mean + prior.features[:, -4:] @ weights
     assert prior.norm(function) == pytest.approx(math.sqrt(30.0), rel=LINEAR_SOLVE)
-    samples = torch.stack([function_of(setting, trial) for trial in range(400)])
+    samples = torch.stack(
+        [function_of(prior, SYNTHETIC[0], "samples", 2010, trial) for trial in range(400)]
+    )
     # Four standard deviations of the mean of 400 squares of a standard normal.
     assert float(samples.square().mean(0).max()) < 1.0 + 4.0 * math.sqrt(2.0 / 400)
     assert float(samples.square().mean(0).min()) > 1.0 - 4.0 * math.sqrt(2.0 / 400)
@@ -234,75 +219,60 @@ def test_synthetic_prior_is_the_kernel_and_its_samples_have_the_norm_of_their_we
 def test_all_methods_meet_the_same_first_point_and_function():
     from benchmarks.papers.srinivas_2010.play import play
 
-    tasks = small(rounds=3).tasks()
-    runs = [(task.trial, play(task)) for task in tasks]
-    for trial in (0, 1):
-        firsts = {(run.arms[0], run.regret[0]) for number, run in runs if number == trial}
-        assert len(firsts) == 1
-    assert len({run.regret[0] for _, run in runs}) == 2
+    runs = [(task["trial"], play(task)) for task in small(rounds=3)]
+    firsts = {(trial, run["arms"][0], run["regret"][0]) for trial, run in runs}
+    assert len(firsts) == 2
 
 
 def test_fewer_rounds_are_the_first_of_more():
     from benchmarks.papers.srinivas_2010.play import play
 
-    for name in ("gp_ucb", "ei"):
-        task = small().tasks_of(method(name))[0]
-        fewer = replace(task, setting=replace(task.setting, rounds=5))
-        assert play(fewer).arms == play(task).arms[:5]
+    for task in (small()[0], small()[4]):
+        assert play(task | {"rounds": 5})["arms"] == play(task)["arms"][:5]
 
 
-def test_command_resumes_and_writes_every_table(tmp_path, capsys):
+def test_command_writes_every_table(tmp_path):
+    from benchmarks.papers.srinivas_2010.__main__ import METHODS
+    from benchmarks.papers.srinivas_2010.play import play
+
     command("synthetic", tmp_path, trials=2, rounds=4)
-    runs = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*.json")}
-    methods = experiment().methods
-    assert len(runs) == 2 * len(methods)
-    command("synthetic", tmp_path, trials=3, rounds=4)
-    assert len(list((tmp_path / "runs").rglob("*.json"))) == 3 * len(methods)
-    assert {path: path.read_bytes() for path in runs} == runs
-
-    stem = "synthetic_2_trials_4_rounds"
-    with (tmp_path / "results" / f"{stem}.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    one = json.loads((tmp_path / "runs/synthetic/ei/4-rounds-trial-000.json").read_text())
-    two = json.loads((tmp_path / "runs/synthetic/ei/4-rounds-trial-001.json").read_text())
-    (last,) = [row for row in rows if (row["method"], row["round"]) == ("ei", "4")]
-    expected = (sum(one["regret"]) + sum(two["regret"])) / 8
-    assert float(last["mean"]) == pytest.approx(expected, rel=1e-4)  # five digits
-    table = (tmp_path / "results" / f"{stem}.md").read_text(encoding="utf-8")
-    assert all(m.label in table for m in methods)
+    rows = pd.read_csv(tmp_path / "results" / "synthetic.csv")
+    last = rows[(rows["method"] == "ei") & (rows["round"] == 4)]
+    ei = [run for run in small(rounds=4, points=1000) if run["method"] == "ei"]
+    expected = sum(sum(play(run)["regret"]) for run in ei) / 8
+    assert float(last["mean"].iloc[0]) == pytest.approx(expected, rel=1e-4)  # five digits
+    table = (tmp_path / "results" / "synthetic.md").read_text(encoding="utf-8")
+    assert all(method.label in table for method in METHODS.values())
     assert "standard errors from" not in table
-    assert (tmp_path / "images" / f"srinivas_2010_{stem}.png").stat().st_size > 10_000
+    assert (tmp_path / "images" / "srinivas_2010_synthetic.png").stat().st_size > 10_000
 
 
 def test_sensor_prior_is_that_of_the_rows_for_training(readings, tmp_path):
     from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
 
-    setting = experiment("temperature").setting
-    prior = prior_of(setting)
+    prior = prior_of("intel_temperature", 0.05)
     np.testing.assert_allclose(prior.mean.numpy(), readings[:TRAIN_ROWS].mean(0))
     np.testing.assert_allclose(prior.covariance.numpy(), np.cov(readings[:TRAIN_ROWS].T))
     share = prior.noise_variance / float(prior.covariance.diagonal().mean())
     assert share == pytest.approx(0.05)
     for trial in (0, 3, TEST_ROWS + 3):
         row = readings[TRAIN_ROWS + trial % TEST_ROWS]
-        np.testing.assert_array_equal(function_of(setting, trial).numpy(), row)
+        found = function_of(prior, "intel_temperature", "rows", 2010, trial)
+        np.testing.assert_array_equal(found.numpy(), row)
     command("temperature", tmp_path, trials=4, rounds=3)
     (table,) = (tmp_path / "results").glob("*.md")
     assert f"RKHS norm of the {TEST_ROWS} rows" in table.read_text(encoding="utf-8")
 
 
-def test_trials_of_one_row_or_its_neighbours_are_one_block(readings, tmp_path):
-    from benchmarks.papers.srinivas_2010.play import Run
-    from benchmarks.papers.srinivas_2010.summaries import average_regret
-    from benchmarks.runner import RunStore
+@pytest.mark.usefixtures("readings")
+def test_trials_of_one_row_or_its_neighbours_are_one_block():
+    from benchmarks.papers.srinivas_2010.__main__ import average_regret
 
-    trials = 2 * TEST_ROWS
-    sensors = experiment("temperature", trials=trials, rounds=2, block=4)
-    store = RunStore(tmp_path, Run)
-    for task in sensors.tasks_of(method("ei")):
-        store.save(task, Run([0, 0], [float(task.trial), 0.0], 0.0))
+    task = {"source": "intel_temperature", "functions": "rows", "rounds": 2}
+    trials = range(2 * TEST_ROWS)
+    runs = [task | {"trial": t, "regret": [float(t), 0.0]} for t in trials]
     # Rows 0 to 3 are trials 0 to 3 and 8 to 11.
-    curves = average_regret(store, sensors, method("ei"))
+    curves = average_regret(pd.DataFrame(runs), 4)
     np.testing.assert_allclose(curves, [[5.5, 2.75], [9.5, 4.75]])
 
 
@@ -313,12 +283,12 @@ def test_absent_readings_are_said_to_be_absent(readings, tmp_path, monkeypatch):
 
 
 def test_information_gain_bounds_are_ordered():
-    from benchmarks.papers.srinivas_2010.gain import bound_rows, covariances
+    from benchmarks.papers.srinivas_2010.gain import NOISE_SHARE, bound_rows, covariances
 
-    few = replace(configuration().information_gain, points=60, samples=(1, 5, 30))
-    tables = covariances(few)
+    samples = (1, 5, 30)
+    tables = covariances(60)
     assert [float(table.trace()) for table in tables.values()] == pytest.approx([60.0] * 4)
-    rows = bound_rows(few, tables)
+    rows = bound_rows(tables, samples)
     bounds = {(row["kernel"], row["samples"]): row for row in rows}
     for row in rows:
         least = min(float(row["greedy"]), float(row["spectral"]))
@@ -328,8 +298,8 @@ def test_information_gain_bounds_are_ordered():
         for kernel in ("linear", "squared exponential", "Matérn 5/2", "independent")
     ]
     assert greedy == sorted(greedy)
-    exact = 0.5 * 30 * math.log1p(1.0 / few.noise_share) / (1.0 - math.exp(-1.0))
+    exact = 0.5 * 30 * math.log1p(1.0 / NOISE_SHARE) / (1.0 - math.exp(-1.0))
     assert greedy[-1] == pytest.approx(exact, rel=1e-4)
     for method_name in ("greedy", "spectral", "upper_bound"):
-        values = [float(bounds["linear", n][method_name]) for n in few.samples]
+        values = [float(bounds["linear", n][method_name]) for n in samples]
         assert values == sorted(values)

@@ -1,48 +1,262 @@
-r"""Command line: ``python -m benchmarks.papers.srinivas_2010 synthetic``."""
+r"""Command line: ``python -m benchmarks.papers.srinivas_2010 synthetic``.
 
-from dataclasses import replace
+Section 6 of Srinivas, Krause, Kakade & Seeger (2010).
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from benchmarks.papers.srinivas_2010.configuration import Configuration, Experiment
-from benchmarks.papers.srinivas_2010.figures import draw_regret
-from benchmarks.papers.srinivas_2010.gain import run_information_gain
-from benchmarks.papers.srinivas_2010.play import Run, play
-from benchmarks.papers.srinivas_2010.priors import prior_of
-from benchmarks.papers.srinivas_2010.tables import result_stem, write_tables
-from benchmarks.runner import RUN_OPTIONS, Benchmark, Call, load_configuration, number
+import numpy as np
+import pandas as pd
 
-CONFIGURATION = load_configuration(Configuration)
-BENCHMARK = Benchmark(
-    "benchmarks.papers.srinivas_2010",
-    "Experiments of Srinivas et al. (2010).",
-    number("--trials", "instead of those in config.toml"),
-    number("--rounds", "play fewer rounds of the same functions"),
-    *RUN_OPTIONS,
+from benchmarks.papers.srinivas_2010 import gain
+from benchmarks.papers.srinivas_2010.learners import METHODS
+from benchmarks.papers.srinivas_2010.play import play
+from benchmarks.papers.srinivas_2010.priors import prior_of, rows_of
+from benchmarks.runner import (
+    Moments,
+    draw_spread,
+    legend_below,
+    markdown_table,
+    moments_table,
+    picture,
+    spaced,
 )
+from benchmarks.runner.study import Settings, Study, Summary, grid
+
+STUDY = Study("benchmarks.papers.srinivas_2010", "Experiments of Srinivas et al. (2010).")
+BASELINE = "gp_ucb"
+# Experiment -> title, and the number of consecutive functions that count as one in
+# standard errors: rows of sensors are nearly the same function for hours.
+TITLES = {
+    "synthetic": ("Samples of a squared-exponential prior", 1),
+    "temperature": ("Temperature, 50 sensors", 12),
+    "light": ("Light, 41 sensors", 24),
+    # Why is the order of the methods on the rows not that of the synthetic functions: too
+    # few rounds, or rows that are no samples of the prior?
+    "light_long": ("Light, 41 sensors, 200 rounds", 24),
+    "temperature_samples": ("Samples of the prior of the temperature sensors", 1),
+    "light_samples": ("Samples of the prior of the light sensors", 1),
+}
+UNITS = {"intel_temperature": " in °C", "cmu_iw_light": " in lux"}
+# Okabe & Ito's palette, and a dash pattern each; variants without a style are in the
+# tables only.
+STYLES = {
+    "gp_ucb": {"color": "#0072B2", "linestyle": "-", "linewidth": 2.0},
+    "mixture": {"color": "#56B4E9", "linestyle": (0, (3, 1.5))},
+    "ei": {"color": "#E69F00", "linestyle": (0, (6, 2))},
+    "mpi": {"color": "#D55E00", "linestyle": (0, (1.2, 1.6))},
+    "mpi_margin": {"color": "#009E73", "linestyle": (0, (6, 2, 1.2, 2))},
+    "mean": {"color": "#CC79A7", "linestyle": (0, (8, 3, 1, 3, 1, 3))},
+    "variance": {"color": "#6E6E6E", "linestyle": (0, (1, 2.5))},
+}
+KERNEL_STYLES = {
+    "independent": {"color": "#6E6E6E", "marker": "s"},
+    "linear": {"color": "#0072B2", "marker": "o"},
+    "squared exponential": {"color": "#E69F00", "marker": "^"},
+    "Matérn 5/2": {"color": "#009E73", "marker": "D"},
+}
 
 
-@BENCHMARK.command(*CONFIGURATION.experiments)
-def regret(call: Call) -> list[Path]:
-    r"""Run what is missing of one experiment, then write its tables and picture."""
-    experiment = CONFIGURATION.experiments[call.command]
-    setting = replace(
-        experiment.setting,
-        trials=call.options.trials or experiment.setting.trials,
-        rounds=call.options.rounds or experiment.setting.rounds,
+def _runs(
+    source: str, functions: str, rounds: int, trials: int, *without: str, **synthetic: int
+) -> list[Settings]:
+    r"""A function is played by every method before the next begins.
+
+    Args:
+        source: Of the prior.
+        functions: ``"samples"`` of the prior, or ``"rows"`` of readings that it was not
+            made of.
+        without: Methods that do not play.
+    """
+    protocol = {"delta": 0.1, "seed": 2010, "source": source, "functions": functions}
+    share = 0.025 if source == "squared_exponential" else 0.05  # noise over signal
+    methods = [name for name in METHODS if name not in without]
+    axes = {"trial": range(trials), "method": methods}
+    return grid(protocol | synthetic | {"noise_share": share, "rounds": rounds}, axes)
+
+
+# The norm bound that ``mixture`` needs is known for samples of the prior only.
+SENSORS = ("mixture",)
+FEW = ("mixture", "ei_observed", "mpi_margin", "mpi_observed", "gp_ucb_theorem", "variance")
+RUNS = {
+    "synthetic": _runs("squared_exponential", "samples", 1000, 30, points=1000),
+    "temperature": _runs("intel_temperature", "rows", 50, 192, *SENSORS),
+    "light": _runs("cmu_iw_light", "rows", 41, 192, *SENSORS),
+    "light_long": _runs(
+        "cmu_iw_light",
+        "rows",
+        200,
+        192,
+        *FEW,
+        "gp_ucb_theorem",
+        "gp_ucb_twentieth",
+        "variance",
+    ),
+    "temperature_samples": _runs("intel_temperature", "samples", 50, 100),
+    "light_samples": _runs("cmu_iw_light", "samples", 41, 400, *FEW),
+}
+
+
+def regret(name: str, runs: pd.DataFrame) -> Summary:
+    r"""Mean average regret at some rounds, and after the last."""
+    title, block = TITLES[name]
+    task, trials = runs.iloc[0], runs["trial"].nunique()
+    curves = {
+        str(method): average_regret(part, block)
+        for method, part in runs.groupby("method", sort=False)
+    }
+    lines = _final_table(title, curves, trials)
+    if task["functions"] == "rows":
+        lines += ["", _about_the_readings(task)]
+    last = task["rounds"]
+    labels = {(method,): curve for method, curve in curves.items()}
+    rows = moments_table(labels, ["method"], spaced(last, 21)).rename(
+        columns={"n": "blocks"}
     )
-    prior_of(setting)  # says before the first run that data are absent
-    experiment = Experiment(setting, experiment.methods)
-    store = call.play(experiment.tasks(), Run, play)
-    files = write_tables(store, experiment, call.folders.results)
-    picture = call.folders.picture(result_stem(experiment))
-    return [*files, draw_regret(store, experiment, picture)]
+    paired = {key: curve - curves[BASELINE] for key, curve in labels.items()}
+    difference = moments_table(paired, ["method"], spaced(last, 21))
+    rows["difference"] = difference["mean"]
+    rows["difference_standard_error"] = difference["standard_error"]
+    rows["trials"] = trials
+    columns = ["mean", "standard_error", "difference", "difference_standard_error"]
+    for column, digits in zip(columns, ("5g", "3g", "5g", "3g"), strict=True):
+        rows[column] = rows[column].map(f"{{:.{digits}}}".format)
+    rows = rows[["method", "round", *columns, "trials", "blocks"]]
+    heading = f"{title}; {trials} trials, ± standard error"
+    unit = UNITS.get(task["source"], "")
+    return Summary(rows, lines, partial(_draw_regret, curves, heading, unit))
 
 
-@BENCHMARK.command("information_gain")
-def information_gain(call: Call) -> list[Path]:
-    r"""Figure 3."""
-    return run_information_gain(CONFIGURATION.information_gain, call.folders)
+for _name, _all in RUNS.items():
+    STUDY.table(_name, _all, play)(partial(regret, _name))
+
+
+def average_regret(runs: pd.DataFrame, block: int) -> np.ndarray:
+    r"""Average regret ``R_t / t`` of a method, ``blocks x rounds``.
+
+    Trials with the same row of a sensor network belong to the same block.
+    """
+    task, trials = runs.iloc[0], runs["trial"].to_numpy()
+    samples = task["functions"] == "samples"
+    functions = len(trials) if samples else len(rows_of(task["source"]))
+    curves = np.cumsum(runs["regret"].tolist(), axis=1) / np.arange(1, task["rounds"] + 1)
+    blocks = trials % functions // block
+    return np.array([curves[blocks == each].mean(axis=0) for each in np.unique(blocks)])
+
+
+def _final_table(title: str, curves: Mapping[str, np.ndarray], trials: int) -> list[str]:
+    blocks, last = curves[BASELINE].shape
+    early, rows = max(last // 10, 1), []
+    for method, curve in curves.items():
+        cells = [_text(Moments.of(curve[:, number - 1])) for number in (early, last)]
+        difference = Moments.of(curve[:, -1] - curves[BASELINE][:, -1])
+        ratio = "-"
+        if method != BASELINE and difference.standard_error > 0:
+            ratio = f"{difference.mean / difference.standard_error:+.1f}"
+        rows.append([METHODS[method].label, *cells, _text(difference, sign="+"), ratio])
+    errors = "" if blocks == trials else f"; standard errors from {blocks} blocks"
+    minus = f"minus GP-UCB (beta / 5), t = {last}"
+    header = ["method", f"t = {early}", f"t = {last}", minus, "in standard errors"]
+    return [
+        f"{title}: mean average regret `R_t / t` ± standard error, "
+        f"{trials} trials{errors}. Differences are paired.",
+        "",
+        *markdown_table(header, rows),
+    ]
+
+
+def _about_the_readings(task: pd.Series) -> str:
+    r"""How far the rows are from samples of the prior that all methods assume."""
+    prior, rows = prior_of(task["source"], task["noise_share"]), rows_of(task["source"])
+    norms = np.array([prior.norm(row) for row in rows])
+    best = np.bincount(rows.argmax(1).numpy())
+    return (
+        f"Noise variance {prior.noise_variance:.3g}. RKHS norm of the "
+        f"{len(norms)} rows: median {np.median(norms):.1f}, largest {norms.max():.1f}; of "
+        f"samples of the prior 95 % would be below {prior.norm_quantile(0.95):.1f}. "
+        f"{np.count_nonzero(best)} sensors are the best of some row, one of them of "
+        f"{best.max()} rows."
+    )
+
+
+def _text(moments: Moments, sign: str = "") -> str:
+    return f"{moments.mean:{sign}.3g} ± {moments.standard_error:.2g}"
+
+
+def _draw_regret(
+    curves: Mapping[str, np.ndarray], title: str, unit: str, path: Path
+) -> None:
+    r"""Mean average regret ± standard error against the round."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    rounds = np.arange(1, curves[BASELINE].shape[1] + 1)
+    with picture(path, figsize=(6.4, 4.6), dpi=130) as (figure, axes):
+        for method, style in STYLES.items():
+            if method in curves:
+                curve, label = curves[method], METHODS[method].label
+                mean = curve.mean(axis=0)
+                error = curve.std(axis=0) / np.sqrt(max(len(curve) - 1, 1))
+                draw_spread(axes, rounds, mean, error, style, label, alpha=0.1, lw=0)
+        axes.set(yscale="log", xscale="log", xlim=(1, len(rounds)), xlabel="round $t$")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(NullFormatter())
+        axes.set_ylabel(f"mean average regret $R_t / t${unit}")
+        axes.set_title(title)
+        legend_below(figure, axes, 3)
+
+
+@STUDY.table("information_gain")
+def information_gain() -> Summary:
+    r"""Figure 3: bounds on the maximum information gain of common kernels."""
+    tables = gain.covariances()
+    rows = pd.DataFrame(gain.bound_rows(tables))
+    bounds = rows[list(gain.METHODS)].astype(float).to_numpy()
+    cells = rows.assign(cell=[" / ".join(f"{each:.1f}" for each in row) for row in bounds])
+    table, shown = (
+        cells.pivot(index="kernel", columns="samples", values="cell"),
+        (10, 30, 100),
+    )
+    lines = [
+        "Bounds on the maximum information gain in nats, greedy (Eq. 5) / spectral (Eq. 8 "
+        f"without its factor) / upper_bound, {gain.POINTS} points in "
+        f"[-1, 1]^{gain.DIMENSION}, noise variance {gain.NOISE_SHARE:g} of the "
+        "mean prior variance.",
+        "",
+        *markdown_table(
+            ["kernel", *(f"T = {number}" for number in shown)],
+            [
+                [kernel, *table.loc[kernel, list(shown)]]
+                for kernel in rows["kernel"].unique()
+            ],
+        ),
+    ]
+    spectra = {name: gain.largest_eigenvalues(table) for name, table in tables.items()}
+    return Summary(rows, lines, partial(_draw_gain, spectra, rows))
+
+
+def _draw_gain(
+    spectra: Mapping[str, Sequence[float]], rows: pd.DataFrame, path: Path
+) -> None:
+    r"""Largest eigenvalues, and the bounds on the maximum information gain."""
+    with picture(path, 1, 2, figsize=(9.0, 4.0), dpi=130) as (figure, (left, right)):
+        for kernel, spectrum in spectra.items():
+            style = {**KERNEL_STYLES[kernel], "markersize": 3.5}
+            left.plot(np.arange(1, len(spectrum) + 1), spectrum, label=kernel, **style)
+            own = rows[rows["kernel"] == kernel]
+            right.plot(own["samples"], own["upper_bound"].astype(float), **style)
+            for method, dashes in (("greedy", "--"), ("spectral", ":")):
+                style = {"color": style["color"], "linestyle": dashes}
+                right.plot(own["samples"], own[method].astype(float), **style)
+        left.set(xlabel="rank", ylabel="eigenvalue of $K_D$", yscale="log")
+        right.set(xlabel="samples $T$", ylabel=r"bound on $\gamma_T$ in nats")
+        right.set_title("solid: upper_bound\ndashed: greedy, dotted: spectral")
+        left.set_title("spectrum, equal trace")
+        legend_below(figure, left, 4)
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    STUDY.main()

@@ -1,27 +1,28 @@
 r"""Figure 3: bounds on the maximum information gain of common kernels."""
 
 import math
-from pathlib import Path
+from collections.abc import Sequence
 
-import pandas as pd
 import torch
 from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel
 from torch import Tensor
 
-from benchmarks.papers.srinivas_2010.configuration import GainSettings
 from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, domain
-from benchmarks.runner import Folders, markdown_table, stream, write_summary
+from benchmarks.runner import stream
 from kernelucb import information_gain
 
 METHODS = ("greedy", "spectral", "upper_bound")
 SHOWN_EIGENVALUES = 30
+# Random points of [-1, 1]^d; the length scale is that of all kernels that have any.
+POINTS, DIMENSION, LENGTHSCALE, SEED = 500, 2, 0.5, 2010
+NOISE_SHARE = 0.025  # noise variance as a share of the mean prior variance
+SAMPLES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 
-def covariances(settings: GainSettings) -> dict[str, Tensor]:
-    r"""Covariance of each kernel on the domain, scaled to trace ``|D|``."""
-    generator = stream(settings.seed, "information gain")
-    points = generator.uniform(-1.0, 1.0, (settings.points, settings.dimension))
-    inputs = torch.from_numpy(points)
+def covariances(size: int = POINTS) -> dict[str, Tensor]:
+    r"""Covariance of each kernel on ``size`` random points, scaled to trace ``|D|``."""
+    generator = stream(SEED, "information gain")
+    inputs = torch.from_numpy(generator.uniform(-1.0, 1.0, (size, DIMENSION)))
     kernels: dict[str, Kernel] = {
         "linear": LinearKernel(),
         "squared exponential": RBFKernel(),
@@ -31,27 +32,27 @@ def covariances(settings: GainSettings) -> dict[str, Tensor]:
     for name, kernel in kernels.items():
         kernel.double()
         if kernel.has_lengthscale:
-            kernel.lengthscale = inputs.new_tensor(settings.lengthscale)
+            kernel.lengthscale = inputs.new_tensor(LENGTHSCALE)
         table = kernel(inputs).to_dense().detach()
         tables[name] = table * (len(table) / table.trace())
     return tables
 
 
-def bound_rows(settings: GainSettings, tables: dict[str, Tensor]) -> list[dict]:
+def bound_rows(tables: dict[str, Tensor], samples: Sequence[int] = SAMPLES) -> list[dict]:
     r"""The bounds for each kernel and number of samples, nats."""
-    noise_std = math.sqrt(settings.noise_share)
-    inputs = domain(settings.points)
+    noise_std = math.sqrt(NOISE_SHARE)
+    inputs = domain(len(tables["linear"]))
     return [
         {
             "kernel": name,
-            "samples": samples,
+            "samples": number,
             **{
-                method: f"{_bound(table, inputs, noise_std, samples, method):.5g}"
+                method: f"{_bound(table, inputs, noise_std, number, method):.5g}"
                 for method in METHODS
             },
         }
         for name, table in tables.items()
-        for samples in settings.samples
+        for number in samples
     ]
 
 
@@ -62,37 +63,7 @@ def _bound(table: Tensor, inputs: Tensor, noise_std: float, samples: int, method
     )
 
 
-def run_information_gain(settings: GainSettings, folders: Folders) -> list[Path]:
-    r"""Tables and picture of the bounds."""
-    from benchmarks.papers.srinivas_2010.figures import draw_gain
-
-    tables = covariances(settings)
-    rows = pd.DataFrame(bound_rows(settings, tables))
-    spectra = {name: _largest_eigenvalues(table) for name, table in tables.items()}
-    stem = "information_gain"
-    files = write_summary(folders.results, stem, rows, _table(settings, rows))
-    return [*files, draw_gain(spectra, rows, folders.picture(stem))]
-
-
-def _largest_eigenvalues(table: Tensor) -> list[float]:
+def largest_eigenvalues(table: Tensor) -> list[float]:
+    r"""As many as a picture shows, without those of round-off."""
     values = torch.linalg.eigvalsh(table).flip(0)[:SHOWN_EIGENVALUES]
     return values[values > 1e-9 * values[0]].tolist()
-
-
-def _table(settings: GainSettings, rows: pd.DataFrame) -> list[str]:
-    shown = [n for n in (10, 30, 100) if n in settings.samples]
-    bounds = rows[list(METHODS)].astype(float).to_numpy()
-    cells = rows.assign(cell=[" / ".join(f"{each:.1f}" for each in row) for row in bounds])
-    table = cells.pivot(index="kernel", columns="samples", values="cell")
-    kernels = rows["kernel"].unique()
-    return [
-        "Bounds on the maximum information gain in nats, greedy (Eq. 5) / spectral (Eq. 8 "
-        f"without its factor) / upper_bound, {settings.points} points in "
-        f"[-1, 1]^{settings.dimension}, noise variance {settings.noise_share:g} of the "
-        "mean prior variance.",
-        "",
-        *markdown_table(
-            ["kernel", *(f"T = {number}" for number in shown)],
-            [[kernel, *table.loc[kernel, shown]] for kernel in kernels],
-        ),
-    ]

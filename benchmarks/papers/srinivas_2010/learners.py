@@ -1,6 +1,7 @@
 r"""The methods of the comparison behind one interface."""
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -12,7 +13,6 @@ from botorch.acquisition.analytic import (
 )
 from torch import Tensor
 
-from benchmarks.papers.srinivas_2010.configuration import Method, Setting
 from benchmarks.papers.srinivas_2010.priors import Prior
 from benchmarks.papers.srinivas_2010.tabulated import (
     FiniteDomainGP,
@@ -22,6 +22,47 @@ from benchmarks.papers.srinivas_2010.tabulated import (
 )
 from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
 from kernelucb.confidence.srinivas import FiniteDomain
+
+
+class Method(NamedTuple):
+    r"""A rule for choosing points.
+
+    Attributes:
+        scale: Multiplies ``beta_t`` of Theorem 1 (the paper: 1/5).
+        incumbent: What EI and MPI try to improve on: the largest posterior mean among the
+            points played, or the largest noisy observation.
+        margin: Added to it, in prior standard deviations.
+    """
+
+    label: str
+    rule: str
+    scale: float = 1.0
+    incumbent: str = "posterior_mean"
+    margin: float = 0.0
+
+
+# In the order of the tables.
+METHODS = {
+    "gp_ucb": Method("GP-UCB (beta / 5)", "srinivas", scale=0.2),
+    "gp_ucb_theorem": Method("GP-UCB (beta of Theorem 1)", "srinivas"),
+    "gp_ucb_twentieth": Method("GP-UCB (beta / 20)", "srinivas", scale=0.05),
+    "mixture": Method("Martingale mixture (ours)", "martingale_mixture"),
+    "ei": Method("EI", "expected_improvement"),
+    "ei_observed": Method(
+        "EI over the best observation",
+        "expected_improvement",
+        incumbent="best_observation",
+    ),
+    "mpi": Method("MPI", "probability_of_improvement"),
+    "mpi_margin": Method("MPI with margin 0.1", "probability_of_improvement", margin=0.1),
+    "mpi_observed": Method(
+        "MPI over the best observation",
+        "probability_of_improvement",
+        incumbent="best_observation",
+    ),
+    "mean": Method("Mean only", "posterior_mean"),
+    "variance": Method("Variance only", "posterior_variance"),
+}
 
 
 class Learner(ABC):
@@ -86,9 +127,9 @@ class BandLearner(Learner):
     and the cost follows the number of distinct points instead of the number of rounds.
     """
 
-    def __init__(self, prior: Prior, method: Method, setting: Setting) -> None:
+    def __init__(self, prior: Prior, method: Method, delta: float) -> None:
         super().__init__(prior, method)
-        self.delta = setting.delta
+        self.delta = delta
         self.kernel = TabulatedKernel(prior.covariance)
         self.mean = TabulatedMean(prior.mean)
         self.counts: dict[int, int] = {}
@@ -132,8 +173,8 @@ class BandLearner(Learner):
         )
 
 
-def make_learner(prior: Prior, method: Method, setting: Setting) -> Learner:
+def make_learner(prior: Prior, method: Method, delta: float) -> Learner:
     r"""The learner of a method."""
     if method.rule in ("srinivas", "martingale_mixture"):
-        return BandLearner(prior, method, setting)
+        return BandLearner(prior, method, delta)
     return PosteriorLearner(prior, method)

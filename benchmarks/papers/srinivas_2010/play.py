@@ -1,40 +1,29 @@
 r"""One run: a method plays one function."""
 
-from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.srinivas_2010.configuration import Task
-from benchmarks.papers.srinivas_2010.learners import make_learner
+from benchmarks.papers.srinivas_2010.learners import METHODS, make_learner
 from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
 from benchmarks.runner import stream
 
 
-@dataclass(frozen=True)
-class Run:
-    r"""Result of a task.
+def play(task: dict[str, Any]) -> dict[str, Any]:
+    r"""Points played, regret of each, and wall-clock time of choosing and updating.
 
-    Attributes:
-        arms: Point played in each round.
-        regret: Largest value of the function minus its value at the point played.
-        seconds: Wall-clock time of choosing and updating, all rounds.
+    First point and noise are the same for all methods.
     """
-
-    arms: list[int]
-    regret: list[float]
-    seconds: float
-
-
-def play(task: Task) -> Run:
-    r"""Play one task. First point and noise are the same for all methods."""
-    setting = task.setting
-    prior, function = prior_of(setting), function_of(setting, task.trial)
-    first = stream(setting.seed, "first", setting.source, task.trial)
-    noise = stream(setting.seed, "noise", setting.source, task.trial)
-    learner = make_learner(prior, task.method, setting)
+    source, seed, trial = task["source"], task["seed"], task["trial"]
+    sizes = {"points": task["points"]} if "points" in task else {}
+    prior = prior_of(source, task["noise_share"], **sizes)
+    function = function_of(prior, source, task["functions"], seed, trial)
+    first = stream(seed, "first", source, trial)
+    noise = stream(seed, "noise", source, trial)
+    learner = make_learner(prior, METHODS[task["method"]], task["delta"])
     arms, regret, seconds = [], [], 0.0
-    for number in range(setting.rounds):
+    for number in range(task["rounds"]):
         start = perf_counter()
         arm = learner.select() if number else int(first.integers(prior.size))
         outcome = float(function[arm]) + prior.noise_std * noise.standard_normal()
@@ -44,4 +33,4 @@ def play(task: Task) -> Run:
         regret.append(float(function.max() - function[arm]))
     if not np.all(np.isfinite(regret)):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
-    return Run(arms, regret, seconds)
+    return {"arms": arms, "regret": regret, "seconds": seconds}

@@ -10,8 +10,9 @@ from gpytorch.kernels import RBFKernel
 from scipy.stats import chi2
 from torch import Tensor
 
-from benchmarks.papers.srinivas_2010.configuration import Setting
 from benchmarks.runner import load_data, stream
+
+_LENGTHSCALE = 0.2  # of the synthetic prior
 
 
 @dataclass(frozen=True)
@@ -61,45 +62,47 @@ class Prior:
 
 
 @cache
-def prior_of(setting: Setting) -> Prior:
+def prior_of(source: str, noise_share: float, points: int = 1000) -> Prior:
     r"""The prior that all methods know.
 
-    Of sensors it is mean and covariance of the rows for training.
+    Args:
+        source: ``"squared_exponential"`` on so many points of the unit interval, or a data
+            set of sensors: mean and covariance of the rows for training.
+        noise_share: Noise variance as a share of the mean prior variance.
 
     Raises:
         FileNotFoundError: If the readings are absent; the message says what to do.
     """
-    if setting.source == "squared_exponential":
-        mean, covariance = _squared_exponential(setting)
+    if source == "squared_exponential":
+        mean, covariance = _squared_exponential(points)
     else:
-        train, _ = _readings(setting.source)
+        train, _ = _readings(source)
         mean = train.mean(0)
         covariance = torch.cov(train.mT)
-    return Prior(mean, covariance, setting.noise_share * float(covariance.diag().mean()))
+    return Prior(mean, covariance, noise_share * float(covariance.diag().mean()))
 
 
-def function_of(setting: Setting, trial: int) -> Tensor:
+def function_of(prior: Prior, source: str, kind: str, seed: int, trial: int) -> Tensor:
     r"""The function of a trial at the points of the domain, the same for all methods.
 
     A sample of the prior, or a row of readings that was not used for it.
     """
-    if setting.functions == "samples":
-        features = prior_of(setting).features
-        generator = stream(setting.seed, "function", setting.source, trial)
-        weights = torch.from_numpy(generator.standard_normal(features.shape[1]))
-        return prior_of(setting).mean + features @ weights
-    return rows_of(setting)[trial % len(rows_of(setting))]
+    if kind == "samples":
+        generator = stream(seed, "function", source, trial)
+        weights = generator.standard_normal(prior.features.shape[1])
+        return prior.mean + prior.features @ torch.from_numpy(weights)
+    return rows_of(source)[trial % len(rows_of(source))]
 
 
-def rows_of(setting: Setting) -> Tensor:
+def rows_of(source: str) -> Tensor:
     r"""The readings that are played, in the order of time."""
-    return _readings(setting.source)[1]
+    return _readings(source)[1]
 
 
-def _squared_exponential(setting: Setting) -> tuple[Tensor, Tensor]:
-    grid = torch.linspace(0.0, 1.0, setting.points or 0, dtype=torch.float64)
+def _squared_exponential(points: int) -> tuple[Tensor, Tensor]:
+    grid = torch.linspace(0.0, 1.0, points, dtype=torch.float64)
     kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(setting.lengthscale, dtype=torch.float64)
+    kernel.lengthscale = torch.tensor(_LENGTHSCALE, dtype=torch.float64)
     return torch.zeros_like(grid), kernel(grid[:, None]).to_dense().detach()
 
 
