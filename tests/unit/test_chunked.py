@@ -14,7 +14,7 @@ from kernelucb import (
     NystromRegression,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture import dual
 from kernelucb.models import BKBModel
 from kernelucb.optim.chunked import argmax
 from problems import frozen_kernel, make_problem, normal, uniform
@@ -57,13 +57,13 @@ def test_majorant_is_above(acqf):
 
 def test_searches_are_few(monkeypatch):
     r"""Counted where Newton's method starts: a small share of the candidates."""
-    searched, plain = [], ExactSet._search
+    searched, plain = [], dual._parabola_vertex
 
-    def counted(self, ellipsoids, values):
-        searched.append(len(values))
-        return plain(self, ellipsoids, values)
+    def counted(values, best):
+        searched.append(len(best))
+        return plain(values, best)
 
-    monkeypatch.setattr(ExactSet, "_search", counted)
+    monkeypatch.setattr(dual, "_parabola_vertex", counted)
     acqf, candidates = BOUNDS["exact"], uniform(5000, 2, 6)
     best = argmax(acqf, candidates, 500)
     assert sum(searched) < 0.05 * len(candidates)
