@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import Module
 from typing_extensions import TypeVar
 
+from kernelucb._numerics.estimates import draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.regression import RidgeState
 from kernelucb.regression.state import Points, Projection, State
@@ -82,16 +83,12 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
     Args:
         regression: The data: centre and radius of the set.
         assumptions: What the set rests on.
-        design: The state that gives variances: ``regression``, which is the default, or
-            the same with pending points.
     """
 
-    def __init__(
-        self, regression: StateT, assumptions: Assumptions, design: Any = None
-    ) -> None:
+    def __init__(self, regression: StateT, assumptions: Assumptions) -> None:
         super().__init__()
         self.regression, self.assumptions = regression, assumptions
-        self.design: Any = regression if design is None else design
+        self.design: Any = regression  # gives variances: the same, or with pending points
 
     @property
     def norm(self) -> float | None:
@@ -137,7 +134,9 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
 
     def with_design(self, design: Any) -> Self:
         r"""The set with variances of another state."""
-        raise NotImplementedError
+        band = draft_of(self)
+        band.design = design
+        return band
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``b x d`` points, two ``b``-vectors."""

@@ -64,13 +64,9 @@ class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]])
     """
 
     def __init__(
-        self,
-        regression: PosteriorState,
-        width: float,
-        assumptions: Assumptions,
-        design: PosteriorState | None = None,
+        self, regression: PosteriorState, width: float, assumptions: Assumptions
     ) -> None:
-        super().__init__(regression, assumptions, design)
+        super().__init__(regression, assumptions)
         self.width = width
 
     def support(self, points: QueryPoints[PosteriorPoints], sign: int) -> Support:
@@ -78,10 +74,6 @@ class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]])
         value = self.width * safe_sqrt(points.design.variance)
         zero = torch.zeros_like(value)
         return Support(value=value, regularizer=zero, gap=zero)
-
-    def with_design(self, design: PosteriorState) -> "PosteriorBand":
-        r"""The band with variances of another posterior."""
-        return PosteriorBand(self.regression, self.width, self.assumptions, design)
 
 
 def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float:

@@ -18,7 +18,7 @@ from kernelucb.confidence.assumptions import (
 )
 from kernelucb.confidence.base import ConfidenceSet, RidgePoints, RidgeStateT, Support
 from kernelucb.confidence.norm.tracker import NormBound
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.regression import KernelRegression
 
 ABBASI_YADKORI_SOURCE = (
     "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"
@@ -45,9 +45,8 @@ class RidgeBand(ConfidenceSet[RidgeStateT, RidgePoints]):
         regularizer: float,
         width: float,
         assumptions: Assumptions,
-        design: RidgeState | None = None,
     ) -> None:
-        super().__init__(regression, assumptions, design)
+        super().__init__(regression, assumptions)
         self.regularizer, self.width = regularizer, width
 
     def support(self, points: RidgePoints, sign: int) -> Support:
@@ -57,12 +56,6 @@ class RidgeBand(ConfidenceSet[RidgeStateT, RidgePoints]):
         radius = self.width * safe_sqrt(self.design.variance_at(points.design, tau))
         value = sign * deviation + radius
         return Support(value, tau.expand(value.shape), torch.zeros_like(value))
-
-    def with_design(self, design: RidgeState) -> "RidgeBand[RidgeStateT]":
-        r"""The band with variances of another state."""
-        return RidgeBand(
-            self.regression, self.regularizer, self.width, self.assumptions, design
-        )
 
 
 def check_resolved(tau: float, noise_std: Tensor | float, variance: Tensor) -> None:

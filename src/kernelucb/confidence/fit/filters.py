@@ -172,8 +172,7 @@ class FilterMixture:
         regression: The data.
         delta: Failure probability.
         scales: Covariance scales of Flynn & Reeb's member, one or several.
-        norm: Norm bound in prior units; None where there is none, and the members that
-            are tied to it are left out.
+        norm: Norm bound in prior units; without it no members are tied to it.
         misfit: How much larger the residuals may be of the functions whose norm is bounded,
             noise units; see ``misfit_of_error``.
         shares: Prior weights.

@@ -82,14 +82,7 @@ class PrequentialRadius:
     )
 
     def __init__(self, delta: float = 0.05) -> None:
-        r"""Radius before any observation.
-
-        Args:
-            delta: Failure probability.
-
-        Raises:
-            ValueError: If it is not strictly between 0 and 1.
-        """
+        r"""Radius before any observation, for a failure probability."""
         self.delta = probability("delta", delta)
         nothing = torch.zeros(0, dtype=torch.float64)
         self._record = _Record(*5 * [nothing])

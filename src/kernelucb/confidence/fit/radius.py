@@ -89,11 +89,7 @@ class FitConstraint(NamedTuple, Generic[StateT]):
 
 
 def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
-    r"""The scales that ``value`` names; ``"mixture"`` is the default grid.
-
-    Raises:
-        ValueError: If a scale is not a finite number above zero, or there is none.
-    """
+    r"""The scales that ``value`` names; ``"mixture"`` is the default grid."""
     if isinstance(value, str):
         if value == "mixture":
             return DEFAULT_SCALES
@@ -116,9 +112,6 @@ def misfit_of_error(regression: RidgeState, model_error: float) -> float:
     nowhere farther than ``model_error`` (outcome units) from ``f``.
 
     Source: ours; see ``docs/mathematics.md``.
-
-    Raises:
-        ValueError: If that is beyond ``_LARGEST_MISFIT``.
     """
     misfit = model_error * float(regression.noise_scales.reciprocal().norm())
     if misfit > _LARGEST_MISFIT:
@@ -195,14 +188,9 @@ def combined_radius(
 
     Source: Flynn & Reeb (2024), Eq. (8), in noise units, for one scale. For several, their
     Eq. (7) with the mixture ``1/J sum_j N(0, c_j K)`` (ours), whose squared radius is at
-    most ``2 ln J`` above that of the best scale in hindsight.
-
-    Args:
-        taus: ``J`` regularisers ``1 / c_j``.
-        log_dets: ``J`` values ``ln det(I + c_j K_w)``.
-        differences: Maps one of the ``taus`` to the ``J`` values
-            ``quadratic_form(tau_j) - quadratic_form(tau)``.
-        delta: Failure probability.
+    most ``2 ln J`` above that of the best scale in hindsight. ``taus`` are the ``1 / c_j``,
+    ``log_dets`` the ``ln det(I + c_j K_w)``, and ``differences`` maps one ``tau`` of these
+    to the ``J`` values ``quadratic_form(tau_j) - quadratic_form(tau)``.
     """
     tau_ref, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)
     if len(taus) == 1:

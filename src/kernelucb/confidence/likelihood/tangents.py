@@ -4,7 +4,7 @@ They touch at functions near the maximisers, which are searched for each point, 
 points once.
 """
 
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,12 +16,11 @@ from kernelucb._numerics.arrays import (
     minimize_quasiconvex,
     safe_sqrt,
 )
-from kernelucb._numerics.estimates import draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, FunctionSet
 from kernelucb.confidence.martingale_mixture.problem import Constraints
-from kernelucb.regression import KernelRegression, Projection, RidgeState
+from kernelucb.regression import KernelRegression, Projection
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
 LikelihoodForm = Literal["ellipsoid", "tangent"]
@@ -125,12 +124,6 @@ class TangentSet(FunctionSet[KernelRegression]):
             self.register_buffer("slopes", slopes)  # `2 x k x r`, largest values first
             self.register_buffer("limits", limits)
             self.register_buffer("squares", slopes.square().sum(-1))
-
-    def with_design(self, design: RidgeState) -> Self:
-        r"""See ``RidgeSet``."""
-        band = draft_of(self)
-        band.design = design
-        return band
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""The bound by the tangents, or by the ellipsoid where it is smaller."""

@@ -48,9 +48,8 @@ class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
         regression: RidgeStateT,
         constraints: Constraints,
         assumptions: Assumptions,
-        design: RidgeState | None = None,
     ) -> None:
-        super().__init__(regression, assumptions, design)
+        super().__init__(regression, assumptions)
         self.constraints = constraints
         self._reference: tuple[Tensor, int, Projection] | None = None
 
@@ -92,12 +91,7 @@ class Ellipsoids:
     r"""``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` at ``b`` points.
 
     Sums over the spectrum of fixed terms times powers of ``1 / (lam + tau)``, so that a
-    search over ``tau`` costs little.
-
-    Args:
-        functions: The set of functions.
-        points: Its ``b`` query points.
-        sign: 1 for the upper side of the band, -1 for the lower.
+    search over ``tau`` costs little. ``sign`` is 1 for the upper side of the band.
     """
 
     def __init__(self, functions: FunctionSet[Any], points: RidgePoints, sign: int) -> None:
@@ -223,9 +217,19 @@ class GridSet(FunctionSet[RidgeStateT]):
         constraints: Constraints,
         regularizers: Tensor,
         assumptions: Assumptions,
-        design: RidgeState | None = None,
     ) -> None:
-        super().__init__(regression, constraints, assumptions, design)
+        super().__init__(regression, constraints, assumptions)
+        self._place(regularizers)
+
+    def with_design(self, design: RidgeState) -> Self:
+        r"""See ``ConfidenceSet``."""
+        band = super().with_design(design)
+        band._place(self.regularizers)
+        return band
+
+    def _place(self, regularizers: Tensor) -> None:
+        r"""Set the grid, and what its bounds need of the data and of the design."""
+        regression = self.regression
         grid = regularizers.to(regression.eigenvalues)
         grid = grid.clamp_min(regression.eigenvalue_cutoff)
         self.register_buffer("regularizers", grid)
@@ -234,7 +238,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         shrinkage = tau / (self.design.eigenvalues + tau)
         self.register_buffer("mean_weights", mean_weights.mT)
         self.register_buffer("shrinkage", shrinkage.mT)
-        excess = constraints.excess(regression, grid).clamp_min(0.0)
+        excess = self.constraints.excess(regression, grid).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / grid)
 
     def support(self, points: RidgePoints, sign: int) -> Support:
@@ -244,12 +248,6 @@ class GridSet(FunctionSet[RidgeStateT]):
         tau = self.regularizers[index]
         value = Ellipsoids(self, points, sign).bounds(as_array(tau))
         return Support(value, tau, torch.zeros_like(tau))
-
-    def with_design(self, design: RidgeState) -> "GridSet[RidgeStateT]":
-        r"""The set with variances of another state."""
-        return GridSet(
-            self.regression, self.constraints, self.regularizers, self.assumptions, design
-        )
 
     def ellipsoid_bounds(self, points: RidgePoints, sign: int) -> Tensor:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
@@ -276,21 +274,18 @@ class ExactSet(GridSet[RidgeStateT]):
         regression: RidgeStateT,
         constraints: Constraints,
         assumptions: Assumptions,
-        design: RidgeState | None = None,
     ) -> None:
-        seen = regression if design is None else design
-        scale = constraints.radius.squared(seen) / constraints.norm**2
-        largest = float(seen.eigenvalues[-1])
-        lower, upper = regularizer_range(scale, largest, seen.eigenvalue_cutoff)
-        grid = torch.logspace(
-            math.log10(lower), math.log10(upper), _GRID_SIZE, dtype=torch.float64
-        )
-        super().__init__(regression, constraints, grid, assumptions, design)
-        self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
+        super().__init__(regression, constraints, torch.empty(0), assumptions)
 
-    def with_design(self, design: RidgeState) -> Self:
-        r"""The set with variances of another state."""
-        return type(self)(self.regression, self.constraints, self.assumptions, design)
+    def _place(self, regularizers: Tensor) -> None:
+        r"""Set a grid that brackets every search, from round-off to the norm alone."""
+        design, norm = self.design, self.constraints.norm
+        scale = self.constraints.radius.squared(design) / norm**2
+        largest = float(design.eigenvalues[-1])
+        lower, upper = regularizer_range(scale, largest, design.eigenvalue_cutoff)
+        logs = math.log10(lower), math.log10(upper)
+        super()._place(torch.logspace(*logs, _GRID_SIZE, dtype=torch.float64))
+        self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers."""

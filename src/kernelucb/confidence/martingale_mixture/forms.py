@@ -83,9 +83,6 @@ def grid_regularizers(
 
     ``alphas`` are ridge parameters in outcome units squared, or ``"paper"`` for the grid
     around ``tau_ref = 1 / covariance_scale``.
-
-    Raises:
-        ValueError: If a ridge parameter is not a finite number above zero.
     """
     if isinstance(alphas, str):
         if alphas != "paper":

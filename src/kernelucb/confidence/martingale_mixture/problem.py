@@ -190,9 +190,8 @@ def known_noise_problem(
     takes in that the noise scale is too small), that one gives the band. ``least`` is of
     the fit of these data, where it is known already.
     """
-    fit = fit_of(fit)
-    predicted = isinstance(fit, PrequentialRadius)
-    if predicted and fit.num_observations == regression.num_observations:
+    fit, count = fit_of(fit), regression.num_observations
+    if isinstance(fit, PrequentialRadius) and fit.num_observations == count:
         regression = regression.with_noise_std(fit.noise_std)
     norm = norm_source(norm_bound, regression)
     if least is None:
