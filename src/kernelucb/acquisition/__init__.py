@@ -41,7 +41,6 @@ for _bound in (
     LikelihoodUCB,
     ScalarizedUCB,
     ConstrainedUCB,
-    GuardedAcquisition,
 ):
     register_input_constructor(_bound)
 

@@ -1,34 +1,24 @@
 r"""Any acquisition function, within the possible maximisers of a band."""
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.multi_objective.base import (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
 )
 from botorch.acquisition.multi_objective.objective import MCMultiOutputObjective
-from botorch.acquisition.objective import (
-    IdentityMCObjective,
-    LinearMCObjective,
-    MCAcquisitionObjective,
-    PosteriorTransform,
-    ScalarizedPosteriorTransform,
-)
+from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.models.model import Model
 from botorch.optim.parameter_constraints import evaluate_feasibility
-from botorch.utils.constraints import get_outcome_constraint_transforms
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import as_double, nonnegative_scalar, whole_number
+from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.domains import (
     FixedFeatures,
     LinearConstraints,
@@ -41,23 +31,12 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.constrained import (
     AroundBand,
     ConstrainedUCB,
-    Limits,
-    constraint_matrix,
     edge_penalty,
-    objective_weights,
     unit_of,
 )
-from kernelucb.acquisition.input_constructors import (
-    builder_of,
-    input_parameters,
-    search_class,
-)
-from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.band import Band, check_band
 from kernelucb.confidence.family.kernels import GOLDEN_RATIO
-from kernelucb.regression.from_model import observed_inputs, single_output_models
-
-Options = Mapping[str, Any]
+from kernelucb.regression.from_model import observed_inputs
 
 _FOR_SEVERAL = (
     MultiObjectiveAnalyticAcquisitionFunction,
@@ -73,11 +52,10 @@ class GuardedAcquisition(AroundBand):
     next. This one takes any of BoTorch's, analytic or Monte Carlo, and keeps it to the
     possible maximisers: the points ``x`` at which some function of the band's confidence
     set is at least what it is at the ``reference``, the observed point with the largest
-    lower bound. Where the true function is in the set (with the probability that
-    ``band.assumptions`` states, on what they rest on) and the reference is in the domain
-    that is searched, every maximiser over the domain is one of them: the guard takes
-    nothing away that can be the optimum. With ``maximize=False`` all of this is about
-    minimisers.
+    lower bound. Where the true function is in the set (see ``band.assumptions``) and the
+    reference is in the domain that is searched, every maximiser over the domain is one of
+    them: the guard takes nothing away that can be the optimum. With ``maximize=False`` all
+    of this is about minimisers.
 
     **The domain.** Give ``bounds``, ``fixed_features`` and ``inequality_constraints`` of
     ``optimize_acqf`` here too, where they leave out observed points: the guard cannot see
@@ -89,26 +67,23 @@ class GuardedAcquisition(AroundBand):
     feasible; while none is, nothing is asked of the objective. Then every maximiser among
     the feasible candidates is kept.
 
-    Inside that set values are those of ``acqf``, up to 0.02 units at its edge. Outside they
-    fall steeply and smoothly, with a gradient that leads back: by 0.7 units at four
-    ``temperature`` and by one for every further one, the unit being one where ``acqf`` is a
-    logarithm and the spread of its values around the observed points elsewhere. So
+    **Values.** Inside that set they are those of ``acqf``, up to 0.02 units at its edge.
+    Outside they fall steeply and smoothly, with a gradient that leads back: by 0.7 units at
+    four ``temperature`` and by one for every further one, the unit being one where ``acqf``
+    is a logarithm and the spread of its values around the observed points elsewhere. So
     ``optimize_acqf`` works as with ``acqf``, with ``q > 1`` (jointly for Monte Carlo
     functions, ``sequential=True`` where ``acqf`` takes pending points, and always with
-    ``ucb_every``), constraints and fixed features. A candidate may lie outside by a few
-    ``temperature``. With ``temperature=0`` the restriction is exact; use that with
-    ``optimize_acqf_discrete``, where no gradient is needed. The set always holds the
-    ``reference``; if no candidate is in it, the one that may come closest to the reference
-    is chosen.
+    ``ucb_every``). A candidate may lie outside by a few ``temperature``. With
+    ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``. If
+    no candidate is in the set, the one that may come closest to the reference is chosen.
 
     **What holds.** What ``band.assumptions`` say; most bounds allow inputs that any rule
     chooses from the past (``WangDeFreitasUCB`` does not). No bound on the regret of
-    ``acqf`` itself follows. With ``ucb_every=k`` one point in each block of ``k`` is chosen
-    by the band's own upper bound: where the band holds the function, the best of these
-    points has a regret of at most the mean width of the band at them when they were chosen,
-    which is what bounds the simple regret of the pure rule (if the largest upper bound was
-    found, with no points pending). Of any ``T`` points chosen one after the other at least
-    ``T // k - 1`` are of this kind.
+    ``acqf`` itself follows. With ``ucb_every=k`` one point in each block of ``k``, so at
+    least ``T // k - 1`` of any ``T`` chosen one after the other, is chosen by the band's
+    own upper bound: where the band holds the function, the best of these points has a
+    regret of at most the mean width of the band at them when they were chosen, as for the
+    pure rule (if the largest upper bound was found, with no points pending).
 
     Source: ours, from the band's own theorem (``docs/mathematics.md``, "Guarded search").
 
@@ -204,114 +179,6 @@ class GuardedAcquisition(AroundBand):
         inherited = getattr(acqf, "X_pending", None)
         self._told = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
-
-    @classmethod
-    def from_model(
-        cls,
-        model: Model,
-        *,
-        search: str | type[AcquisitionFunction] = "qLogNoisyExpectedImprovement",
-        search_options: Options | None = None,
-        band: type[KernelUCB] = MartingaleMixtureUCB,
-        band_options: Options | None = None,
-        temperature: float = 0.02,
-        ucb_every: int | None = None,
-        training_data: Any = None,
-        X_baseline: Tensor | None = None,
-        bounds: Any = None,
-        fixed_features: FixedFeatures | None = None,
-        inequality_constraints: LinearConstraints | None = None,
-        posterior_transform: PosteriorTransform | None = None,
-        constraints: Mapping[int, Limits] | Sequence[Callable[..., Any]] | None = None,
-        constraints_tuple: tuple[Tensor, Tensor] | None = None,
-        objective_index: int = 0,
-        objective: MCAcquisitionObjective | None = None,
-        X_pending: Tensor | None = None,
-    ) -> Self:
-        r"""A guarded search from a model and the two classes, or their names.
-
-        With outcome constraints the bands are those of ``ConstrainedUCB.from_model``, which
-        share ``delta``, and the search is told of the constraints, too.
-
-        Args:
-            model: For both.
-            search: Class of the acquisition function that is guarded, or its name, under
-                which BoTorch has its input constructor.
-            search_options: Arguments of its input constructor beside those of this method.
-            band: Class of the band; with constraints that of each outcome, also where the
-                objective is a sum of several.
-            band_options: Its arguments.
-            temperature: See the class, as for the next one.
-            ucb_every: The same.
-            training_data: BoTorch's data sets, which some acquisition functions ask for.
-            X_baseline: ``n x d`` observed points, which some acquisition functions ask for
-                and whose lower bounds are compared; by default those that the model has
-                observed.
-            bounds: Ranges ``(lower, upper)`` of the ``d`` inputs, which limit the domain;
-                some acquisition functions ask for them, too.
-            fixed_features: See the class, as for the next one.
-            inequality_constraints: The same.
-            posterior_transform: For both.
-            constraints: See ``ConstrainedUCB.from_model``, as for the next two.
-            constraints_tuple: The same.
-            objective_index: The same.
-            objective: A ``LinearMCObjective``, as Ax gives it with constraints, in place of
-                ``posterior_transform``.
-            X_pending: ``p x d`` points under evaluation, for both.
-
-        Raises:
-            UnsupportedError: If there is no such acquisition function, or it has no input
-                constructor, or it takes no constraints where there are some.
-            ValueError: If a constraint has no limit or no output, or the objective is given
-                twice.
-        """
-        searched, own = search_class(search), dict(band_options or {})
-        transform = _transform(objective, posterior_transform)
-        told: dict[str, Any] = {"posterior_transform": transform}
-        if constraints is not None or constraints_tuple is not None:
-            if "constraints" not in input_parameters(searched):
-                raise UnsupportedError(
-                    f"{searched.__name__} takes no constraints; search with "
-                    "qLogNoisyExpectedImprovement, say."
-                )
-            count = len(single_output_models(model))
-            limits = constraint_matrix(constraints, constraints_tuple, count)
-            weights, _ = objective_weights(transform, objective_index, count)
-            shared = ("norm_bound", "noise_std", "delta")
-            bounded = ConstrainedUCB.from_model(
-                model,
-                constraints_tuple=limits,
-                objective_index=objective_index,
-                posterior_transform=transform,
-                bound=band,
-                temperature=temperature,
-                **{name: own.pop(name) for name in shared if name in own},
-                options=own,
-            )
-            listed = as_double([weights.get(j, 0.0) for j in range(count)])
-            told = {"constraints": get_outcome_constraint_transforms(limits)}
-            told["objective"] = LinearMCObjective(listed)
-        elif objective_index != 0:
-            raise UnsupportedError(
-                "objective_index is taken only with constraints; without, the objective is "
-                "what posterior_transform says."
-            )
-        else:
-            bounded = builder_of(band)(model, **{"posterior_transform": transform} | own)
-        told |= {"training_data": training_data, "X_baseline": X_baseline, "bounds": bounds}
-        told = {name: value for name, value in told.items() if value is not None}
-        construct = get_acqf_input_constructor(searched)
-        return cls(
-            acqf=searched(**construct(model=model, **told, **(search_options or {}))),
-            band=bounded,
-            observed=observed_inputs(model) if X_baseline is None else X_baseline,
-            bounds=None if bounds is None else as_double(bounds).mT,
-            fixed_features=fixed_features,
-            inequality_constraints=inequality_constraints,
-            temperature=temperature,
-            ucb_every=ucb_every,
-            X_pending=X_pending,
-        )
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -463,22 +330,3 @@ def _direction(acqf: AcquisitionFunction) -> int:
     if not isinstance(weights, Tensor) or weights.numel() != 1:
         return 0
     return sign if float(weights) > 0.0 else -sign
-
-
-def _transform(
-    objective: MCAcquisitionObjective | None, transform: PosteriorTransform | None
-) -> PosteriorTransform | None:
-    r"""What makes the objective, as one transform."""
-    if objective is None or isinstance(objective, IdentityMCObjective):
-        return transform
-    if transform is not None:
-        raise ValueError(
-            "objective and posterior_transform both say what the objective is; give one "
-            "of them."
-        )
-    if not isinstance(objective, LinearMCObjective):
-        raise UnsupportedError(
-            f"The objective is {type(objective).__name__}; a band is for a weighted sum of "
-            "outcomes, LinearMCObjective."
-        )
-    return ScalarizedPosteriorTransform(objective.get_buffer("weights"))

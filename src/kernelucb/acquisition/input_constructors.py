@@ -57,22 +57,17 @@ def register_input_constructor(
                 raise ValueError(
                     f"{acqf_class.__name__} needs the option `{parameter.name}`."
                 )
-        return arguments_of(acqf_class, model=model, **options)
+        # BoTorch asks for arguments where ``from_model`` gives an object. It ends in
+        # ``cls(name=value, ...)``, so with ``dict`` as its class it gives these.
+        build: Any = getattr(acqf_class, "from_model", None)
+        if build is None:
+            return {"model": model, **options}
+        return build.__func__(dict, model=model, **options)
 
     construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
     construct_inputs.__signature__ = Signature(own + rejected)  # type: ignore[attr-defined]
     acqf_input_constructor(acqf_class)(construct_inputs)
     return acqf_class
-
-
-def arguments_of(acqf_class: type[AcquisitionFunction], **options: Any) -> dict[str, Any]:
-    r"""Arguments of a class for what its ``from_model`` takes, if it has one.
-
-    BoTorch asks for arguments where ``from_model`` gives an object. It ends in
-    ``cls(name=value, ...)``, so with ``dict`` as its class it gives these.
-    """
-    build: Any = getattr(acqf_class, "from_model", None)
-    return options if build is None else build.__func__(dict, **options)
 
 
 def builder_of(acqf_class: type[AcquisitionFunction]) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 r"""What everything above asks of a confidence band, and what several rest on together."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
@@ -13,20 +13,6 @@ from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 if TYPE_CHECKING:
     from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-
-
-class Data(Protocol):
-    r"""What a band says of the data it was computed from."""
-
-    @property
-    def dimension(self) -> int:
-        r"""Number of raw input columns ``d``."""
-        ...
-
-    @property
-    def num_observations(self) -> int:
-        r"""Number of outcomes."""
-        ...
 
 
 class Band(Described):
@@ -60,8 +46,11 @@ class Band(Described):
         raise NotImplementedError
 
     @property
-    def data(self) -> Data | None:
-        r"""What it was computed from; None where that is not known."""
+    def data(self) -> Any:
+        r"""What it was computed from, such as a ``State``; None where that is not known.
+
+        Its ``dimension`` and ``num_observations`` are read.
+        """
         return None
 
     @property
@@ -116,11 +105,10 @@ class Band(Described):
 
     def _described(self) -> dict[str, Any]:
         known = dict.fromkeys(f"{norm:.6g}" for norm in self.norm_bounds)
-        data = self.data
         return {
             "norm_bound": " and ".join(known) or None,
             "delta": self.assumptions.delta,
-            "num_observations": None if data is None else data.num_observations,
+            "num_observations": getattr(self.data, "num_observations", None),
         }
 
 

@@ -5,8 +5,7 @@ bounds of the parts. A new kind of combination is a new rule.
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,8 +32,11 @@ class CombinedPoints(NamedTuple):
         return CombinedPoints(self.baseline[mask], parts)
 
 
-class Rule(ABC):
+class Rule:
     r"""How bounds of a whole follow from bounds of its parts.
+
+    By default the whole is like its first part, and bounds are those of the part that
+    decides at each point.
 
     Attributes:
         error: Added to every bound on a value, and twice to every bound on a difference,
@@ -43,33 +45,34 @@ class Rule(ABC):
 
     error: float = 0.0
 
-    @abstractmethod
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""Bound on the whole, without ``error``, from ``b`` values of each part."""
+        return values[0]
 
     def side(self, index: int, sign: int) -> int:
         r"""Side of a part's band that side ``sign`` of the whole asks for."""
         return sign
 
     def baseline(self, values: Sequence[Tensor]) -> Tensor:
-        r"""Baseline, or estimate, of the whole: by default the first part's."""
+        r"""Baseline, or estimate, of the whole."""
         return values[0]
 
     def prior_std(self, values: Sequence[float]) -> float:
-        r"""Prior standard deviation of the whole: by default the first part's."""
+        r"""Prior standard deviation of the whole."""
         return values[0]
 
     def model_error(self, values: Sequence[float]) -> float:
-        r"""Model error of the whole: by default the largest of the parts' and its own."""
+        r"""Model error of the whole, from those of the parts."""
         return max(values) + self.error
 
     def combined(self, supports: Sequence[Support]) -> Support:
-        r"""Support of the whole: of the part that decides at each point."""
+        r"""Support of the whole from those of its parts."""
         value, regularizer, gap = (
             torch.stack(part) for part in zip(*supports, strict=True)
         )
         index = (value == self.joined(list(value))).int().argmax(0, keepdim=True)
-        return Support(*(part.gather(0, index)[0] for part in (value, regularizer, gap)))
+        chosen = [part.gather(0, index)[0] for part in (value, regularizer, gap)]
+        return Support(chosen[0] + self.error, *chosen[1:])
 
     def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
         r"""Support of the whole at ``b`` points."""
@@ -132,9 +135,10 @@ class WeightedSum(Rule):
     r"""All functions ``offset + sum_j w_j f_j`` with every ``f_j`` in its own part.
 
     Its support is ``sum_j |w_j|`` times the ``j``-th part's, on the other side where
-    ``w_j`` is negative. It holds the true sum whenever all parts hold their functions, so
-    by the union bound with one minus the sum of their failure probabilities; the outcomes
-    and their noises may depend on each other in any way.
+    ``w_j`` is negative; its ``regularizer`` has one column for each part. It holds the true
+    sum whenever all parts hold their functions, so by the union bound with one minus the
+    sum of their failure probabilities; the outcomes and their noises may depend on each
+    other in any way.
 
     Attributes:
         weights: One for each part, none of them zero.
@@ -146,8 +150,7 @@ class WeightedSum(Rule):
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The sum, weighted by ``|w_j|``."""
-        pairs = zip(self.weights, values, strict=True)
-        return torch.stack([abs(weight) * value for weight, value in pairs]).sum(0)
+        return torch.stack([abs(w) * each for w, each in self._pairs(values)]).sum(0)
 
     def side(self, index: int, sign: int) -> int:
         r"""The other side where the weight is negative."""
@@ -155,24 +158,25 @@ class WeightedSum(Rule):
 
     def baseline(self, values: Sequence[Tensor]) -> Tensor:
         r"""The weighted sum, plus the offset."""
-        pairs = zip(self.weights, values, strict=True)
-        return torch.stack([weight * value for weight, value in pairs]).sum(0) + self.offset
+        sums = torch.stack([w * each for w, each in self._pairs(values)]).sum(0)
+        return sums + self.offset
 
     def prior_std(self, values: Sequence[float]) -> float:
         r"""Root of the weighted sum of the parts' prior variances."""
-        return math.hypot(
-            *(w * value for w, value in zip(self.weights, values, strict=True))
-        )
+        return math.hypot(*(w * each for w, each in self._pairs(values)))
 
     def model_error(self, values: Sequence[float]) -> float:
         r"""The sum, weighted by ``|w_j|``."""
-        return sum(abs(w) * value for w, value in zip(self.weights, values, strict=True))
+        return sum(abs(w) * each for w, each in self._pairs(values))
 
     def combined(self, supports: Sequence[Support]) -> Support:
-        r"""Weighted sums; ``regularizer`` has one column for each part."""
+        r"""Sums, weighted by ``|w_j|``."""
         values, regularizers, gaps = zip(*supports, strict=True)
         regularizer = torch.stack(regularizers, dim=-1)
         return Support(self.joined(values), regularizer, self.joined(gaps))
+
+    def _pairs(self, values: Sequence[Any]) -> Iterable[tuple[float, Any]]:
+        return zip(self.weights, values, strict=True)
 
 
 @dataclass(frozen=True)
@@ -193,14 +197,6 @@ class PlusError(Rule):
     """
 
     error: float
-
-    def joined(self, values: Sequence[Tensor]) -> Tensor:
-        r"""The one part's."""
-        return values[0]
-
-    def combined(self, supports: Sequence[Support]) -> Support:
-        r"""The one part's, plus the error."""
-        return supports[0]._replace(value=supports[0].value + self.error)
 
 
 class CombinedState:

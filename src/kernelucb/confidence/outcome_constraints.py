@@ -54,10 +54,9 @@ class Constraint(NamedTuple):
         In prior standard deviations of the outcome: the first is at least 0 where all these
         values satisfy the constraint, the second where at least one of them does.
         """
-        unit, level = self.band.prior_std, self.level
-        if self.side == ">=":
-            return (lower - level) / unit, (upper - level) / unit
-        return (level - upper) / unit, (level - lower) / unit
+        low, high = (lower, upper) if self.sign > 0 else (upper, lower)
+        unit = self.sign * self.band.prior_std
+        return (low - self.level) / unit, (high - self.level) / unit
 
     def width(self, X: Tensor) -> Tensor:
         r"""Width of the band at ``n x d`` points, in prior standard deviations."""
@@ -149,16 +148,12 @@ class OutcomeConstraints(Described):
     def settings(self) -> list[Any]:
         r"""Thresholds, sides and which of them are on one band, as plain values."""
         places = [id(limit.band) for limit in self.constraints]
-        return [
-            (limit.threshold, limit.side, places.index(id(limit.band)))
-            for limit in self.constraints
-        ]
+        limits = zip(self.constraints, places, strict=True)
+        return [(x.threshold, x.side, places.index(place)) for x, place in limits]
 
     def with_bands(self, bands: Sequence[Band]) -> "OutcomeConstraints":
         r"""The same limits on other bands, one for each constraint in their order."""
-        thresholds, sides = zip(
-            *((x.threshold, x.side) for x in self.constraints), strict=True
-        )
+        _, thresholds, sides = zip(*self.constraints, strict=True)
         return OutcomeConstraints(bands, thresholds, sides=sides, names=self.names)
 
     @property
@@ -173,32 +168,39 @@ class OutcomeConstraints(Described):
     def margins(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Certain and possible margin of each constraint at ``... x d`` points.
 
-        Two ``c x ...`` tensors for ``c`` constraints, differentiable, float64, in prior
-        standard deviations of each outcome, so that different units compare.
+        Two ``c x ...`` tensors for ``c`` constraints, differentiable, float64: lower and
+        upper bound minus the threshold (for ``"<="``, the threshold minus upper and lower
+        bound), in prior standard deviations of each outcome, so that different units
+        compare.
 
         Raises:
             BotorchTensorDimensionError: If the points have other dimensions than the bands.
             InputDataError: If a value is not finite.
         """
-        certain, possible = in_parts(rows_of(X), self._margins)
+        bands = {id(each.band): each.band for each in self.constraints}  # asked once each
+
+        def both(rows: Tensor) -> Tensor:
+            sides = {key: band.latent_bounds(rows) for key, band in bands.items()}
+            pairs = [each.margins(*sides[id(each.band)]) for each in self.constraints]
+            return torch.stack([torch.stack(each) for each in zip(*pairs, strict=True)])
+
+        certain, possible = in_parts(rows_of(X), both)
         shape = (len(self.constraints), *X.shape[:-1])
         return certain.reshape(shape), possible.reshape(shape)
 
     def certain_margin(self, X: Tensor) -> Tensor:
         r"""How far the bands keep ``... x d`` points inside the tightest constraint.
 
-        A differentiable ``...`` tensor: the lower bound minus the threshold (for ``"<="``,
-        the threshold minus the upper bound), in prior standard deviations of the outcome.
-        At least 0 where every point that the bands allow is feasible.
+        A differentiable ``...`` tensor, see ``margins``; at least 0 where every function
+        that the bands allow is feasible.
         """
         return self.margins(X)[0].amin(0)
 
     def possible_margin(self, X: Tensor) -> Tensor:
         r"""How much room the bands leave ``... x d`` points in the tightest constraint.
 
-        A differentiable ``...`` tensor: the upper bound minus the threshold (for ``"<="``,
-        the threshold minus the lower bound), in prior standard deviations of the outcome.
-        Below 0 where some band excludes the point.
+        A differentiable ``...`` tensor, see ``margins``; below 0 where some band excludes
+        the point.
         """
         return self.margins(X)[1].amin(0)
 
@@ -211,14 +213,6 @@ class OutcomeConstraints(Described):
     def may_be_feasible(self, X: Tensor) -> Tensor:
         r"""Whether ``... x d`` points are possibly feasible, ``...`` booleans."""
         return self.possible_margin(X) >= 0.0
-
-    def _margins(self, rows: Tensor) -> Tensor:
-        r"""Both margins at ``n x d`` points, ``2 x c x n``; each band is asked once."""
-        bands = {id(each.band): each.band for each in self.constraints}
-        sides = {key: band.latent_bounds(rows) for key, band in bands.items()}
-        pairs = [each.margins(*sides[id(each.band)]) for each in self.constraints]
-        certain, possible = zip(*pairs, strict=True)
-        return torch.stack([torch.stack(certain), torch.stack(possible)])
 
 
 def _threshold(band: Band, value: float) -> float:
@@ -240,10 +234,8 @@ def _checked_names(names: Sequence[str] | None, bands: Sequence[Band]) -> tuple[
         raise ValueError(f"names must be {len(bands)}, one for each band, got {names!r}.")
     owners: dict[str, Band] = {}
     for name, band in zip(names, bands, strict=True):
-        if not name.strip():
-            raise ValueError(f"names must not be empty, got {name!r}.")
-        if name == "objective" or owners.setdefault(name, band) is not band:
-            raise ValueError(
-                f"names has {name!r}, which is another band's; give each its own."
-            )
+        taken = name == "objective" or owners.setdefault(name, band) is not band
+        if taken or not name.strip():
+            why = "another band's; give each its own" if taken else "empty"
+            raise ValueError(f"names has {name!r}, which is {why}.")
     return tuple(names)
