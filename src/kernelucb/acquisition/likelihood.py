@@ -98,7 +98,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         band = likelihood_set(data, norm_bound, ratio, self._level, form)
         state = band.regression
         super().__init__(state, band, maximize, posterior_transform, X_pending)
-        self._data, self.delta, self.fit = data, delta, fit
+        self._data, self.fit = data, fit
         self.form: LikelihoodForm = form
         self.norm_bound = band.assumptions["norm"].number(band.constraints.norm)
 

@@ -149,7 +149,6 @@ class MartingaleMixtureUCB(RegressionUCB):
             band = CombinedSet([band], PlusError(error), band.assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
-        self.delta = delta
         self.fit, self.form, self.model_error = fit, form, error
         self.norm_bound = problem.norm_bound
         self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)

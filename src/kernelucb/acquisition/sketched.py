@@ -98,7 +98,6 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         exact = _SketchedSet(state, problem.constraints, problem.assumptions)
         super().__init__(model, exact, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
-        self.delta = delta
         self.norm_bound = problem.norm_bound
         self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
 

@@ -37,6 +37,11 @@ class Band(Described):
         raise NotImplementedError
 
     @property
+    def delta(self) -> float | None:
+        r"""Failure probability; None where the theorem does not state one number."""
+        return self.assumptions.delta
+
+    @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome, units of ``latent_bounds``."""
         raise NotImplementedError
