@@ -77,6 +77,24 @@ def repeated(files: Iterable[Path]) -> int:
     )
 
 
+def imported_once(files: Iterable[Path]) -> dict[str, str]:
+    r"""Files that a single other one imports, packages and public names aside: by which."""
+    paths = {
+        ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts): file
+        for file in files
+    }
+    users: dict[str, set[str]] = {name: set() for name in paths}
+    for name, path in paths.items():
+        if path.name == "__init__.py" or path.stem in ("_public", "__main__"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                whole = {f"{node.module}.{alias.name}" for alias in node.names}
+                for target in (whole | {node.module}) & users.keys():
+                    users[target].add(name)
+    return {name: next(iter(by)) for name, by in users.items() if len(by) == 1}
+
+
 def calls(run: Callable[[], Any], package: Path) -> dict[str, int]:
     r"""Files and functions of a package that a call enters, and how deep."""
     entered: set[tuple[str, int]] = set()
@@ -144,6 +162,7 @@ def house() -> dict[str, Any]:
         "words of docs": sum(len(p.read_text(encoding="utf-8").split()) for p in pages),
         "lines of code for each comment": round(total["code"] / total["comments"], 1),
         "repeated lines of code": repeated(source),
+        "files that one other imports": len(imported_once(source)),
         "public names": len(kernelucb.__all__),
         "arguments, mean": round(sum(given.values()) / len(given), 1),
         "arguments, most": max(given.values()),
@@ -170,6 +189,8 @@ def show(call: Call) -> None:
     print(f"{'':44}{'before':>10}{'now':>10}")
     for name in before | now:
         print(f"{name:44}{before.get(name, '-'):>10}{now.get(name, '-'):>10}")
+    for name, user in imported_once(sorted(PACKAGE.rglob("*.py"))).items():
+        print(f"only {user} imports {name}")
 
 
 if __name__ == "__main__":
