@@ -139,7 +139,7 @@ def test_sums_against_dense_matrices():
         float(rest.trace() / variance)
     )
     assert float(state.sums.trace) == pytest.approx(25 / variance)
-    assert len(state.sums.rows.inputs) == 13  # distinct ones
+    assert len(state.sums.inputs) == 13  # distinct ones
 
 
 @pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])

@@ -1,11 +1,11 @@
 r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 
-from kernelucb.acquisition.bkb import BKBUCB
 from kernelucb.acquisition.constrained import ConstrainedUCB
 from kernelucb.acquisition.family import KernelFamilyUCB
 from kernelucb.acquisition.guarded import GuardedAcquisition
 from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.likelihood import LikelihoodUCB
+from kernelucb.acquisition.lowrank import BKBUCB, SketchedMartingaleMixtureUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.named import (
@@ -17,7 +17,6 @@ from kernelucb.acquisition.named import (
 )
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.acquisition.scalarized import ScalarizedUCB
-from kernelucb.acquisition.sketched import SketchedMartingaleMixtureUCB
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 
 BOUNDS = (

@@ -114,7 +114,7 @@ class BKBBandit:
         if self._tracker is None:
             self._given = float(positive_scalar("norm_bound", norm_bound))
         qbar = positive_scalar("qbar", qbar)
-        self.rule = BKBRule(radius, delta, epsilon, qbar).checked()
+        self.rule = BKBRule(radius, delta, epsilon).checked()
         self.noise_std = float(positive_scalar("noise_std", noise_std))
         alpha = self.noise_std**2 if alpha is None else alpha
         self.alpha = float(positive_scalar("alpha", alpha))
@@ -163,7 +163,7 @@ class BKBBandit:
         else:
             statement = self.rule.norm(self.norm_bound, self._regression()).assumption
         known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
-        return self.rule.assumptions(self.num_observations, known, statement)
+        return self.rule.assumptions(self.arms, known, statement)
 
     def _regression(self) -> DTCRegression:
         dimension, estimated = self.candidates.shape[1], self._estimated
@@ -299,6 +299,7 @@ class BKBBandit:
         rule = {n: v if n == "radius" else float(v) for n, v in self.rule._asdict().items()}
         return {
             **rule,
+            "qbar": float(self.arms.qbar),
             "noise_std": self.noise_std,
             "alpha": self.alpha,
             "batch_growth": float(self.batch_growth),

@@ -1,7 +1,7 @@
 r"""Bands of budgeted kernel bandits (Calandriello et al. 2019)."""
 
 import math
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -10,19 +10,14 @@ from kernelucb._numerics.checks import one_of, probability
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
-    Knowledge,
+    PriorKnowledge,
     Status,
     rkhs_assumptions,
 )
 from kernelucb.confidence.fit.choice import sketched_fit
-from kernelucb.confidence.norm.tracker import (
-    NormBound,
-    NormBoundLike,
-    resolve_norm_bound,
-)
+from kernelucb.confidence.norm.tracker import NormBound, NormBoundLike, resolve_norm_bound
 from kernelucb.regression.lowrank.dtc import DTCRegression
 from kernelucb.regression.lowrank.sketch import SketchedData
-from kernelucb.regression.prior import Prior
 
 BKBRadius = Literal["certified", "theorem2", "practical"]
 
@@ -39,21 +34,6 @@ _PRACTICAL = (
 
 # Residuals of less than this share of the ridge parameter in all do not widen the band.
 _NEGLIGIBLE = 0.01
-
-
-class SketchedModel(Protocol):
-    r"""What the bound asks of a model; see ``kernelucb.models.BKBModel``."""
-
-    qbar: float
-
-    @property
-    def state(self) -> SketchedData:
-        r"""Observations and their sketch, in the model's units."""
-        ...
-
-    def regression(self, noise_std: float | None) -> DTCRegression:
-        r"""The posterior as a ridge regression, in outcome units."""
-        ...
 
 
 def accuracy_factor(epsilon: float) -> float:
@@ -94,44 +74,34 @@ class Budget(NamedTuple):
         The bound on the residual takes ``block`` of the ``u`` observed inputs together, 1
         for the trace of ``R R^T``; with ``r`` features in ``O(u block (r + block))``.
         """
-        alpha, seen = data.sketch.alpha, data.observed
+        alpha, counts, seen = data.alpha, data.counts, data.observed
         rounding = data.basis.round_off * data.prior_variance
-        parts = data.inputs, data.counts, data.features, data.residual_variance + rounding
-        rows = [part[seen] for part in (*parts, rounding)]
-        singly = (rows[1] * rows[3] / alpha).double()
+        singly = counts * (data.residual_variance + rounding) / alpha
         residual = float(singly.sum())
         if block > 1 and residual > _NEGLIGIBLE:
             # At most the sum of the largest eigenvalues of the diagonal blocks.
-            blocks = zip(*(part.split(block) for part in rows), strict=True)
-            residual = (
-                sum(_largest_eigenvalue(data.prior, *part) for part in blocks) / alpha
-            )
+            residual = sum(_largest_eigenvalue(data, rows) for rows in seen.split(block))
         return cls(
             data.num_observations,
-            float(data.counts @ data.variance) / alpha,
-            float(data.counts @ data.prior_variance),
+            float(counts @ data.variance) / alpha,
+            float(counts @ data.prior_variance),
             alpha,
             data.sketch.log_det + float(singly.log1p().sum()),
             residual,
         )
 
 
-def _largest_eigenvalue(
-    prior: Prior,
-    inputs: Tensor,
-    counts: Tensor,
-    features: Tensor,
-    variance: Tensor,
-    rounding: Tensor,
-) -> float:
-    r"""Largest eigenvalue of ``R R^T`` with repeats, rounded up; at most the trace."""
-    # The variance is its diagonal, rounded up; rounding bounds an error of features.
-    matrix = prior.covariance(inputs, inputs) - features @ features.mT
-    matrix = matrix.diagonal_scatter(variance)
-    weights = counts.sqrt()
-    values = torch.linalg.eigvalsh(weights.outer(weights) * matrix)
-    largest = max(float(values[-1]), 0.0) + float((counts * rounding).sum())
-    return min(largest, float(counts @ variance))
+def _largest_eigenvalue(data: SketchedData, rows: Tensor) -> float:
+    r"""Largest eigenvalue of these rows of ``R R^T / alpha``; at most their trace."""
+    inputs, counts, features = data.inputs[rows], data.counts[rows], data.features[rows]
+    # The variance is the diagonal, rounded up; rounding bounds an error of features.
+    rounding = data.basis.round_off * data.prior_variance[rows]
+    variance = data.residual_variance[rows] + rounding
+    matrix = data.prior.covariance(inputs, inputs) - features @ features.mT
+    roots = counts.sqrt()
+    values = torch.linalg.eigvalsh(roots.outer(roots) * matrix.diagonal_scatter(variance))
+    largest = float(values[-1].clamp_min(0.0) + counts @ rounding)
+    return min(largest, float(counts @ variance)) / data.alpha
 
 
 def certified_width(budget: Budget, norm: float, noise_std: float, delta: float) -> float:
@@ -211,7 +181,6 @@ class BKBRule(NamedTuple):
     radius: BKBRadius
     delta: float
     epsilon: float  # accuracy of the sketch that Theorem 2's radius counts on
-    qbar: float  # oversampling factor of the inducing points
 
     def checked(self) -> "BKBRule":
         r"""This rule, if all of it is in its range; else a ``ValueError``."""
@@ -245,28 +214,25 @@ class BKBRule(NamedTuple):
         return resolve_norm_bound(norm_bound, state, radius).checked(state, radius)
 
     def assumptions(
-        self, num_observations: int, known: Knowledge, norm: Assumption
+        self, data: SketchedData, known: PriorKnowledge, norm: Assumption
     ) -> Assumptions:
-        r"""What the band rests on, after so many observations."""
-        source = _SOURCES[self.radius]
-        if self.radius == "certified":
-            return rkhs_assumptions(source, known, self.delta, norm)
-        rounds = covered_rounds(self.qbar, self.delta, self.epsilon)
+        r"""What the band rests on."""
+        source, rounds = _SOURCES[self.radius], None
+        if self.radius != "certified":
+            rounds = covered_rounds(data.qbar, self.delta, self.epsilon)
         assumptions = rkhs_assumptions(source, known, self.delta, norm, horizon=rounds)
         if self.radius == "practical":
             return assumptions.without_guarantee(_PRACTICAL)
-        drawn = f"drawn with qbar = {self.qbar:.6g}"
-        enough = Assumption(
-            "inducing points",
-            f"{drawn}, which Theorem 1 allows up to round {rounds:.6g}",
-            Status.GIVEN,
-        )
-        assumptions = assumptions.with_extra(enough)
-        if num_observations <= rounds:
+        if rounds is None:
             return assumptions
-        needed = required_qbar(num_observations, self.delta, self.epsilon)
-        statement = (
-            f"{drawn}; Theorem 1 asks for {needed:.6g} after {num_observations} "
-            f"observations with epsilon = {self.epsilon:.6g}"
-        )
-        return assumptions.with_item(Assumption(enough.name, statement, Status.VIOLATED))
+        count, status = data.num_observations, Status.GIVEN
+        drawn = f"drawn with qbar = {data.qbar:.6g}"
+        statement = f"{drawn}, which Theorem 1 allows up to round {rounds:.6g}"
+        if count > rounds:
+            needed, status = required_qbar(count, self.delta, self.epsilon), Status.VIOLATED
+            statement = (
+                f"{drawn}; Theorem 1 asks for {needed:.6g} after {count} "
+                f"observations with epsilon = {self.epsilon:.6g}"
+            )
+        enough = Assumption("inducing points", statement, status)
+        return assumptions.with_extra(enough).with_item(enough)

@@ -228,7 +228,7 @@ class PrequentialRadius:
             return bool(near.all()) and bool((far <= allowed).all())
         if not isinstance(regression, NystromRegression):
             return False
-        inputs, _, responses = regression.sums.rows
+        inputs, responses = regression.sums.inputs, regression.sums.responses
         own = regression.prior.transform(raw.to(inputs))
         residuals = outcomes.to(own) - regression.prior.mean(own)
         sums, sizes = _moments(own, residuals / regression.noise_scales.square())

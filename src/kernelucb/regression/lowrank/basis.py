@@ -45,13 +45,13 @@ class Basis(Module):
         r"""Basis of no sections, for kernel inputs like ``like``."""
         return cls(prior, like[:0], like.new_zeros(0, 0))
 
-    def extended(self, inputs: Tensor, features: Tensor | None = None) -> "Basis":
+    def extended(self, inputs: Tensor, known: Tensor | None = None) -> "Basis":
         r"""The basis with the directions that ``p x d'`` kernel inputs add, as the last.
 
-        Their features, where these are known, are more accurate than computed anew: after
-        many extensions the matrix is a long product.
+        Their features, where these are ``known``, are more accurate than computed anew:
+        after many extensions the matrix is a long product.
         """
-        features = self(inputs) if features is None else features
+        features: Tensor = self(inputs) if known is None else known
         rest = self.prior.covariance(inputs, inputs) - features @ features.mT
         new = directions(rest, self.prior.variance(inputs))
         old = torch.cat([self.matrix, -self.matrix @ features.mT @ new], dim=-1)

@@ -1,5 +1,7 @@
 r"""Kernel regression on the span of a few inducing points, with a bound on the rest."""
 
+from typing import NamedTuple
+
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
@@ -7,15 +9,188 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
 from kernelucb._numerics.estimates import draft_of, is_estimate
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
-from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.basis import Basis, directions
+from kernelucb.regression.lowrank.dtc import evidence_bounds, in_eigenbasis
 from kernelucb.regression.lowrank.sketch import check_noise
-from kernelucb.regression.lowrank.weights import Sums, WeightProblem
+from kernelucb.regression.pooling import pool
 from kernelucb.regression.state import Projection, RidgeState
+
+_LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
+
+
+class Sums(NamedTuple):
+    r"""Statistics of ``t`` observations on ``r`` coordinates, and of what these leave.
+
+    With ``W = D^-1/2 [Z, y - m]`` (one row an observation, ``D`` the noise variances) and
+    ``E = K - Z Z^T``. Observations that came together are pooled, to ``t'`` rows.
+    """
+
+    inputs: Tensor  # `t' x d'` kernel inputs
+    precisions: Tensor  # `t'` sums of reciprocal noise variances
+    responses: Tensor  # `t'` sums of `(y - m)` over noise variance
+    residual_variance: Tensor  # `t'` values of `E`'s diagonal times the precision
+    gram: Tensor  # `W^T W`, `(r + 1) x (r + 1)`
+    residual: Tensor | None  # `W^T D^-1/2 E D^-1/2 W`; None without the pass over pairs
+    trace: Tensor  # the trace of `D^-1/2 K D^-1/2`
+
+    @classmethod
+    def empty(cls, basis: Basis, pairs: bool) -> "Sums":
+        r"""The sums over no data; ``pairs`` says whether to keep ``residual``."""
+        inducing, rank = basis.inducing, basis.matrix.shape[-1] + 1
+        none, square = inducing.new_zeros(0), inducing.new_zeros(rank, rank)
+        rows = inducing[:0], none, none, none
+        return cls(*rows, square, square if pairs else None, none.sum())
+
+    def extended(
+        self, basis: Basis, inputs: Tensor, residuals: Tensor, noise_std: Tensor, size: int
+    ) -> "Sums":
+        r"""The sums over these and more observations, in blocks of ``size`` rows.
+
+        One pass over the new observations, and one over their pairs with all where
+        ``residual`` is kept: ``O(t r)`` for each new one.
+        """
+        pooled = pool(inputs, residuals, noise_std)
+        precisions = pooled.noise_std.square().reciprocal()
+        responses = precisions * pooled.residuals
+        squares = (responses * pooled.residuals).sum()
+        if pooled.scatter is not None:
+            squares = squares + pooled.scatter
+        gram, left = self.gram.clone(), []
+        blocks = (each.split(size) for each in (pooled.inputs, precisions, responses))
+        for part, precision, response in zip(*blocks, strict=True):
+            coordinates, rest = basis.project(part, size)
+            left.append(rest * precision)
+            gram[:, :-1] += _weights(coordinates, precision, response).mT @ coordinates
+        gram[:-1, -1] = gram[-1, :-1]
+        gram[-1, -1] += squares
+        trace = (basis.prior.variance(pooled.inputs) * precisions).sum()
+        new = Sums(
+            inputs=torch.cat([self.inputs, pooled.inputs]),
+            precisions=torch.cat([self.precisions, precisions]),
+            responses=torch.cat([self.responses, responses]),
+            residual_variance=torch.cat([self.residual_variance, *left]),
+            gram=gram,
+            residual=self.residual,
+            trace=self.trace + trace,
+        )
+        if self.residual is None:
+            return new
+        half = new._pairs(basis, len(self.inputs), size)
+        return new._replace(residual=self.residual + half + half.mT)
+
+    def _pairs(self, basis: Basis, old: int, size: int) -> Tensor:
+        r"""``W^T E W`` over pairs of a new row and an earlier one, half of the diagonal.
+
+        The first ``old`` rows are not new.
+        """
+        coordinates = torch.cat([basis(part) for part in self.inputs.split(size)])
+        weights = _weights(coordinates, self.precisions, self.responses)
+        total = torch.zeros_like(self.gram)
+        for start in range(old, len(self.inputs), size):
+            new = slice(start, start + size)
+            earlier = [slice(at, min(at + size, start)) for at in range(0, start, size)]
+            for other in (*earlier, new):
+                error = basis.prior.covariance(self.inputs[new], self.inputs[other])
+                error.addmm_(coordinates[new], coordinates[other].mT, alpha=-1.0)
+                share = 0.5 if other is new else 1.0
+                total += share * (weights[new].mT @ (error @ weights[other]))
+        return total
+
+
+def _weights(coordinates: Tensor, precisions: Tensor, responses: Tensor) -> Tensor:
+    r"""``D^-1/2 W``, ``t' x (r + 1)``."""
+    weighted = coordinates * precisions.unsqueeze(-1)
+    return torch.cat([weighted, responses.unsqueeze(-1)], dim=-1)
+
+
+class WeightProblem(NamedTuple):
+    r"""Quadratic forms of weights ``a = A p``, with ``A`` orthonormal on ``[Z, y_w]``.
+
+    ``|a|^2 = |p|^2``, ``a^T y_w = p^T outcomes`` and, with coordinates ``z`` of a query,
+    ``||k(x, .) - sum_s a_s k_w(x_s, .)||^2 <= |z - cross^T p|^2 + (1 + s) rho^2
+    + (1 + 1/s) p^T remainder p``.
+    """
+
+    cross: Tensor  # `A^T Z`, `r x m`
+    remainder: Tensor  # `A^T E A` rounded up, `r x r`
+    outcomes: Tensor  # `A^T y_w`, `r` values
+    # Factors of the `m` coordinates; above one for pending points, which share the split
+    # of `rho`
+    scale: Tensor
+    split: float  # `s`
+
+    @classmethod
+    def of(cls, basis: Basis, sums: Sums, num_observations: int) -> "WeightProblem":
+        r"""The problem of some data, with the split that is best on average over them.
+
+        The weights are made of the coordinates of ``basis``, the first ones of those that
+        the sums are over.
+        """
+        own = [*range(basis.matrix.shape[-1]), -1]
+        further = slice(len(own) - 1, -1)
+        gram = sums.gram[own][:, own]
+        span = directions(gram, gram.diagonal())
+        if span.shape[-1] == 0:  # features and outcomes are zero: a weight of no effect
+            span = gram.new_zeros(len(gram), 1)
+        cross = span.mT @ gram[:, :-1]
+        resolved = span.mT @ sums.gram[own, further]
+        outside = sums.residual_variance.sum()
+        # Round-off of `E` itself, and of the sums `W^T E W`: where columns of `W` are
+        # nearly collinear (a few observations much more precise than all others), weights
+        # of length one are differences of large multiples of them.
+        multiples = gram.diagonal() @ span.square()
+        rounding = basis.round_off * (sums.trace + outside * multiples)
+        if sums.residual is None:  # the trace
+            remainder = outside * torch.eye(span.shape[-1]).to(span)
+        else:
+            inner = span.mT @ sums.residual @ span
+            remainder = 0.5 * (inner + inner.mT) + rounding.diag()
+        remainder = remainder + resolved @ resolved.mT
+        # In the mean of `rho^2` an inducing point counts with the variance that the others
+        # leave there, since queries lie elsewhere.
+        share = min(1.0, len(basis.inducing) / num_observations)
+        separate = share * basis.separate_variance() * sums.precisions.sum()
+        left = outside + sums.gram.diagonal()[further].sum() + separate
+        # The `s` that is best on average over the observations, at `tau = 1`. A remainder
+        # that is round-off may be negative; the split must be fit for it as well.
+        best = torch.linalg.solve(
+            cross @ cross.mT + remainder + torch.eye(len(cross)).to(cross), cross
+        )
+        spread = best * ((remainder @ best) @ gram[:-1, :-1])
+        least = best * (rounding.unsqueeze(-1) * (best @ gram[:-1, :-1]))
+        spread = torch.maximum(spread.sum(), least.sum())
+        ratio = torch.where(left > 0.0, spread / left, 0.0)  # zero for sections of zero
+        split = min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)
+        ones = cross.new_ones(cross.shape[-1])
+        return cls(cross, remainder, gram[-1] @ span, ones, split)
+
+    @property
+    def matrix(self) -> Tensor:
+        r"""``cross cross^T + (1 + 1/s) remainder``, ``r x r``."""
+        return self.cross @ self.cross.mT + (1.0 + 1.0 / self.split) * self.remainder
+
+    def with_rows(self, coordinates: Tensor, noise_std: Tensor) -> "WeightProblem":
+        r"""The problem with ``p`` free weights more, for observations without outcomes.
+
+        Along coordinates that are new, the observations so far count as residual variance.
+        ``coordinates`` are ``p x m'``, the old ones first.
+        """
+        rows, added = len(coordinates), coordinates.shape[-1] - len(self.scale)
+        scale = pad(self.scale, (0, added), value=(1.0 + self.split) ** 0.5)
+        new = coordinates * scale / noise_std
+        return WeightProblem(
+            cross=torch.cat([pad(self.cross, (0, added)), new]),
+            remainder=pad(self.remainder, (0, rows, 0, rows)),
+            outcomes=pad(self.outcomes, (0, rows)),
+            scale=scale,
+            split=self.split,
+        )
 
 
 class NystromRegression(RidgeState):
@@ -148,10 +323,9 @@ class NystromRegression(RidgeState):
 
     def _add(self, inputs: Tensor, targets: Tensor, noise_std: Tensor) -> None:
         check_noise("noise_std", float(noise_std.min()), self.prior.variance(inputs))
-        self.sums = self.sums.extended(
-            self.outer, inputs, targets, noise_std, self.chunk_size
-        )
-        self._solve(WeightProblem.of(self.basis, self.sums))
+        data = inputs, targets - self.prior.mean(inputs), noise_std
+        self.sums = self.sums.extended(self.outer, *data, self.chunk_size)
+        self._solve(WeightProblem.of(self.basis, self.sums, self.num_observations))
 
     def _solve(self, problem: WeightProblem) -> None:
         r"""One ``eigh`` for the best weights at every regulariser."""
@@ -170,7 +344,7 @@ class NystromRegression(RidgeState):
     @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return float(self.prior.variance(self.sums.rows.inputs).mean().sqrt())
+        return float(self.prior.variance(self.sums.inputs).mean().sqrt())
 
     @property
     def remainder(self) -> float:
@@ -179,11 +353,10 @@ class NystromRegression(RidgeState):
 
     @torch.no_grad()
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
-
-        See ``Sums.evidence``; ``regularizers`` are ``g`` values ``tau``.
-        """
-        return self.sums.evidence(regularizers.to(self.eigenvalues))
+        r"""See ``evidence_bounds``; ``g`` regularisers ``tau``."""
+        gram, left = self.sums.gram, self.sums.residual_variance
+        told = in_eigenbasis(gram[:-1, :-1], gram[-1, :-1], gram[-1, -1])
+        return evidence_bounds(told[0], told[1], left, regularizers)
 
     @torch.no_grad()
     def observe(

@@ -1,0 +1,180 @@
+r"""Upper confidence bounds from few inducing points, at any number of observations."""
+
+from typing import Any
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.bkb import BKBRadius, BKBRule
+from kernelucb.confidence.fit.choice import Fit, check_fit, sketched_fit
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.problem import (
+    mixture_assumptions,
+    mixture_problem,
+)
+from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
+from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.regression import NystromRegression
+from kernelucb.regression.lowrank.dtc import DTCRegression
+
+_SOURCE = (
+    "weak duality of Flynn & Reeb (2024), Theorem 4.5, in the span of a few features (ours)"
+)
+# Observed inputs that BKB's certified width takes together; about what a draw costs.
+_BLOCK = 256
+
+
+class BKBUCB(KernelUCB[DTCRegression]):
+    r"""Upper confidence bound of budgeted kernel bandits.
+
+    ``mean(x) +- beta / sqrt(alpha) sd(x)`` with the posterior of a ``BKBModel``; a
+    prediction costs ``O(m^2)`` for ``m`` inducing points, whatever the number of
+    observations.
+
+    Source: the certified radius is ours, by Abbasi-Yadkori (2012), Theorem 3.11, and what
+    the inducing points leave of each observed input (``certified_width`` of
+    ``kernelucb.confidence.bkb``). It holds for all rounds at once, whatever the
+    inducing points and ``qbar``. The posterior, and the other two radii, are those of
+    Calandriello et al. (2019): ``radius="theorem2"`` holds for all rounds up to the ``T``
+    that the model's ``qbar`` is enough for (Theorem 1); ``assumptions`` names it, and says
+    so where there are more observations. ``"practical"`` is that of the authors' code; no
+    theorem covers it. Assumes a kernel and mean fixed before the data, conditionally
+    sub-Gaussian noise of scale ``noise_std``, ``||f - mean||_H <= norm_bound``, and
+    outcomes that are reported whatever their noise.
+
+    Example:
+        >>> model = BKBModel(train_X, train_Y, kernel, alpha=0.01)
+        >>> acqf = BKBUCB(model, norm_bound=1.0, noise_std=0.1, delta=0.05)
+        >>> point, value, index = argmax(acqf, candidates)
+        >>> model.observe(point, play(point))
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        model: A ``BKBModel``.
+        noise_std: Sub-Gaussian noise scale, outcome units; the root of the model's
+            ``alpha`` when absent.
+        radius: ``"certified"``, at any ``qbar``; ``"theorem2"``, which needs a large one;
+            or ``"practical"``. What each rests on: see ``assumptions``.
+        epsilon: Accuracy of the sketch that ``"theorem2"`` counts on; of no meaning for
+            the others.
+
+    Attributes:
+        norm_bound: The norm bound in use, outcome units.
+        width: Multiplier of the latent standard deviation, ``beta / sqrt(alpha)``.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        norm_bound: NormBoundLike = None,
+        noise_std: float | None = None,
+        delta: float = 0.05,
+        radius: BKBRadius = "certified",
+        epsilon: float = 0.5,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        if not hasattr(model, "regression") or not hasattr(model, "qbar"):
+            raise UnsupportedError(
+                f"{type(model).__name__} has no inducing points drawn by posterior "
+                "variance; use BKBModel of kernelucb.models."
+            )
+        rule = BKBRule(radius, delta, epsilon).checked()
+        if noise_std is not None:
+            noise_std = positive_scalar("noise_std", noise_std)
+        state: DTCRegression = model.regression(noise_std)
+        norm = rule.norm(norm_bound, state)
+        noise = float(state.noise_scales) / state.outcome_scale
+        width = rule.width(model.state, norm.value, noise, _BLOCK)
+        assumptions = rule.assumptions(model.state, state, norm.assumption)
+        band = RidgeBand(state, state.regularizer, width, assumptions)
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        self.norm_bound, self.width = norm.in_outcome_units(state), width
+
+
+class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
+    r"""Martingale-mixture bound from a Nystrom regression, anytime, at any scale.
+
+    ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features.
+    Where the assumptions below are true, the band holds for every point and every round at
+    once with probability ``1 - delta``, for inputs chosen from the past by any rule and
+    inducing points chosen in any way; it costs ``O(m^2)`` a point. With
+    ``fit="martingale"`` it is never narrower than the exact band of that fit, and equal to
+    it where the inducing points span the observations.
+
+    Source: ours, by weak duality of Flynn & Reeb (2024), Theorem 4.5, with the set of their
+    Lemma 4.2, whose radius the default mixes with the energy of the noise; see
+    ``NystromRegression``. Assumes a kernel and mean fixed before the data, conditionally
+    sub-Gaussian noise of the stated scale, ``||f - mean||_H <= norm_bound``, and outcomes
+    that are reported whatever their noise.
+
+    Example:
+        >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
+        >>> acqf = SketchedMartingaleMixtureUCB(state, norm_bound=10.0)
+        >>> state = state.observe(new_X, new_Y)  # the next round
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        model: A ``NystromRegression``.
+        fit: ``"filters"``, ``"martingale"`` or a ``PrequentialRadius``. The radius of
+            ``"martingale"`` is an upper bound on the closed form: the variance that the
+            inducing points leave at the observations widens it. ``"filters"`` mixes it
+            with the energy of the noise, the members that need no spectrum of the kernel
+            matrix.
+
+    Attributes:
+        norm_bound: The norm bound in use, outcome units; larger than the one given where
+            that contradicts the data.
+        least_consistent_norm: Lower bound on the norm, outcome units; it needs all
+            assumptions but the one on the norm.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        norm_bound: NormBoundLike = None,
+        delta: float = 0.05,
+        fit: Fit = "filters",
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        probability("delta", delta)
+        check_fit(fit, delta)
+        if not isinstance(model, NystromRegression):
+            raise UnsupportedError(
+                f"Expected a NystromRegression, got {type(model).__name__}; build one with "
+                "NystromRegression.from_model(model, inducing_points)."
+            )
+        radius, source = sketched_fit(fit, model, delta)
+        norm = resolve_norm_bound(norm_bound, model, radius)
+        assumptions = mixture_assumptions(source, model, fit, delta, norm).by(_SOURCE)
+        problem = mixture_problem(model, radius, norm, assumptions)
+        exact = _SketchedSet(model, problem.constraints, problem.assumptions)
+        super().__init__(model, exact, maximize, posterior_transform, X_pending)
+        self.function_constraints = problem.constraints
+        self.norm_bound = problem.norm_bound
+        self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
+
+
+class _SketchedSet(ExactSet[NystromRegression]):
+    r"""Where no function fits, round-off may put the sides of the relaxed set past each
+    other: then the band is what lies between them.
+    """
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``b x d`` points; see ``ConfidenceSet``."""
+        lower, upper = super().bounds(X)
+        if self.constraints.contradiction is None:
+            return lower, upper
+        return torch.minimum(lower, upper), torch.maximum(lower, upper)
