@@ -1,0 +1,263 @@
+r"""What BoTorch and Ax ask of a bound beyond ``check_band``: weights, states, options."""
+
+import inspect
+from io import BytesIO
+from typing import ClassVar
+
+import pytest
+import torch
+from botorch.acquisition import (
+    FixedFeatureAcquisitionFunction,
+    qLogNoisyExpectedImprovement,
+)
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    GenericMCObjective,
+    IdentityMCObjective,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions import UnsupportedError
+from torch.testing import assert_close
+
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    ConstrainedUCB,
+    Grid,
+    GuardedAcquisition,
+    MartingaleMixtureUCB,
+    OutcomeConstraints,
+    SafeSet,
+    ScalarizedUCB,
+    SrinivasUCB,
+    StreamingKernelUCB,
+    UnknownNoise,
+    WangDeFreitasUCB,
+)
+from kernelucb.exceptions import SinglePrecisionWarning, StateError
+from kernelucb.safety import ConstraintWidth
+from problems import frozen_model, make_problem, uniform
+from tolerances import REARRANGED
+
+PROBLEM = make_problem(n=8, d=2, noise_std=0.3, seed=21)
+OTHER = make_problem(n=8, d=2, noise_std=0.3, seed=7)
+X, PENDING = uniform(6, 2, seed=22), uniform(2, 2, seed=23)
+NORM = {"norm_bound": 3.0}
+OPTIONS = {
+    MartingaleMixtureUCB: NORM,
+    AbbasiYadkoriUCB: NORM,
+    IGPUCB: NORM,
+    SrinivasUCB: {},
+    WangDeFreitasUCB: NORM,
+    StreamingKernelUCB: NORM | {"noise_std": UnknownNoise(0.1, 1.0)},
+}
+every_class = pytest.mark.parametrize("acqf_class", OPTIONS)
+
+
+def at(acqf, points=X):
+    return acqf(points.unsqueeze(-2))
+
+
+def exact(**options):
+    return MartingaleMixtureUCB(PROBLEM.model, **NORM, **options)
+
+
+def weights(*values, offset=0.0):
+    tensor = torch.tensor(values, dtype=torch.float64)
+    return ScalarizedPosteriorTransform(tensor, offset=offset)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize(("weight", "offset"), [(-1.0, 0.0), (2.5, 0.75), (-0.5, -3.0)])
+def test_a_weight_is_applied_to_the_bound(weight, offset, maximize):
+    acqf = exact(posterior_transform=weights(weight, offset=offset), maximize=maximize)
+    transformed = [offset + weight * bound for bound in exact().bounds(X)]
+    lower, upper = sorted(transformed, key=lambda side: float(side[0]))
+    expected = upper if maximize else -lower
+    assert_close(at(acqf), expected, rtol=REARRANGED, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        (weights(1.0, 1.0), "2 weights; the model has 1 output"),
+        (weights(0.0), "All weights"),
+        (ExpectationPosteriorTransform(n_w=2), "use ScalarizedPosteriorTransform"),
+    ],
+)
+def test_posterior_transforms_that_are_refused(transform, message):
+    with pytest.raises(UnsupportedError, match=message):
+        exact(posterior_transform=transform)
+
+
+@every_class
+def test_pending_value_is_the_band_of_the_larger_design(acqf_class):
+    r"""Mean and width of the data, variance of data and pending points (GP-BUCB)."""
+    form = {"form": "analytic"} if acqf_class is MartingaleMixtureUCB else {}
+    acqf = acqf_class(PROBLEM.model, **OPTIONS[acqf_class], **form, X_pending=PENDING)
+    band, state = acqf.confidence_set, acqf.confidence_set.regression
+    points, larger = state.project(X), state.with_pending(PENDING)
+    tau = torch.tensor(band.regularizer, dtype=torch.float64)
+    variance = larger.variance_at(larger.project(X), tau)
+    mean = points.baseline + state.deviation_at(points, tau)
+    expected = mean + band.width * variance.sqrt()
+    assert_close(at(acqf), expected, rtol=REARRANGED, atol=1e-12)
+
+
+def test_single_precision_points_warn_once():
+    acqf = exact()
+    with pytest.warns(SinglePrecisionWarning, match=r"float32.*Use float64"):
+        at(acqf, X.float())
+    lower, _ = acqf.bounds(X.float())  # a second warning would be an error here
+    assert lower.dtype == torch.float32
+
+
+def test_mean_enters_the_value():
+    r"""A known mean shifts data, value and bounds alike."""
+    shifted = frozen_model(
+        PROBLEM.X, PROBLEM.Y + 4.0, PROBLEM.kernel, PROBLEM.noise_std, mean=4.0
+    )
+    acqf = MartingaleMixtureUCB(shifted, **NORM)
+    for one, other in zip(acqf.bounds(X), exact().bounds(X), strict=True):
+        assert_close(one - 4.0, other, rtol=1e-9, atol=1e-9)
+
+
+def test_many_points_are_what_their_parts_are():
+    r"""Values, bounds and gradients do not show that they were computed in parts."""
+    acqf, many = exact(), uniform(1100, 2, 3).requires_grad_()
+    values, (lower, upper) = at(acqf, many), acqf.bounds(many)
+    (gradient,) = torch.autograd.grad((values + upper - 2.0 * lower).sum(), many)
+    for part in (slice(0, 5), slice(510, 515), slice(1095, 1100)):
+        few = many[part].detach().requires_grad_()
+        value, (low, high) = at(acqf, few), acqf.bounds(few)
+        expected = torch.autograd.grad((value + high - 2.0 * low).sum(), few)[0]
+        for own, wanted in ((values, value), (lower, low), (upper, high)):
+            assert_close(own[part], wanted, rtol=REARRANGED, atol=0.0)
+        assert_close(gradient[part], expected, rtol=REARRANGED, atol=1e-12)
+
+
+class TestStates:
+    r"""``state_dict``: only the state of an acquisition function built alike is taken."""
+
+    @staticmethod
+    def band(problem=PROBLEM, norm=3.0, **options):
+        return MartingaleMixtureUCB(problem.model, norm_bound=norm, **options)
+
+    @staticmethod
+    def total(norm=3.0, weight=2.0):
+        band = MartingaleMixtureUCB(PROBLEM.model, norm_bound=norm)
+        return ScalarizedUCB([band, band], weights=[1.0, weight])
+
+    @staticmethod
+    def constrained(problem=PROBLEM, threshold=-1.0, side=">=", **options):
+        band = MartingaleMixtureUCB(problem.model, **NORM)
+        return ConstrainedUCB(
+            band, OutcomeConstraints(band, threshold, sides=side), **options
+        )
+
+    @staticmethod
+    def guarded(limits=True, ucb_every=None, temperature=0.02, observed=None, **changes):
+        band = TestStates.constrained(**changes, observed=observed)
+        torch.manual_seed(0)
+        search = qLogNoisyExpectedImprovement(band.model, PROBLEM.X)
+        options = {"temperature": temperature, "observed": observed}
+        return GuardedAcquisition(
+            search, band if limits else band.band, **options, ucb_every=ucb_every
+        )
+
+    @staticmethod
+    def width(problem=PROBLEM, threshold=-1.0, side=">="):
+        band = MartingaleMixtureUCB(problem.model, **NORM)
+        return ConstraintWidth(SafeSet(band, threshold, sides=side))
+
+    LIMITS = ({"threshold": -0.5}, {"side": "<="}, {"problem": OTHER})
+    EDGES = ({"temperature": 0.1}, {"observed": OTHER.X[:3]})
+    CHANGES: ClassVar = {
+        "band": ({"problem": OTHER}, {"norm": 4.0}, {"form": Grid()}, {"delta": 0.01}),
+        "total": ({"norm": 4.0}, {"weight": 1.0}),
+        "constrained": (*LIMITS, *EDGES),
+        "guarded": (*LIMITS, *EDGES, {"ucb_every": 3}, {"limits": False}),
+        "width": LIMITS,
+    }
+
+    @pytest.mark.parametrize("name", CHANGES)
+    def test_its_own_is_taken_and_no_other(self, name):
+        build = getattr(self, name)
+        saved, acqf = build(), build()
+        at(saved)  # BoTorch's samples get their shape
+        before, buffer = at(acqf), BytesIO()
+        torch.save(saved.state_dict(), buffer)
+        buffer.seek(0)
+        acqf.load_state_dict(torch.load(buffer, weights_only=True))
+        assert torch.equal(at(acqf), before)
+
+        states = [build(**change).state_dict() for change in self.CHANGES[name]]
+        own = {key: value.clone() for key, value in acqf.state_dict().items()}
+        states.append({k: own[k] for k in own if not k.endswith("_extra_state")})
+        data = [key for key in own if key.endswith("train_targets")]
+        states += [own | {key: own[key] * (1.0 + 1e-12)} for key in data[:1]]
+        for state in states:
+            for strict in (True, False):
+                with pytest.raises(StateError, match="Build it again"):
+                    acqf.load_state_dict(state, strict=strict)
+        assert all(torch.equal(part, own[key]) for key, part in acqf.state_dict().items())
+
+    def test_through_a_wrapper(self):
+        one, other = (
+            FixedFeatureAcquisitionFunction(self.constrained(threshold=t), 2, [1], [0.5])
+            for t in (-1.0, -0.5)
+        )
+        one.load_state_dict(one.state_dict())
+        with pytest.raises(StateError):
+            one.load_state_dict(other.state_dict())
+
+
+class TestInputConstructors:
+    @every_class
+    def test_options_arrive(self, acqf_class):
+        streaming = acqf_class is StreamingKernelUCB
+        options = OPTIONS[acqf_class] | {
+            "noise_std": UnknownNoise(0.05, 0.5) if streaming else 0.2,
+            "delta": 0.01,
+            "maximize": False,
+            "X_pending": X[:1],
+            "posterior_transform": weights(-2.0),
+        }
+        arguments = get_acqf_input_constructor(acqf_class)(model=PROBLEM.model, **options)
+        value = at(acqf_class(**arguments))
+        assert_close(value, at(acqf_class(PROBLEM.model, **options)))
+        plain = at(acqf_class(PROBLEM.model, **OPTIONS[acqf_class]))
+        assert (value - plain).abs().max() > 1e-2
+
+    @every_class
+    def test_what_ax_always_passes_is_accepted_and_nothing_else_is_ignored(
+        self, acqf_class
+    ):
+        construct = get_acqf_input_constructor(acqf_class)
+        needed = {"noise_std": UnknownNoise(0.1, 1.0)}
+        needed = needed if acqf_class is StreamingKernelUCB else {}
+        always = {"X_baseline": PROBLEM.X, "training_data": object(), "X_pending": None}
+        always |= {"constraints": None, "objective_thresholds": None}
+        always |= {"objective": IdentityMCObjective(), "posterior_transform": None}
+        arguments = construct(model=PROBLEM.model, **needed, **always)
+        assert set(arguments) <= set(inspect.signature(acqf_class).parameters)
+        assert bool(at(acqf_class(**arguments)).isfinite().all())
+        for name, value in {
+            "constraints": [lambda Y: Y[..., 0]],
+            "constraints_tuple": (torch.ones(1, 1), torch.zeros(1, 1)),
+            "objective_thresholds": torch.zeros(2),
+            "ref_point": [0.0, 0.0],
+            "objective": GenericMCObjective(lambda Y, X=None: Y[..., 0] ** 2),
+        }.items():
+            with pytest.raises(UnsupportedError, match=f"does not take `{name}`"):
+                construct(model=PROBLEM.model, **needed, **{name: value})
+        with pytest.raises(TypeError, match="normbound"):
+            construct(model=PROBLEM.model, **needed, normbound=1.0)
+        with pytest.raises(TypeError, match="takes by position only model"):
+            acqf_class(PROBLEM.model, 3.0)
+
+    def test_missing_required_option(self):
+        construct = get_acqf_input_constructor(StreamingKernelUCB)
+        with pytest.raises(ValueError, match=r"StreamingKernelUCB needs .*`noise_std`"):
+            construct(model=PROBLEM.model)
