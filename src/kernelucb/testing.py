@@ -271,6 +271,17 @@ class _Laws(_Bench):
         _close(self.values(mirrored), self.values(least), "posterior transform of -1")
         _close(mirrored.bounds(self.points), sides, "bounds with a posterior transform")
 
+    def at(self, band: Any) -> None:
+        delta = band.assumptions.delta
+        if delta is None:
+            return
+        other, anew = band.at(delta=0.5 * delta), self.band(delta=0.5 * delta)
+        for points in (self.points, self.X):
+            sides = anew.bounds(points)
+            _close(other.bounds(points), sides, "bounds at another delta")
+            _close(other.at(delta=delta).bounds(points), band.bounds(points), "and back")
+        assert str(other.assumptions) == str(anew.assumptions)
+
     def upper_value(self, band: Any) -> None:
         upper = band.latent_bounds(self.points)[1]
         _close(self.values(band), upper, "values and upper bounds")
@@ -402,8 +413,8 @@ def check_band(
         >>> check_band(partial(MartingaleMixtureUCB, norm_bound=3.0), truth)
 
     Args:
-        build: Maps a model to the bound; takes ``maximize``, ``posterior_transform`` and
-            ``X_pending`` as further arguments.
+        build: Maps a model to the bound; takes ``delta``, ``maximize``,
+            ``posterior_transform`` and ``X_pending`` as further arguments.
         truth: The true function and how it is observed; the bound must be valid for it.
         rescaled: Maps a factor to the bound and the truth in units that are smaller by it;
             without it the change of units is not checked.

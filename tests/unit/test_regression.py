@@ -1,0 +1,232 @@
+r"""The state at any regulariser against linear solves, and what it costs."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from botorch.models import SingleTaskGP
+from torch.testing import assert_close
+
+from kernelucb import Grid, KernelRegression, MartingaleMixtureUCB
+from kernelucb.regression.pending import PendingRegression
+from kernelucb.regression.pooling import pool
+from problems import frozen_kernel, frozen_model, generator, make_problem, normal, uniform
+from tolerances import LINEAR_SOLVE, POSTERIOR, REARRANGED, SMALL_NOISE_MEAN
+
+TAUS = [1e-2, 0.3, 1.0, 20.0]
+
+
+@pytest.fixture
+def eigh_calls(monkeypatch):
+    calls, original = [], torch.linalg.eigh
+
+    def counting(matrix, *args, **kwargs):
+        calls.append(matrix.shape[-1])
+        return original(matrix, *args, **kwargs)
+
+    monkeypatch.setattr(torch.linalg, "eigh", counting)
+    return calls
+
+
+def test_variance_near_data_does_not_cancel():
+    r"""At a data point ``var_tau = s^2 tau / (1 + s^2 tau)`` with ``s`` small, k = 1."""
+    x = torch.zeros(1, 1, dtype=torch.float64)
+    for noise_std in (1e-1, 1e-4, 1e-6):
+        state = KernelRegression(x, x[:, 0], frozen_kernel("rbf"), noise_std)
+        expected = noise_std**2 / (1.0 + noise_std**2)
+        assert_close(float(state.variance(x)), expected, rtol=1e-3, atol=0.0)
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+def test_single_precision_model_is_computed_in_float64():
+    problem = make_problem()
+    single = frozen_model(
+        problem.X.float(), problem.Y.float(), deepcopy(problem.kernel).float(), 0.1
+    ).float()
+    double = deepcopy(single).double()  # the same, rounded, data and hyper-parameters
+    # Float32 arithmetic would differ by 1e-7 times the condition number, 1e-5.
+    assert_close(
+        KernelRegression.from_model(single).mean(problem.test_X),
+        KernelRegression.from_model(double).mean(problem.test_X),
+        rtol=POSTERIOR,
+        atol=POSTERIOR,
+    )
+
+
+def test_largest_noise_replaces_every_noise():
+    problem = make_problem(n=6)
+    noise = torch.linspace(0.1, 0.6, 6, dtype=torch.float64)
+    state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
+    constant = KernelRegression(problem.X, problem.Y, problem.kernel, 0.6)
+    largest = state.with_largest_noise()
+    assert torch.equal(largest.noise_std, constant.noise_std)
+    assert_close(largest.mean(problem.test_X), constant.mean(problem.test_X))
+    assert constant.with_largest_noise() is constant
+
+
+def test_another_unit_of_noise_needs_no_decomposition(monkeypatch):
+    problem = make_problem(n=12, d=2)
+    fresh = KernelRegression(problem.X, problem.Y, problem.kernel, 0.7)
+    state = problem.state
+    monkeypatch.setattr(torch.linalg, "eigh", lambda _: pytest.fail("decomposed again"))
+    ours = state.with_noise_std(0.7)
+    assert_close(ours.eigenvalues, fresh.eigenvalues, rtol=REARRANGED, atol=1e-9)
+    assert_close(
+        ours.mean(problem.test_X), fresh.mean(problem.test_X), rtol=0.0, atol=LINEAR_SOLVE
+    )
+    assert float(state.noise_std[0]) == problem.noise_std  # and the old one stays
+
+
+CASES = {
+    "one noise scale": (uniform(15, 2, 1), 0.2),
+    "a scale for each": (uniform(15, 2, 1), 0.1 + uniform(15, 1, 3)[:, 0]),
+    "repeats": (uniform(15, 2, 1)[torch.arange(40) % 15], 0.2),
+    "repeats, a scale for each": (
+        uniform(15, 2, 1)[torch.arange(40) % 15],
+        0.1 + uniform(40, 1, 3)[:, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_regularizer_matches_a_linear_solve(case):
+    r"""Repeated inputs are pooled without loss, and one small ``eigh``."""
+    X, noise = CASES[case]
+    n, kernel = len(X), frozen_kernel("matern52")
+    Y, noise = normal(n, 2), torch.as_tensor(noise).double().expand(n)
+    state = KernelRegression(X, Y, kernel, noise)
+    assert state.num_observations == n
+    assert len(state.eigenvalues) == (15 if n == 15 else 16)  # and the scatter at them
+    whitened = kernel(X).to_dense() / noise.outer(noise)
+    y, points = Y / noise, uniform(5, 2, 4)
+    k = kernel(points, X).to_dense() / noise
+    for tau in TAUS:
+        gram = whitened + tau * torch.eye(n).double()
+        mean = k @ torch.linalg.solve(gram, y)
+        variance = 1.0 - (k * torch.linalg.solve(gram, k.mT).mT).sum(-1)
+        log_det = torch.linalg.slogdet(gram / tau).logabsdet
+        form = tau * y @ torch.linalg.solve(gram, y)
+        assert_close(state.mean(points, tau), mean, rtol=0.0, atol=LINEAR_SOLVE)
+        assert_close(state.variance(points, tau), variance, rtol=0.0, atol=LINEAR_SOLVE)
+        assert_close(state.log_det(tau), log_det, rtol=LINEAR_SOLVE, atol=0.0)
+        assert_close(state.quadratic_form(tau), form, rtol=LINEAR_SOLVE, atol=0.0)
+    taus = torch.tensor([*TAUS, 7.0], dtype=torch.float64)  # one for each point
+    for quantity in (state.mean, state.variance):
+        single = torch.cat(
+            [quantity(x[None], t) for x, t in zip(points, taus, strict=True)]
+        )
+        assert_close(quantity(points, taus), single, rtol=REARRANGED, atol=0.0)
+
+
+def test_pooled_inputs_do_not_depend_on_the_order_of_the_data():
+    X, Y, noise = uniform(7, 2, 0)[torch.arange(20) % 7], normal(20, 3), uniform(20, 1, 1)
+    shuffled = torch.randperm(20, generator=generator(2))
+    one = pool(X, Y, 0.5 + noise[:, 0])
+    other = pool(X[shuffled], Y[shuffled], 0.5 + noise[shuffled, 0])
+    assert torch.equal(one.inputs, other.inputs)
+    assert_close((one.residuals, one.noise_std), (other.residuals, other.noise_std))
+    assert torch.equal(X[one.positions], one.inputs)
+
+
+def test_mean_at_small_noise_matches_a_cholesky_solve():
+    r"""Resolved small eigenvalues are kept: the mean at small noise needs them."""
+    kernel, X, queries = frozen_kernel("rbf", 0.5), uniform(300, 3, 1), uniform(50, 3, 2)
+    Y = (5 * X).sin().sum(-1) + 1e-3 * normal(300, 3)
+    K = kernel(X).to_dense() + 1e-6 * torch.eye(300, dtype=torch.float64)
+    weights = torch.cholesky_solve(Y.unsqueeze(-1), torch.linalg.cholesky(K))
+    expected = (kernel(queries, X).to_dense() @ weights).squeeze(-1)
+    error = (KernelRegression(X, Y, kernel, 1e-3).mean(queries) - expected).abs().max()
+    assert float(error) <= SMALL_NOISE_MEAN
+
+
+@pytest.mark.parametrize("form", ["dual", Grid(), "analytic", "convex"])
+def test_a_bound_costs_one_eigh_and_pending_points_one_of_their_size(eigh_calls, form):
+    problem = make_problem(n=9)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, form=form)
+    assert eigh_calls == [9]
+    for pending, calls in ((None, [9]), (problem.test_X[:2], [9, 2]), (None, [9, 2])):
+        acqf.set_X_pending(pending)
+        acqf(problem.test_X.unsqueeze(-2))
+        acqf.bounds(problem.test_X)
+        assert eigh_calls == calls
+
+
+def test_a_refit_neither_changes_the_state_nor_learns_from_it():
+    X = uniform(8, 1, seed=43)
+    model = SingleTaskGP(X, torch.sin(6.0 * X))
+    state, points = KernelRegression.from_model(model), uniform(3, 1, 44).requires_grad_()
+    before = state.mean(points)
+    before.sum().backward()
+    assert points.grad is not None
+    assert all(each.grad is None and each.requires_grad for each in model.parameters())
+    model.covar_module.lengthscale = 0.07
+    assert torch.equal(state.mean(points), before)
+    refitted = KernelRegression.from_model(model)
+    assert (refitted.mean(points) - before).abs().max() > 1e-3
+
+
+def rebuilt(state: KernelRegression, pending: torch.Tensor) -> KernelRegression:
+    r"""The oracle: one decomposition of all inputs; outcomes do not matter."""
+    noise = state.noise_std.square().mean().sqrt().expand(len(pending))
+    return KernelRegression(
+        torch.cat([state.train_inputs, pending]),
+        torch.cat([state.train_targets, torch.zeros(len(pending)).double()]),
+        state.prior.covar_module,
+        torch.cat([state.noise_std, noise]),
+    )
+
+
+def pending_points(problem, kind: str) -> torch.Tensor:
+    if kind == "apart":
+        return uniform(4, 2, 50)
+    if kind == "at data and repeated":
+        return torch.cat([problem.X[:2], problem.X[:1], uniform(1, 2, 51)])
+    return torch.cat([uniform(2, 2, 52), uniform(2, 2, 52) + 1e-9])
+
+
+@pytest.fixture(params=["rbf", "matern32"])
+def problem(request):
+    return make_problem(kernel=request.param, n=25, d=2, noise_std=0.2)
+
+
+# Nearly repeated ones are left out: towards tau = 0, where the least value may be found,
+# the larger regression itself knows their variances to round-off only.
+@pytest.mark.parametrize("kind", ["apart", "at data and repeated"])
+@pytest.mark.parametrize("options", [{}, {"form": Grid()}, {"form": "analytic"}])
+def test_values_are_those_of_the_larger_design(problem, kind, options):
+    pending = pending_points(problem, kind)
+    options = {"fit": "martingale", **options}
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
+    X = torch.cat([problem.test_X, pending])
+    before = acqf.bounds(X)
+    design = rebuilt(acqf.regression, pending)
+    expected = acqf.confidence_set.with_design(design).bounds(X)[1]
+    acqf.set_X_pending(pending)
+    assert_close(acqf(X.unsqueeze(-2)), expected, rtol=REARRANGED, atol=1e-8)
+    assert all(map(torch.equal, acqf.bounds(X), before))
+
+
+@pytest.mark.parametrize("kind", ["apart", "at data and repeated", "nearly repeated"])
+def test_pending_points_are_the_larger_regression(problem, kind):
+    pending, taus = pending_points(problem, kind), torch.logspace(-6, 6, 9).double()
+    update, oracle = problem.state.with_pending(pending), rebuilt(problem.state, pending)
+    assert isinstance(update, PendingRegression)
+    X = torch.cat([problem.test_X, pending, problem.X[:3]])
+    points, others = update.project(X), oracle.project(X)
+    shrinkage = 1.0 / (1.0 + update.eigenvalues.unsqueeze(-1) / taus)
+    table = update.variances_at(points, taus, shrinkage)
+    close = {"rtol": POSTERIOR, "atol": POSTERIOR}
+    for tau, column in zip(taus, table.mT, strict=True):
+        for variance in (column, update.variance_at(points, tau)):
+            assert_close(variance, oracle.variance_at(others, tau), **close)
+        own = update.variance_slopes(points, tau.expand(len(X)))
+        expected = oracle.variance_slopes(others, tau.expand(len(X)))
+        for part, wanted in zip(own, expected, strict=True):
+            assert_close(part, wanted, **close)
+    infinite = torch.tensor(torch.inf, dtype=torch.float64)
+    variance = update.variance_at(points, infinite)
+    assert_close(variance, points.prior_variance, rtol=REARRANGED, atol=0.0)
+    many = uniform(6, 2, 50)  # 6^2 > 25: another regression
+    state, expected = problem.state.with_pending(many), rebuilt(problem.state, many)
+    assert isinstance(state, KernelRegression)
+    assert_close(state.variance(X), expected.variance(X), **close)
