@@ -1,97 +1,349 @@
-r"""Pictures: what is drawn, not how it looks."""
+r"""Pictures: what is drawn equals what the bounds, sets and certificates say."""
 
+import dataclasses
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from gpytorch.kernels import MaternKernel
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models.transforms import Log
+from gpytorch.kernels import RBFKernel
+from torch.testing import assert_close
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    CertifiedGapStopping,
+    KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
+    SafeSet,
     ScalarizedUCB,
+    SrinivasUCB,
+    lengthscale_family,
+    optimum_report,
+    regret_certificate,
 )
-from kernelucb.plotting import band_widths, plot_bands, slice_points, slice_weights
+from kernelucb.ax.analyses import _gap_figure
+from kernelucb.certificates.regret import gaps_in_words
+from kernelucb.plotting import (
+    band_widths,
+    plot_bands,
+    plot_gap,
+    plot_safe_set,
+    plot_slice,
+    slice_points,
+    slice_weights,
+)
+from problems import frozen_model, make_problem
 
 LINE = torch.linspace(0, 1, 20, dtype=torch.float64).unsqueeze(-1)
+ONE_INPUT = make_problem(n=20, d=1, norm=3.0, seed=2)
+PROBLEM = make_problem(n=25, d=2, norm=3.0, seed=2, kernel="matern52")
+X, DATA = PROBLEM.X, (PROBLEM.X, PROBLEM.Y)
+BOX = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64)
+NAMES = ["heat (K)", "time (h)"]
+POINT = torch.tensor([0.3, 0.8], dtype=torch.float64)
 
 
-def acquisitions(dimension=1):
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(6, dimension, generator=generator, dtype=torch.float64)
-    state = KernelRegression(X, X.sin().sum(-1), MaternKernel(nu=2.5).double(), 0.1)
-    exact = MartingaleMixtureUCB(state, norm_bound=3.0)
-    return {"exact": exact, "AY": AbbasiYadkoriUCB(state, norm_bound=3.0)}
+def bound(model=PROBLEM.model, **options):
+    return MartingaleMixtureUCB(model, **({"norm_bound": 3.0} | options))
 
 
-def test_first_band_is_filled_and_the_others_are_outlines(ax):
-    bands = acquisitions()
-    plot_bands(bands, LINE, show_mean=False, ax=ax)
-    lower, upper = bands["exact"].bounds(LINE)
-    filled = ax.collections[0].get_paths()[0].vertices[:, 1]
-    assert filled.min() == pytest.approx(lower.min().item())
-    assert filled.max() == pytest.approx(upper.max().item())
-    outline = next(line for line in ax.lines if line.get_label() == "AY")
-    assert outline.get_ydata() == pytest.approx(bands["AY"].bounds(LINE)[1].numpy())
+def two():
+    state = ONE_INPUT.state
+    return {"exact": bound(state), "AY": AbbasiYadkoriUCB(state, norm_bound=3.0)}
 
 
-def test_legend_names_everything(ax):
-    bands = acquisitions()
-    points = (LINE[:3], LINE[:3].sin())
-    plot_bands(bands, LINE, data=points, chosen=points, true_function=torch.sin, ax=ax)
-    names = set(ax.get_legend_handles_labels()[1])
-    assert names == {"exact", "AY", "mean", "true function", "data", "chosen points"}
+def named(ax):
+    r"""The names in the legend."""
+    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def test_the_mean_of_a_weighted_sum_is_drawn_and_its_points_cannot_fade(ax):
-    one, other = acquisitions().values()
-    total = ScalarizedUCB([one, other], [2.0, -1.0], offset=0.5)
-    plot_bands({"sum": total}, LINE, ax=ax)
-    drawn = next(line for line in ax.lines if line.get_label() == "mean").get_ydata()
-    expected = 0.5 + 2.0 * one.regression.mean(LINE) - other.regression.mean(LINE)
-    assert drawn == pytest.approx(expected.numpy())
-    with pytest.raises(UnsupportedError, match="leave out fade"):
-        plot_bands({"sum": total}, LINE, data=(LINE[:3], LINE[:3]), fade=True, ax=ax)
+def line_of(ax, label):
+    return next(line for line in ax.lines if line.get_label() == label).get_ydata()
 
 
-def test_slice_weights_are_one_on_the_line_and_fall_off():
-    bands = acquisitions(dimension=2)
-    line = slice_points(
-        torch.tensor([0.5, 0.2], dtype=torch.float64), 0, 0.0, 1.0, num_points=5
+def along(point, column, low, high, count):
+    line = point.repeat(count, 1)
+    line[:, column] = torch.linspace(low, high, count, dtype=torch.float64)
+    return line
+
+
+class TestBands:
+    def test_the_first_is_filled_and_the_others_are_outlines(self, ax):
+        bands, points = two(), (LINE[:3], LINE[:3].sin())
+        options = {"data": points, "chosen": points, "true_function": torch.sin}
+        plot_bands(bands, LINE, **options, ax=ax)
+        lower, upper = bands["exact"].bounds(LINE)
+        filled = ax.collections[0].get_paths()[0].vertices[:, 1]
+        assert filled.min() == pytest.approx(lower.min().item())
+        assert filled.max() == pytest.approx(upper.max().item())
+        assert line_of(ax, "AY") == pytest.approx(bands["AY"].bounds(LINE)[1].numpy())
+        names = {"exact", "AY", "mean", "true function", "data", "chosen points"}
+        assert set(named(ax)) == names
+
+    def test_no_legend_and_no_mean_where_they_are_not_wanted(self, ax):
+        plot_bands(two(), LINE, legend=False, show_mean=False, ax=ax)
+        assert ax.get_legend() is None
+        assert "mean" not in [line.get_label() for line in ax.lines]
+
+    def test_the_mean_of_a_weighted_sum_is_drawn_and_its_points_cannot_fade(self, ax):
+        one, other = two().values()
+        total = ScalarizedUCB([one, other], [2.0, -1.0], offset=0.5)
+        plot_bands({"sum": total}, LINE, ax=ax)
+        expected = 0.5 + 2.0 * one.regression.mean(LINE) - other.regression.mean(LINE)
+        assert line_of(ax, "mean") == pytest.approx(expected.numpy())
+        with pytest.raises(UnsupportedError, match="leave out fade"):
+            plot_bands({"sum": total}, LINE, data=(LINE[:3], LINE[:3]), fade=True, ax=ax)
+
+    def test_widths_are_means_over_the_points(self):
+        bands = two()
+        lower, upper = bands["AY"].bounds(LINE)
+        widths = band_widths(bands, LINE)
+        assert widths["AY"] == pytest.approx((upper - lower).mean().item())
+        assert widths["exact"] < widths["AY"]
+
+    def test_a_wild_outline_is_cut_off_and_the_picture_says_so(self, ax):
+        wild = AbbasiYadkoriUCB(ONE_INPUT.state, norm_bound=1000.0)
+        plot_bands({"exact": two()["exact"], "wild": wild}, LINE, ax=ax)
+        assert ax.get_ylim()[1] < wild.bounds(LINE)[1].max()
+        assert "cut off" in ax.texts[0].get_text()
+
+
+class TestSlices:
+    def test_a_slice_is_the_band_on_its_line(self, ax):
+        acqf = bound()
+        names = {"input_names": NAMES, "outcome_name": "yield (%)"}
+        drawn = plot_slice(
+            acqf, POINT, bounds=BOX, coordinate=1, num_points=17, **names, ax=ax
+        )
+        assert drawn is ax
+        sides = [each.get_ydata() for each in ax.lines[:2]]
+        expected = torch.stack(acqf.bounds(along(POINT, 1, 0.0, 2.0, 17)))
+        assert np.array(sides) == pytest.approx(expected.numpy())
+        assert ax.get_xlabel() == "time (h), at heat (K) 0.3"
+        assert ax.get_ylabel() == "yield (%)"
+        assert named(ax) == ["band, certified (95 %)", "mean"]
+        assert ax.lines[-1].get_xdata() == [0.8, 0.8]
+
+    @pytest.mark.parametrize("maximize", [True, False])
+    def test_the_witness_meets_the_bound_at_the_point(self, ax, maximize):
+        acqf = bound(maximize=maximize)
+        plot_slice(acqf, POINT, bounds=BOX, witness=True, num_points=11, ax=ax)
+        reached = float(acqf.bounds(POINT.unsqueeze(0))[1 if maximize else 0])
+        star = next(c for c in ax.collections if c.get_label() == "bound at the point")
+        assert star.get_offsets()[0].tolist() == pytest.approx([0.3, reached], abs=1e-6)
+        values = line_of(ax, "witness")
+        lower, upper = (each.get_ydata() for each in ax.lines[:2])
+        assert ((lower - 1e-6 <= values) & (values <= upper + 1e-6)).all()
+        # The point is the fourth of eleven on the line.
+        assert values[3] == pytest.approx(reached, abs=1e-6)
+
+    def test_a_model_of_logarithms_is_drawn_in_outcome_units(self, ax):
+        logarithms = frozen_model(
+            X, PROBLEM.Y.exp(), PROBLEM.kernel, 0.1, outcome_transform=Log()
+        )
+        acqf = bound(logarithms, norm_bound=9.0)
+        plot_slice(acqf, X[0], bounds=BOX, witness=True, num_points=9, ax=ax)
+        lower, upper = (each.get_ydata() for each in ax.lines[:2])
+        for label in ("mean", "witness"):
+            values = line_of(ax, label)
+            assert ((lower - 1e-6 <= values) & (values <= upper + 1e-6)).all()
+
+    def test_data_fade_with_their_distance_from_the_line(self, ax):
+        acqf = bound()
+        plot_slice(acqf, X[0], bounds=BOX, data=DATA, ax=ax)
+        marks = next(each for each in ax.collections if len(each.get_offsets()) == len(X))
+        opacity = torch.as_tensor(marks.get_alpha())
+        assert_close(opacity, slice_weights(acqf, X, X[:1], 0).clamp_min(0.08))
+        assert float(opacity[0]) == 1.0
+        assert any("fainter the less" in name for name in named(ax))
+        line = slice_points(torch.tensor([0.5, 0.2]).double(), 0, 0.0, 1.0, num_points=5)
+        assert bool((line[:, 1] == line[0, 1]).all())
+        points = torch.tensor([[0.3, 0.2], [0.3, 0.5], [0.3, 0.9]], dtype=torch.float64)
+        on, near, far = slice_weights(acqf, points, line, 0).tolist()
+        assert on == pytest.approx(1.0)
+        assert 1.0 > near > far > 0.0
+
+    def test_a_family_fades_by_its_nearest_kernel(self, ax):
+        kernels = lengthscale_family(RBFKernel(), 0.2, 0.8)
+        acqf = KernelFamilyUCB(PROBLEM.model, kernels, norm_bound=9.0, noise_std=0.1)
+        weights = slice_weights(acqf, X, X[:1], 0)
+        longest = torch.exp(-((X[:, 1] - X[0, 1]).square()) / 0.8**2)
+        assert_close(weights, longest)
+        plot_slice(acqf, X[0], bounds=BOX, data=DATA, ax=ax)
+
+    @pytest.mark.parametrize(
+        ("acqf", "words"),
+        [
+            (bound(delta=0.1), "certified (90 %)"),
+            (bound(norm_bound=None), "heuristic: norm estimated"),
+            (SrinivasUCB(PROBLEM.model), "heuristic: domain estimated"),
+        ],
     )
-    assert line[:, 1].unique().tolist() == [0.2]
-    points = torch.tensor([[0.3, 0.2], [0.3, 0.5], [0.3, 0.9]], dtype=torch.float64)
-    on, near, far = slice_weights(bands["exact"], points, line, 0).tolist()
-    assert on == pytest.approx(1.0)
-    assert 1.0 > near > far > 0.0
+    def test_the_legend_says_what_the_assumptions_say(self, ax, acqf, words):
+        plot_slice(acqf, POINT, bounds=BOX, ax=ax)
+        assert named(ax)[0] == f"band, {words}" == f"band, {acqf.assumptions.verdict}"
+
+    def test_single_rounds_and_points_are_not_called_certified(self):
+        for field, words in (("anytime", "round only"), ("all_points", "points only")):
+            assumptions = dataclasses.replace(bound().assumptions, **{field: False})
+            assert assumptions.verdict.endswith(words)
 
 
-def test_widths_are_means_over_the_points():
-    bands = acquisitions()
-    lower, upper = bands["AY"].bounds(LINE)
-    widths = band_widths(bands, LINE)
-    assert widths["AY"] == pytest.approx((upper - lower).mean().item())
-    assert widths["exact"] < widths["AY"]
+class TestSafeSets:
+    def test_the_set_is_filled_where_the_margin_is_not_negative(self, ax):
+        safe_set, earlier = SafeSet(bound(), 0.3), SafeSet(bound(), 1.0)
+        options = {"num_points": 13, "chosen": X, "input_names": NAMES}
+        drawn = plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax)
+        assert drawn is ax
+        side = torch.linspace(0.0, 1.0, 13, dtype=torch.float64)
+        grid = torch.cartesian_prod(side, 2.0 * side)
+        paths = ax.collections[0].get_paths()
+        covered = [any(path.contains_point(x) for path in paths) for x in grid.numpy()]
+        margin, covered = safe_set.margin(grid), torch.tensor(covered)
+        # Points on the border of the picture lie on the edge of the path.
+        within = (grid / BOX[1] - 0.5).abs().amax(-1) < 0.5
+        assert bool(covered[(margin > 0.05) & within].all())
+        assert not covered[margin < -0.05].any()
+        assert 0 < covered.sum() < len(grid)
+        assert named(ax) == [
+            "safe set, certified (95 %)",
+            "frontier",
+            "frontier, earlier",
+            "evaluated",
+        ]
+        assert ax.get_legend().get_title().get_text() == "looked at 13 x 13 points"
+        assert (ax.get_xlabel(), ax.get_ylabel()) == tuple(NAMES)
+
+    def test_the_frontier_of_one_input_is_where_the_margin_is_zero(self, ax):
+        safe_set = SafeSet(bound(norm_bound=None), 0.3, allow_estimated=True)
+        options = {"coordinates": [1], "point": X[3], "num_points": 13}
+        plot_safe_set(safe_set, bounds=BOX, **options, ax=ax)
+        margin = safe_set.margin(along(X[3], 1, 0.0, 2.0, 13))
+        assert line_of(ax, "least margin") == pytest.approx(margin.numpy())
+        label = f"safe set, {safe_set.assumptions.verdict}"
+        assert "heuristic" in label
+        assert {label, "frontier"} <= set(named(ax))
+        assert "margin" in ax.get_ylabel()
+        assert ax.get_xlabel() == f"input 2, at input 1 {float(X[3, 0]):.4g}"
+
+    @pytest.mark.parametrize(
+        ("threshold", "words"),
+        [(99.0, "no point here is in the safe set"), (-99.0, "safe set, certified")],
+    )
+    def test_a_set_without_a_frontier(self, ax, threshold, words):
+        plot_safe_set(SafeSet(bound(), threshold), bounds=BOX, num_points=5, ax=ax)
+        assert named(ax)[0].startswith(words)
+        assert "frontier" not in named(ax)
 
 
-def test_a_wild_outline_is_cut_off_and_the_picture_says_so(ax):
-    bands = acquisitions()
-    wild = AbbasiYadkoriUCB(bands["exact"].regression, norm_bound=1000.0)
-    plot_bands({"exact": bands["exact"], "wild": wild}, LINE, ax=ax)
-    assert ax.get_ylim()[1] < wild.bounds(LINE)[1].max()
-    assert "cut off" in ax.texts[0].get_text()
+def after(n, norm_bound=3.0):
+    parts = ONE_INPUT.X[:n], ONE_INPUT.Y[:n], ONE_INPUT.kernel, 0.1
+    return bound(KernelRegression(*parts), norm_bound=norm_bound)
 
 
-def test_bad_input(ax):
-    with pytest.raises(ValueError, match="at least one acquisition"):
-        plot_bands({}, LINE, ax=ax)
-    with pytest.raises(BotorchTensorDimensionError, match="`n x d`"):
-        plot_bands(acquisitions(), LINE[:, 0], ax=ax)
+class TestGaps:
+    run = tuple(regret_certificate(after(n), LINE) for n in (4, 8, 16))
+    guesses = tuple(regret_certificate(after(n, None), LINE) for n in (4, 8))
+
+    def test_the_gap_of_a_certified_run(self, ax):
+        options = {"rounds": [4, 8, 16, 32], "accepted": 0.5, "true_gaps": [1, 0, 0]}
+        assert plot_gap(self.run, **options, ax=ax) is ax
+        line, true = ax.lines[0], ax.lines[1]
+        assert list(line.get_xdata()) == [4, 8, 16]
+        assert list(line.get_ydata()) == [each.gap for each in self.run]
+        assert list(true.get_ydata()) == [1, 0, 0]
+        assert ax.lines[2].get_ydata() == [0.5, 0.5]
+        assert named(ax) == ["certified gap", "true gap (never seen)", "accepted"]
+
+    def test_a_run_with_estimates_is_not_called_certified(self, ax):
+        plot_gap({"mine": self.run, "other": [None, *self.guesses]}, ax=ax)
+        words = ["mine: certified gap", "other: gap, heuristic: norm estimated"]
+        assert named(ax) == words
+        other, marks = ax.lines[1], ax.lines[2]
+        assert np.isnan(other.get_ydata()[0])
+        assert list(marks.get_xdata()) == [2, 3]
+        assert list(marks.get_ydata()) == [each.gap for each in self.guesses]
+
+    def test_a_run_certified_in_some_rounds_says_how_many_here_and_in_ax(self, ax):
+        run = [*self.guesses, *self.run]
+        plot_gap(run, ax=ax)
+        assert named(ax) == ["gap, certified in 3 of 5 rounds"]
+        assert list(ax.lines[1].get_xdata()) == [1, 2]
+        rows = [(i, f"{i}_0", each.gap, each.certified) for i, each in enumerate(run)]
+        df = pd.DataFrame(rows, columns=["trial_index", "arm_name", "gap", "certified"])
+        (line,) = _gap_figure(df, gaps_in_words(run)).data
+        assert line.name == "gap, certified in 3 of 5 rounds"
+        assert line.marker.symbol == ("circle-open",) * 2 + ("circle",) * 3
+
+    def test_a_search_is_not_called_certified(self, ax):
+        plot_gap([dataclasses.replace(self.run[0], rigorous=False)], ax=ax)
+        words = "gap, heuristic: the maximum over the domain comes from a search"
+        assert named(ax) == [words]
+
+    def test_decisions_and_reports_are_taken_as_their_certificates(self, ax):
+        decision = CertifiedGapStopping(0.5, candidates=LINE)(after(20))
+        report = optimum_report(after(20), LINE)
+        plot_gap([decision, report, self.run[-1]], ax=ax)
+        gaps = [decision.certificate.gap, report.gap, self.run[-1].gap]
+        assert list(ax.lines[0].get_ydata()) == gaps
 
 
 def test_missing_matplotlib_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install kernelucb\[plot\]"):
-        plot_bands(acquisitions(), LINE)
+        plot_bands(two(), LINE)
+
+
+def slice_with(acqf=bound(), point=POINT, bounds=BOX, **options):  # noqa: B008
+    return lambda ax: plot_slice(acqf, point, bounds=bounds, **options, ax=ax)
+
+
+def gaps_with(run=TestGaps.run, **options):
+    return lambda ax: plot_gap(run, **options, ax=ax)
+
+
+def safe_with(**options):
+    return lambda ax: plot_safe_set(SafeSet(bound()), bounds=BOX, **options, ax=ax)
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "message"),
+    [
+        (lambda ax: plot_bands({}, LINE, ax=ax), ValueError, "at least one acquisition"),
+        (
+            lambda ax: plot_bands(two(), LINE[:, 0], ax=ax),
+            BotorchTensorDimensionError,
+            "`n x d`",
+        ),
+        (
+            slice_with(SrinivasUCB(PROBLEM.model), witness=True),
+            UnsupportedError,
+            "no witness",
+        ),
+        (slice_with(coordinate=2), ValueError, "columns from 0 to 1"),
+        (slice_with(input_names=["heat"]), ValueError, "1 entries for 2 inputs"),
+        (slice_with(point=POINT[:1]), BotorchTensorDimensionError, "point must be"),
+        (slice_with(bounds=BOX[:, :1]), BotorchTensorDimensionError, "bounds must be"),
+        (slice_with(data=(X, LINE[:3])), BotorchTensorDimensionError, "3 outcomes"),
+        (slice_with(point=POINT * torch.nan), InputDataError, "point"),
+        (safe_with(num_points=0), ValueError, "num_points must be a whole number"),
+        (safe_with(coordinates=[2]), ValueError, "columns from 0 to 1"),
+        (gaps_with([None]), ValueError, "at least one certificate"),
+        (gaps_with({}), ValueError, "at least one certificate"),
+        (gaps_with(rounds=[1, 2]), ValueError, "rounds has 2 entries for 3 certificates"),
+        (gaps_with(true_gaps=[0.1]), ValueError, "one number for each certificate"),
+        (gaps_with([0.5]), UnsupportedError, "float is no certificate"),
+        (gaps_with(accepted=-1.0), ValueError, "accepted must not be negative"),
+    ],
+)
+def test_bad_input(draw, error, message, ax):
+    with pytest.raises(error, match=message):
+        draw(ax)
