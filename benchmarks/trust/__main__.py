@@ -93,10 +93,10 @@ def unsafe_runs(runs: pd.DataFrame) -> Summary:
 # What is not promised needs fewer runs to be seen broken.
 DEMOS = grid(
     {"rounds": Demo.rounds, "estimate": False, "function": [*demo.FUNCTIONS]},
-    {"seed": range(100)},
+    {"seed": range(20)},
 ) + grid(
     {"rounds": Demo.rounds, "estimate": True, "function": [*demo.FUNCTIONS]},
-    {"seed": range(25)},
+    {"seed": range(5)},
 )
 
 
