@@ -1,53 +1,39 @@
 r"""How often a band misses the function, at any point of a grid in any round."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.counts.problems import Problem, grid
-from benchmarks.counts.settings import CoverageTask
-from benchmarks.runner import RunStore
+from benchmarks.counts.problems import Problem
 from kernelucb import LikelihoodUCB
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _ROUND_OFF = 1e-9  # of the norm bound
 
 
-@dataclass(frozen=True)
-class Run:
-    r"""For each sequence of a block the first round of an event, 0 where it never came.
+def play_coverage(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""A block of sequences; for each the first round of an event, 0 without it.
 
-    Attributes:
-        missed: The function was outside the band at some candidate.
-        contradicted: No function of the norm bound fits the data.
-        closest: Smallest distance to the edge of the band, over its width there, at any
-            candidate in any round.
+    Returns:
+        ``missed``: the function was outside the band at some candidate. ``contradicted``:
+        no function of the norm bound fits the data. A sequence ends with either.
+        ``closest``: smallest distance to the edge of the band, over its width there, at
+        any candidate in any round.
     """
-
-    missed: list[int]
-    contradicted: list[int]
-    closest: list[float]
-
-
-def play(task: CoverageTask) -> Run:
-    r"""Play one block; a sequence ends where one of the events comes."""
-    run = Run([], [], [])
-    for number in range(task.block * task.size, (task.block + 1) * task.size):
-        missed, contradicted, closest = _sequence(task, number)
-        run.missed.append(missed)
-        run.contradicted.append(contradicted)
-        run.closest.append(closest)
-    return run
+    task = SimpleNamespace(**settings)
+    numbers = range(task.block * task.size, (task.block + 1) * task.size)
+    columns = zip(*(_sequence(task, number) for number in numbers), strict=True)
+    names = ("missed", "contradicted", "closest")
+    return dict(zip(names, map(list, columns), strict=True))
 
 
-def _sequence(task: CoverageTask, number: int) -> tuple[int, int, float]:
-    problem = Problem.draw(task.protocol, task.setting, number, task.chooser)
-    candidates = grid(task.candidates, task.setting.dimension)
+def _sequence(task: SimpleNamespace, number: int) -> tuple[int, int, float]:
+    problem = Problem(task, number, task.chooser)
+    candidates = problem.grid(task.candidates)
     truth, closest = problem.latent(candidates), 1.0
-    slack = _ROUND_OFF * task.setting.norm_bound
     X, band, room = candidates[:0], None, truth
     Y = X[:, 0]
     for look, count in enumerate(task.batches, 1):
@@ -56,13 +42,13 @@ def _sequence(task: CoverageTask, number: int) -> tuple[int, int, float]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", InconsistentConfidenceSetWarning)
-                band = problem.band(X, Y, task.belief.norm, task.belief.copies)
+                band = problem.band(X, Y, task.norm_factor, task.copies)
         except InconsistentConfidenceSetWarning:
             return 0, look, closest
         lower, upper = band.latent_bounds(candidates)
         room = torch.minimum(truth - lower, upper - truth)
         closest = min(closest, float((room / (upper - lower)).min()))
-        if bool((room < -slack).any()):
+        if bool((room < -_ROUND_OFF * task.norm_bound).any()):
             return look, 0, closest
     return 0, 0, closest
 
@@ -92,25 +78,3 @@ def _chosen(
         half = torch.from_numpy(problem.random.permutation(size)[: (size + 1) // 2])
         best.append(half[score[half].argmax()])
     return candidates[torch.stack(best)]
-
-
-def rows(store: RunStore[Run], tasks: Sequence[CoverageTask]) -> list[dict]:
-    r"""Counts for each setting, chooser and belief."""
-    found: dict[tuple[str, str, str], list[tuple[int, int, float]]] = {}
-    for task in tasks:
-        run, key = store.load(task), (task.setting.title, task.chooser, task.belief.name)
-        events = zip(run.missed, run.contradicted, run.closest, strict=True)
-        found.setdefault(key, []).extend(events)
-    return [
-        {
-            "setting": title,
-            "chooser": chooser,
-            "belief": belief,
-            "sequences": len(events),
-            "missed": sum(event[0] > 0 for event in events),
-            "contradicted": sum(event[1] > 0 for event in events),
-            "either": sum(any(event[:2]) for event in events),
-            "closest": f"{min(event[2] for event in events):.3g}",
-        }
-        for (title, chooser, belief), events in found.items()
-    ]

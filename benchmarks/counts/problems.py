@@ -1,70 +1,65 @@
 r"""Functions of known norm, and successes and counts that are drawn from them."""
 
-import math
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import torch
-from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.counts.settings import Protocol, Setting
-from benchmarks.runner import fixed_kernel, rkhs_norm, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, stream
 from kernelucb import LikelihoodRegression, LikelihoodUCB
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 
+Interval = tuple[Tensor, Tensor]
 
-@dataclass(frozen=True)
+
 class Problem:
-    r"""A function, and what is drawn from it.
+    r"""The function of a number, and what is drawn from it.
 
-    Attributes:
-        weights: Of the kernel sections at ``centres``.
-        random: Of outcomes and choices.
+    Every second function is one section only: it uses up the norm at a single point.
+
+    Args:
+        task: Settings of the run.
+        number: Of the function.
+        names: Of the stream of outcomes and choices, besides.
     """
 
-    setting: Setting
-    delta: float
-    kernel: Kernel
-    centres: Tensor
-    weights: Tensor
-    random: np.random.Generator
-
-    @classmethod
-    def draw(cls, protocol: Protocol, setting: Setting, number: int, *names: str):
-        r"""The function of this number; outcomes and choices have the names besides.
-
-        Every second function is one section only: it uses up the norm at a single point.
-        """
-        random = stream(protocol.seed, "function", setting.name, number)
-        kernel = fixed_kernel(setting.kernel, setting.lengthscale)
-        count = 1 if number % 2 else protocol.centres
-        centres = torch.from_numpy(random.random((count, setting.dimension)))
-        weights = torch.from_numpy(random.standard_normal(count))
-        if setting.sign:
-            weights = setting.sign * weights.abs()
-        weights = weights * (setting.norm / rkhs_norm(kernel, centres, weights))
-        own = stream(protocol.seed, "data", setting.name, number, *names)
-        return cls(setting, protocol.delta, kernel, centres, weights, own)
+    def __init__(self, task: SimpleNamespace, number: int, *names: str) -> None:
+        self.task, self.kernel = task, fixed_kernel(task.kernel, task.lengthscale)
+        random = stream(task.stream, "function", task.setting, number)
+        centres = 1 if number % 2 else task.centres
+        size = task.norm, task.dimension, centres, task.sign
+        self.function = KnownFunction.draw(random, self.kernel, *size)
+        self.random = stream(task.stream, "data", task.setting, number, *names)
 
     def latent(self, X: Tensor) -> Tensor:
         r"""Log odds or log rates at ``n x d`` points."""
-        return self.setting.mean + self.kernel(X, self.centres).to_dense() @ self.weights
+        return self.task.mean + self.function(X)
+
+    def link(self, latent: Tensor) -> Tensor:
+        r"""Probabilities of log odds, or rates of their logs."""
+        return latent.exp() if self.task.likelihood == "poisson" else latent.sigmoid()
 
     def outcomes(self, X: Tensor) -> Tensor:
         r"""One outcome at each point."""
         latent = self.latent(X).numpy()
-        if self.setting.likelihood == "poisson":
+        if self.task.likelihood == "poisson":
             drawn = self.random.poisson(np.exp(latent))
         else:
             probability = 1.0 / (1.0 + np.exp(-latent))
-            drawn = self.random.binomial(self.setting.num_trials, probability)
+            drawn = self.random.binomial(self.task.num_trials, probability)
         return torch.from_numpy(drawn.astype(float))
 
     def points(self, count: int) -> Tensor:
         r"""Uniform points."""
-        return torch.from_numpy(self.random.random((count, self.setting.dimension)))
+        return torch.from_numpy(self.random.random((count, self.task.dimension)))
+
+    def grid(self, count: int) -> Tensor:
+        r"""About so many points of a regular grid on the unit cube."""
+        d = self.task.dimension
+        line = torch.linspace(0.0, 1.0, round(count ** (1.0 / d)), dtype=torch.float64)
+        return torch.cartesian_prod(*[line] * d).reshape(-1, d)
 
     def band(
         self,
@@ -78,39 +73,23 @@ class Problem:
 
         With ``copies`` it believes that every outcome came so many times.
         """
-        setting, options = self.setting, {}
-        likelihood = setting.likelihood
+        task, options = self.task, {}
+        likelihood = task.likelihood
         if likelihood == "poisson":
             options["exposure"] = float(copies)
         elif likelihood == "binomial" or copies > 1:
             likelihood = "binomial"
-            options["num_trials"] = float(copies * setting.num_trials)
+            options["num_trials"] = float(copies * task.num_trials)
         data = LikelihoodRegression(
             X,
             copies * Y,
             self.kernel,
             likelihood=likelihood,
-            mean_module=setting.mean,
+            mean_module=task.mean,
             **options,
         )
-        norm_bound = factor * setting.norm_bound
-        return LikelihoodUCB(data, norm_bound=norm_bound, delta=self.delta, form=form)
-
-
-def grid(count: int, dimension: int) -> Tensor:
-    r"""About so many points of a regular grid on the unit cube."""
-    line = torch.linspace(0.0, 1.0, round(count ** (1.0 / dimension)), dtype=torch.float64)
-    return torch.cartesian_prod(*[line] * dimension).reshape(-1, dimension)
-
-
-def link(latent: Tensor, setting: Setting) -> Tensor:
-    r"""Probabilities of log odds, or rates of their logs."""
-    return latent.exp() if setting.likelihood == "poisson" else latent.sigmoid()
-
-
-def logit(probability: float) -> float:
-    r"""Log odds."""
-    return math.log(probability) - math.log1p(-probability)
+        norm_bound = factor * task.norm_bound
+        return LikelihoodUCB(data, norm_bound=norm_bound, delta=task.delta, form=form)
 
 
 def loss_limit(band: LikelihoodUCB) -> float:

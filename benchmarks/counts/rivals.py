@@ -8,7 +8,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from benchmarks.counts.exact_set import Losses, penalised
-from benchmarks.counts.problems import Problem, grid
+from benchmarks.counts.problems import Interval, Problem
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 
 _GRID = 400  # points at which a probability function is looked at
@@ -18,8 +18,8 @@ _EXTRAPOLATION = 1.02  # see probability_norm
 
 def losses_of(problem: Problem, Y: Tensor) -> Losses:
     r"""Of the outcomes of a problem."""
-    sizes = np.full(len(Y), float(problem.setting.num_trials))
-    return Losses(problem.setting.likelihood, Y.numpy(), sizes)
+    sizes = np.full(len(Y), float(problem.task.num_trials))
+    return Losses(problem.task.likelihood, Y.numpy(), sizes)
 
 
 def running_limit(
@@ -53,18 +53,16 @@ class GaussianBand:
     ``probability_norm`` times what the norm bound has above the norm of the log odds.
     """
 
-    def __init__(self, problem: Problem, misfit: float) -> None:
-        setting = problem.setting
-        margin = setting.norm_bound / setting.norm
-        self.problem = problem
-        self.norm_bound = margin * probability_norm(problem, misfit)
+    def __init__(self, problem: Problem) -> None:
+        self.problem, task = problem, problem.task
+        norm = probability_norm(problem, task.misfit)
+        self.norm_bound = task.norm_bound / task.norm * norm
 
-    def bounds(self, X: Tensor, Y: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+    def bounds(self, X: Tensor, Y: Tensor, queries: Tensor) -> Interval:
         r"""Of the probability, after some data."""
         state = KernelRegression(X, Y - 0.5, self.problem.kernel, 0.5)
-        band = MartingaleMixtureUCB(
-            state, norm_bound=self.norm_bound, delta=self.problem.delta
-        )
+        delta = self.problem.task.delta
+        band = MartingaleMixtureUCB(state, norm_bound=self.norm_bound, delta=delta)
         lower, upper = band.bounds(queries)
         return (lower + 0.5).clamp(0.0, 1.0), (upper + 0.5).clamp(0.0, 1.0)
 
@@ -79,9 +77,9 @@ def probability_norm(problem: Problem, misfit: float) -> float:
     of the difference. For a Matérn kernel it is that of the interpolant on a grid. These
     increase to the norm when the grid is refined; 2 % are added for what is missing.
     """
-    points = grid(_GRID, problem.setting.dimension)
+    points = problem.grid(_GRID)
     target = problem.latent(points).sigmoid() - 0.5
-    if problem.setting.kernel == "rbf":
+    if problem.task.kernel == "rbf":
         return _close_norm(problem.kernel, points, target, misfit)
     return _EXTRAPOLATION * interpolant_norm(problem.kernel, points, target)
 

@@ -10,6 +10,7 @@ import torch
 from botorch.exceptions import InputDataWarning, OptimizationWarning
 from botorch.models import SingleTaskVariationalGP
 from botorch.optim.fit import fit_gpytorch_mll_scipy
+from botorch.utils.sampling import manual_seed
 from gpytorch.likelihoods import BernoulliLikelihood
 from gpytorch.mlls import VariationalELBO
 from torch import Tensor
@@ -45,7 +46,8 @@ class VariationalBand:
         if self.model is not None:
             model.model.load_state_dict(self.model.model.state_dict())
         loss = VariationalELBO(model.likelihood, model.model, num_data=len(X))
-        with warnings.catch_warnings():  # it stops after the iterations that it is given
+        # The first fit begins at random, and stops after the iterations that it is given.
+        with manual_seed(0), warnings.catch_warnings():
             warnings.simplefilter("ignore", OptimizationWarning)
             fit_gpytorch_mll_scipy(loss, options={"maxiter": self.iterations})
         self.model = model.eval()
@@ -58,9 +60,3 @@ class VariationalBand:
         spread = _DEVIATIONS * posterior.stddev
         link = _NORMAL.cdf  # of GPyTorch's BernoulliLikelihood
         return link(posterior.mean - spread), link(posterior.mean + spread)
-
-    def probability(self, X: Tensor) -> Tensor:
-        r"""At the posterior mean."""
-        assert self.model is not None
-        with torch.no_grad():
-            return _NORMAL.cdf(self.model.model(X).mean)

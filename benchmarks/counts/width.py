@@ -2,20 +2,17 @@ r"""Mean widths of every band on the same data, and whether the function is outs
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from benchmarks.counts.configuration import WidthTask
 from benchmarks.counts.exact_set import Basis, ExactSet
-from benchmarks.counts.problems import Problem, grid, link, loss_limit
+from benchmarks.counts.problems import Interval, Problem, loss_limit
 from benchmarks.counts.rivals import GaussianBand, losses_of, running_limit
 from benchmarks.counts.variational import VariationalBand
-from benchmarks.runner import RunStore
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -30,175 +27,113 @@ FORMS: dict[str, LikelihoodForm] = {
 }
 RUNNING, GAUSSIAN, VARIATIONAL = "running estimators", "Gaussian band", "variational GP"
 BANDS = (*FORMS, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
-Interval = tuple[Tensor, Tensor]
 
 
-@dataclass(frozen=True)
-class Run:
-    r"""What is measured for each band that there is for the kind of outcome.
+def play_width(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""Measures of each band that there is for the kind of outcome.
 
-    Attributes:
-        widths: Mean widths of probability or rate, at the points of the whole set.
-        all_widths: At all query points, where a band is computed there.
-        latent_widths: Of log odds or log rate, at the points of the whole set, for the
-            forms of ``LikelihoodUCB`` and ``EXACT``.
-        room: How far the limit on the loss is above the loss of the function, in nats,
-            with the evidence of these and of ``RUNNING``.
-        missed: Whether the function is outside at any of these points.
-        seconds: Of processor time.
-        containment: How far the whole set stays inside the forms, at the worst point.
-        norm: Of the probability function, as the Gaussian band has it; 0 for counts.
+    Returns:
+        ``bands``: by name, ``width`` (mean, of probability or rate) and ``latent_width``
+        (of log odds or log rate) at the points of the whole set; ``width_all`` at all
+        query points; ``room``, how far the limit on the loss is above the loss of the
+        function, in nats; ``missed``, whether the function is outside at any of these
+        points; ``seconds`` of processor time; ``containment``, how far the whole set
+        stays inside at the worst point. ``probability_norm``: that of the Gaussian band,
+        with its margin; 0 for counts.
     """
+    with warnings.catch_warnings():  # a set may be empty; it is widened
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return _play(SimpleNamespace(**settings))
 
-    widths: dict[str, float]
-    all_widths: dict[str, float]
-    latent_widths: dict[str, float]
-    room: dict[str, float]
-    missed: dict[str, bool]
-    seconds: dict[str, float]
-    containment: dict[str, float]
-    norm: float
+
+def _play(task: SimpleNamespace) -> dict[str, Any]:
+    case, norm = _Case(task), 0.0
+    case.ours_and_exact()
+    case.measure(RUNNING, case.running)
+    if task.likelihood == "bernoulli" and task.dimension <= _GRIDS:
+        band = GaussianBand(case.problem)
+        norm = band.norm_bound
+        case.measure(GAUSSIAN, partial(band.bounds, case.X, case.Y, case.queries))
+        case.measure(VARIATIONAL, case.variational)
+    return {"bands": case.bands, "probability_norm": norm}
 
 
 class _Case:
     r"""One function, its data, and the bands on them."""
 
-    def __init__(self, task: WidthTask) -> None:
-        self.task, self.setting = task, task.setting
-        name = f"n{task.observations}"
-        self.problem = Problem.draw(task.protocol, task.setting, task.function, name)
+    def __init__(self, task: SimpleNamespace) -> None:
+        self.task = task
+        self.problem = Problem(task, task.function, f"n{task.observations}")
         self.X = self.problem.points(task.observations)
         self.Y = self.problem.outcomes(self.X)
         self.queries = self.problem.points(task.queries)
         self.few = self.queries[: task.exact_queries]
-        latent = self.problem.latent(self.X).numpy()
-        self.loss = float(losses_of(self.problem, self.Y)(latent)[0].sum())
-        self.run = Run({}, {}, {}, {}, {}, {}, {}, 0.0)
+        self.basis = Basis(self.problem.kernel, self.X, self.few)
+        self.losses = losses_of(self.problem, self.Y)
+        self.loss = float(self.losses(self.problem.latent(self.X).numpy())[0].sum())
+        self.bands: dict[str, dict[str, float]] = {}
 
-    def measure(self, name: str, compute: Callable[[], Interval], points: Tensor) -> None:
-        r"""Width and misses of a band of probabilities or rates."""
-        start = time.process_time()
+    def measure(self, name: str, compute: Callable[[], Interval]) -> None:
+        r"""Width and misses of a band of probabilities or rates at the first queries."""
+        start, row = time.process_time(), self.bands.setdefault(name, {})
         lower, upper = compute()
-        self.run.seconds[name] = time.process_time() - start
-        truth = link(self.problem.latent(points), self.setting)
-        slack = 1e-9 * truth
+        row["seconds"] = time.process_time() - start
+        truth = self.problem.link(self.problem.latent(self.queries[: len(lower)]))
+        slack, widths = 1e-9 * truth, upper - lower
         outside = (truth < lower - slack) | (truth > upper + slack)
-        widths = upper - lower
-        self.run.widths[name] = float(widths[: len(self.few)].mean())
-        self.run.missed[name] = bool(outside.any())
-        if len(points) == len(self.queries):
-            self.run.all_widths[name] = float(widths.mean())
+        row["width"] = float(widths[: len(self.few)].mean())
+        row["missed"] = bool(outside.any())
+        if len(lower) == len(self.queries):
+            row["width_all"] = float(widths.mean())
 
-    def ours_and_exact(self) -> Basis:
-        r"""The forms of our set, and how far the exact one stays inside them."""
+    def ours_and_exact(self) -> None:
+        r"""The forms of our set, and how far the whole one stays inside them."""
         found: dict[str, Interval] = {}
-        basis = Basis(self.problem.kernel, self.X, self.few)
 
         def form(name: str) -> Interval:
             band = self.problem.band(self.X, self.Y, form=FORMS[name])
-            self.run.room[name] = loss_limit(band) - self.loss
+            self.bands[name]["room"] = loss_limit(band) - self.loss
             if name == UNCUT:
                 return band.confidence_set.ellipsoid.bounds(self.queries)
             return band.latent_bounds(self.queries)
 
-        def linked(name: str, compute: Callable[[], Interval]) -> Interval:
-            found[name] = compute()
-            lower, upper = found[name]
-            return link(lower, self.setting), link(upper, self.setting)
+        def whole() -> Interval:
+            return self.convex(self.loss + self.bands[ELLIPSOID]["room"])
 
-        for name in FORMS:
-            self.measure(name, partial(linked, name, partial(form, name)), self.queries)
-        limit = self.loss + self.run.room[ELLIPSOID]
-        exact = partial(self.convex, basis, limit)
-        self.measure(EXACT, partial(linked, EXACT, exact), self.few)
+        def linked(name: str) -> Interval:
+            found[name] = whole() if name == EXACT else form(name)
+            return self.linked(found[name])
+
+        for name in (*FORMS, EXACT):
+            self.measure(name, partial(linked, name))
         for name, sides in found.items():
             lower, upper = (side[: len(self.few)] for side in sides)
-            self.run.latent_widths[name] = float((upper - lower).mean())
+            self.bands[name]["latent_width"] = float((upper - lower).mean())
             inside = torch.minimum(found[EXACT][0] - lower, upper - found[EXACT][1])
             if name != EXACT:
-                self.run.containment[name] = float(inside.min())
-        return basis
+                self.bands[name]["containment"] = float(inside.min())
 
-    def convex(self, basis: Basis, limit: float) -> Interval:
+    def linked(self, latent: Interval) -> Interval:
+        lower, upper = map(self.problem.link, latent)
+        return lower, upper
+
+    def convex(self, limit: float) -> Interval:
         r"""Log odds or log rates of the convex set at the first query points."""
-        exact = ExactSet(
-            basis,
-            losses_of(self.problem, self.Y),
-            self.setting.mean,
-            self.setting.norm_bound,
-            limit,
-        )
-        lower, upper = exact.bounds()
+        ball = self.task.mean, self.task.norm_bound
+        lower, upper = ExactSet(self.basis, self.losses, *ball, limit).bounds()
         return torch.from_numpy(lower), torch.from_numpy(upper)
 
-    def running(self, basis: Basis) -> Interval:
+    def running(self) -> Interval:
         r"""The convex set of running estimators."""
-        limit = running_limit(
-            basis.rows,
-            losses_of(self.problem, self.Y),
-            self.setting.mean,
-            self.task.penalty,
-            self.problem.delta,
-            stride=max(1, len(self.Y) // 100),
-        )
-        self.run.room[RUNNING] = limit - self.loss
-        lower, upper = self.convex(basis, limit)
-        return link(lower, self.setting), link(upper, self.setting)
+        task, stride = self.task, max(1, len(self.Y) // 100)
+        options = task.mean, task.penalty, task.delta, stride
+        limit = running_limit(self.basis.rows, self.losses, *options)
+        self.bands[RUNNING]["room"] = limit - self.loss
+        return self.linked(self.convex(limit))
 
     def variational(self) -> Interval:
         r"""Two standard deviations of the fitted model."""
-        inducing = grid(_INDUCING, self.setting.dimension)
-        band = VariationalBand(inducing, self.task.variational_iterations)
+        iterations = self.task.variational_iterations
+        band = VariationalBand(self.problem.grid(_INDUCING), iterations)
         band.fit(self.X, self.Y)
         return band.bounds(self.queries)
-
-
-def play(task: WidthTask) -> Run:
-    r"""All bands of one problem."""
-    with warnings.catch_warnings():  # a set may be empty; it is widened
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        return _play(task)
-
-
-def _play(task: WidthTask) -> Run:
-    case = _Case(task)
-    basis = case.ours_and_exact()
-    case.measure(RUNNING, lambda: case.running(basis), case.few)
-    norm = 0.0
-    if task.setting.likelihood == "bernoulli" and task.setting.dimension <= _GRIDS:
-        gaussian = GaussianBand(case.problem, task.misfit)
-        norm = gaussian.norm_bound
-        case.measure(
-            GAUSSIAN, lambda: gaussian.bounds(case.X, case.Y, case.queries), case.queries
-        )
-        case.measure(VARIATIONAL, case.variational, case.queries)
-    return replace(case.run, norm=norm)
-
-
-def rows(store: RunStore[Run], tasks: Sequence[WidthTask]) -> list[dict]:
-    r"""One row for each function and band."""
-    found = []
-    for task in tasks:
-        run = store.load(task)
-        for name in run.widths:
-            latent = run.latent_widths.get(name, np.nan)
-            found.append(
-                {
-                    "likelihood": task.setting.likelihood,
-                    "kernel": task.setting.kernel,
-                    "dimension": task.setting.dimension,
-                    "observations": task.observations,
-                    "given": f"{task.setting.norm_bound:g}",
-                    "function": task.function,
-                    "band": name,
-                    "width": f"{run.widths[name]:.5g}",
-                    "width_all": f"{run.all_widths.get(name, np.nan):.5g}",
-                    "latent_width": f"{latent:.5g}",
-                    "room": f"{run.room.get(name, np.nan):.4g}",
-                    "missed": int(run.missed[name]),
-                    "seconds": f"{run.seconds[name]:.3g}",
-                    "containment": f"{run.containment.get(name, np.nan):.3g}",
-                    "norm_bound": f"{run.norm:.4g}",
-                }
-            )
-    return found

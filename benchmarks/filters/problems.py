@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.runner import fixed_kernel, rkhs_norm, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, stream
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 
 NORMS = (10.0, 5.0)  # of the functions, in turn
@@ -46,13 +46,7 @@ class Problem:
         where = task.kernel, d, task.function
         kernel = fixed_kernel(task.kernel, task.length_factor * math.sqrt(d))
         draw = stream(task.seed, "function", *where)
-        centres = torch.from_numpy(draw.random((task.num_centres, d)))
-        weights = torch.from_numpy(draw.standard_normal(task.num_centres))
-        weights *= norm / rkhs_norm(kernel, centres, weights)
-
-        def function(X: Tensor) -> Tensor:
-            return kernel(X, centres).to_dense() @ weights
-
+        function = KnownFunction.draw(draw, kernel, norm, d, task.num_centres)
         inputs = stream(task.seed, "inputs", *where).random((task.observations, d))
         X = torch.from_numpy(inputs)
         noise = stream(task.seed, "noise", setting_name(task), task.function)

@@ -10,7 +10,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import fixed_kernel, largest_value, rkhs_norm, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, largest_value, stream
 from kernelucb.regression.prior import Prior
 
 
@@ -61,11 +61,8 @@ class Problem:
         def drawn(what: str) -> np.random.Generator:
             return stream(task.stream, what, task.setting, seed)
 
-        kernel = fixed_kernel(task.kernel, task.lengthscale)
-        random, d = drawn("function"), task.dimension
-        centres = torch.from_numpy(random.random((task.centres, d)))
-        weights = torch.from_numpy(random.standard_normal(task.centres))
-        weights *= task.norm / rkhs_norm(kernel, centres, weights)
+        kernel, d = fixed_kernel(task.kernel, task.lengthscale), task.dimension
+        function = KnownFunction.draw(drawn("function"), kernel, task.norm, d, task.centres)
         is_box = task.arms == 0
         count = task.starts if is_box else task.arms
         arms = torch.from_numpy(drawn("arms").random((count, d)))
@@ -75,7 +72,7 @@ class Problem:
         return cls(
             task,
             kernel,
-            lambda X: kernel(X, centres).to_dense() @ weights,
+            function,
             arms,
             is_box,
             arms[torch.from_numpy(first)],

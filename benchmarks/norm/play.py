@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from benchmarks import runner
-from benchmarks.runner import fixed_kernel, rkhs_norm, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, stream
 from kernelucb import KernelRegression, MartingaleMixtureUCB, NormTracker
 
 ARMS, CENTRES, NOISE_STD, LENGTHSCALE = 200, 20, 0.1, 0.3
@@ -63,11 +63,8 @@ def play(task: Task) -> Run:
     draw = stream(task.seed, "function", task.kernel, f"{task.norm:g}")
     kernel = fixed_kernel(task.kernel, LENGTHSCALE)
     arms = torch.from_numpy(draw.random((ARMS, 2)))
-    centres = torch.from_numpy(draw.random((CENTRES, 2)))
-    weights = torch.from_numpy(draw.standard_normal(CENTRES))
     with torch.no_grad():
-        weights *= task.norm / rkhs_norm(kernel, centres, weights)
-        truth = kernel(arms, centres).to_dense() @ weights
+        truth = KnownFunction.draw(draw, kernel, task.norm, 2, CENTRES)(arms)
     chosen = [int(draw.integers(ARMS))]
     noise = NOISE_STD * torch.from_numpy(draw.standard_normal(task.rounds))
     tracker, run = _tracker(task), Run([], [], [])

@@ -20,7 +20,12 @@ from benchmarks.runner.configuration import load_configuration
 from benchmarks.runner.data import load_data
 from benchmarks.runner.engines import run_tasks
 from benchmarks.runner.folders import ROOT, BenchmarkError, Folders
-from benchmarks.runner.functions import fixed_kernel, largest_value, rkhs_norm
+from benchmarks.runner.functions import (
+    KnownFunction,
+    fixed_kernel,
+    largest_value,
+    rkhs_norm,
+)
 from benchmarks.runner.pictures import draw_spread, legend_below, picture
 from benchmarks.runner.provenance import recorded
 from benchmarks.runner.statistics import (
@@ -46,6 +51,7 @@ __all__ = [
     "BenchmarkError",
     "Call",
     "Folders",
+    "KnownFunction",
     "Moments",
     "ROOT",
     "RUN_OPTIONS",

@@ -1,7 +1,8 @@
-r"""Kernels that are fixed before the data, norms of functions, and their largest values."""
+r"""Kernels that are fixed before the data, and functions whose norm is known."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -25,6 +26,38 @@ def fixed_kernel(name: str, lengthscale: float) -> Kernel:
 def rkhs_norm(kernel: Kernel, centres: Tensor, weights: Tensor) -> Tensor:
     r"""Norm of ``sum_i weights_i k(., centres_i)``."""
     return (weights @ kernel(centres).to_dense() @ weights).sqrt()
+
+
+@dataclass(frozen=True)
+class KnownFunction:
+    r"""``sum_i weights_i k(., centres_i)``."""
+
+    kernel: Kernel
+    centres: Tensor
+    weights: Tensor
+
+    @classmethod
+    def draw(
+        cls,
+        random: np.random.Generator,
+        kernel: Kernel,
+        norm: float,
+        dimension: int,
+        centres: int,
+        sign: int = 0,
+    ) -> "KnownFunction":
+        r"""Uniform centres in the unit cube and normal weights, scaled to the norm.
+
+        With a ``sign`` all weights have this sign.
+        """
+        places = torch.from_numpy(random.random((centres, dimension)))
+        weights = torch.from_numpy(random.standard_normal(centres))
+        weights = sign * weights.abs() if sign else weights
+        return cls(kernel, places, weights * (norm / rkhs_norm(kernel, places, weights)))
+
+    def __call__(self, X: Tensor) -> Tensor:
+        r"""From ``n x d`` points to ``n`` values."""
+        return self.kernel(X, self.centres).to_dense() @ self.weights
 
 
 def largest_value(function: Callable[[Tensor], Tensor], known: Tensor) -> float:
