@@ -1,16 +1,24 @@
-r"""Wrong arguments raise typed errors that say what to change."""
+r"""Wrong arguments, and words of other libraries: typed errors that say what to change."""
 
+import inspect
 import math
 
+import numpy as np
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models import SingleTaskGP
+from gpytorch.kernels import PolynomialKernel
 
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     Analytic,
+    BKBBandit,
     CertifiedGapStopping,
     Filters,
     Grid,
@@ -19,9 +27,12 @@ from kernelucb import (
     KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
+    KernelThompsonSampling,
     MartingaleMixtureUCB,
     NormTracker,
+    NystromRegression,
     SafeSet,
+    ScalarizedUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     UnknownNoise,
@@ -32,10 +43,12 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
-from problems import frozen_kernel, make_problem
+from kernelucb.acquisition import BOUNDS, BoundedNorm, CompactDomain, FiniteDomain
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
+from problems import frozen_kernel, make_problem, uniform
 
 PROBLEM = make_problem(n=6, d=2)
+X, Y, KERNEL, MODEL = PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, PROBLEM.model
 KNOWN_NOISE = [
     MartingaleMixtureUCB,
     AbbasiYadkoriUCB,
@@ -44,264 +57,233 @@ KNOWN_NOISE = [
     SrinivasUCB,
 ]
 CLASSES = [*KNOWN_NOISE, StreamingKernelUCB]
-NORM_CLASSES = [acqf_class for acqf_class in CLASSES if acqf_class is not SrinivasUCB]
-NOT_POSITIVE = [0.0, -1.0, math.nan, math.inf]
+NAN = torch.full((1, 2), torch.nan, dtype=torch.float64)
+DIMENSION = BotorchTensorDimensionError
 
 
-def build(acqf_class, **options):
+def build(acqf_class=MartingaleMixtureUCB, **options):
     if acqf_class is not SrinivasUCB:
         options = {"norm_bound": 3.0, **options}
     if acqf_class is StreamingKernelUCB:
         options = {"noise_std": UnknownNoise(0.05, 1.0), **options}
-    return acqf_class(PROBLEM.model, **options)
+    return acqf_class(MODEL, **options)
 
 
-@pytest.mark.parametrize("value", NOT_POSITIVE)
-@pytest.mark.parametrize("acqf_class", NORM_CLASSES)
-def test_norm_bound(acqf_class, value):
-    with pytest.raises(ValueError, match="norm_bound must be a finite number above 0"):
-        build(acqf_class, norm_bound=value)
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.1, math.nan])
-@pytest.mark.parametrize("acqf_class", CLASSES)
-def test_delta(acqf_class, value):
-    with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
-        build(acqf_class, delta=value)
-
-
-@pytest.mark.parametrize("value", NOT_POSITIVE)
-@pytest.mark.parametrize("acqf_class", KNOWN_NOISE)
-def test_noise_std(acqf_class, value):
-    with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
-        build(acqf_class, noise_std=value)
-
-
-@pytest.mark.parametrize("acqf_class", KNOWN_NOISE)
-def test_noise_std_of_each_observation(acqf_class):
-    with pytest.raises(BotorchTensorDimensionError, match=r"one value per observation \(6"):
-        build(acqf_class, noise_std=torch.ones(5))
-    noise = torch.ones(6)
-    noise[3] = -1.0
-    with pytest.raises(ValueError, match="Every value of noise_std must be a finite"):
-        build(acqf_class, noise_std=noise)
-
-
-@pytest.mark.parametrize("value", ["0.1", True, [0.1]])
-def test_scalars_that_are_not_numbers(value):
-    with pytest.raises(ValueError, match="norm_bound must be a number"):
-        build(MartingaleMixtureUCB, norm_bound=value)
-
-
-@pytest.mark.parametrize("value", NOT_POSITIVE)
-def test_covariance_scale(value):
-    message = "covariance_scale must be a finite number above 0"
-    with pytest.raises(ValueError, match=message):
-        build(MartingaleMixtureUCB, fit=Filters(value))
-    with pytest.raises(ValueError, match=message):
-        least_consistent_norm(PROBLEM.model, fit=Filters(value))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            lambda: {"form": "primal"},
-            'form must be "dual", "analytic" or "convex", got \'primal\'',
-        ),
-        (lambda: {"form": Grid("theirs")}, 'a tensor, a number, "paper" or None'),
-        (lambda: {"form": Grid([])}, "alphas must hold at least one number"),
-        (
-            lambda: {"form": Grid([0.1, 0.0])},
-            "Every value of alphas must be a finite number above 0",
-        ),
-        (
-            lambda: {"form": Grid([0.1, math.nan])},
-            "Every value of alphas must be a finite number above 0",
-        ),
-    ],
-)
-def test_forms(options, message):
-    with pytest.raises(ValueError, match=message):
-        build(MartingaleMixtureUCB, **options())
-
-
-@pytest.mark.parametrize("value", ["paper", [0.1, 1.0], -1.0, math.nan])
-def test_alpha_is_one_positive_number(value):
-    with pytest.raises(ValueError, match="alpha must be a"):
-        Analytic(value)
-
-
-@pytest.mark.parametrize(
-    ("theorem", "options", "message"),
-    [
-        (FiniteDomain, {"size": 0}, "size must be a whole number of at least 1"),
-        (CompactDomain, {"length": 0.0}, "length must be a finite number above 0"),
-        (CompactDomain, {"lipschitz_a": math.inf}, "lipschitz_a must be a finite"),
-        (CompactDomain, {"lipschitz_b": -1.0}, "lipschitz_b must be a finite"),
-        (BoundedNorm, {"norm_bound": -1.0}, "norm_bound must be a finite"),
-        (BoundedNorm, {"norm_bound": "large"}, "norm_bound must be a number"),
-        (BoundedNorm, {"information_gain": 0.0}, "information_gain must be a finite"),
-    ],
-)
-def test_theorems_check_what_they_are_given(theorem, options, message):
-    with pytest.raises(ValueError, match=message):
-        theorem(**options)
-
-
-def test_a_theorem_is_an_object():
-    with pytest.raises(UnsupportedError, match="theorem must be an instance of Fin"):
-        SrinivasUCB(PROBLEM.model, theorem=1)
-
-
-@pytest.mark.parametrize(
-    ("acqf_class", "options", "message"),
-    [
-        (AbbasiYadkoriUCB, {"alpha": 0.0}, "alpha must be a finite number above 0"),
-        (IGPUCB, {"horizon": 0}, "horizon must be a finite number above 0"),
-        (IGPUCB, {"horizon": 5}, "horizon is 5, but there are 6 observations"),
-        (SrinivasUCB, {"scale": 0.0}, "scale must be a finite number above 0"),
-        (SrinivasUCB, {"theorem": CompactDomain(lipschitz_a=1e-3)}, "lipschitz_a >= 1"),
-    ],
-)
-def test_options_of_the_baselines(acqf_class, options, message):
-    with pytest.raises(ValueError, match=message):
-        build(acqf_class, **options)
-
-
-@pytest.mark.parametrize("acqf_class", CLASSES)
-def test_query_points(acqf_class):
-    acqf = build(acqf_class)
-    point = torch.zeros(1, 2, dtype=torch.float64)
-    with pytest.raises(BotorchTensorDimensionError, match="for q > 1 use optimize_acqf"):
-        acqf(point.expand(5, 3, 2))
-    with pytest.raises(BotorchTensorDimensionError, match="X must be `b x 1 x d`"):
-        acqf(point[0])
-    with pytest.raises(BotorchTensorDimensionError, match=r"3 columns; .* trained on 2"):
-        acqf(torch.zeros(5, 1, 3, dtype=torch.float64))
-    with pytest.raises(InputDataError, match="X contains NaN"):
-        acqf(point * torch.nan)
-    with pytest.raises(BotorchTensorDimensionError, match="X must be `n x d`"):
-        acqf.bounds(point.expand(5, 1, 2))
-    with pytest.raises(BotorchTensorDimensionError, match=r"1 columns; .* trained on 2"):
-        acqf.bounds(torch.zeros(5, 1, dtype=torch.float64))
-    with pytest.raises(InputDataError, match="X contains NaN or infinite"):
-        acqf.bounds(point + torch.inf)
-
-
-@pytest.mark.parametrize("acqf_class", CLASSES)
-def test_pending_points(acqf_class):
-    acqf = build(acqf_class)
-    with pytest.raises(BotorchTensorDimensionError, match="X_pending must be `p x d`"):
-        acqf.set_X_pending(torch.zeros(3, 1, 2, dtype=torch.float64))
-    with pytest.raises(BotorchTensorDimensionError, match="X_pending has 3 columns"):
-        acqf.set_X_pending(torch.zeros(1, 3, dtype=torch.float64))
-    with pytest.raises(InputDataError, match="X_pending contains NaN"):
-        acqf.set_X_pending(torch.full((1, 2), torch.nan, dtype=torch.float64))
-
-
-def test_witness_takes_one_point():
-    acqf = build(MartingaleMixtureUCB)
-    with pytest.raises(BotorchTensorDimensionError, match="X must be `1 x 2`"):
-        acqf.witness(torch.zeros(2, 2, dtype=torch.float64))
-    with pytest.raises(InputDataError, match="X contains NaN"):
-        acqf.witness(torch.full((1, 2), torch.nan, dtype=torch.float64))
-
-
-def test_tensors_of_a_state():
-    X, Y, kernel = PROBLEM.X, PROBLEM.Y, PROBLEM.kernel
-    for bad_X, bad_Y in [
-        (X[0], Y),
-        (X, Y[:-1]),
-        (X, Y.repeat(2, 1)),
-        (X.unsqueeze(0), Y),
-    ]:
-        with pytest.raises(BotorchTensorDimensionError, match="must be `n x"):
-            KernelRegression(bad_X, bad_Y, kernel, 0.1)
-    with pytest.raises(InputDataError, match="at least one"):
-        KernelRegression(X[:0], Y[:0], kernel, 0.1)
-    with pytest.raises(InputDataError, match="train_X contains NaN"):
-        KernelRegression(X * torch.nan, Y, kernel, 0.1)
-    with pytest.raises(InputDataError, match="train_Y contains NaN or infinite"):
-        KernelRegression(X, Y + torch.inf, kernel, 0.1)
-    with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
-        KernelRegression(X, Y, kernel, 0.0)
-
-
-def test_information_gain_arguments():
-    kernel, X = frozen_kernel("rbf"), PROBLEM.X
-    with pytest.raises(ValueError, match="noise_std is needed"):
-        information_gain(kernel, X)
-    with pytest.raises(ValueError, match="X is needed"):
-        information_gain(kernel, noise_std=0.1)
-    with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
-        information_gain(kernel, X, noise_std=-0.1)
-    with pytest.raises(ValueError, match='must be "exact", "greedy", "spectral" or'):
-        information_gain(kernel, X, noise_std=0.1, method="optimal")
-    for count in (0, -1, 2.5):
-        with pytest.raises(ValueError, match="num_points must be a whole number"):
-            information_gain(kernel, X, noise_std=0.1, num_points=count)
-    with pytest.raises(BotorchTensorDimensionError, match="X must be `n x d`"):
-        information_gain(kernel, X[0], noise_std=0.1)
-    with pytest.raises(InputDataError, match="X contains NaN"):
-        information_gain(kernel, X * torch.nan, noise_std=0.1)
-    with pytest.raises(UnsupportedError, match="Expected a BoTorch model or a GPyTorch"):
-        information_gain("rbf", X, noise_std=0.1)
-
-
-@pytest.mark.parametrize("acqf_class", NORM_CLASSES)
-def test_numbers_whose_squares_are_not_safe(acqf_class):
-    for value in (1e160, 1e-160, 1.1e75, 0.9e-75):
-        with pytest.raises(
-            ValueError, match="norm_bound must be between 1e-75 and 1e\\+75"
-        ):
-            build(acqf_class, norm_bound=value)
-    with pytest.raises(ValueError, match="norm_bound is too large"):
-        build(acqf_class, norm_bound=10**400)
-    with pytest.raises(ValueError, match="delta must be at least 1e-300"):
-        build(acqf_class, delta=5e-324)
-
-
-@pytest.mark.parametrize("value", [1e160, 1e-160])
-@pytest.mark.parametrize("acqf_class", KNOWN_NOISE)
-def test_noise_whose_square_is_not_safe(acqf_class, value):
-    with pytest.raises(ValueError, match="noise_std must be between"):
-        build(acqf_class, noise_std=value)
+def of_each(value):
     noise = torch.full((6,), 0.1, dtype=torch.float64)
-    noise[2] = value
-    with pytest.raises(ValueError, match="Every value of noise_std must be between"):
-        build(acqf_class, noise_std=noise)
+    noise[3] = value
+    return noise
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex128])
-@pytest.mark.parametrize("acqf_class", CLASSES)
-def test_points_are_floating_point_numbers(acqf_class, dtype):
-    acqf, X = build(acqf_class), torch.ones(3, 2, dtype=dtype)
-    message = f"must hold floating-point numbers, got {dtype}; pass a float64 tensor"
-    for use in (acqf.bounds, acqf.set_X_pending, lambda X: acqf(X.unsqueeze(-2))):
+NOT_POSITIVE = [0.0, -1.0, math.nan, math.inf]
+POSITIVE, SAFE = "must be a finite number above 0", "must be between 1e-75 and 1e"
+NUMBERS = [
+    *(("norm_bound", value, f"norm_bound {POSITIVE}") for value in NOT_POSITIVE),
+    *(("norm_bound", value, f"norm_bound {SAFE}") for value in (1e160, 1.1e75, 0.9e-75)),
+    *(("norm_bound", value, "norm_bound must be a number") for value in ("1", True, [1])),
+    ("norm_bound", "large", r"norm_bound must be a number, .* or None"),
+    ("norm_bound", 10**400, "norm_bound is too large"),
+    *(
+        ("delta", value, "delta must lie strictly between 0 and 1")
+        for value in (0.0, 1.0, -0.1, math.nan)
+    ),
+    ("delta", 5e-324, "delta must be at least 1e-300"),
+    *(("noise_std", value, f"noise_std {POSITIVE}") for value in NOT_POSITIVE),
+    *(("noise_std", value, "noise_std must be between") for value in (1e160, 1e-160)),
+    ("noise_std", of_each(-1.0), "Every value of noise_std must be a finite"),
+    ("noise_std", of_each(1e160), "Every value of noise_std must be between"),
+    ("noise_std", torch.ones(5), r"one value per observation \(6"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), NUMBERS)
+def test_numbers_of_every_bound(name, value, message):
+    takers = {"norm_bound": set(CLASSES) - {SrinivasUCB}, "delta": CLASSES}
+    for acqf_class in takers.get(name, KNOWN_NOISE):
+        with pytest.raises((ValueError, DIMENSION), match=message):
+            build(acqf_class, **{name: value})
+
+
+def state_of(X=X, Y=Y, kernel=KERNEL, noise_std=0.1):
+    return lambda: KernelRegression(X, Y, kernel, noise_std)
+
+
+def gain(*arguments, **options):
+    return lambda: information_gain(*arguments, **{"noise_std": 0.1, **options})
+
+
+CASES = {
+    "covariance_scale": (lambda: build(fit=Filters(0.0)), ValueError, POSITIVE),
+    "fit": (
+        lambda: least_consistent_norm(MODEL, fit="filter"),
+        ValueError,
+        'fit must be "filters", "martingale"',
+    ),
+    "fit of a check": (
+        lambda: check_consistency(MODEL, 3.0, fit="filter"),
+        ValueError,
+        'fit must be "filters", "martingale"',
+    ),
+    "form": (
+        lambda: build(form="primal"),
+        ValueError,
+        'form must be "dual", "analytic" or "convex", got \'primal\'',
+    ),
+    "grid in words": (lambda: build(form=Grid("theirs")), ValueError, '"paper" or None'),
+    "no grid": (lambda: build(form=Grid([])), ValueError, "alphas must hold at least one"),
+    "grid with a zero": (lambda: build(form=Grid([0.1, 0.0])), ValueError, POSITIVE),
+    "alpha": (lambda: Analytic([0.1, 1.0]), ValueError, "alpha must be a"),
+    "negative alpha": (lambda: Analytic(-1.0), ValueError, "alpha must be a"),
+    "ridge": (lambda: build(AbbasiYadkoriUCB, alpha=0.0), ValueError, f"alpha {POSITIVE}"),
+    "no horizon": (lambda: build(IGPUCB, horizon=0), ValueError, f"horizon {POSITIVE}"),
+    "past horizon": (
+        lambda: build(IGPUCB, horizon=5),
+        ValueError,
+        "horizon is 5, but there are 6 observations",
+    ),
+    "scale": (lambda: build(SrinivasUCB, scale=0.0), ValueError, f"scale {POSITIVE}"),
+    "size": (lambda: FiniteDomain(size=0), ValueError, "size must be a whole number"),
+    "length": (lambda: CompactDomain(length=0.0), ValueError, "length must be a finite"),
+    "lipschitz_b": (
+        lambda: CompactDomain(lipschitz_b=-1.0),
+        ValueError,
+        "lipschitz_b must",
+    ),
+    "lipschitz_a": (
+        lambda: build(SrinivasUCB, theorem=CompactDomain(lipschitz_a=1e-3)),
+        ValueError,
+        "lipschitz_a >= 1",
+    ),
+    "norm of a theorem": (lambda: BoundedNorm(-1.0), ValueError, "norm_bound must be a"),
+    "gain of a theorem": (
+        lambda: BoundedNorm(information_gain=0.0),
+        ValueError,
+        "information_gain must be a finite",
+    ),
+    "theorem": (
+        lambda: build(SrinivasUCB, theorem=1),
+        UnsupportedError,
+        "theorem must be an instance of Fin",
+    ),
+    "state: inputs": (state_of(X[0]), DIMENSION, "must be `n x"),
+    "state: a batch": (state_of(X.unsqueeze(0)), DIMENSION, "must be `n x"),
+    "state: fewer outcomes": (state_of(X, Y[:-1]), DIMENSION, "must be `n x"),
+    "state: no data": (state_of(X[:0], Y[:0]), InputDataError, "at least one"),
+    "state: NaN": (state_of(X * torch.nan), InputDataError, "train_X contains NaN"),
+    "state: infinite": (
+        state_of(X, Y / 0.0),
+        InputDataError,
+        "train_Y contains NaN or inf",
+    ),
+    "state: noise": (state_of(noise_std=0.0), ValueError, f"noise_std {POSITIVE}"),
+    "state: far inputs": (state_of(1e80 * X), InputDataError, r"beyond 1e\+75"),
+    "state: far outcomes": (state_of(X, 1e80 * Y), InputDataError, r"beyond 1e\+75"),
+    "state: overflow": (
+        state_of(1e40 * X, kernel=PolynomialKernel(8)),
+        InputDataError,
+        "not finite",
+    ),
+    "overflow at points": (
+        lambda: state_of(kernel=PolynomialKernel(8))().mean(1e40 * X),
+        InputDataError,
+        "not finite",
+    ),
+    "far points": (lambda: build().bounds(X * 1e80), InputDataError, "units"),
+    "witness of two": (lambda: build().witness(X[:2]), DIMENSION, "X must be `1 x 2`"),
+    "witness of none": (lambda: build().witness(NAN), InputDataError, "X contains NaN"),
+    "pending of a state": (
+        lambda: PROBLEM.state.with_pending(X[:, :1]),
+        DIMENSION,
+        "b x 2",
+    ),
+    "pending of a sketch": (
+        lambda: NystromRegression.from_model(MODEL, X[:3]).with_pending(X[:, :1]),
+        DIMENSION,
+        "b x 2",
+    ),
+    "gain: noise": (lambda: information_gain(KERNEL, X), ValueError, "noise_std is needed"),
+    "gain: inputs": (gain(KERNEL), ValueError, "X is needed"),
+    "gain: method": (gain(KERNEL, X, method="optimal"), ValueError, 'must be "exact"'),
+    "gain: count": (gain(KERNEL, X, num_points=2.5), ValueError, "num_points must be a"),
+    "gain: one input": (gain(KERNEL, X[0]), DIMENSION, "X must be `n x d`"),
+    "gain: NaN": (gain(KERNEL, NAN), InputDataError, "X contains NaN"),
+    "gain: no kernel": (gain("rbf", X), UnsupportedError, "Expected a BoTorch model"),
+    "safe points": (
+        lambda: SafeSet(build(), safe_points=torch.zeros(1, 3).double()),
+        DIMENSION,
+        "safe_points must be `n x 2`",
+    ),
+    "streaming tracker": (
+        lambda: build(StreamingKernelUCB, tracker=NormTracker()),
+        UnsupportedError,
+        "an instance of StreamingNoiseTracker",
+    ),
+    "family tracker": (
+        lambda: KernelFamily([KERNEL], tracker=NormTracker()),
+        UnsupportedError,
+        "an instance of FamilyTracker",
+    ),
+    "kernel in words": (state_of(kernel="rbf"), UnsupportedError, "Expected a GPyTorch"),
+    "a class of kernels": (
+        lambda: KernelFamilyUCB(MODEL, kernels=[type(KERNEL)], norm_bound=3.0),
+        UnsupportedError,
+        "Expected a GPyTorch",
+    ),
+    "no kernel": (
+        lambda: KernelBandit(None, norm_bound=3.0, noise_std=0.1),
+        UnsupportedError,
+        "Expected a GPyTorch",
+    ),
+    "length scales": (
+        lambda: MartingaleMixtureUCB.from_model(MODEL, kernel="rbf", lengthscale=[0.1] * 3),
+        DIMENSION,
+        "inputs have 2 columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused(case):
+    use, error, message = CASES[case]
+    with pytest.raises(error, match=message):
+        use()
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.complex128, np.float64])
+def test_points_are_tensors_of_floating_point_numbers(dtype):
+    acqf, state = build(), PROBLEM.state
+    numpy = dtype is np.float64
+    points = np.ones((3, 2)) if numpy else torch.ones(3, 2, dtype=dtype)
+    message = "must be a torch tensor" if numpy else f"must hold floating-.*got {dtype}"
+    uses = [acqf.bounds, acqf.set_X_pending, lambda X: acqf(X[:, None]), state.mean]
+    if numpy:
+        safe_set = SafeSet(acqf, -9.0)
+        uses += [
+            acqf.majorant,
+            safe_set.is_safe,
+            lambda X: KernelRegression(X, X[:, 0], KERNEL, 0.1),
+            lambda X: regret_certificate(acqf, candidates=X),
+            lambda X: regret_certificate(acqf, bounds=X[:2]),
+            lambda X: SafeSet(acqf, 0.0, safe_points=X),
+        ]
+    for use in uses:
         with pytest.raises(InputDataError, match=message):
-            use(X)
+            use(points)
 
 
-def test_data_whose_squares_are_not_safe():
-    X, Y = PROBLEM.X.clone(), PROBLEM.Y.clone()
-    for part in (X, Y):
-        safe, part.view(-1)[0] = part.view(-1)[0].clone(), 1e80
-        with pytest.raises(InputDataError, match=r"holds values beyond 1e\+75"):
-            KernelRegression(X, Y, frozen_kernel("rbf"), 0.1)
-        part.view(-1)[0] = safe
-    with pytest.raises(InputDataError, match=r"X holds values beyond 1e\+75"):
-        build(MartingaleMixtureUCB).bounds(X * 1e80)
-
-
-def test_safe_points_are_as_wide_as_the_inputs():
-    points = torch.zeros(1, 3, dtype=torch.float64)
-    with pytest.raises(BotorchTensorDimensionError, match="safe_points must be `n x 2`"):
-        SafeSet(build(MartingaleMixtureUCB), safe_points=points)
+@pytest.mark.parametrize("acqf_class", [*BOUNDS, ScalarizedUCB])
+def test_there_is_no_beta(acqf_class):
+    with pytest.raises(TypeError, match=f"{acqf_class.__name__} has no beta"):
+        acqf_class(MODEL, beta=2.0)
+    if acqf_class is not ScalarizedUCB:
+        with pytest.raises(TypeError, match="has no beta, and takes by"):
+            acqf_class(MODEL, 2.0)
+    parameters = list(inspect.signature(MartingaleMixtureUCB).parameters)
+    assert parameters[:3] == ["model", "norm_bound", "noise_std"]
 
 
 def test_two_rows_by_position_could_be_a_box():
-    acqf, rows = build(MartingaleMixtureUCB), PROBLEM.X[:2]
+    acqf, rows = build(), X[:2]
     for use in (
         lambda: regret_certificate(acqf, rows),
         lambda: optimum_report(acqf, rows),
@@ -310,44 +292,66 @@ def test_two_rows_by_position_could_be_a_box():
         with pytest.raises(ValueError, match="say candidates= for the points, or bounds="):
             use()
     regret_certificate(acqf, candidates=rows)
-    optimum_report(acqf, PROBLEM.X[:3])
+    optimum_report(acqf, X[:3])
 
 
-@pytest.mark.parametrize("call", [least_consistent_norm, check_consistency])
-def test_a_misspelt_fit_is_not_another(call):
-    norm = {"norm_bound": 3.0} if call is check_consistency else {}
-    with pytest.raises(ValueError, match='fit must be "filters", "martingale"'):
-        call(PROBLEM.model, **norm, fit="filter")
-
-
-@pytest.mark.parametrize("kernel", ["rbf", type(PROBLEM.kernel), None])
-def test_a_kernel_is_an_object(kernel):
-    for build in (
-        lambda: KernelRegression(PROBLEM.X, PROBLEM.Y, kernel, 0.1),
-        lambda: KernelBandit(kernel, norm_bound=3.0, noise_std=0.1),
-        lambda: KernelFamilyUCB(PROBLEM.model, kernels=[kernel], norm_bound=3.0),
+def test_what_is_no_band():
+    bandit = BKBBandit(X, KERNEL, norm_bound=3.0, noise_std=0.1)
+    sampler = KernelThompsonSampling(MODEL, norm_bound=3.0)
+    for use in (
+        lambda: regret_certificate(MODEL, candidates=X),
+        lambda: optimum_report(MODEL, candidates=X),
     ):
-        with pytest.raises(UnsupportedError, match="Expected a GPyTorch kernel or mean"):
-            build()
-
-
-def test_a_model_is_no_band():
-    acqf = build(MartingaleMixtureUCB)
-    for use, message in (
-        (lambda: regret_certificate(PROBLEM.model, candidates=PROBLEM.X), "has no set of"),
-        (lambda: optimum_report(PROBLEM.model, candidates=PROBLEM.X), "has no set of"),
-        (lambda: SafeSet(PROBLEM.model, 0.0), "must be an instance of Band, got Sin"),
-        (
-            lambda: GuardedAcquisition(acqf, PROBLEM.model, observed=PROBLEM.X),
-            "must be an instance of Band, got Sin",
-        ),
+        with pytest.raises(UnsupportedError, match="has no set of"):
+            use()
+    for use in (
+        lambda: SafeSet(MODEL, 0.0),
+        lambda: SafeSet(bandit, 0.0),
+        lambda: SafeSet(sampler, 0.0),
+        lambda: GuardedAcquisition(build(), MODEL, observed=X),
     ):
-        with pytest.raises(UnsupportedError, match=message):
+        with pytest.raises(UnsupportedError, match="must be an instance of Band"):
             use()
 
 
-def test_each_tracker_has_its_place():
-    with pytest.raises(UnsupportedError, match="an instance of StreamingNoiseTracker"):
-        build(StreamingKernelUCB, tracker=NormTracker())
-    with pytest.raises(UnsupportedError, match="an instance of FamilyTracker"):
-        KernelFamily([PROBLEM.kernel], tracker=NormTracker())
+def test_a_cautious_norm_bound_is_the_cautious_trackers():
+    for acqf_class in (MartingaleMixtureUCB, AbbasiYadkoriUCB):
+        acqf = acqf_class(MODEL, norm_bound="cautious")
+        tracked = acqf_class(MODEL, norm_bound=NormTracker.cautious())
+        assert acqf.norm_bound == tracked.norm_bound > acqf_class(MODEL).norm_bound
+        assert acqf.assumptions.summary == "heuristic: norm estimated"
+
+
+def test_a_safe_set_on_estimates_needs_consent():
+    band = build(norm_bound="cautious")
+    with pytest.raises(UncertifiedError, match="heuristic: norm estimated") as refusal:
+        SafeSet(band, 0.0)
+    assert "norm: pass norm_bound" in str(refusal.value)
+    allowed = SafeSet(band, 0.0, allow_estimated=True)
+    assert str(allowed.assumptions).startswith("heuristic: norm of constraint 1 estimated")
+
+
+def test_a_bandit_that_comes_to_contradict_its_data():
+    kernel = frozen_kernel("rbf", 0.3)
+    bandit = KernelBandit(kernel, norm_bound=0.1, noise_std=0.1)
+    bandit.observe(torch.zeros(1), 0.0)
+    safe_set, points = SafeSet(bandit, -1.0), torch.zeros(3, 1).double()
+    assert bool(safe_set.is_safe(points).all())
+    for x in (0.1, 0.5, 1.0):
+        bandit.observe(torch.full((1,), x), 5.0)
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        bandit.bounds(points)
+    with pytest.raises(UncertifiedError, match="norm violated"):
+        safe_set.is_safe(points)
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+@pytest.mark.parametrize("offset", [1e4, 1e8, 1e12])
+@pytest.mark.parametrize("noise_std", [1e-4, 1e-2, 1.0])
+def test_outcomes_far_from_the_prior_mean_keep_the_sides_apart(offset, noise_std):
+    inputs = uniform(15, 3, 0)
+    outcomes = torch.sin(5.0 * inputs).sum(-1, keepdim=True) + offset
+    model = SingleTaskGP(inputs, outcomes, outcome_transform=None)
+    acqf = MartingaleMixtureUCB(model, noise_std=noise_std)
+    lower, upper = acqf.bounds(torch.cat([inputs, uniform(30, 3, 6)]))
+    assert bool((lower <= upper).all())

@@ -1,0 +1,595 @@
+r"""From a model to numbers: its own posterior, in outcome units, or a refusal."""
+
+import math
+import pickle
+import re
+import warnings
+from copy import deepcopy
+
+import botorch.settings
+import pytest
+import torch
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models import (
+    KroneckerMultiTaskGP,
+    ModelListGP,
+    MultiTaskGP,
+    PairwiseGP,
+    SingleTaskGP,
+    SingleTaskVariationalGP,
+)
+from botorch.models.approximate_gp import ApproximateGPyTorchModel
+from botorch.models.contextual import LCEAGP
+from botorch.models.deterministic import GenericDeterministicModel
+from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
+from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
+from botorch.models.transforms.input import (
+    AppendFeatures,
+    ChainedInputTransform,
+    InputPerturbation,
+    Normalize,
+    Round,
+    Warp,
+)
+from botorch.models.transforms.outcome import (
+    ChainedOutcomeTransform,
+    Log,
+    Standardize,
+    StratifiedStandardize,
+)
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import (
+    LinearKernel,
+    MaternKernel,
+    PeriodicKernel,
+    RBFKernel,
+    RBFKernelGrad,
+    ScaleKernel,
+)
+from gpytorch.likelihoods import (
+    FixedNoiseGaussianLikelihood,
+    GaussianLikelihood,
+    StudentTLikelihood,
+)
+from gpytorch.means import ConstantMean, LinearMean
+from gpytorch.models import ExactGP, IndependentModelList
+from gpytorch.models.deep_gps import DeepGP
+from torch.testing import assert_close
+
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    NystromRegression,
+    PrequentialRadius,
+    SafeSet,
+    ScalarizedUCB,
+    SketchedMartingaleMixtureUCB,
+    StreamingKernelUCB,
+    UnknownNoise,
+    describe_norm_bound,
+    information_gain,
+    least_consistent_norm,
+    regret_certificate,
+)
+from kernelucb.regression.from_model import observed_inputs
+from problems import float64, frozen_kernel, frozen_model, normal, uniform
+from tolerances import LINEAR_SOLVE, POSTERIOR
+
+# Models here are of data as they come.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*not contained to the unit cube"),
+    pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning"),
+]
+
+N, D = 12, 2
+X = 10.0 * uniform(N, D, seed=1)
+Y = 3.0 + 2.0 * torch.sin(X).sum(-1) + 0.3 * normal(N, seed=2)
+TEST_X, OTHER_X = 10.0 * uniform(20, D, seed=3), 10.0 * uniform(N, D, seed=5)
+BOUNDS = torch.tensor([[0.0, 0.0], [10.0, 10.0]], dtype=torch.float64)
+COLUMN = Y.unsqueeze(-1)
+
+
+def ard_matern():
+    kernel = MaternKernel(nu=2.5, ard_num_dims=D)
+    kernel.lengthscale = torch.tensor([0.4, 1.7])
+    return kernel
+
+
+def learned_warp():
+    warp = Warp(d=D, indices=[0, 1], bounds=BOUNDS)
+    warp.concentration0.data.fill_(1.7)
+    warp.concentration1.data.copy_(torch.tensor([0.6, 2.2]))
+    return warp
+
+
+def normalize(**options):
+    return Normalize(d=D, bounds=BOUNDS, **options)
+
+
+def chained(*transforms):
+    return ChainedInputTransform(**{f"t{i}": t for i, t in enumerate(transforms)})
+
+
+def rounded(*indices, **options):
+    return Round(integer_indices=[*indices], approximate=False, **options)
+
+
+INPUT_TRANSFORMS = {
+    "none": lambda: None,
+    "normalize": normalize,
+    "normalize, learned bounds": lambda: Normalize(d=D),
+    "warp, learned": learned_warp,
+    "round": lambda: rounded(1),
+    "chained": lambda: chained(rounded(0), learned_warp(), normalize()),
+    "not of the data": lambda: normalize(transform_on_train=False),
+    "not of queries": lambda: normalize(transform_on_eval=False),
+    "rounded queries": lambda: chained(normalize(), rounded(1, transform_on_train=False)),
+}
+MODELS = {
+    "matern12": {"kernel": lambda: frozen_kernel("matern12", 1.5), "mean": 1.3},
+    "ard matern": {"kernel": ard_matern, "mean": LinearMean(D)},
+    "scaled": {"kernel": lambda: frozen_kernel("matern52", 1.5, outputscale=4.0)},
+    "sum": {"kernel": lambda: frozen_kernel("rbf", 0.9) + ScaleKernel(ard_matern())},
+    "product": {"kernel": lambda: frozen_kernel("rbf", 2.0) * PeriodicKernel()},
+    "linear": {"kernel": LinearKernel},
+    "noise of each": {"noise_std": 0.1 + uniform(N, 1, seed=5)[:, 0]},
+    "one observation": {"X": X[:1], "Y": Y[:1]},
+}
+
+
+def model_of(X=X, Y=Y, kernel=lambda: frozen_kernel("rbf", 1.5), noise_std=0.3, **options):
+    return frozen_model(X, Y, kernel(), noise_std, **options)
+
+
+def assert_same_posterior(model, tolerance=POSTERIOR):
+    state, posterior = KernelRegression.from_model(model), model.posterior(TEST_X)
+    mean, variance = posterior.mean[:, 0], posterior.variance[:, 0]
+    room = tolerance * float(state.project(TEST_X).prior_variance.max())
+    assert_close(state.mean(TEST_X), mean, rtol=tolerance, atol=tolerance * float(Y.std()))
+    assert_close(state.variance(TEST_X), variance, rtol=tolerance, atol=room)
+
+
+class TestPosterior:
+    @pytest.mark.parametrize("standardize", [False, True])
+    @pytest.mark.parametrize("case", MODELS)
+    def test_is_the_models_own(self, case, standardize):
+        transform = Standardize(m=1) if standardize and case != "one observation" else None
+        model = model_of(**({"mean": 0.4} | MODELS[case]), outcome_transform=transform)
+        assert_same_posterior(model)
+        if case == "noise of each":
+            noise = KernelRegression.from_model(model).noise_std
+            assert_close(noise, MODELS[case]["noise_std"])
+
+    @pytest.mark.parametrize("name", INPUT_TRANSFORMS)
+    def test_whatever_botorch_itself_does_to_the_inputs(self, name):
+        r"""Further observations, copies, other precision, a loaded state, a refit."""
+        make = INPUT_TRANSFORMS[name]
+        transforms = {"outcome_transform": Standardize(m=1), "input_transform": make()}
+        assert_same_posterior(model_of(mean=-0.7, **transforms))
+        model = model_of(input_transform=make())
+        assert_same_posterior(model)
+        more = model.condition_on_observations(OTHER_X[:3], COLUMN[:3])
+        assert torch.equal(observed_inputs(more), torch.cat([X, OTHER_X[:3]]))
+        loaded = model_of(kernel=lambda: model.covar_module, input_transform=make())
+        loaded.load_state_dict(model.state_dict())
+        copied = pickle.loads(pickle.dumps(model))
+        for each in (more, loaded, copied):
+            assert_same_posterior(each)
+        assert torch.equal(observed_inputs(copied.train()), X)
+        KernelRegression.from_model(copied.eval().float())
+
+    @pytest.mark.parametrize("name", INPUT_TRANSFORMS)
+    def test_data_are_exchanged_in_training_mode(self, name):
+        r"""The remedy that the refusal names, before and after it; raw inputs follow."""
+        make = INPUT_TRANSFORMS[name]
+        model = model_of(input_transform=make())
+        other = model_of(OTHER_X, input_transform=make()).train()
+        other.load_state_dict(model.state_dict())  # bounds learned from the first data
+        model.set_train_data(OTHER_X, Y)
+        model.train()
+        model.set_train_data(OTHER_X, Y)
+        for _ in range(2):
+            assert torch.equal(observed_inputs(model), OTHER_X)
+            assert_same_posterior(model)
+        expected = KernelRegression.from_model(other).mean(TEST_X)
+        assert_close(KernelRegression.from_model(model).mean(TEST_X), expected)
+
+    def test_chained_standardize_transforms(self):
+        transform = ChainedOutcomeTransform(a=Standardize(m=1), second=Standardize(m=1))
+        model = model_of(mean=0.2, outcome_transform=transform)
+        # What a second standardisation learns is 0 and 1, which would hide the order.
+        second = model.outcome_transform["second"]
+        second.means.fill_(0.7)
+        second.stdvs.fill_(1.9)
+        second._stdvs_sq.fill_(1.9**2)
+        assert_same_posterior(model)
+
+    def test_with_default_hyper_parameters_in_training_mode(self):
+        r"""As a user has it after construction: trainable, in train mode."""
+        model = SingleTaskGP(X, COLUMN, input_transform=Normalize(d=D))
+        assert_same_posterior(model.train(), LINEAR_SOLVE)
+
+    def test_a_state_from_tensors_is_the_same(self):
+        mean = ConstantMean().double()
+        mean.constant = float64(0.4)
+        expected = KernelRegression.from_model(model_of(mean=0.4))
+        for outcomes in (Y, COLUMN):
+            state = KernelRegression(X, outcomes, frozen_kernel("rbf", 1.5), 0.3, mean)
+            for one in ("mean", "variance"):
+                ours, theirs = getattr(state, one)(TEST_X), getattr(expected, one)(TEST_X)
+                assert_close(ours, theirs, rtol=POSTERIOR, atol=POSTERIOR)
+
+    def test_noise_std_in_outcome_units_overrides_the_likelihood(self):
+        model = model_of(outcome_transform=Standardize(m=1))
+        state = KernelRegression.from_model(model, noise_std=0.7)
+        noise = 0.7 / float(Y.std())
+        other = model_of(noise_std=noise, outcome_transform=Standardize(m=1))
+        mean = other.posterior(TEST_X).mean[:, 0]
+        assert_close(state.mean(TEST_X), mean, rtol=POSTERIOR, atol=POSTERIOR)
+
+    def test_single_precision_is_raised_before_it_is_transformed(self):
+        r"""BoTorch leaves raw inputs in single precision, and rounds queries alone."""
+        for name in ("normalize", "rounded queries"):
+            make = INPUT_TRANSFORMS[name]
+            raw = X.float(), COLUMN.float()
+            model = SingleTaskGP(*raw, input_transform=make())
+            state = KernelRegression.from_model(model)
+            assert_close(state.train_inputs, normalize()(X.float().double()))
+        single = SingleTaskGP(X.float(), COLUMN.float(), input_transform=normalize())
+        assert_same_posterior(single.eval().double())
+
+
+CHANGES = {
+    "raw": lambda model: model.set_train_data(OTHER_X, Y),
+    # BoTorch keeps the old raw inputs, and goes back to them in training mode.
+    "transformed": lambda model: model.set_train_data(model.transform_inputs(OTHER_X), Y),
+    "more": lambda model: model.set_train_data(
+        torch.cat([X, OTHER_X]), torch.cat([Y, Y]), strict=False
+    ),
+    "transform": lambda model: model.load_state_dict(
+        model_of(input_transform=Normalize(d=D)).state_dict()
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_inputs_that_are_not_the_transformed_raw_ones_are_refused(change):
+    options = {"kernel": lambda: frozen_kernel("matern52"), "input_transform": normalize()}
+    model, other = (model_of(**deepcopy(options)).eval() for _ in range(2))
+    CHANGES[change](model)
+    for use in (
+        lambda: KernelRegression.from_model(model),
+        lambda: observed_inputs(model),
+        lambda: SafeSet.from_models(
+            ModelListGP(other, model), norm_bound=99.0, noise_std=0.1
+        ),
+    ):
+        with pytest.raises(InputDataError, match=r"Call model\.train\(\) before"):
+            use()
+
+
+# A user's own GPyTorch model.
+
+
+class PlainGP(ExactGP):
+    def __init__(self, train_x, train_y, likelihood, kernel):
+        super().__init__(train_x, train_y, likelihood)
+        self.mean_module = ConstantMean().double()
+        self.mean_module.constant = float64(0.3)
+        self.covar_module = kernel
+
+    def forward(self, x):
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+def plain(train_x=X, train_y=Y, likelihood=None, kernel=None, kind=PlainGP):
+    if likelihood is None:
+        likelihood = GaussianLikelihood().double()
+        likelihood.noise = float64(0.04)
+    kernel = frozen_kernel("matern52", 1.5) if kernel is None else kernel
+    return kind(train_x, train_y, likelihood, kernel).double().requires_grad_(False)
+
+
+def single_task(noise_std=0.2):
+    return frozen_model(X, Y, frozen_kernel("matern52", 1.5), noise_std, mean=0.3)
+
+
+NORM = {"norm_bound": 99.0}
+READERS = {
+    "band": lambda m: MartingaleMixtureUCB(m, **NORM).bounds(TEST_X)[1],
+    "estimated norm": lambda m: MartingaleMixtureUCB(m).bounds(TEST_X)[0],
+    "streaming": lambda m: StreamingKernelUCB(
+        m, **NORM, noise_std=UnknownNoise(0.05, 0.5)
+    ).bounds(TEST_X)[1],
+    "sketched": lambda m: SketchedMartingaleMixtureUCB(
+        NystromRegression.from_model(m, X[:4]), **NORM
+    ).bounds(TEST_X)[1],
+    "sum": lambda m: ScalarizedUCB(
+        [MartingaleMixtureUCB(m, **NORM)] * 2, [1.0, -2.0]
+    ).bounds(TEST_X)[1],
+    "norm in words": lambda m: describe_norm_bound(m, 99.0, bounds=BOUNDS).range,
+    "least norm": least_consistent_norm,
+    "information gain": information_gain,
+    "safe": lambda m: SafeSet.from_models(m, -9.0, **NORM).margin(TEST_X),
+    "certificate": lambda m: (
+        regret_certificate(MartingaleMixtureUCB(m, **NORM), candidates=X).gap
+    ),
+    "assumptions": lambda m: float(len(str(MartingaleMixtureUCB(m, **NORM).assumptions))),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_an_exact_gp_is_read_as_the_single_task_gp(reader):
+    own, other = (torch.as_tensor(READERS[reader](m)) for m in (plain(), single_task()))
+    assert_close(own, other, rtol=1e-12, atol=1e-12)
+
+
+def test_an_exact_gp_with_noise_of_each_observation_or_one_column():
+    scales = torch.linspace(0.1, 0.4, N, dtype=torch.float64)
+    models = plain(likelihood=FixedNoiseGaussianLikelihood(scales.square()))
+    for one, other in (
+        (models, single_task(scales)),
+        (plain(X[:, 0], Y), plain(X[:, :1], Y)),  # one column may be left out
+    ):
+        points = TEST_X[:, : KernelRegression.from_model(other).dimension]
+        means = [KernelRegression.from_model(m).mean(points) for m in (one, other)]
+        assert_close(*means, rtol=1e-12, atol=1e-12)
+
+
+def test_predictions_of_an_exact_gp():
+    radii = []
+    for model in (plain(), single_task()):
+        radius = PrequentialRadius()
+        radius.observe(model, TEST_X[:4], Y[:4], 0.2)
+        radii.append(radius.squared)
+    assert math.isclose(*radii, rel_tol=1e-10)
+
+
+class Warped(PlainGP):
+    def forward(self, x):
+        return super().forward(x.square())
+
+
+class Shifted(PlainGP):
+    def forward(self, x):
+        return super().forward(x) + 1.0
+
+
+class Transformed(PlainGP):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.outcome_transform = Log()
+
+
+REFUSED_PLAIN = {
+    "warped inputs": (lambda: plain(kind=Warped), "its own `forward`"),
+    "shifted": (lambda: plain(kind=Shifted), "its own `forward`"),
+    "a transform": (lambda: plain(kind=Transformed), "outcome_transform, which GPyTorch"),
+    "no data": (lambda: plain(None, None), "no training data"),
+    "a column of outcomes": (lambda: plain(X, COLUMN), r"train_Y\.squeeze\(-1\)"),
+    "several outcomes": (lambda: plain(X, COLUMN.repeat(1, 2)), "is for one outcome"),
+    "fewer outcomes": (lambda: plain(X, Y[:-1]), "outcomes of shape"),
+    "two inputs": (lambda: plain((X, X), Y), "takes 2 input tensors"),
+    "a batch": (lambda: plain(X.expand(3, N, D), Y.expand(3, N)), "has batch shape"),
+    "a batch of kernels": (
+        lambda: plain(kernel=RBFKernel(batch_shape=torch.Size([2]))),
+        "one value for each pair",
+    ),
+    "noise of others": (
+        lambda: plain(likelihood=FixedNoiseGaussianLikelihood(Y[:4].square())),
+        "4 noise variances for 12 observations",
+    ),
+    "a list": (lambda: IndependentModelList(plain(), plain()), "has 2 outputs"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_PLAIN)
+def test_an_exact_gp_that_is_refused(case):
+    build, message = REFUSED_PLAIN[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = build()
+    errors = BotorchTensorDimensionError, InputDataError, UnsupportedError
+    with pytest.raises(errors, match=message):
+        MartingaleMixtureUCB(model, **NORM)
+
+
+# BoTorch models with methods of their own.
+
+
+class WarpedForward(SingleTaskGP):
+    def forward(self, x):
+        return super().forward(x**3)
+
+
+class OtherMean(SingleTaskGP):
+    def forward(self, x):
+        prior = super().forward(x)
+        return type(prior)(prior.mean + 0.1, prior.lazy_covariance_matrix)
+
+
+class OwnPosterior(SingleTaskGP):
+    shift = 0.0
+
+    def posterior(self, X, *arguments, **options):
+        return super().posterior(X + self.shift, *arguments, **options)
+
+
+class OwnTransform(SingleTaskGP):
+    def transform_inputs(self, X, input_transform=None):
+        return X**3
+
+
+class SameForward(SingleTaskGP):
+    def forward(self, x):
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("kind", [WarpedForward, OtherMean, OwnPosterior, OwnTransform])
+@pytest.mark.parametrize("count", [1, N])
+def test_another_prior_than_kernel_and_mean_is_refused(kind, count):
+    model = kind(X[:count] / 10.0, COLUMN[:count], outcome_transform=None)
+    model.shift = 0.1
+    with pytest.raises(UnsupportedError, match="SingleTaskGP"):
+        KernelRegression.from_model(model)
+
+
+@pytest.mark.parametrize("kind", [SameForward, OwnPosterior])
+def test_methods_that_say_the_same_are_taken(kind):
+    models = [make(X, COLUMN) for make in (kind, SingleTaskGP)]
+    means = [KernelRegression.from_model(model).mean(X) for model in models]
+    assert torch.equal(*means)
+    single = kind(X.float(), COLUMN.float(), input_transform=Normalize(D))
+    assert KernelRegression.from_model(single).num_observations == N
+
+
+@pytest.mark.parametrize("transform", [Log, Standardize])
+def test_a_posterior_of_ones_own_is_compared_before_the_transform(transform):
+    transform = transform() if transform is Log else transform(m=1)
+    model = OwnPosterior(X, COLUMN.exp(), outcome_transform=transform)
+    KernelRegression.from_model(model)
+    model.shift = 0.1
+    with pytest.raises(UnsupportedError, match="its own `posterior`"):
+        KernelRegression.from_model(model)
+
+
+# Models that have no kernel-regression state.
+
+
+def tasks():
+    return torch.cat([X, torch.tensor([[0.0, 1.0]]).double().repeat(1, N // 2).mT], dim=-1)
+
+
+def one_output():
+    return MultiTaskGP(tasks(), COLUMN, task_feature=-1, output_tasks=[0])
+
+
+def stratified():
+    transform = StratifiedStandardize(-1, all_task_values=torch.tensor([0, 1]))
+    return SingleTaskGP(tasks(), COLUMN, outcome_transform=transform)
+
+
+def with_input_transform(transform):
+    return SingleTaskGP(X, COLUMN, input_transform=transform.eval())
+
+
+def without(attribute):
+    model = SingleTaskGP(X, COLUMN)
+    model.kept = getattr(model, attribute)
+    delattr(model, attribute)
+    if attribute == "likelihood":
+        model.likelihood = StudentTLikelihood()
+    return model
+
+
+def fully_bayesian():
+    r"""The class alone: its constructor needs JAX, which the library does not."""
+    model = SaasFullyBayesianSingleTaskGP.__new__(SaasFullyBayesianSingleTaskGP)
+    torch.nn.Module.__init__(model)
+    return model
+
+
+INEXACT = "is not an exact"
+REFUSED = {
+    "several outputs": (lambda: SingleTaskGP(X, COLUMN.repeat(1, 2)), "has 2 outputs"),
+    "list of one": (lambda: ModelListGP(single_task()), r"model\.models\[0\]"),
+    "list of two": (
+        lambda: ModelListGP(single_task(), single_task()),
+        r"ScalarizedUCB\.from_model",
+    ),
+    "fully Bayesian": (fully_bayesian, "SaasFullyBayesian.* is an ensemble"),
+    "ensemble": (lambda: EnsembleMapSaasSingleTaskGP(X, COLUMN), "is an ensemble"),
+    "variational": (lambda: SingleTaskVariationalGP(X, COLUMN), INEXACT),
+    "wrapped variational": (
+        lambda: ApproximateGPyTorchModel(
+            SingleTaskVariationalGP(X, COLUMN).model, num_outputs=1
+        ),
+        INEXACT,
+    ),
+    "multi-task": (
+        lambda: MultiTaskGP(tasks(), COLUMN, task_feature=-1),
+        "has 2 outputs that depend on each other, .* one SingleTaskGP",
+    ),
+    "multi-task, one output": (one_output, "is not an exact single-task"),
+    "Kronecker": (
+        lambda: KroneckerMultiTaskGP(X, COLUMN.repeat(1, 2)),
+        "has 2 outputs that depend on each other",
+    ),
+    "pairwise": (lambda: PairwiseGP(X, torch.tensor([[0, 1]])), INEXACT),
+    "deep": (lambda: DeepGP(), INEXACT),
+    "deterministic": (
+        lambda: GenericDeterministicModel(lambda X: X[..., :1]),
+        INEXACT,
+    ),
+    "batch": (
+        lambda: SingleTaskGP(X.expand(3, N, D), COLUMN.expand(3, N, 1)),
+        re.escape("batch shape (3,)"),
+    ),
+    "stratified outcomes": (stratified, "Stratified.* is not one of Standardize"),
+    "appended features": (
+        lambda: with_input_transform(AppendFeatures(torch.zeros(2, 1).double())),
+        "AppendFeatures turns one point into several",
+    ),
+    "perturbed inputs": (
+        lambda: with_input_transform(InputPerturbation(torch.zeros(2, 2).double())),
+        "InputPerturbation turns one point into several",
+    ),
+    "Student-t noise": (lambda: without("likelihood"), "StudentT.* not Gaussian"),
+    "no mean module": (
+        lambda: without("mean_module"),
+        "must have attributes `mean_module`",
+    ),
+    "derivatives": (
+        lambda: SingleTaskGP(X, COLUMN, covar_module=ScaleKernel(RBFKernelGrad())),
+        "one value",
+    ),
+    "a kernel that cannot be copied": (
+        lambda: LCEAGP(X, COLUMN, None, decomposition={"a": [0], "b": [1]}),
+        "cannot be copied",
+    ),
+    "a string": (lambda: "model", "Expected a BoTorch model|model must be"),
+    "a kernel": (
+        lambda: frozen_kernel("rbf"),
+        "Expected a BoTorch model or a GPyTorch ExactGP, got RBFKernel",
+    ),
+    "nothing": (lambda: None, "Expected a BoTorch model|model must be"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_model_that_is_refused(case):
+    build, message = REFUSED[case]
+    model = build()
+    with pytest.raises(UnsupportedError, match=message):
+        KernelRegression.from_model(model)
+    with pytest.raises(UnsupportedError, match=message):
+        MartingaleMixtureUCB(model, norm_bound=1.0, noise_std=0.1)
+
+
+@pytest.mark.parametrize("case", ["variational", "multi-task, one output", "batch"])
+def test_a_list_in_which_one_is_refused(case):
+    r"""Wherever one band is made for each outcome."""
+    build, message = REFUSED[case]
+    for models in ([single_task(), build()], ModelListGP(single_task(), build())):
+        with pytest.raises(UnsupportedError, match=message):
+            SafeSet.from_models(models, norm_bound=99.0, allow_estimated=True)
+
+
+@pytest.mark.parametrize("part", ["nothing", "outcomes", "inputs"])
+def test_data_that_are_refused(part):
+    if part == "nothing":
+        model = SingleTaskGP(X[:0], COLUMN[:0], outcome_transform=None)
+        message = r"no training data; .* at least one"
+    else:
+        model, bad = single_task(), deepcopy(X)
+        bad[1, 0] = torch.nan
+        message = f"training {part} contains NaN .* remove"
+        with botorch.settings.validate_input_scaling(False):
+            data = (bad, Y) if part == "inputs" else (X, Y / 0.0)
+            model.set_train_data(*data, strict=False)
+    with pytest.raises(InputDataError, match=message):
+        KernelRegression.from_model(model)

@@ -1,0 +1,244 @@
+r"""Kernels in plain numbers: GPyTorch's values for each pair of points alone."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import ChainedInputTransform, Normalize
+from gpytorch.kernels import (
+    AdditiveKernel,
+    LinearKernel,
+    MaternKernel,
+    PeriodicKernel,
+    PiecewisePolynomialKernel,
+    ProductKernel,
+    RBFKernel,
+    RBFKernelGrad,
+    RQKernel,
+    ScaleKernel,
+)
+from gpytorch.means import ConstantMean, LinearMean
+from torch.testing import assert_close
+
+from kernelucb import (
+    BKBBandit,
+    FamilyBandit,
+    KernelBandit,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    NystromRegression,
+    describe_norm_bound,
+    information_gain,
+    regret_certificate,
+)
+from kernelucb._numerics.kernels import Library, read_kernel
+from kernelucb.confidence.martingale_mixture.dual import Ellipsoids
+from kernelucb.models import BKBModel
+from kernelucb.regression.prior import Prior
+from problems import make_problem, normal, uniform
+from tolerances import GRADCHECK, KERNEL, REARRANGED
+
+KERNELS = {
+    "rbf, ard": lambda: RBFKernel(ard_num_dims=3),
+    "matern 1/2": lambda: MaternKernel(0.5),
+    "matern 3/2, ard": lambda: MaternKernel(1.5, ard_num_dims=3),
+    "matern 5/2, scaled twice": lambda: ScaleKernel(ScaleKernel(MaternKernel(2.5))),
+    "rational quadratic": RQKernel,
+    "scaled, two columns": lambda: ScaleKernel(
+        RBFKernel(ard_num_dims=2, active_dims=(0, 2))
+    ),
+    "sum": lambda: ScaleKernel(RBFKernel(active_dims=(1,))) + LinearKernel(),
+    "product": lambda: ScaleKernel(MaternKernel(2.5) * PeriodicKernel(active_dims=(2,))),
+    "nested": lambda: AdditiveKernel(
+        RBFKernel(active_dims=(0, 1)),
+        ProductKernel(RBFKernel(active_dims=(1,)), LinearKernel(active_dims=(2,))),
+    ),
+    "periodic": PeriodicKernel,
+    "piecewise polynomial": lambda: PiecewisePolynomialKernel(2),
+}
+
+
+def make_kernel(name):
+    r"""With parameters that all differ."""
+    kernel = KERNELS[name]().double()
+    for parameter, seed in zip(kernel.parameters(), range(99), strict=False):
+        parameter.data += uniform(parameter.numel(), 1, seed).reshape(parameter.shape)
+    return kernel
+
+
+def outcomes(X):
+    return torch.sin(5.0 * X).sum(-1)
+
+
+def frozen(module):
+    return module.double().requires_grad_(False)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+class TestValues:
+    def test_values_diagonal_and_gradients_are_gpytorchs(self, name):
+        kernel, left, right = make_kernel(name), uniform(7, 3, 0), uniform(5, 3, 1)
+        left.requires_grad_()
+        plain, prior = read_kernel(kernel), Prior(kernel, scale=1.5)
+        own, theirs = plain.values(left, right), kernel(left, right).to_dense()
+        assert_close(own, theirs, rtol=0.0, atol=KERNEL)
+        room = 2.25 * KERNEL
+        assert_close(prior.covariance(left, right), 2.25 * theirs, rtol=0.0, atol=room)
+        weights = uniform(7, 5, 2)
+        slopes = [
+            torch.autograd.grad((value * weights).sum(), left, retain_graph=True)[0]
+            for value in (own, theirs)
+        ]
+        assert_close(*slopes, rtol=0.0, atol=2.0 * KERNEL)
+        pairs = plain.values(left[:5], right, pairs=True)
+        assert_close(pairs, theirs[:5].diagonal(), rtol=0.0, atol=KERNEL)
+        expected = 2.25 * kernel(left, left, diag=True)
+        assert_close(prior.variance(left), expected, rtol=0.0, atol=room)
+
+    def test_equal_points_are_at_distance_zero(self, name):
+        prior, X = Prior(make_kernel(name)), uniform(5, 3, 0).requires_grad_()
+        values = prior.covariance(X, X.detach())
+        assert_close(values.diagonal(), prior.variance(X), rtol=KERNEL, atol=KERNEL)
+        (slopes,) = torch.autograd.grad(values.diagonal().sum(), X)
+        assert bool(torch.isfinite(slopes).all())
+
+    def test_twice_differentiable(self, name):
+        if name == "piecewise polynomial":
+            pytest.skip("is not")
+        plain, right = read_kernel(make_kernel(name)), uniform(4, 3, 1)
+        left = uniform(3, 3, 0).requires_grad_()
+        assert torch.autograd.gradgradcheck(
+            lambda X: plain.values(X, right), left, atol=1e-6
+        )
+
+    def test_far_points_do_not_change_the_bands_of_others(self, name):
+        r"""GPyTorch centres distances on all points in the call; a band must not."""
+        X, near, far = uniform(12, 3, 0), uniform(20, 3, 3), 1e8 * uniform(20, 3, 4)
+        model = SingleTaskGP(X, outcomes(X).unsqueeze(-1), covar_module=KERNELS[name]())
+        model.likelihood.noise = 0.01
+        acqf = MartingaleMixtureUCB(model, norm_bound=10.0, fit="martingale")
+        alone = torch.stack(acqf.bounds(near))
+        both = torch.cat([near, far])
+        together = torch.stack(acqf.bounds(both))[:, :20]
+        assert_close(together, alone, rtol=0.0, atol=REARRANGED)
+        values = acqf(both.unsqueeze(-2))[:20]
+        assert_close(values, alone[1], rtol=0.0, atol=REARRANGED)
+
+
+def test_inputs_spread_over_a_million_length_scales():
+    kernel = RBFKernel().double()
+    kernel.lengthscale = 1e-6
+    base = uniform(6, 3, 0)
+    X = torch.cat([base, base + 1e-6 * uniform(6, 3, 1)])
+    steps = (X.unsqueeze(-2) - X) / 1e-6  # exact enough: differences first
+    matrix = torch.exp(-0.5 * steps.square().sum(-1))
+    # An input of 1e6 length scales is rounded by 1e6 eps of one of them.
+    assert_close(Prior(kernel).covariance(X, X), matrix, rtol=0.0, atol=1e6 * KERNEL)
+
+
+def test_a_single_precision_kernel_is_read_as_the_float64_copy():
+    kernel, X = make_kernel("matern 3/2, ard").float(), uniform(6, 3, 0)
+    expected = copy.deepcopy(kernel).double()(X, X).to_dense().detach()
+    assert_close(Prior(kernel).covariance(X, X), expected, rtol=0.0, atol=KERNEL)
+
+
+def test_means():
+    X, constant, linear = uniform(4, 2, 0), ConstantMean(), LinearMean(2).double()
+    constant.constant = 0.7
+    for mean, value in ((None, 0.0), (constant, constant(X)), (linear, linear(X))):
+        prior = Prior(RBFKernel(), mean, offset=2.0, scale=3.0)
+        expected = torch.as_tensor(2.0 + 3.0 * value).double().detach().expand(4)
+        assert_close(prior.mean(X), expected)
+
+
+def test_copies_and_loaded_states_follow_their_own_numbers():
+    prior, X = Prior(make_kernel("rbf, ard")), uniform(4, 3, 0)
+    values = prior.covariance(X, X)
+    for twin in (copy.deepcopy(prior), pickle.loads(pickle.dumps(prior))):
+        assert_close(twin.covariance(X, X), values, rtol=0.0, atol=0.0)
+    other = Prior(KERNELS["rbf, ard"]().double())
+    prior.load_state_dict(other.state_dict())
+    assert_close(prior.covariance(X, X), other.covariance(X, X))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_gradients_at_fixed_regularisers(sign):
+    problem = make_problem(n=12)
+    band = MartingaleMixtureUCB(problem.state, norm_bound=3.0).confidence_set
+    X = uniform(5, problem.X.shape[-1], 3).requires_grad_()
+    tau = torch.logspace(-3, 3, 5, dtype=torch.float64).numpy()
+    assert torch.autograd.gradcheck(
+        lambda X: Ellipsoids(band, band.project(X), sign).bounds(tau), X, **GRADCHECK
+    )
+    ellipsoids = Ellipsoids(band, band.project(X), sign)
+    fused, whole = ellipsoids.bounds(tau), ellipsoids._pending_bounds(torch.tensor(tau))
+    assert_close(fused, whole, rtol=REARRANGED, atol=REARRANGED)
+    slopes = [torch.autograd.grad(v.sum(), X, retain_graph=True)[0] for v in (fused, whole)]
+    assert_close(*slopes, rtol=REARRANGED, atol=REARRANGED)
+
+
+class Wavy(ScaleKernel):
+    r"""A subclass may do anything: here the prior variance is not the same everywhere."""
+
+    def forward(self, x1, x2, diag=False, **params):
+        values = super().forward(x1, x2, diag=diag, **params)
+        left, right = (2.0 + torch.sin(9.0 * x[..., 0]) for x in (x1, x2))
+        return values * (left * right if diag else left.unsqueeze(-1) * right)
+
+
+class Doubled(ChainedInputTransform):
+    def transform(self, X):
+        return torch.cat([super().transform(X), X.square()], -1)
+
+
+def test_nothing_is_known_of_a_subclass():
+    wavy = frozen(Wavy(RBFKernel()))
+    for kernel in (wavy, frozen(ScaleKernel(wavy)), wavy + frozen(RBFKernel())):
+        prior = Prior(kernel)
+        assert not prior.has_constant_variance
+        assert not prior.falls_with_distance()
+    assert prior.variance(uniform(20, 2, 0)).std() > 0.1
+    chained = Doubled(first=Normalize(2, bounds=torch.eye(2).double()))
+    assert not Prior(frozen(RBFKernel()), None, chained).falls_with_distance()
+
+
+def test_a_subclass_has_no_certificate_over_a_box():
+    X, Y, box = uniform(8, 1, 0), normal(8, 1), torch.tensor([[0.0], [1.0]]).double()
+    state = KernelRegression(X, Y, frozen(Wavy(RBFKernel())), 0.1)
+    band = MartingaleMixtureUCB(state, norm_bound=50.0)
+    assert not regret_certificate(band, bounds=box).rigorous
+    described = describe_norm_bound(state, 50.0, bounds=box)
+    assert not described.everywhere
+    assert described.range > 50.0 * 2.0
+
+
+UNFIT = {
+    "other columns": RBFKernel(ard_num_dims=5).double(),
+    "a column that is not there": RBFKernel(active_dims=(7,)).double(),
+    "derivatives": RBFKernelGrad().double(),
+    "a batch": RBFKernel(batch_shape=torch.Size([2])).double(),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_kernels_that_do_not_fit_the_inputs_are_refused(case):
+    kernel, X, noise = UNFIT[case], uniform(6, 3, 0), {"noise_std": 0.1}
+    Y, budget = outcomes(X), {"norm_bound": 1.0, **noise}
+    if case == "a batch":
+        assert isinstance(read_kernel(kernel), Library)
+    for use in (
+        lambda: KernelRegression(X, Y, kernel, 0.1),
+        lambda: NystromRegression(X, Y, kernel, 0.1, X[:3]),
+        lambda: KernelBandit(kernel, **budget).bounds(X),
+        lambda: KernelBandit(kernel, **budget).observe(X[0], 1.0),
+        lambda: FamilyBandit([kernel], **budget).bounds(X),
+        lambda: FamilyBandit([kernel], **budget).observe(X[0], 1.0),
+        lambda: BKBBandit(X, kernel, **budget),
+        lambda: BKBModel(X, Y.unsqueeze(-1), kernel, 0.01),
+        lambda: information_gain(kernel, X, **noise),
+    ):
+        with pytest.raises(UnsupportedError, match=r"columns|one value"):
+            use()
