@@ -20,6 +20,7 @@ from kernelucb import (
     LikelihoodUCB,
     MartingaleMixtureUCB,
     MetaUCB,
+    NearNormBall,
     NystromRegression,
     ScalarizedUCB,
     SketchedMartingaleMixtureUCB,
@@ -131,6 +132,9 @@ BANDS = {
     "analytic": Band(partial(martingale, form="analytic"), TRUTH, {}),
     "convex": Band(
         partial(martingale, form="convex"), TRUTH, {"no points": "a conic program each"}
+    ),
+    "near the ball": Band(
+        partial(martingale, norm_bound=NearNormBall(NORM, 0.1)), TRUTH, {}
     ),
     "unknown noise": Band(partial(martingale, noise_std=UNKNOWN), TRUTH, {}),
     "transformed": Band(
