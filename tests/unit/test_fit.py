@@ -1,34 +1,53 @@
-r"""The set of a mixture of filters: an ellipsoid in the eigenbasis, like any other fit."""
+r"""How far functions may be from the data: filters of the spectrum, mixtures of scales."""
 
 import math
 
 import pytest
 import torch
 from botorch.utils.sampling import draw_sobol_samples
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import logsumexp
 from torch.testing import assert_close
 
 from kernelucb import (
+    Filters,
+    Grid,
     KernelRegression,
+    MartingaleMixture,
     MartingaleMixtureUCB,
     least_consistent_norm,
     regret_certificate,
 )
 from kernelucb._numerics import spectral
 from kernelucb.confidence.fit.choice import data_fit
-from kernelucb.confidence.fit.filters import FilterMixture, Hybrids
-from kernelucb.confidence.fit.radius import KernelFree, with_energy
+from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.radius import (
+    KernelFree,
+    covariance_scales,
+    mixture_radius,
+    with_energy,
+)
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
-from kernelucb.regression.exact import FilteredRegression, SpectralFilter
 from oracles import socp
 from oracles.filtered import counted
+from oracles.mixture_program import (
+    energy_alone,
+    flynn_reeb,
+    hybrid,
+    upper_deviation,
+)
 from problems import frozen_kernel, make_problem, normal, uniform
-from tolerances import LEAST_NORM, LINEAR_SOLVE, REARRANGED, SOCP
+from tolerances import LEAST_NORM, LINEAR_SOLVE, ORDER, POSTERIOR, REARRANGED, SOCP
 
 NORM = 6.0
+
+
 UNIT_SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+
+
 CASES = {
     "rbf": {"kernel": "rbf"},
     "matern32": {"kernel": "matern32", "d": 2, "n": 14},
@@ -54,18 +73,6 @@ def test_the_band_is_that_of_the_cone_program(case, options):
         K = problem.kernel(torch.cat([problem.X, x.unsqueeze(0)])).to_dense()
         assert float(high) == pytest.approx(socp.upper_deviation(K, *arguments), abs=1e-6)
         assert float(low) == pytest.approx(socp.lower_deviation(K, *arguments), abs=1e-6)
-
-
-def test_noise_of_each_observation():
-    problem = make_problem(n=10, d=2)
-    noise = 0.1 + uniform(10, 1, 3)[:, 0]
-    state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
-    acqf = MartingaleMixtureUCB(state, norm_bound=NORM)
-    squared = acqf.function_constraints.radius.squared(acqf.confidence_set.regression)
-    for x, high in zip(problem.test_X, acqf.bounds(problem.test_X)[1], strict=True):
-        K = problem.kernel(torch.cat([problem.X, x.unsqueeze(0)])).to_dense()
-        expected = socp.upper_deviation(K, problem.Y, noise, squared, NORM, counted(acqf))
-        assert float(high) == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_gap_of_a_certificate_is_the_cone_programs():
@@ -122,38 +129,6 @@ def test_points_pending_count_once():
     expected = 1.0 - (k * torch.linalg.solve(matrix, k)).sum(0)
     variance = design.variance_at(design.project(X), torch.tensor(tau).double())
     assert_close(variance, expected, rtol=0.0, atol=LINEAR_SOLVE)
-
-
-def test_many_points_pending_are_filtered_with_the_others():
-    problem = make_problem(n=9, d=2)
-    acqf = MartingaleMixtureUCB(problem.state, norm_bound=NORM)
-    state = acqf.confidence_set.regression
-    design = state.with_pending(uniform(5, 2, 7))
-    assert isinstance(design, FilteredRegression)
-    assert design.num_observations == 14
-    assert design.spectral_filter is state.spectral_filter
-    assert state.with_pending(problem.X[:0]) is state
-
-
-def test_one_filter_for_all_directions_is_another_radius():
-    problem = make_problem(n=8)
-    level = SpectralFilter(0.25, *torch.zeros(3, 0).double())
-    state = FilteredRegression(problem.state, level)
-    tau = torch.tensor([0.03, 0.5]).double()
-    assert_close(state.quadratic_form(0.25 * tau), 0.25 * problem.state.quadratic_form(tau))
-    assert_close(state.mean(problem.test_X), problem.state.mean(problem.test_X))
-    assert_close(state.variance(problem.test_X), problem.state.variance(problem.test_X))
-
-
-def test_the_filters_of_the_hybrids():
-    r"""``A = l + (1 - l) c lam / (c lam + 1 - l)``, from the energy to all of it."""
-    hybrids, lam = Hybrids.for_norm(3.0), torch.logspace(-8, 8, 9).double()
-    c, floor = hybrids.scales.unsqueeze(-1), hybrids.floors.unsqueeze(-1)
-    share = c * lam / (c * lam + 1.0 - floor)
-    expected = floor + (1.0 - floor) * share
-    assert_close(hybrids.filters(lam), expected, rtol=REARRANGED, atol=0.0)
-    other = Hybrids.for_norm(3.0 / 0.2)  # of the kernel 0.2^2 k
-    assert_close(other.filters(0.04 * lam), expected, rtol=REARRANGED, atol=REARRANGED)
 
 
 @pytest.mark.parametrize("price", [3.0, 40.0, math.inf])
@@ -242,3 +217,142 @@ def test_eigenvalues_that_count_as_zero_leave_the_set_valid(monkeypatch, along, 
     room = 1e-9 * norm
     assert bool((lower <= inner_lower + room).all())
     assert bool((inner_upper <= upper + room).all())
+
+
+DELTA, MIXED_NORM = 0.05, 2.4
+
+
+# The members and their prior weights, as the documentation states them.
+ENERGIES = [1.0 / (1.0 + 2.0 ** (0.5 * j)) for j in range(-6, 17)]
+
+
+HYBRIDS = [
+    (unit**2 * 4.0**-power, floor)
+    for unit in (4.0, MIXED_NORM)
+    for power in range(1, 9)
+    for floor in (0.0, 0.1, 0.3, 0.6)
+]
+
+
+def members(gram, y):
+    return [
+        flynn_reeb(gram, y, 1.0, 0.7),
+        *(energy_alone(len(y), energy, 0.1 / len(ENERGIES)) for energy in ENERGIES),
+        *(hybrid(gram, *each, 0.2 / len(HYBRIDS)) for each in HYBRIDS),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n", "noise_std", "duplicates"),
+    [("rbf", 8, 0.1, False), ("matern52", 16, 0.3, True), ("matern32", 30, 0.05, False)],
+)
+def test_one_ellipsoid_holds_the_whole_mixture_and_hardly_more(
+    kernel, n, noise_std, duplicates
+):
+    r"""The best weights for each point would narrow the band by less than 3 %."""
+    problem = make_problem(n, 1, kernel, 2.0, noise_std, duplicates=duplicates)
+    # Noise scales apart by a factor of three.
+    scales = noise_std * torch.linspace(1.0, 3.0, n, dtype=torch.float64)
+    state = KernelRegression(problem.X, problem.Y, problem.kernel, scales)
+    acqf = MartingaleMixtureUCB(state, norm_bound=MIXED_NORM, delta=DELTA, fit="filters")
+    lower, upper = acqf.bounds(problem.test_X[::3])
+    for x, low, high in zip(problem.test_X[::3], lower, upper, strict=True):
+        joint = problem.kernel(torch.cat([problem.X, x.unsqueeze(0)])).to_dense()
+        K = joint[:-1, :-1] / scales.outer(scales)
+        both = members(K, problem.Y / scales)
+        arguments = (scales, both, MIXED_NORM, DELTA)
+        top = upper_deviation(joint, problem.Y, *arguments)
+        bottom = -upper_deviation(joint, -problem.Y, *arguments)
+        assert float(high) >= top - SOCP
+        assert float(low) <= bottom + SOCP
+        assert float(high - low) <= 1.03 * (top - bottom) + SOCP
+
+
+scale_lists = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6)
+
+
+def squared_radius(state, scales):
+    return mixture_radius(state, DELTA, scales).squared(state)
+
+
+@given(scales=scale_lists, n=st.integers(1, 30), seed=st.integers(0, 50))
+def test_costs_at_most_two_log_of_their_number(scales, n, seed):
+    state = make_problem(n=n, d=2, seed=seed).state
+    single = [squared_radius(state, scale) for scale in scales]
+    mixed = squared_radius(state, scales)
+    slack = ORDER * max(single)
+    assert mixed <= min(single) + 2.0 * math.log(len(scales)) + slack
+    assert mixed >= min(single) - slack
+
+
+def test_is_the_logarithm_of_the_mean_evidence():
+    problem, scales = make_problem(n=20, d=2), [0.1, 1.0, 3.0]
+    K, eye = problem.kernel(problem.X).to_dense(), torch.eye(20).double()
+    noise = problem.noise_std**2 * eye
+    evidence = [
+        float(problem.Y @ torch.linalg.solve(noise + c * K, problem.Y))
+        + float(torch.linalg.slogdet(eye + c * K / problem.noise_std**2).logabsdet)
+        for c in scales
+    ]
+    mean = sum(math.exp(-0.5 * (a - min(evidence))) for a in evidence) / len(scales)
+    expected = min(evidence) - 2.0 * math.log(mean) + 2.0 * math.log(1.0 / DELTA)
+    assert squared_radius(problem.state, scales) == pytest.approx(expected, rel=POSTERIOR)
+
+
+def test_refers_to_the_scale_that_explains_the_data_best():
+    state, scales = make_problem(n=25, d=2, norm=20.0).state, [1e-3, 1.0, 1e2]
+    best = min(scales, key=lambda scale: squared_radius(state, scale))
+    radius = mixture_radius(state, DELTA, scales)
+    assert radius.tau_ref == pytest.approx(1.0 / best)
+    options = {"fit": MartingaleMixture(scales), "form": "analytic"}
+    acqf = MartingaleMixtureUCB(state, norm_bound=30.0, **options)
+    assert acqf.confidence_set.regularizer == pytest.approx(1.0 / best)
+
+
+def test_nothing_cancels_at_small_noise():
+    r"""Evidences of 1e12 whose differences of order one decide."""
+    problem = make_problem(n=12, d=2)
+    state = KernelRegression(problem.X, problem.Y, problem.kernel, 1e-6)
+    scales = [1.0, 1.0 + 1e-9]
+    both, one = (mixture_radius(state, DELTA, c) for c in (scales, 1.0))
+    assert both.slack == pytest.approx(one.slack, rel=1e-6)
+
+
+@pytest.mark.parametrize("form", ["dual", Grid(), "analytic", "convex"])
+@pytest.mark.parametrize("kind", [Filters, MartingaleMixture])
+def test_names_and_numbers_of_a_fit(kind, form):
+    r"""The name means a scale of one; one scale, alone or repeated, is the plain bound."""
+    problem, norm = make_problem(n=12, d=2, kernel="matern52"), {"norm_bound": 3.0}
+    name = "filters" if kind is Filters else "martingale"
+    fits = [name, kind(1.0), kind(None), kind([1.0]), kind([1.0, 1.0, 1.0])]
+    plain, *others = (
+        MartingaleMixtureUCB(problem.state, fit=fit, form=form, **norm).bounds(
+            problem.test_X[:3]
+        )
+        for fit in fits
+    )
+    for other in others:
+        assert_close(other, plain, rtol=REARRANGED, atol=REARRANGED)
+    mixed = MartingaleMixtureUCB(problem.state, fit=kind("mixture"), form=form, **norm)
+    truth = problem.function(problem.test_X)
+    lower, upper = mixed.bounds(problem.test_X)
+    assert bool(((lower <= truth) & (truth <= upper)).all())
+    assert kind("mixture").scales == covariance_scales("mixture")
+
+
+def test_the_least_consistent_norm_takes_a_mixture():
+    r"""A larger radius consists with smaller norms; 2 ln 17 is little beside a bad one."""
+    state, scales = (
+        make_problem(n=30, norm=20.0, seed=2).state,
+        covariance_scales("mixture"),
+    )
+    assert len(scales) == 17
+    mixed = least_consistent_norm(state, fit=Filters("mixture"))
+    single = [least_consistent_norm(state, fit=Filters(c)) for c in scales]
+    assert 0.5 * max(single) <= mixed <= max(single)
+
+
+@pytest.mark.parametrize("value", ["mixtures", [], [1.0, 0.0], [1.0, math.nan], [1.0, "2"]])
+def test_wrong_scales(value):
+    with pytest.raises(ValueError, match=r"covariance_scale|at least one|several or"):
+        MartingaleMixtureUCB(make_problem().state, norm_bound=1.0, fit=Filters(value))
