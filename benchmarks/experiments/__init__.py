@@ -1,5 +1,1 @@
-r"""Experiments as people run them: many inputs, categories, contexts and constraints.
-
-Data flow: ``configuration -> problems -> {dimensions, coverage, trials -> {safe, explored}}
--> (benchmarks.runner) -> results``. Run ``python -m benchmarks.experiments dimensions``.
-"""
+r"""Experiments as people run them: many inputs, categories, contexts and constraints."""

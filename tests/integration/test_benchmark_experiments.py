@@ -1,81 +1,56 @@
 r"""The benchmark of experiments, in small."""
 
-from dataclasses import replace
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 from scipy.integrate import solve_ivp
 
 pytest.importorskip("joblib", reason="needs the extra `bench`")
 
-from benchmarks.experiments import __main__ as command
-from benchmarks.experiments import coverage, dimensions, tables, trials
-from benchmarks.experiments.constraints import constrained_problem
-from benchmarks.experiments.problems import KnownFunction
-from benchmarks.experiments.reaction import Reactor
+from benchmarks.experiments import __main__ as experiments
+from benchmarks.experiments import reaction
+from benchmarks.experiments.coverage import play_coverage
+from benchmarks.experiments.problems import constrained_problem, known_function
 from benchmarks.runner import largest_value, read_table, rkhs_norm
 
-pytestmark = pytest.mark.slow
-
-WHOLE = command.CONFIGURATION
-PROTOCOL = replace(WHOLE.protocol, restarts=1, raw_samples=4, iterations=2)
-PLANE = WHOLE.settings["plane_matern52"]
+SHORT = ["restarts=1", "raw_samples=4", "iterations=2"]
+FEW = [*SHORT, "grid=11"]
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    many = replace(
-        WHOLE.dimensions,
-        protocol=PROTOCOL,
-        settings=(WHOLE.settings["rbf_d4"],),
-        seeds=(0,),
-        looks=(1, 3),
-        evaluations=500,
-    )
-    few = replace(WHOLE.coverage, arms=5, grid=21, looks=(4,), evaluations=20)
-    few = replace(few, sequences=1, wrong_sequences=1, size=1)
-    short = {"protocol": PROTOCOL, "seeds": 1, "grid": 11}
-    safe = replace(WHOLE.safe, problems=("plane_matern52",), trials=3, **short)
-    explored = replace(WHOLE.explored, problems=("ConstrainedGramacy",), trials=6, **short)
-    mixed = replace(WHOLE.mixed, trials=6, **short)
-    parts = {"dimensions": many, "coverage": few, "safe": safe, "explored": explored}
-    parts["mixed"] = mixed
-    monkeypatch.setattr(command, "CONFIGURATION", replace(WHOLE, **parts))
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "player", "count"),
+    ("name", "only", "change", "rows"),
     [
-        ("dimensions", dimensions, 2),
-        ("coverage", coverage, 6),
-        ("safe", trials, 3),
-        ("explored", trials, 3),
-        ("mixed", trials, 3),
+        ("dimensions", "seed=0 problem=rbf_d4", ["looks=[1,3]", "evaluations=500"], 2),
+        ("coverage", "block=0", ["size=1", "looks=[4]", "evaluations=20", "arms=5"], 6),
+        ("safe", "seed=0 problem=plane_matern52", [*FEW, "trials=3"], 3),
+        ("explored", "seed=0 problem=ConstrainedGramacy", [*FEW, "trials=6"], 3),
+        ("mixed", "seed=0", [*FEW, "trials=6"], 3),
     ],
 )
-def test_commands_write_their_tables_and_keep_their_runs(
-    tmp_path, monkeypatch, name, player, count
-):
-    arguments = [name, "--output", str(tmp_path)]
-    command.BENCHMARK.main(arguments)
-    path = tmp_path / "results"
-    assert len(read_table(path / f"{name}.csv")) == count
-    before = (path / f"{name}.md").read_text()
-    monkeypatch.setattr(player, "play", None)  # all runs are kept
-    command.BENCHMARK.main(arguments)
-    assert (path / f"{name}.md").read_text() == before
+def test_commands_write_their_tables(tmp_path, name, only, change, rows):
+    options = ["--only", *only.split(), "--change", *change, "--output", str(tmp_path)]
+    experiments.STUDY.main([name, *options])
+    assert len(read_table(tmp_path / "results" / f"{name}.csv")) == rows
+
+
+def _task(runs, **own):
+    return SimpleNamespace(**runs[0] | own)
 
 
 def test_functions_have_the_norm_that_is_promised_and_no_larger_value():
-    function = KnownFunction.draw(PROTOCOL, PLANE, 3)
+    task = _task(experiments.SAFE)
+    function = known_function(task, 3)
     norm = rkhs_norm(function.kernel, function.centres, function.weights)
-    assert float(norm) == pytest.approx(PLANE.norm)
+    assert float(norm) == pytest.approx(task.norm)
     values = function(torch.rand(500, 2, dtype=torch.float64))
-    assert float(values.max()) <= largest_value(function, function.centres) <= PLANE.norm
+    assert float(values.max()) <= largest_value(function, function.centres) <= task.norm
 
 
 def test_a_safe_arm_is_safe_and_the_threshold_leaves_the_given_share():
-    task = replace(WHOLE.safe.tasks(WHOLE.settings)[0], grid=41)
+    task = _task(experiments.SAFE, grid=41)
     problem = constrained_problem(task)
     assert float(problem.slacks(problem.start[None])) > 0.0
     line = torch.linspace(0.0, 1.0, 41, dtype=torch.float64)
@@ -83,10 +58,9 @@ def test_a_safe_arm_is_safe_and_the_threshold_leaves_the_given_share():
     assert float((slacks >= 0.0).double().mean()) == pytest.approx(task.share, abs=0.01)
 
 
-@pytest.mark.parametrize("name", ["ConstrainedGramacy", "ConstrainedHartmann"])
-def test_functions_of_botorch_are_maximised(name):
-    task = replace(WHOLE.explored.tasks(WHOLE.settings)[0], problem=name)
-    problem = constrained_problem(task)
+@pytest.mark.parametrize("run", experiments.EXPLORED[6:12:3], ids=lambda r: r["problem"])
+def test_functions_of_botorch_are_maximised(run):
+    problem = constrained_problem(SimpleNamespace(**run))
     X = torch.rand(500, len(problem.parameters), dtype=torch.float64)
     feasible = (problem.slacks(X) >= 0.0).all(-1)
     assert bool(feasible.any())
@@ -94,13 +68,12 @@ def test_functions_of_botorch_are_maximised(name):
 
 
 def test_a_reaction_follows_its_rate_laws():
-    reactor = Reactor.draw(PROTOCOL, WHOLE.reactions["reaction"], 5)
-    for recipe in reactor.grid(2):
+    reactor = reaction.Reactor.draw(experiments.PROTOCOL["stream"], 5)
+    for recipe in reaction.grid(2):
         solvent, kelvin = int(recipe[0]), float(recipe[1]) + 273.15
         heat = (1.0 / 333.15 - 1.0 / kelvin) / 8.314e-3
-        k = (
-            reactor.rates[:, solvent] * (reactor.energies[:, solvent] * heat).exp()
-        ).numpy()
+        rates, energies = reactor.rates[:, solvent], reactor.energies[:, solvent]
+        k = (rates * (energies * heat).exp()).numpy()
 
         def change(_, y, k=k):
             return [-(k[0] + k[2]) * y[0], k[0] * y[0] - k[1] * y[1]]
@@ -108,31 +81,32 @@ def test_a_reaction_follows_its_rate_laws():
         end = solve_ivp(change, (0.0, float(recipe[2])), [1.0, 0.0], rtol=1e-8, atol=1e-10)
         left, product = end.y[:, -1]
         expected = [100.0 * product, 100.0 * (1.0 - left - product)]
-        assert reactor.outcomes(recipe[None])[0].tolist() == pytest.approx(
-            expected, abs=1e-4
-        )
+        found = reactor.outcomes(recipe[None])[0].tolist()
+        assert found == pytest.approx(expected, abs=1e-4)
 
 
-def test_tuning_and_reported_reactions_are_others():
-    seeds = [
-        {task.seed for task in part.tasks(WHOLE.settings | WHOLE.reactions)}
-        for part in (WHOLE.mixed, WHOLE.tuning)
-    ]
-    assert seeds == [set(range(20)), set(range(100, 104))]
+def test_beliefs_hold_on_reported_reactions_and_were_chosen_on_others():
+    reported, chosen = (
+        {run["seed"] for run in runs} for runs in (experiments.MIXED, experiments.TUNING)
+    )
+    assert not reported & chosen
+    bounds = [belief["norm_bound"] for belief in reaction.BELIEFS.values()]
+    for seed in reported:
+        norms = reaction.Reactor.draw(experiments.PROTOCOL["stream"], seed).norms(9)
+        assert all(norm < bound for norm, bound in zip(norms, bounds, strict=True))
 
 
 def test_wrong_reports_are_found_out():
-    tasks = command.CONFIGURATION.coverage.tasks()
-    believed = {
-        task.factor: coverage.play(task) for task in tasks if task.case == "context"
-    }
-    assert not any(believed[1.0].wrong)
-    assert any(believed[WHOLE.coverage.wrong].wrong)
+    small = {"arms": 5, "grid": 21, "looks": [4], "evaluations": 20, "size": 1}
+    runs = [run for run in experiments.COVERAGE if run["case"] == "context"]
+    found = {run["factor"]: run for run in runs if run["block"] == 0}
+    wrong = {f: play_coverage(run | small)["wrong"][0] for f, run in found.items()}
+    assert not wrong[1.0]
+    assert wrong[0.25]
 
 
 def test_a_violation_counts():
-    row = {"trials": 2, "violations": 1, "start": "0", "optimum": "2", "seconds": "1"}
-    row |= {"problem": "p", "method": "safe", "best_feasible": "1"}
-    assert "| p | safe | 1 | 1 | 1.0 | 50% |" in "\n".join(
-        tables.safe_table(WHOLE.safe, [row])
-    )
+    own = {"objective": [0.0, 2.0, 1.0], "slack": [0.5, -0.1, 0.0], "recommended": []}
+    own |= {"first": 0.0, "optimum": 2.0, "seconds": 1.0, "missed": 0, "width": 0.0}
+    summary = experiments.safe(pd.DataFrame([experiments.SAFE[0] | own]))
+    assert "| safe | 1 | 1 | 1.0 | 50% | 50% | 1.0 |" in summary.lines[-1]
