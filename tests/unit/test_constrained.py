@@ -1,19 +1,162 @@
-r"""Search among the points that may be feasible."""
-
-import copy
-import pickle
+r"""Outcome constraints: what is called feasible, and the search among such points."""
 
 import pytest
 import torch
 from botorch.acquisition import FixedFeatureAcquisitionFunction
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import ExpectationPosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
+from botorch.models.transforms import Log
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from torch.testing import assert_close
-from two_outcomes import CUBE, GRID, LEVEL, SEARCH, at, made
+from two_outcomes import (
+    CUBE,
+    GIVEN,
+    GRID,
+    LEVEL,
+    MODEL,
+    OBJECTIVE,
+    PURITY,
+    SEARCH,
+    at,
+    made,
+    weights,
+)
 
+from kernelucb import (
+    AbbasiYadkoriUCB,
+    ConstrainedUCB,
+    KernelBandit,
+    KernelFamilyUCB,
+    MartingaleMixtureUCB,
+    OutcomeConstraints,
+    SafeSet,
+    ScalarizedUCB,
+    regret_certificate,
+)
+from kernelucb.acquisition import outcome_bands
+from kernelucb.exceptions import UncertifiedError
 from kernelucb.optim import chunked
-from problems import uniform
-from tolerances import REARRANGED
+from problems import frozen_kernel, frozen_model, make_problem
+from tolerances import GRADCHECK, REARRANGED
+
+KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
+SIDES = {"sides": [">=", "<="]}
+build = get_acqf_input_constructor(ConstrainedUCB)
+
+
+def bands(**options):
+    return outcome_bands(MODEL, **GIVEN | options)
+
+
+def between(band, low=-1.0, high=1.0, **options):
+    return OutcomeConstraints([band, band], [low, high], **SIDES, **options)
+
+
+class TestMargins:
+    def test_are_the_bands_own(self):
+        both = OutcomeConstraints(bands(), [-0.3, 0.4], **SIDES)
+        (lower, upper), (low, high) = (each.band.bounds(GRID) for each in both.constraints)
+        certain, possible = both.margins(GRID)
+        assert_close(certain, torch.stack([lower + 0.3, 0.4 - high]))
+        assert_close(possible, torch.stack([upper + 0.3, 0.4 - low]))
+        assert_close(both.certain_margin(GRID), certain.amin(0))
+        assert_close(both.possible_margin(GRID), possible.amin(0))
+        safe_set = SafeSet(bands(), [-0.3, 0.4], **SIDES)
+        assert torch.equal(safe_set.margin(GRID), both.certain_margin(GRID))
+
+    def test_points_are_of_three_kinds(self):
+        both = between(made().band, -2.0, 0.5)
+        certain, possible = both.is_feasible(GRID), both.may_be_feasible(GRID)
+        assert not (certain & ~possible).any()
+        assert 0 < certain.sum() < possible.sum() < len(GRID)
+
+    @pytest.mark.parametrize(("side", "other"), [(">=", "<="), ("<=", ">=")])
+    def test_what_is_infeasible_is_certain_on_the_other_side(self, side, other):
+        given, reverse = (
+            OutcomeConstraints(bands()[0], 0.1, sides=s) for s in (side, other)
+        )
+        assert_close(given.possible_margin(GRID), -reverse.certain_margin(GRID))
+
+    def test_shapes_and_precision(self):
+        both = between(bands()[0])
+        batch = both.margins(GRID.reshape(3, 100, 2))[0]
+        assert_close(batch.reshape(2, -1), both.margins(GRID)[0])
+        assert both.is_feasible(GRID[0]).shape == ()
+        assert both.certain_margin(GRID.float()).dtype == torch.float64
+        x = GRID[3].clone().requires_grad_()
+        assert torch.autograd.gradcheck(both.margins, (x,), **GRADCHECK)
+
+    def test_a_kernel_bandit_is_a_band(self):
+        bandit = KernelBandit(PURITY.kernel, **GIVEN)
+        for x, y in zip(PURITY.X, PURITY.Y, strict=True):
+            bandit.observe(x, y)
+        given = OutcomeConstraints(bandit, 0.1)
+        assert_close(given.possible_margin(GRID), bandit.bounds(GRID)[1] - 0.1)
+        assert given.constraints[0].band.confidence_set is None
+
+    def test_a_constraint_on_logarithms_is_scaled_in_a_certificate_on_a_box(self):
+        outcomes = PURITY.Y.exp()
+        logs = frozen_model(
+            PURITY.X, outcomes, PURITY.kernel, 0.05, outcome_transform=Log()
+        )
+        objective, *others = outcome_bands([OBJECTIVE.model, PURITY.model, logs], **GIVEN)
+        levels = torch.tensor([2.2]).log().item(), 2.2
+        plain, mapped = (
+            regret_certificate(
+                objective, bounds=CUBE, constraints=OutcomeConstraints(*pair)
+            )
+            for pair in zip(others, levels, strict=True)
+        )
+        assert mapped.gap == pytest.approx(plain.gap, rel=REARRANGED)
+
+
+class TestAssumptions:
+    def test_failure_probabilities_add_up_and_each_band_counts_once(self):
+        own = bands(delta=0.1)
+        assumptions = OutcomeConstraints(own).assumptions
+        assert assumptions.delta == pytest.approx(0.1)
+        assert assumptions.certified
+        assert assumptions.guarantee == (
+            "every certainly feasible point satisfies the constraints, and every "
+            "infeasible one violates one of them, in every round at once with "
+            "probability 0.9"
+        )
+        assert assumptions["constraint 2: norm"].statement.endswith("at most 5")
+        assert between(own[0]).assumptions.delta == own[0].delta == 0.05
+        assert between(own[0]).assumptions["constraint 1, constraint 2: norm"]
+        safe_set = SafeSet([own[0], own[0]], [-9.0, 9.0], **SIDES)
+        assert safe_set.assumptions.delta == 0.05
+        deeper = ScalarizedUCB([ScalarizedUCB(own, [1.0, 2.0]), own[0]], [1.0, 1.0])
+        mixed = OutcomeConstraints([own[1], deeper]).assumptions
+        assert mixed.delta == pytest.approx(0.1)
+        assert mixed["constraint 1, constraint 2 (term 2): norm"]
+
+    def test_names_stand_in_them(self):
+        named = OutcomeConstraints(bands(), [0.0, -1.0], names=["purity", "pH"])
+        assert named.names == ("purity", "pH")
+        assert "at most 5" in named.assumptions["pH: norm"].statement
+        assert SafeSet(bands()[0], names=["purity"]).assumptions["purity: norm"]
+        twice = between(bands()[0], names=["pH", "pH"]).assumptions
+        assert "at most 5" in twice["pH: norm"].statement
+
+    def test_what_is_estimated_reads_as_one(self):
+        band = MartingaleMixtureUCB(PURITY.model)
+        acqf = ConstrainedUCB(MartingaleMixtureUCB(OBJECTIVE.model), between(band))
+        assert acqf.assumptions.summary == (
+            "heuristic: norm of objective, norm of constraint 1 and constraint 2 estimated"
+        )
+        with pytest.raises(UncertifiedError, match="norm of constraint 1 and"):
+            acqf.assumptions.check_certified("This", False)
+
+    def test_a_certificate_counts_feasible_points_alone(self):
+        acqf = made({0: (None, 0.5), 1: (LEVEL, None)}, delta=0.1)
+        certificate = regret_certificate(acqf, GRID)
+        by_hand = regret_certificate(acqf.band, GRID, constraints=acqf.outcome_constraints)
+        assert certificate.gap == by_hand.gap != regret_certificate(acqf.band, GRID).gap
+        assert bool(acqf.outcome_constraints.is_feasible(certificate.recommended))
+        assert certificate.assumptions.delta == pytest.approx(0.1)
 
 
 class TestValues:
@@ -23,7 +166,7 @@ class TestValues:
             assert torch.equal(at(acqf), at(acqf.band))
             assert all(map(torch.equal, acqf.bounds(GRID), acqf.band.bounds(GRID)))
 
-    def test_the_edge_is_that_of_the_constraints_band(self):
+    def test_the_edge_is_where_the_constraint_may_just_hold(self):
         exact, smooth = made(temperature=0.0), made()
         inside = exact.outcome_constraints.may_be_feasible(GRID)
         assert 20 < inside.sum() < len(GRID) - 20
@@ -44,7 +187,6 @@ class TestValues:
 
     def test_if_nothing_may_be_feasible_the_nearest(self):
         acqf = made({1: (50.0, None)}, temperature=0.0)
-        assert not acqf.outcome_constraints.may_be_feasible(GRID).any()
         chosen, _ = optimize_acqf_discrete(acqf, 1, GRID)
         nearest = GRID[acqf.outcome_constraints.possible_margin(GRID).argmax()]
         assert torch.equal(chosen[0], nearest)
@@ -67,54 +209,222 @@ class TestValues:
         assert len(outside) > 20
         assert bool((margin(further) > margin(outside)).all())
 
-    @pytest.mark.parametrize("shape", [(1,), (5, 1), (4, 3, 1), (0, 1)])
-    def test_shapes(self, shape):
-        acqf = made()
-        X = uniform(max(1, torch.Size(shape).numel()), 2, 3)[: torch.Size(shape).numel()]
-        X = X.reshape(*shape, 2)
-        assert acqf(X).shape == acqf.band(X).shape
-
-    def test_only_one_point_at_a_time(self):
-        with pytest.raises(BotorchTensorDimensionError, match="b x 1 x d"):
-            made()(GRID.reshape(-1, 2, 2))
-
-
-class TestSearch:
     def test_a_batch_one_after_the_other(self):
         torch.manual_seed(0)
         acqf = made()
         points, _ = optimize_acqf(acqf, CUBE, q=3, sequential=True, **SEARCH)
-        assert points.shape == (3, 2)
         assert acqf.X_pending is None
         assert bool((acqf.outcome_constraints.possible_margin(points) > -5.0 * 0.02).all())
-        apart = torch.cdist(points, points) + torch.eye(3)
-        assert float(apart.min()) > 1e-3
+        assert float(torch.pdist(points).min()) > 1e-3
 
     def test_pending_points_narrow_the_objective_alone(self):
-        acqf, alone = made(), made(X_pending=GRID[:3])
-        assert torch.equal(alone.X_pending, GRID[:3])
+        acqf = made()
         before = acqf.outcome_constraints.possible_margin(GRID)
         acqf.set_X_pending(GRID[:3])
+        acqf.outcome_constraints.constraints[0].band.set_X_pending(GRID[:3])
         assert torch.equal(acqf.outcome_constraints.possible_margin(GRID), before)
-        assert torch.equal(at(acqf), at(alone))
-        assert bool((at(acqf) <= at(made()) + REARRANGED).all())
-        acqf.set_X_pending(None)
-        assert torch.equal(at(acqf), at(made()))
         fixed = FixedFeatureAcquisitionFunction(acqf, 2, [0], [0.3])
         fixed.X_pending = GRID[:1, 1:]
         assert acqf.X_pending.tolist() == [[0.3, float(GRID[0, 1])]]
 
-    def test_small_outcomes(self):
-        down = made(maximize=False)
-        assert down.direction == -1
-        inside = down.outcome_constraints.possible_margin(GRID) > 1.0
-        lower, _ = down.bounds(GRID)
-        assert_close(at(down)[inside], -lower[inside])
+    def test_a_weight_for_the_objective_alone(self):
+        for transform in (weights(-2.0), weights(-2.0, 0.0)):
+            acqf = made(posterior_transform=transform)
+            assert acqf.direction == -1
+            inside = acqf.outcome_constraints.possible_margin(GRID) > 1.0
+            assert_close(at(acqf)[inside], -2.0 * acqf.bounds(GRID)[0][inside])
 
-    def test_copies_and_states(self):
-        acqf = made({0: (None, 9.0), 1: (LEVEL, 3.0)})
-        for same in (copy.deepcopy(acqf), pickle.loads(pickle.dumps(acqf))):
-            assert torch.equal(at(same), at(acqf))
-            assert same.assumptions == acqf.assumptions
-            assert same.outcome_constraints.constraints[0].band is same.band
-        acqf.load_state_dict(acqf.state_dict())
+
+class TestFromModel:
+    def test_delta_is_shared_among_the_outcomes_in_use(self):
+        acqf = made(delta=0.1)
+        assert acqf.band.delta == 0.05
+        assert acqf.outcome_constraints.constraints[0].band.delta == 0.05
+        assert acqf.assumptions.delta == pytest.approx(0.1)
+        assert acqf.assumptions.guarantee == (
+            "the bands of objective and constraints hold in every round at once with "
+            "probability 0.9"
+        )
+        assert acqf.assumptions["objective: norm"].statement.endswith("at most 5")
+        assert [band.delta for band in bands(delta=0.1, num_bounds=4)] == [0.025, 0.025]
+
+    def test_an_outcome_counts_once(self):
+        acqf = made({0: (-1.0, 1.0)}, delta=0.1)
+        assert acqf.band.delta == acqf.assumptions.delta == 0.1
+        first, second = acqf.outcome_constraints.constraints
+        assert first.band is second.band is acqf.band
+        assert [c.side for c in (first, second)] == [">=", "<="]
+
+    def test_each_outcome_its_own(self):
+        acqf = ConstrainedUCB.from_model(
+            MODEL,
+            constraints={0: (0.9, None)},
+            objective_index=1,
+            norm_bound=[8.0, 30.0],
+            noise_std=[0.05, 0.07],
+            bound=[AbbasiYadkoriUCB, KernelFamilyUCB],
+            options=[{}, {"kernels": KERNELS}],
+        )
+        assert isinstance(acqf.band, KernelFamilyUCB)
+        (constraint,) = acqf.outcome_constraints.constraints
+        assert isinstance(constraint.band, AbbasiYadkoriUCB)
+        assert "at most 8" in acqf.assumptions["constraint 1: norm"].statement
+        assert constraint.threshold == 0.9
+
+    @pytest.mark.filterwarnings("ignore:Data .* is not standardized")
+    def test_a_model_of_several_columns(self):
+        Y = torch.stack([OBJECTIVE.Y, OBJECTIVE.function(OBJECTIVE.X).neg()], -1)
+        model = SingleTaskGP(OBJECTIVE.X, Y, torch.full_like(Y, 0.01))
+        limits = {"constraints": {1: (None, 1.0)}, "norm_bound": 9.0}
+        acqf = ConstrainedUCB.from_model(model, **limits)
+        assert_close(acqf.band.regression.train_targets, OBJECTIVE.Y)
+        assert "objective: kernel" in acqf.assumptions.estimated
+
+    def test_a_weighted_sum(self):
+        acqf = made(posterior_transform=weights(1.0, -0.5, offset=2.0), delta=0.1)
+        assert isinstance(acqf.band, ScalarizedUCB)
+        assert acqf.assumptions.delta == pytest.approx(0.1)
+        second = acqf.outcome_constraints.constraints[0].band
+        assert second is acqf.band.acqfs[1]
+
+    def test_as_ax_gives_them(self):
+        matrix = torch.tensor([[0.0, -2.0], [0.0, 1.0], [1.0, 1.0]]).double()
+        limits = torch.tensor([[-2.0 * LEVEL], [3.0], [7.0]]).double()
+        rows = {"constraints_tuple": (matrix, limits), "constraints": [lambda Y: Y]}
+        acqf = ConstrainedUCB(
+            **build(MODEL, posterior_transform=weights(1.0, 0.0), **rows, **GIVEN)
+        )
+        first, second, total = acqf.outcome_constraints.constraints
+        assert first.band is second.band
+        assert (first.threshold, first.side, second.side) == (LEVEL, ">=", "<=")
+        assert acqf.assumptions.delta == pytest.approx(0.05)
+        lower, _ = first.band.bounds(GRID)
+        assert_close(total.band.bounds(GRID)[0], acqf.bounds(GRID)[0] + lower)
+        negative = build(MODEL, posterior_transform=weights(-1.0, 0.0), **rows, **GIVEN)
+        plain = MartingaleMixtureUCB(OBJECTIVE.model, **GIVEN, delta=0.025).bounds(GRID)
+        lower, upper = ConstrainedUCB(**negative).bounds(GRID)
+        assert_close((-upper, -lower), plain)
+
+    def test_one_outcome(self):
+        one = ModelListGP(OBJECTIVE.model)
+        alone = [
+            ConstrainedUCB.from_model(each, constraints={0: (0.0, None)}, **GIVEN)
+            for each in (one, OBJECTIVE.model)
+        ]
+        assert_close(*(acqf.bounds(GRID) for acqf in alone))
+
+
+def tasks():
+    X = torch.cat([GRID[:6], torch.arange(2).repeat(3).unsqueeze(-1)], -1)
+    return MultiTaskGP(X, X[:, :1], task_feature=-1)
+
+
+def batched():
+    batch = GRID[:12].reshape(2, 6, 2)
+    return SingleTaskGP(batch, batch + 1.0, batch + 1.0)
+
+
+LIMIT = {"constraints": {1: (0.0, None)}}
+WRONG_LIMITS = [
+    ({}, "There are no constraints; give one"),
+    ({1: (None, None)}, r"constraints\[1\] has no limit"),
+    ({1: (1.0, 1.0)}, "the lower limit 1 must be below the upper 1"),
+    ({1: (float("nan"), None)}, r"constraints\[1\] \(None for no limit\) must be"),
+    ({2: (0.0, None)}, r"constraints\[2\]: the model has the outputs 0 to 1"),
+    ({1: 0.9}, "constraints"),
+]
+WRONG_OPTIONS = [
+    ({"objective_index": 2}, ValueError, "objective_index: the model has the outputs 0"),
+    ({"objective_index": [0, 1]}, UnsupportedError, "give limits for all but one in cons"),
+    ({"norm_bound": [1.0]}, ValueError, "norm_bound has 1 entries for 2"),
+    ({"temperature": -1.0}, ValueError, "temperature must not be negative"),
+    ({"options": {"maximize": False}}, ValueError, "options holds maximize"),
+    (
+        {"objective_index": 1, "posterior_transform": weights(1.0, 1.0)},
+        ValueError,
+        "leave out objective_index",
+    ),
+    ({"posterior_transform": weights(1.0, 1.0, 1.0)}, UnsupportedError, "3 weights"),
+    ({"posterior_transform": weights(0.0, 0.0)}, UnsupportedError, "All weights"),
+    (
+        {"posterior_transform": ExpectationPosteriorTransform(2)},
+        UnsupportedError,
+        "use ScalarizedPosteriorTransform",
+    ),
+]
+WRONG_OF_AX = [
+    ({"constraints": [abs]}, UnsupportedError, "functions of samples"),
+    ({"ref_point": [0.0]}, UnsupportedError, "one objective; weigh several"),
+    ({"objective_thresholds": 1}, UnsupportedError, "use ConstrainedUCB with th"),
+    (
+        {"constraints_tuple": (CUBE, CUBE)},
+        BotorchTensorDimensionError,
+        "must be `k x 2` and `k x 1`",
+    ),
+    ({"constraints_tuple": (CUBE, CUBE[:, :1])}, ValueError, "a row without weights"),
+    (
+        {"constraints": {1: (0, 1)}, "constraints_tuple": (CUBE, CUBE)},
+        ValueError,
+        "both given",
+    ),
+]
+WRONG_BANDS = [
+    ({"num_bounds": 1}, "num_bounds is 1, below the number of outcomes 2"),
+    ({"delta": 1.0}, "delta must lie strictly"),
+    ({"options": {"delta": 0.1}}, "options holds delta"),
+    ({"options": {"wave": 1}}, "MartingaleMixtureUCB has no option wave"),
+    ({"options": [{}]}, "options has 1 entries for 2"),
+]
+NARROW = MartingaleMixtureUCB(make_problem(d=3).model, norm_bound=2.0)
+CALLS = [
+    *((lambda m=m: made(m), ValueError, words) for m, words in WRONG_LIMITS),
+    *((lambda m=m: made(**m), error, words) for m, error, words in WRONG_OPTIONS),
+    *((lambda m=m: build(MODEL, **m, **GIVEN), e, words) for m, e, words in WRONG_OF_AX),
+    *((lambda m=m: bands(**m), ValueError, words) for m, words in WRONG_BANDS),
+    *(
+        (lambda n=n: OutcomeConstraints(bands(), names=n), ValueError, "names")
+        for n in (["a"], "ab", ["a", "a"], ["a", ""], ["objective", "a"])
+    ),
+    *(
+        (lambda m=m: ConstrainedUCB.from_model(m(), **LIMIT, **GIVEN), error, words)
+        for m, error, words in (
+            (lambda: ModelListGP(OBJECTIVE.model), ValueError, r"the outputs 0"),
+            (tasks, UnsupportedError, "not independent models; use a ModelL"),
+            (batched, UnsupportedError, "build one model without"),
+        )
+    ),
+    (
+        lambda: get_acqf_input_constructor(MartingaleMixtureUCB)(
+            OBJECTIVE.model, constraints=[abs]
+        ),
+        UnsupportedError,
+        "use ConstrainedUCB",
+    ),
+    (lambda: OutcomeConstraints([]), ValueError, "bands is empty"),
+    (lambda: OutcomeConstraints(bands(), [0.0]), ValueError, "1 entries for 2"),
+    (lambda: OutcomeConstraints(bands(), torch.inf), ValueError, "a finite number"),
+    (
+        lambda: OutcomeConstraints(torch.nn.Identity()),
+        UnsupportedError,
+        "must be an instance of Band",
+    ),
+    *(
+        (call, BotorchTensorDimensionError, "columns")
+        for call in (
+            lambda: OutcomeConstraints([bands()[0], NARROW]),
+            lambda: ConstrainedUCB(bands()[0], OutcomeConstraints(NARROW)),
+            lambda: OutcomeConstraints(bands()).is_feasible(torch.zeros(1, 3).double()),
+        )
+    ),
+    (
+        lambda: OutcomeConstraints(bands()).is_feasible(torch.zeros(()).double()),
+        BotorchTensorDimensionError,
+        r"X must be `\.\.\. x d`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), CALLS)
+def test_bad_input(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
