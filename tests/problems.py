@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import torch
 from botorch.models import SingleTaskGP
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import (
+    Kernel,
+    LinearKernel,
+    MaternKernel,
+    PolynomialKernel,
+    RBFKernel,
+    ScaleKernel,
+)
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean, Mean, ZeroMean
 from torch import Tensor
@@ -35,6 +42,17 @@ def frozen_kernel(name: str, lengthscale: float = 0.3, outputscale: float = 1.0)
         kernel = ScaleKernel(base).double()
         kernel.outputscale = float64(outputscale)
     return kernel.requires_grad_(False)
+
+
+def polynomial_kernels() -> dict[str, Kernel]:
+    r"""Kernels of few features, whose values grow with the inputs; zero at the origin."""
+    kernels = {
+        "linear": LinearKernel().double(),
+        "square": PolynomialKernel(power=2).double(),
+        "cube": PolynomialKernel(power=3).double(),
+    }
+    kernels["linear"].variance = float64(1.0)
+    return {name: kernel.requires_grad_(False) for name, kernel in kernels.items()}
 
 
 def likelihood_ucb(X: Tensor, Y: Tensor, kernel: Kernel, **options) -> LikelihoodUCB:

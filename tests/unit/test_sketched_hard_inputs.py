@@ -3,23 +3,20 @@ r"""Sketches of data at the edge: zero sections, large powers, noise lost in rou
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import LinearKernel, PolynomialKernel
 
 from kernelucb import BKBBandit, NystromRegression, SketchedMartingaleMixtureUCB
-from kernelucb.models import BKBModel
 from kernelucb.regression.lowrank.sketch import ridge_factor
-from problems import float64, frozen_kernel, generator, normal, uniform
+from problems import (
+    float64,
+    frozen_kernel,
+    generator,
+    normal,
+    polynomial_kernels,
+    uniform,
+)
 from tolerances import SKETCH_EQUAL
 
-KERNELS = {
-    "linear": LinearKernel().double(),
-    "square": PolynomialKernel(power=2).double(),
-    "cube": PolynomialKernel(power=3).double(),
-    "matern12": frozen_kernel("matern12"),
-}
-KERNELS["linear"].variance = float64(1.0)
-for kernel in KERNELS.values():
-    kernel.requires_grad_(False)
+KERNELS = {**polynomial_kernels(), "matern12": frozen_kernel("matern12")}
 
 
 def truth_of(kernel, scale, dimension=2, seed=0):
@@ -129,14 +126,3 @@ def test_noise_that_rounding_hides_is_refused():
         assert bool(torch.isfinite(upper - lower).all())
     with pytest.raises(InputDataError, match="ridge parameter"):
         ridge_factor(torch.diag(float64([1.0, -1e-3])), 1e-4)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3])
-def test_model_at_any_scale(kernel, scale):
-    f = truth_of(kernel, scale)
-    X = scale * (2.0 * uniform(20, 2, 1) - 1.0)
-    model = BKBModel(X, f(X).unsqueeze(-1), KERNELS[kernel], 1e-4, qbar=10.0)
-    model.observe(torch.zeros(2, 2).double(), f(torch.zeros(2, 2).double()).unsqueeze(-1))
-    mean = model.posterior(X).mean
-    assert bool(mean.isfinite().all())
