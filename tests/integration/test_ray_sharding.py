@@ -96,11 +96,6 @@ def test_the_result_is_that_of_one_process_to_the_last_bit(acqf, num_shards):
     assert same(ours, one)
 
 
-def test_the_first_of_several_best_wins():
-    twice = torch.cat([CANDIDATES, CANDIDATES])
-    assert sharded.argmax(Stub(), twice, CHUNK).index == int(CANDIDATES[:, 0].argmax())
-
-
 def test_a_killed_worker_loses_nothing(tmp_path):
     marker = tmp_path / "tries"
     ours = sharded.argmax(Stub(str(marker)), CANDIDATES, CHUNK)

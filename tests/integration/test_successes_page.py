@@ -1,6 +1,5 @@
 r"""What the page on successes and counts prints, runs and says is so."""
 
-import json
 import re
 from pathlib import Path
 
@@ -47,28 +46,3 @@ def test_what_a_norm_bound_allows(norm, lowest):
     assert (low, high) == (lowest, 100 - lowest)
     words = f"{low} to {high} %"
     assert f"{words} for $B={norm}$" in PAGE or f"{words} for {norm}" in PAGE
-
-
-def test_log_odds_beside_probits():
-    levels = torch.linspace(-8.0, 8.0, 400, dtype=torch.float64)
-    ratio = torch.special.ndtr(levels).logit() / levels
-    assert f"least {float(ratio.min()):.3f}"[:10] in PAGE.replace("\n", " ")
-
-
-def test_the_number_of_trials_is_that_of_the_tutorial():
-    notebook = json.loads((ROOT / "tutorials" / "16_success_rate.ipynb").read_text())
-    printed = [
-        line
-        for cell in notebook["cells"]
-        for output in cell.get("outputs", [])
-        for line in output.get("text", [])
-    ]
-    (row,) = [line.split() for line in printed if line.startswith("   5%")]
-    told = (ROOT / "docs" / "constraints.md").read_text().replace("\n", " ")
-    assert f"{row[1]} at one point if none fails" in told
-    (words,) = [
-        text
-        for cell in notebook["cells"]
-        if "A limit of 5 % takes" in (text := "".join(cell["source"]))
-    ]
-    assert f"{row[1]} parts at one temperature if none fails, and {row[2]}" in words

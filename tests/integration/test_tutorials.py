@@ -19,10 +19,6 @@ def code_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def test_tutorials_were_found():
-    assert len(TUTORIALS) >= 2
-
-
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_committed_with_outputs_and_without_clutter(path):
     cells = code_cells(read(path))
