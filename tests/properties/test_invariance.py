@@ -1,6 +1,7 @@
-r"""Symmetries: units of the outcomes, order of the data, sign, shift, repeats."""
+r"""Symmetries of bands on random problems: units, sign, shift, order, repeats."""
 
 import pytest
+import torch
 from botorch.models.transforms.outcome import Standardize
 from gpytorch.kernels import ScaleKernel
 from hypothesis import example, given
@@ -16,7 +17,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     least_consistent_norm,
 )
-from problems import KERNELS, float64, frozen_model, make_problem
+from problems import KERNELS, float64, frozen_model, generator, make_problem
 from tolerances import PERMUTATION, SCALE
 
 problems = st.builds(
@@ -29,23 +30,20 @@ problems = st.builds(
     seed=st.integers(0, 10_000),
 )
 units = st.sampled_from([1e-6, 1e-3, 0.37, 10.0, 1e4, 1e7])
-FORMS = [{}, {"form": Grid()}, {"form": "analytic"}]
-forms = pytest.mark.parametrize("form", FORMS, ids=["exact", "grid", "analytic"])
+FORMS = ("dual", Grid(), "analytic")
 
 
-def assert_scaled(scaled, band, scale, norm, tolerance):
-    r"""Relative to the half-width of the norm ball, the unit of every band."""
-    for one, other in zip(scaled, band, strict=True):
-        assert_close(one / scale, other, rtol=tolerance, atol=tolerance * norm)
+def state_of(problem, sign=1.0, scale=1.0, kernel=None, order=slice(None)):
+    r"""The data in other units, mirrored or in another order."""
+    kernel = problem.kernel if kernel is None else kernel
+    X, Y = problem.X[order], sign * scale * problem.Y[order]
+    return KernelRegression(X, Y, kernel, scale * problem.noise_std)
 
 
-@forms
-@given(problems, units)
-def test_units_of_a_standardized_model(form, problem, scale):
+def standardized(problem, scale, norm, options):
     r"""The kernel is relative to the standardised outcomes: only ``B`` has units."""
-    norm = 3.0 * problem.function.norm + 3.0
-    bands = []
-    for s in (1.0, scale):
+
+    def band(s):
         model = frozen_model(
             problem.X,
             s * problem.Y,
@@ -54,106 +52,91 @@ def test_units_of_a_standardized_model(form, problem, scale):
             mean=0.1,
             outcome_transform=Standardize(m=1, min_stdv=1e-14),
         )
-        acqf = MartingaleMixtureUCB(model, norm_bound=s * norm, **form)
-        bands.append(acqf.bounds(problem.test_X))
-    assert_scaled(bands[1], bands[0], scale, norm, SCALE)
+        acqf = MartingaleMixtureUCB(model, norm_bound=s * norm, **options)
+        return [side / s for side in acqf.bounds(problem.test_X)]
+
+    return band(scale), band(1.0)
 
 
-@forms
-@given(problems, units)
-@example(make_problem(n=4, d=2, norm=1.0, noise_std=1.0, seed=387), 1e-6)  # at an input
-def test_units_of_a_plain_kernel(form, problem, scale):
+def plain_kernel(problem, scale, norm, options):
     r"""``(y, B, sigma)`` times ``s`` under the same kernel: the mixture's covariance
     ``c K`` must stay the same multiple of the noise, so ``c`` goes with ``s^2``.
     """
-    norm = 3.0 * problem.function.norm + 3.0
-    bands = []
-    for s in (1.0, scale):
-        state = KernelRegression(
-            problem.X, s * problem.Y, problem.kernel, s * problem.noise_std
-        )
-        acqf = MartingaleMixtureUCB(state, norm_bound=s * norm, fit=Filters(s**2), **form)
-        bands.append(acqf.bounds(problem.test_X))
-    assert_scaled(bands[1], bands[0], scale, norm, SCALE)
+    options = {"norm_bound": scale * norm, "fit": Filters(scale**2), **options}
+    acqf = MartingaleMixtureUCB(state_of(problem, scale=scale), **options)
+    return [side / scale for side in acqf.bounds(problem.test_X)], None
 
 
-@forms
-@given(problems, units)
-def test_output_scale_moves_between_kernel_and_norm(form, problem, scale):
+def output_scale(problem, scale, norm, options):
     r"""``||f||`` under ``s^2 k`` is ``||f||`` under ``k`` over ``s``."""
-    norm = 3.0 * problem.function.norm + 3.0
     kernel = ScaleKernel(problem.kernel).double().requires_grad_(False)
     kernel.outputscale = float64(scale**2)
-    state = KernelRegression(problem.X, problem.Y, kernel, problem.noise_std)
-    acqf = MartingaleMixtureUCB(
-        state, norm_bound=norm / scale, fit=Filters(scale**-2), **form
-    )
-    plain = MartingaleMixtureUCB(problem.state, norm_bound=norm, **form)
-    bands = acqf.bounds(problem.test_X), plain.bounds(problem.test_X)
-    assert_scaled(*bands, 1.0, norm, SCALE)
+    options = {"norm_bound": norm / scale, "fit": Filters(scale**-2), **options}
+    acqf = MartingaleMixtureUCB(state_of(problem, kernel=kernel), **options)
+    return acqf.bounds(problem.test_X), None
+
+
+def mirrored(problem, _, norm, options):
+    acqf = MartingaleMixtureUCB(state_of(problem, sign=-1.0), norm_bound=norm, **options)
+    lower, upper = acqf.bounds(problem.test_X)
+    return (-upper, -lower), None
+
+
+def reordered(problem, scale, norm, options):
+    order = torch.randperm(len(problem.X), generator=generator(int(1e7 * scale)))
+    acqf = MartingaleMixtureUCB(state_of(problem, order=order), norm_bound=norm, **options)
+    return acqf.bounds(problem.test_X), None
+
+
+SYMMETRIES = (standardized, plain_kernel, output_scale, mirrored, reordered)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("symmetry", SYMMETRIES)
+@given(problems, units)
+@example(make_problem(n=4, d=2, norm=1.0, noise_std=1.0, seed=387), 1e-6)  # at an input
+def test_the_band_is_the_same(symmetry, form, problem, scale):
+    r"""Relative to the half-width of the norm ball, the unit of every band."""
+    norm, options = 3.0 * problem.function.norm + 3.0, {"form": form}
+    own, expected = symmetry(problem, scale, norm, options)
+    if expected is None:
+        acqf = MartingaleMixtureUCB(problem.state, norm_bound=norm, **options)
+        expected = acqf.bounds(problem.test_X)
+    tolerance = PERMUTATION if symmetry is reordered else SCALE
+    for one, other in zip(own, expected, strict=True):
+        assert_close(one, other, rtol=tolerance, atol=tolerance * norm)
 
 
 @given(problems, units)
 def test_units_of_the_least_norm(problem, scale):
-    state = KernelRegression(
-        problem.X, scale * problem.Y, problem.kernel, scale * problem.noise_std
-    )
     options = {"fit": MartingaleMixture(scale**2)}
-    least = least_consistent_norm(state, **options) / scale
+    least = least_consistent_norm(state_of(problem, scale=scale), **options) / scale
     expected = least_consistent_norm(problem.state, fit="martingale")
     assert least == pytest.approx(expected, rel=SCALE, abs=SCALE)
 
 
-@forms
-@given(problems, st.randoms(use_true_random=False))
-def test_order_of_the_data(form, problem, random):
-    norm = 3.0 * problem.function.norm + 3.0
-    order = list(range(len(problem.X)))
-    random.shuffle(order)
-    state = KernelRegression(
-        problem.X[order], problem.Y[order], problem.kernel, problem.noise_std
-    )
-    shuffled = MartingaleMixtureUCB(state, norm_bound=norm, **form)
-    straight = MartingaleMixtureUCB(problem.state, norm_bound=norm, **form)
-    bands = shuffled.bounds(problem.test_X), straight.bounds(problem.test_X)
-    assert_scaled(*bands, 1.0, norm, PERMUTATION)
-
-
-@forms
-@given(problems)
-def test_mirrored_outcomes_swap_the_sides(form, problem):
-    norm = 3.0 * problem.function.norm + 3.0
-    state = KernelRegression(problem.X, -problem.Y, problem.kernel, problem.noise_std)
-    mirrored = MartingaleMixtureUCB(state, norm_bound=norm, **form)
-    lower, upper = mirrored.bounds(problem.test_X)
-    straight = MartingaleMixtureUCB(problem.state, norm_bound=norm, **form)
-    assert_scaled((-upper, -lower), straight.bounds(problem.test_X), 1.0, norm, SCALE)
-
-
 @given(problems, st.floats(-100.0, 100.0))
 def test_a_known_mean_shifts_everything(problem, shift):
-    norm = 3.0 * problem.function.norm + 3.0
-    model = frozen_model(
-        problem.X, problem.Y + shift, problem.kernel, problem.noise_std, mean=shift
-    )
+    norm, Y = 3.0 * problem.function.norm + 3.0, problem.Y + shift
+    model = frozen_model(problem.X, Y, problem.kernel, problem.noise_std, mean=shift)
     for acqf_class in (MartingaleMixtureUCB, AbbasiYadkoriUCB):
-        shifted = acqf_class(model, norm_bound=norm).bounds(problem.test_X)
-        plain = acqf_class(problem.state, norm_bound=norm).bounds(problem.test_X)
-        band = [side - shift for side in shifted]
-        assert_scaled(band, plain, 1.0, norm, SCALE)
+        shifted, plain = (
+            acqf_class(each, norm_bound=norm).bounds(problem.test_X)
+            for each in (model, problem.state)
+        )
+        for one, other in zip(shifted, plain, strict=True):
+            assert_close(one - shift, other, rtol=SCALE, atol=SCALE * norm)
 
 
 @given(problems, st.integers(2, 4))
 def test_repeats_with_more_noise_are_one_observation_of_the_average(problem, count):
     r"""For the ridge estimate; the log-determinant agrees as well (Sylvester)."""
-    many = KernelRegression(
-        problem.X.repeat(count, 1),
-        problem.Y.repeat(count),
-        problem.kernel,
-        problem.noise_std * count**0.5,
-    )
-    one = problem.state
-    tolerance = {"rtol": PERMUTATION, "atol": PERMUTATION}
-    assert_close(many.mean(problem.test_X), one.mean(problem.test_X), **tolerance)
-    assert_close(many.variance(problem.test_X), one.variance(problem.test_X), **tolerance)
-    assert_close(many.log_det(), one.log_det(), rtol=PERMUTATION, atol=PERMUTATION)
+    X, Y, noise = problem.X, problem.Y, problem.noise_std * count**0.5
+    many = KernelRegression(X.repeat(count, 1), Y.repeat(count), problem.kernel, noise)
+    one, points = problem.state, problem.test_X
+    for own, other in (
+        (many.mean(points), one.mean(points)),
+        (many.variance(points), one.variance(points)),
+        (many.log_det(), one.log_det()),
+    ):
+        assert_close(own, other, rtol=PERMUTATION, atol=PERMUTATION)

@@ -261,7 +261,7 @@ def test_it_never_falls_over_rounds(problem):
     resumed = NormTracker()
     resumed.load_state_dict(json.loads(json.dumps(tracker.state_dict())))
     assert resumed.state_dict() == tracker.state_dict()
-    with pytest.raises(ValueError, match=r"floor is 1\.0 in the state and 2\.5 here"):
+    with pytest.raises(ValueError, match=r"floor is 2\.0 in the state and 2\.5 here"):
         NormTracker(floor=2.5).load_state_dict(tracker.state_dict())
 
 
