@@ -1,4 +1,4 @@
-r"""BKBBandit: the same numbers as the dense formulas and BKBUCB, batches, awkward data."""
+r"""BKBBandit: the numbers of the dense formulas, costs, batches, edge cases, states."""
 
 import math
 
@@ -26,7 +26,14 @@ from kernelucb.regression.lowrank import sketch
 from kernelucb.regression.lowrank.sketch import SketchedData
 from oracles import bkb_width
 from oracles.sketch import dtc
-from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
+from problems import (
+    RKHSFunction,
+    float64,
+    frozen_kernel,
+    generator,
+    polynomial_kernels,
+    uniform,
+)
 from tolerances import SKETCH
 
 NOISE_STD = 0.2
@@ -36,9 +43,13 @@ FUNCTION = RKHSFunction.random(frozen_kernel("matern32"), 2.0, 2, 1)
 RADII = pytest.mark.parametrize("radius", ["certified", "theorem2", "practical"])
 
 
-def make_bandit(kernel="matern32", **options):
+SHIFT = ConstantMean().double()
+SHIFT.constant = float64(5.0)
+
+
+def make_bandit(kernel="matern32", arms=ARMS, **options):
     defaults = {"norm_bound": 2.0, "noise_std": NOISE_STD, "qbar": 0.5}
-    return BKBBandit(ARMS, frozen_kernel(kernel), **{**defaults, **options})
+    return BKBBandit(arms, frozen_kernel(kernel), **{**defaults, **options})
 
 
 def play(bandit, rounds, seed=0, batches=False, history=None):
@@ -102,16 +113,21 @@ class TestPosterior:
         assert len(sizes) > 1
         assert bandit.num_observations == len(history)
 
-    def test_low_rank_updates_are_the_same_as_computing_everything(self):
-        bandit = play(make_bandit(qbar=2.0), 60)
-        before = posterior(bandit)
-        assert_close(rebuilt(bandit), before, rtol=0, atol=SKETCH)
-
     def test_cost(self, monkeypatch):
-        r"""Everything is computed again only where inducing arms are dropped."""
-        dropped, plain = [], SketchedData._forget
+        r"""Everything is computed again only where inducing arms are dropped.
+
+        They are where there are more than twice as many as were just drawn.
+        """
+        dropped, drawn, forget, draw = [], [], SketchedData._forget, sketch.draw
+
+        def recorded(probabilities, state):
+            found = draw(probabilities, state)
+            drawn.append(len(found[0]))
+            return found
+
+        monkeypatch.setattr(sketch, "draw", recorded)
         monkeypatch.setattr(
-            SketchedData, "_forget", lambda arms: dropped.append(arms) or plain(arms)
+            SketchedData, "_forget", lambda arms: dropped.append(arms) or forget(arms)
         )
         bandit = make_bandit(qbar=1e6)  # all observed arms are inducing: none is dropped
         dropped.clear()
@@ -120,11 +136,14 @@ class TestPosterior:
         assert len(bandit.inducing) == len(bandit.arms.observed)
         bandit = make_bandit(qbar=0.05)
         dropped.clear()
-        play(bandit, 60)
+        for step in range(60):
+            play(bandit, 1, seed=step)
+            assert 1 <= len(bandit.inducing) <= 2 * drawn[-1]
         assert 0 < len(dropped) < 30
 
-    def test_inducing_arms_in_parts(self, monkeypatch):
-        monkeypatch.setattr(sketch, "_PART", 3)
+    @pytest.mark.parametrize("part", [3, 512])
+    def test_updates_of_low_rank_are_the_same_as_computing_anew(self, monkeypatch, part):
+        monkeypatch.setattr(sketch, "_PART", part)
         bandit = play(make_bandit(qbar=0.3), 60)
         after = posterior(bandit)
         monkeypatch.undo()
@@ -144,21 +163,6 @@ class TestPosterior:
             assert bool((variance > 0).all())
             assert bool((variance <= 1.0 + SKETCH).all())
             assert_close(variance[:15], variance[15:], rtol=0, atol=SKETCH)
-
-    def test_number_of_inducing_arms_is_at_most_twice_those_drawn(self, monkeypatch):
-        drawn = []
-        plain = sketch.draw
-
-        def recorded(probabilities, state):
-            result = plain(probabilities, state)
-            drawn.append(len(result[0]))
-            return result
-
-        monkeypatch.setattr(sketch, "draw", recorded)
-        bandit = make_bandit(qbar=0.1)
-        for step in range(60):
-            play(bandit, 1, seed=step)
-            assert 1 <= len(bandit.inducing) <= 2 * drawn[-1]
 
 
 class TestRules:
@@ -197,20 +201,12 @@ class TestRules:
         again.load_state_dict(bandit.state_dict())
         assert again.assumptions == bandit.assumptions
 
-    def test_prior_mean(self):
-        mean = ConstantMean().double()
-        mean.constant = float64(5.0)
-        shifted, plain = make_bandit(mean_module=mean), make_bandit()
+    def test_a_prior_mean(self):
+        shifted, plain = make_bandit(mean_module=SHIFT), make_bandit()
         for arm in (3, 7, 3):
             shifted.observe(arm, 6.0)
             plain.observe(arm, 1.0)
         assert_close(shifted.bounds()[1], plain.bounds()[1] + 5.0)
-
-    def test_finds_the_best_arm(self):
-        truth = FUNCTION(ARMS)
-        bandit = make_bandit(radius="practical", qbar=2.0, norm_bound=1.0)
-        play(bandit, 300)
-        assert float(truth.max() - truth[int(bandit.arms.mean.argmax())]) < 0.1
 
 
 class TestEstimatedNorm:
@@ -279,9 +275,9 @@ class TestBatches:
         assert bandit.batch_select() == picked  # nothing is remembered
 
     def test_larger_growth_gives_larger_batches_and_bands(self):
+        bandit = play(make_bandit(batch_growth=1.1, radius="practical"), 150)
         sizes, widths = [], []
-        for growth in (1.1, 2.0, 5.0):
-            bandit = play(make_bandit(batch_growth=growth, radius="practical"), 150)
+        for bandit.batch_growth in (1.1, 2.0, 5.0):
             sizes.append(len(bandit.batch_select()))
             widths.append(bandit.batch_width)
         assert sizes == sorted(sizes)
@@ -307,10 +303,6 @@ class TestBatches:
         origin = BKBBandit(torch.zeros(3, 2), kernel, norm_bound=1.0, noise_std=1.0)
         assert len(origin.batch_select()) == 20  # variances of zero: it allows any number
 
-    def test_default_largest_batch(self):
-        assert bkb_bandit._LARGEST_BATCH == 1000
-        assert "1000 when absent" in (BKBBandit.batch_select.__doc__ or "")
-
     def test_equal_arms(self):
         r"""More equals than the search brings up to date at once."""
         arms = torch.zeros(200, 1).double()
@@ -326,6 +318,7 @@ class TestState:
         bandit = play(make_bandit(), 30)
         torch.save(bandit.state_dict(), tmp_path / "state.pt")
         again = make_bandit(seed=99)
+        assert not torch.equal(play(again, 30).inducing, bandit.inducing)
         again.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
         assert_close(again.bounds(), bandit.bounds(), rtol=0, atol=SKETCH)
         play(bandit, 10, seed=5)
@@ -333,26 +326,50 @@ class TestState:
         assert torch.equal(again.inducing, bandit.inducing)
         assert again.batch_width == pytest.approx(bandit.batch_width)
 
-    def test_seed(self):
-        one, same, other = (play(make_bandit(seed=seed), 40) for seed in (1, 1, 2))
-        assert torch.equal(one.inducing, same.inducing)
-        assert not torch.equal(one.inducing, other.inducing)
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"norm_bound": 2.5},
+            {"delta": 0.1},
+            {"alpha": 1.0},
+            {"radius": "practical"},
+            {"kernel": "matern52"},
+            {"mean_module": SHIFT},
+            {"arms": ARMS + 1.0},
+            {"arms": ARMS[:-1]},
+        ],
+    )
+    def test_a_state_of_another_bandit_changes_nothing(self, options):
+        bandit, state = play(make_bandit(**options), 1), play(make_bandit(), 3).state_dict()
+        before = bandit.bounds()
+        for wrong in (state, {}, None):
+            with pytest.raises(StateError):
+                bandit.load_state_dict(wrong)
+        assert_close(bandit.bounds(), before, rtol=0, atol=0)
 
+    def test_a_state_is_apart_from_what_was_saved(self):
+        bandit, other = play(make_bandit(), 3), make_bandit()
+        other.load_state_dict(make_bandit().state_dict())
+        assert other.num_observations == 0
+        state = bandit.state_dict()
+        other.load_state_dict(state)
+        expected = play(make_bandit(), 3)
+        for each in filter(torch.is_tensor, state.values()):
+            each.zero_()
+        for each in (bandit, other, expected):
+            each.observe(0, 1.0)
+        for each in (bandit, other):
+            assert_close(each.bounds(), expected.bounds(), rtol=0, atol=SKETCH)
+
+
+class TestEdges:
     def test_collinear_arms(self):
-        kernel = LinearKernel().double()
-        kernel.variance = float64(1.0)
+        kernel = polynomial_kernels()["linear"]
         bandit = BKBBandit(ARMS, kernel, norm_bound=1.0, noise_std=NOISE_STD, qbar=1e6)
         for arm in range(20):
             bandit.observe(arm, float(ARMS[arm].sum()))
         assert bandit.arms.features.shape[1] == 2
         assert bool((bandit.arms.residual_variance < SKETCH).all())
-
-    def test_equal_outcomes_at_one_arm(self):
-        bandit = make_bandit()
-        bandit.observe([5] * 10, [1.0] * 10)
-        mean, variance = posterior(bandit)
-        assert float(mean[5]) == pytest.approx(10.0 / (10.0 + LAM))
-        assert float(variance[5]) == pytest.approx(LAM / (10.0 + LAM))
 
     @pytest.mark.parametrize(
         ("options", "match"),
@@ -365,8 +382,6 @@ class TestState:
             ({"alpha": 0.0}, "alpha"),
             ({"batch_growth": 1.0}, "batch_growth"),
             ({"radius": "light"}, "radius"),
-            ({"batch_growth": "1.1"}, "batch_growth"),
-            ({"batch_growth": True}, "batch_growth"),
         ],
     )
     def test_bad_arguments(self, options, match):
@@ -391,15 +406,9 @@ class TestState:
         for arm in (-1, 80, 0.5):
             with pytest.raises(InputDataError, match="0 to 79"):
                 bandit.observe(arm, 1.0)
-        for arm in (True, [True], torch.ones(1)):
-            with pytest.raises(InputDataError, match=r"[aA]rms"):
-                bandit.observe(arm, 1.0)
-        counted = make_bandit()
-        counted.observe(torch.tensor([1, 2], dtype=torch.int32), torch.tensor([1, 0]))
-        assert counted.num_observations == 2
         with pytest.raises(InputDataError, match="outcomes"):
             bandit.observe(1, 1e200)
-        for size in (0, -1, 1.5, True):
+        for size in (0, 1.5):
             with pytest.raises(ValueError, match="max_size"):
                 bandit.batch_select(size)
         assert bandit.num_observations == 0
