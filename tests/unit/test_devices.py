@@ -1,41 +1,60 @@
-r"""Nothing is made on the CPU for inputs that are elsewhere, on a device that pretends."""
+r"""Every public use on a device that pretends, and on CUDA where there is a GPU.
+
+On the first nothing is made on the CPU for inputs that are elsewhere.
+"""
 
 import ast
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 
+import device_uses
 import kernelucb
-from device_acquisitions import PROBLEM, There
-from device_uses import CUDA_ONLY, SEARCHES, VALUES
+from device_uses import CUDA_ONLY, PROBLEM, SEARCHES, VALUES, There
 from pretended_device import AVAILABLE, pretended_device
-
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
 
 # What has no tensors.
 RESULTS = {"Analytic", "MartingaleMixture"}
 
 
+@contextmanager
+def cuda():
+    yield torch.device("cuda", torch.cuda.current_device())
+
+
+DEVICES = [pretended_device] * AVAILABLE + [cuda] * torch.cuda.is_available()
+
+
+@pytest.fixture(params=DEVICES, ids=lambda device: device.__name__)
+def device(request):
+    return request.param
+
+
 @pytest.mark.parametrize("name", VALUES)
-def test_values(name):
+def test_values(name, device):
     torch.manual_seed(0)
     expected = VALUES[name](There("cpu"))
-    with pretended_device() as device:
+    with device() as where:
         torch.manual_seed(0)
-        found = VALUES[name](There(device))
-        assert all(part.device == device for part in found)
+        found = VALUES[name](There(where))
+        assert all(part.device == where for part in found)
         found = [part.detach().cpu() for part in found]
+    rtol, atol = (1e-6, 1e-8) if device is pretended_device else (1e-5, 1e-6)
     for part, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(part, other.detach(), rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(part, other.detach(), rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("name", sorted(set(SEARCHES) - CUDA_ONLY))
-def test_searches(name):
-    with pretended_device() as device:
-        assert all(part.device == device for part in SEARCHES[name](There(device)))
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches(name, device):
+    if device is pretended_device and name in CUDA_ONLY:
+        pytest.skip("ends the process on the device that pretends")
+    with device() as where:
+        assert all(part.device == where for part in SEARCHES[name](There(where)))
 
 
+@pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
 def test_pretends_well_enough():
     with pretended_device() as device:
         there = There(device)
@@ -47,9 +66,6 @@ def test_pretends_well_enough():
 
 
 def test_every_public_name_is_used():
-    used = set()
-    for module in ("device_acquisitions", "device_models", "device_uses"):
-        source = Path(__file__).parents[1].joinpath(f"{module}.py").read_text("utf-8")
-        nodes = list(ast.walk(ast.parse(source)))
-        used |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    nodes = ast.walk(ast.parse(Path(device_uses.__file__).read_text("utf-8")))
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
     assert set(kernelucb.__all__) - used == RESULTS
