@@ -11,7 +11,6 @@ import pytest
 import torch
 from botorch.exceptions import UnsupportedError
 from gpytorch.kernels import (
-    LinearKernel,
     MaternKernel,
     PeriodicKernel,
     RBFKernel,
@@ -52,15 +51,6 @@ def variances(family):
     return [gram(cover.kernel, X[:1]).item() for cover in family.covering(2)]
 
 
-def test_from_the_longest_to_the_shortest():
-    family = lengthscale_family(RBFKernel(), 0.1, 0.8)
-    assert lengths(family) == [[pytest.approx(value)] for value in (0.8, 0.4, 0.2, 0.1)]
-    for own, cover in zip(family, family.covering(2), strict=True):
-        variance = 1.0 if own is family[0] else 1.75
-        assert cover.norm_factor == 1.0
-        assert gram(cover.kernel, X[:1]).item() == pytest.approx(variance, rel=1e-3)
-
-
 @given(
     ends=st.tuples(st.floats(0.01, 1.0), st.floats(1.0, 100.0)),
     ratio=st.floats(1.2, 5.0),
@@ -72,6 +62,8 @@ def test_the_ratio_is_never_exceeded_and_the_ends_are_met(ends, ratio):
     assert values[-1] == pytest.approx(ends[0])
     for longer, shorter in itertools.pairwise(values):
         assert longer / shorter <= ratio * (1.0 + 1e-6)
+    own = family.covering(2)[0]  # the longest covers itself and no other
+    assert (own.kernel, own.norm_factor) == (family[0], 1.0)
 
 
 def test_the_kernel_keeps_the_rest_and_is_not_changed():
@@ -155,27 +147,21 @@ def test_the_sum_has_less_than_twice_the_variance(ratio, most):
 
 
 @given(seed=st.integers(0, 1000))
-def test_what_lies_between_is_covered_in_each_coordinate(seed):
+def test_each_coordinate_has_its_own(seed):
+    r"""Each cell of length scales has its kernel at the shortest corner; it covers all."""
     family = lengthscale_family(
-        RBFKernel(), [0.1, 0.5], [0.4, 0.5], ratio=2.0, each_coordinate=True
+        RBFKernel(ard_num_dims=2), [0.1, 0.2], [0.4, 0.4], each_coordinate=True
     )
+    assert lengths(family) == [
+        pytest.approx(pair) for pair in ((0.4, 0.4), (0.2, 0.2), (0.1, 0.2))
+    ]
+    assert factors(family, 2) == pytest.approx([1.0, 2.0, 2.0])
+    assert "each coordinate" in family.covers
     points = uniform(12, 2, seed)
     for longer, cover in zip(family, family.covering(2)[1:], strict=False):
         difference = cover.norm_factor**2 * gram(cover.kernel, points)
         difference = difference - gram(longer, points)
         assert float(torch.linalg.eigvalsh(difference)[0]) >= -REARRANGED * 4.0
-
-
-def test_each_coordinate_has_its_own():
-    r"""Every cell of length scales has its kernel at the shortest corner."""
-    family = lengthscale_family(
-        RBFKernel(ard_num_dims=2), [0.1, 0.2], [0.4, 0.4], each_coordinate=True
-    )
-    assert sorted(map(tuple, lengths(family))) == [
-        pytest.approx(pair) for pair in ((0.1, 0.2), (0.2, 0.2), (0.4, 0.4))
-    ]
-    assert factors(family, 2) == pytest.approx([1.0, 2.0, 2.0])
-    assert "each coordinate" in family.covers
 
 
 def test_together_in_the_same_number_of_steps():
@@ -186,14 +172,11 @@ def test_together_in_the_same_number_of_steps():
     assert factors(family, 2)[1:] == pytest.approx(2 * [math.sqrt(2.0**1.5)])
 
 
-def test_several_kinds_of_kernel():
+def test_several_kinds_of_kernel_and_the_columns_that_count():
     family = lengthscale_family([RBFKernel(), MaternKernel(1.5)], 0.1, 0.2)
     kinds = [type(kernel) for kernel in family]
     assert kinds == [RBFKernel, MaternKernel] * 2
     assert family.covers == "RBF or Matern 3/2 with length scales from 0.1 to 0.2"
-
-
-def test_active_columns_are_those_that_count():
     family = lengthscale_family(RBFKernel(active_dims=[0, 2]), 0.1, 0.2)
     kernel = family.covering(5)[1].kernel
     assert gram(kernel, uniform(1, 5, 0)).item() == pytest.approx(1.75, rel=1e-3)
@@ -215,23 +198,15 @@ def test_a_family_is_not_changed_in_place():
     r"""Kernels in another order, or another one among them, would leave holes."""
     family = lengthscale_family(RBFKernel(), 0.1, 0.4)
     changes = (
-        lambda: family.reverse(),
-        lambda: family.sort(key=id),
         lambda: family.append(RBFKernel()),
         lambda: family.__setitem__(0, RBFKernel()),
-        lambda: family.__delitem__(0),
         lambda: operator.iadd(family, [RBFKernel()]),
-        lambda: operator.imul(family, 2),
         lambda: setattr(family, "members", family.members[::-1]),
-        lambda: setattr(family, "covers", "everything"),
     )
     for change in changes:
         with pytest.raises((AttributeError, TypeError)):
             change()
-    assert factors(family, 2) == [1.0, 1.0, 1.0]
-    reverse = family[::-1]
-    assert variances(reverse) == pytest.approx(variances(family)[::-1])
-    assert lengths(reversed(family)) == lengths(family)[::-1]
+    assert variances(family[::-1]) == pytest.approx(variances(family)[::-1])
     assert "3 kernels: RBF with length scales from 0.1 to 0.4" in repr(family)
 
 
@@ -269,13 +244,10 @@ def test_what_is_wrong_is_said(arguments, words):
         lengthscale_family(**valid | arguments)
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [LinearKernel(), PeriodicKernel(), RBFKernel(batch_shape=torch.Size([2]))],
-)
-def test_kernels_without_an_order_are_refused(kernel):
-    with pytest.raises(UnsupportedError, match="list of kernels yourself"):
-        lengthscale_family(kernel, 0.1, 1.0)
+def test_kernels_without_an_order_are_refused():
+    for kernel in (PeriodicKernel(), RBFKernel(batch_shape=torch.Size([2]))):
+        with pytest.raises(UnsupportedError, match="list of kernels yourself"):
+            lengthscale_family(kernel, 0.1, 1.0)
 
 
 def test_neighbours_that_are_too_far_apart():
