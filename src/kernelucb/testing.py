@@ -275,11 +275,13 @@ class _Laws(_Bench):
         delta = band.assumptions.delta
         if delta is None:
             return
-        other, anew = band.at(delta=0.5 * delta), self.band(delta=0.5 * delta)
+        other, anew = band.at(delta=0.1 * delta), self.band(delta=0.1 * delta)
         for points in (self.points, self.X):
-            sides = anew.bounds(points)
+            sides, before = anew.bounds(points), band.bounds(points)
             _close(other.bounds(points), sides, "bounds at another delta")
-            _close(other.at(delta=delta).bounds(points), band.bounds(points), "and back")
+            _close(other.at(delta=delta).bounds(points), before, "and back")
+            wider = (sides[1] - sides[0]).sum() > (before[1] - before[0]).sum()
+            _all(wider, "more confidence does not widen the band.")
         assert str(other.assumptions) == str(anew.assumptions)
 
     def upper_value(self, band: Any) -> None:
