@@ -8,6 +8,7 @@ band of any of several choices of inducing points, all of them poor, misses it.
 
 import functools
 
+import pytest
 import torch
 from binomial import Claim
 
@@ -16,6 +17,8 @@ from kernelucb.confidence.bkb import accuracy_factor, required_qbar
 from kernelucb.models import BKBModel
 from problems import RKHSFunction, frozen_kernel, generator
 from tolerances import SKETCH
+
+pytestmark = pytest.mark.slow  # a quick one of every band is in the contract
 
 CLAIM, ROUNDS, EPSILON = Claim(36, 0.4), 12, 0.8
 CERTIFIED_ROUNDS = 24

@@ -14,6 +14,8 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, frozen_kernel, generator, likelihood_ucb
 from tolerances import ORDER
 
+pytestmark = pytest.mark.slow  # a quick one of every band is in the contract
+
 CLAIM, BATCHES = Claim(68, 0.3), (3, 15)
 NORM = 3.0
 ARMS = torch.linspace(0.0, 1.0, 30, dtype=torch.float64).unsqueeze(-1)

@@ -16,6 +16,8 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, frozen_kernel, generator
 from tolerances import ORDER
 
+pytestmark = pytest.mark.slow  # a quick one of every band is in the contract
+
 CLAIM, ROUNDS, INDUCING = Claim(36, 0.4), 12, 5
 NORM, NOISE_STD = 2.0, 0.3
 ARMS = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)
