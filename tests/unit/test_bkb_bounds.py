@@ -9,7 +9,6 @@ from botorch.exceptions import (
     UnsupportedError,
 )
 from botorch.models.transforms import Standardize
-from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -28,7 +27,6 @@ from kernelucb.confidence.fit.radius import mixture_radius, with_energy
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.confidence.ridge_band import abbasi_yadkori_width
 from kernelucb.models import BKBModel
-from kernelucb.optim.chunked import argmax
 from oracles import bkb_width
 from problems import (
     RKHSFunction,
@@ -41,7 +39,6 @@ from problems import (
 from tolerances import GRADCHECK, ORDER, REARRANGED, SCALE, SKETCH
 
 LAM = 0.04
-UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
 RADII = pytest.mark.parametrize("radius", ["certified", "theorem2", "practical"])
 
 
@@ -213,15 +210,6 @@ class TestBand:
         acqf = make_acqf()
         X = uniform(3, 2, 5).unsqueeze(-2).requires_grad_()
         assert torch.autograd.gradcheck(acqf, (X,), **GRADCHECK)
-
-    def test_maximised_in_a_box_and_among_candidates(self):
-        acqf, candidates = make_acqf(), uniform(300, 2, 6)
-        point, value = optimize_acqf_discrete(acqf, q=1, choices=candidates)
-        best = argmax(acqf, candidates, chunk_size=17)
-        assert torch.equal(point, best.point)
-        assert float(value) == pytest.approx(best.value)
-        _, value = optimize_acqf(acqf, UNIT, q=1, num_restarts=4, raw_samples=64)
-        assert float(value) >= best.value - 1e-6
 
     @pytest.mark.parametrize(
         "options",

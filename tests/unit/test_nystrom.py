@@ -1,7 +1,6 @@
 r"""The Nystrom state and its band: validity, identities, orderings, costs, hard data."""
 
 import itertools
-import math
 import warnings
 
 import pytest
@@ -24,7 +23,6 @@ from kernelucb import (
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.fit.radius import with_energy
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )
@@ -266,19 +264,6 @@ def test_prequential_radius_is_used():
     longer = state.observe(problem.X[:1], problem.Y[:1])
     with pytest.raises(ValueError, match="holds 20 observations and the model 21"):
         SketchedMartingaleMixtureUCB(longer, norm_bound=NORM, fit=radius)
-
-
-def test_a_hundred_thousand_predictions_are_added_in_chunks():
-    radius, count = PrequentialRadius(0.05), 100_000
-    outcomes = normal(count, 0)
-    for rows in torch.arange(count).split(10_000):
-        zeros, part = torch.zeros(len(rows)), outcomes[rows]
-        radius.observe_predictions(zeros, zeros, part, 1.0, part.unsqueeze(-1))
-    assert radius.num_observations == count
-    predicted = float(outcomes.square().sum()) + 2.0 * math.log(20.0)
-    expected = with_energy(predicted, count, 0.05)
-    assert predicted < expected < predicted + 0.45
-    assert radius.squared == pytest.approx(expected)
 
 
 def test_no_block_is_larger_than_a_chunk_allows(monkeypatch):
