@@ -278,7 +278,8 @@ def test_how_a_continuous_domain_is_searched(
         return torch.rand(options["q"], bounds.shape[-1], dtype=torch.float64), None
 
     monkeypatch.setattr(problems, "optimize_acqf", searched)
-    play(settings(problem, method, rounds=4))
+    run = play(settings(problem, method, rounds=4))
+    assert len(run["recommended"]) == len(run["regret"]) - 8 + 1 == 5
     assert len(asked) == (1 if count == 4 else 4)
     for options in asked:
         assert (options["q"], options["sequential"]) == (count, sequential)
