@@ -1,7 +1,8 @@
 r"""Coverage where the kernel is one of a family, or lies between two of them.
 
 Points are chosen by the bound; a sequence fails as soon as the union's band misses the
-function at any arm in any round, or every kernel is contradicted.
+function at any arm in any round, or every kernel is contradicted. Of successes the arm
+played has the most so far, or is any other, and the rounds are the third and the ninth.
 """
 
 import warnings
@@ -11,7 +12,12 @@ import torch
 from binomial import Claim
 from gpytorch.kernels import MaternKernel, RBFKernel
 
-from kernelucb import FamilyTracker, KernelRegression, lengthscale_family
+from kernelucb import (
+    FamilyTracker,
+    KernelRegression,
+    LikelihoodRegression,
+    lengthscale_family,
+)
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles.crossings import gaussian, rademacher
 from problems import (
@@ -23,8 +29,10 @@ from problems import (
 from tolerances import ORDER
 
 CLAIM, ROUNDS = Claim(68, 0.3), 4
+SUCCESSES, COUNTED = Claim(25, 0.45), (3, 9)
 NORM, NOISE_STD = 3.0, 0.1
 ARMS = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)
+COARSE = torch.linspace(0.0, 1.0, 20, dtype=torch.float64).unsqueeze(-1)
 
 
 def fails(seed, noise, base, true_length, kernels, **options):
@@ -89,3 +97,45 @@ def test_a_family_of_smooth_kernels_misses_a_rough_function():
     r"""The same count where the family does not hold the truth: the test sees it."""
     kernels = lengthscale_family(RBFKernel(), 0.4, 0.8)
     assert count_failures(gaussian, "rbf", 0.05, kernels) > CLAIM.limit
+
+
+def successes_fail(seed, true_length, lengths, num_trials):
+    r"""Whether the band misses the success rates of the arms in any round."""
+    kernel, random = frozen_kernel("rbf", true_length), generator(seed)
+    rates = torch.sigmoid(RKHSFunction.random(kernel, NORM, 1, 1000 * seed)(COARSE))
+    chosen, successes = [], []
+    for _ in range(COUNTED[-1]):
+        arm = int(torch.randint(len(COARSE), (), generator=random))
+        if chosen and float(torch.rand((), generator=random)) < 0.5:
+            arm = chosen[successes.index(max(successes))]
+        draws = torch.rand(num_trials, dtype=torch.float64, generator=random)
+        chosen.append(arm)
+        successes.append(float((draws < rates[arm]).sum()))
+    kernels = [frozen_kernel("rbf", length) for length in lengths]
+    options = {"norm_bound": NORM, "delta": SUCCESSES.delta, "tracker": FamilyTracker()}
+    outcomes = torch.tensor(successes, dtype=torch.float64)
+    described = {"likelihood": "binomial", "num_trials": num_trials}
+    for n in COUNTED:
+        data = COARSE[chosen[:n]], outcomes[:n], RBFKernel()
+        acqf = family_ucb(LikelihoodRegression(*data, **described), kernels, **options)
+        lower, upper = acqf.bounds(COARSE)
+        missed = (rates < lower - ORDER) | (rates > upper + ORDER)
+        if bool(missed.any()) or acqf.assumptions.violated:
+            return True
+    return False
+
+
+def count_of_successes(*setting):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return sum(successes_fail(seed, *setting) for seed in range(SUCCESSES.sequences))
+
+
+def test_the_band_of_successes_holds_where_one_kernel_is_true(stands):
+    r"""25 sequences at delta 0.45: false alarm 7.0e-05, power 0.902."""
+    assert stands(SUCCESSES, count_of_successes(0.15, (0.6, 0.15), 5))
+
+
+def test_smooth_kernels_miss_the_rates_of_a_rough_function():
+    r"""The same count where the family does not hold the truth: the test sees it."""
+    assert count_of_successes(0.05, (0.8,), 400) > SUCCESSES.limit

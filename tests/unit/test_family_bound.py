@@ -1,19 +1,21 @@
-r"""The bound over a family of kernels: union, intersection, search, certificates."""
+r"""Bounds over a family of kernels, of noisy outcomes, successes and counts.
+
+``tests/contract`` runs the laws of every band over a union, an intersection and a family of
+counts.
+"""
 
 import copy
 import itertools
-import pickle
 import warnings
 
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 from botorch.optim import optimize_acqf
-from gpytorch.kernels import MaternKernel, RBFKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,28 +23,36 @@ from torch.testing import assert_close
 
 from kernelucb import (
     CertifiedGapStopping,
+    FamilyTracker,
     Filters,
+    GuardedAcquisition,
     KernelFamily,
     KernelFamilyUCB,
+    LikelihoodRegression,
+    LikelihoodUCB,
     MartingaleMixture,
     MartingaleMixtureUCB,
+    NearNormBall,
+    PrequentialRadius,
     SafeSet,
     lengthscale_family,
     regret_certificate,
 )
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-    UncertifiedError,
-)
+from kernelucb.confidence.likelihood.evidence import Ratio
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.named import fixed_mean
+from kernelucb.regression.prior import Prior
 from problems import (
+    RKHSFunction,
     family_ucb,
     frozen_kernel,
+    generator,
     make_problem,
     uniform,
 )
-from tolerances import GRADCHECK, ORDER, REARRANGED
+from tolerances import GRADCHECK, LEAST_NORM, ORDER, REARRANGED
 
 PROBLEM = make_problem(n=25, d=2, norm=3.0, seed=5)
 KERNELS = [frozen_kernel("rbf", scale) for scale in (0.6, 0.3, 0.15)]
@@ -51,6 +61,7 @@ SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 GIVEN = {"norm_bound": 6.0, "noise_std": 0.1}
 # Tied to the norm bound, as the family does.
 SCALED = {"fit": Filters(0.36)}
+RANGE = lengthscale_family(RBFKernel(), 0.15, 0.6)
 
 
 def family(kernels=KERNELS, problem=PROBLEM, **options):
@@ -59,27 +70,37 @@ def family(kernels=KERNELS, problem=PROBLEM, **options):
 
 def single(kernel, problem=PROBLEM, **options):
     state = KernelRegression(problem.X, problem.Y, kernel, 0.1)
-    return MartingaleMixtureUCB(state, **GIVEN | SCALED | options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return MartingaleMixtureUCB(state, **GIVEN | SCALED | options)
 
 
 def bands(acqfs, points=X):
     return torch.stack([torch.stack(acqf.bounds(points)) for acqf in acqfs])
 
 
-@given(seed=st.integers(0, 500), d=st.integers(1, 3), n=st.integers(1, 30))
-def test_the_union_of_the_consistent_members(seed, d, n):
-    r"""The definition: the largest and the smallest of the members' own bounds."""
-    problem, points = make_problem(n=n, d=d, norm=3.0, seed=seed), uniform(30, d, seed + 9)
-    acqf = family(problem=problem)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        own = [single(kernel, problem) for kernel in KERNELS]
+def near(found, expected, tolerance=ORDER):
+    r"""The search of one point does not depend on the others, so up to its tolerance."""
+    assert_close(found, expected, rtol=0.0, atol=tolerance)
+
+
+def is_the_union(acqf, own, points):
+    r"""The definition: the largest and smallest of the bounds of consistent members."""
     assert acqf.consistent == tuple(not each.assumptions.violated for each in own)
     kept = bands([each for each in own if not each.assumptions.violated], points)
-    lower, upper = acqf.bounds(points)
-    # The search of one point does not depend on the others, so up to its tolerance.
-    assert_close(upper, kept[:, 1].amax(0), rtol=0.0, atol=ORDER)
-    assert_close(lower, kept[:, 0].amin(0), rtol=0.0, atol=ORDER)
+    near(acqf.bounds(points), (kept[:, 0].amin(0), kept[:, 1].amax(0)))
+
+
+def is_the_intersection(acqf, own, points):
+    sides = bands(own, points)
+    near(acqf.bounds(points), (sides[:, 0].amax(0), sides[:, 1].amin(0)))
+
+
+@given(seed=st.integers(0, 500), d=st.integers(1, 3), n=st.integers(1, 30))
+def test_the_union_of_the_consistent_members(seed, d, n):
+    problem, points = make_problem(n=n, d=d, norm=3.0, seed=seed), uniform(30, d, seed + 9)
+    own = [single(kernel, problem) for kernel in KERNELS]
+    is_the_union(family(problem=problem), own, points)
 
 
 @given(seed=st.integers(0, 500))
@@ -88,31 +109,26 @@ def test_the_intersection_of_all_members(seed):
     kernels = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.3)]
     options = {"norm_bound": 30.0, "fit": MartingaleMixture(1.0)}
     acqf = family(kernels, problem, combine="all", **options)
-    own = bands([single(k, problem, delta=0.025, **options) for k in kernels], points)
-    lower, upper = acqf.bounds(points)
-    assert_close(upper, own[:, 1].amin(0), rtol=0.0, atol=ORDER)
-    assert_close(lower, own[:, 0].amax(0), rtol=0.0, atol=ORDER)
+    own = [single(kernel, problem, delta=0.025, **options) for kernel in kernels]
+    is_the_intersection(acqf, own, points)
 
 
 def test_one_kernel_is_the_bound_for_it():
     alone = single(KERNELS[1])
     for combine in ("any", "all"):
         acqf = family(KERNELS[1:2], combine=combine)
-        assert_close(acqf.bounds(X), alone.bounds(X), rtol=0.0, atol=REARRANGED)
+        near(acqf.bounds(X), alone.bounds(X), REARRANGED)
         assert acqf.least_consistent_norms[0] == alone.least_consistent_norm
 
 
 def test_a_length_scale_between_two_kernels_is_covered():
     r"""By the sum of both, whose ball holds that of every kernel between."""
-    kernels = lengthscale_family(RBFKernel(), 0.15, 0.6)
-    acqf, covers = family(kernels), [cover.kernel for cover in kernels.covering(2)]
+    acqf = family(RANGE)
     assert acqf.norm_bounds == (6.0, 6.0, 6.0)
-    own = bands([single(kernel) for kernel in covers])
-    assert_close(acqf.bounds(X)[1], own[:, 1].amax(0), rtol=0.0, atol=ORDER)
+    is_the_union(acqf, [single(cover.kernel) for cover in RANGE.covering(2)], X)
     assert "RBF with length scales from 0.15 to 0.6" in acqf.assumptions["kernel"].statement
-    assert regret_certificate(acqf, bounds=SQUARE, max_evaluations=64).rigorous
-    plain = family(list(kernels))
-    assert_close(plain.bounds(X), family(KERNELS).bounds(X), rtol=0.0, atol=REARRANGED)
+    plain = family(list(RANGE))
+    near(plain.bounds(X), family(KERNELS).bounds(X), REARRANGED)
     assert "from 0.15" not in plain.assumptions["kernel"].statement
 
 
@@ -123,32 +139,28 @@ def test_a_family_of_norm_bounds():
     options = {"norm_bound": 8.0, "fit": Filters(0.64)}
     assert_close(acqf.bounds(X), single(KERNELS[1], **options).bounds(X))
     smaller = single(KERNELS[1], norm_bound=4.0, fit=Filters(0.16)).bounds(X)[1]
-    assert_close(acqf(X.unsqueeze(1)), smaller, rtol=0.0, atol=ORDER)
-
-
-def test_a_family_of_smoothness():
-    kernels = [frozen_kernel(name, 0.3) for name in ("rbf", "matern52", "matern32")]
-    acqf = family(kernels)
-    own = bands([single(kernel) for kernel in kernels])
-    assert_close(acqf.bounds(X)[1], own[:, 1].amax(0), rtol=0.0, atol=ORDER)
-    assert "Matern 3/2, length scale 0.3" in acqf.report()
+    near(acqf(X.unsqueeze(1)), smaller)
 
 
 class TestWhatIsTakenFromTheModel:
     def test_neither_its_kernel_nor_its_mean(self):
-        r"""A model that was fitted, and standardises, gives the same certified band."""
+        r"""A model that was fitted, and standardises, gives the same certified band.
+
+        A search on it may stop, which one by its own kernel may not.
+        """
         Y = 7.0 + 100.0 * PROBLEM.Y.unsqueeze(-1)
         mean = ConstantMean().double()
         mean.constant = torch.tensor(7.0, dtype=torch.float64)
-        options = {"norm_bound": 600.0, "noise_std": 10.0, "mean": mean}
+        options = {"norm_bound": 600.0, "noise_std": 10.0}
         fitted = SingleTaskGP(PROBLEM.X, Y, outcome_transform=Standardize(1))
         fitted.covar_module.lengthscale = 0.05
-        acqf = family_ucb(fitted, KERNELS, **options | {"mean": mean.requires_grad_(False)})
-        lower, upper = family().bounds(X)
+        acqf = family_ucb(fitted, KERNELS, **options, mean=mean.requires_grad_(False))
         assert acqf.assumptions.certified
-        tolerance = {"rtol": REARRANGED, "atol": REARRANGED}
-        assert_close(acqf.bounds(X)[1], 7.0 + 100.0 * upper, **tolerance)
-        assert_close(acqf.bounds(X)[0], 7.0 + 100.0 * lower, **tolerance)
+        for ours, own in zip(acqf.bounds(X), family().bounds(X), strict=True):
+            assert_close(ours, 7.0 + 100.0 * own, rtol=REARRANGED, atol=REARRANGED)
+        assert CertifiedGapStopping(1e4, X)(acqf).stop
+        with pytest.raises(UncertifiedError):
+            CertifiedGapStopping(1e4, X)(MartingaleMixtureUCB(fitted, **options))
 
     def test_its_inputs_where_their_scaling_was_given(self):
         box = torch.tensor([[0.0, 0.0], [2.0, 2.0]], dtype=torch.float64)
@@ -156,10 +168,11 @@ class TestWhatIsTakenFromTheModel:
         given = SingleTaskGP(2.0 * PROBLEM.X, Y, input_transform=Normalize(2, bounds=box))
         acqf = KernelFamilyUCB(given, KERNELS, **GIVEN)
         assert acqf.assumptions.certified
-        assert_close(acqf.bounds(2.0 * X), family().bounds(X), rtol=0.0, atol=REARRANGED)
+        near(acqf.bounds(2.0 * X), family().bounds(X), REARRANGED)
         learned = SingleTaskGP(2.0 * PROBLEM.X, Y, input_transform=Normalize(2))
-        acqf = KernelFamilyUCB(learned, KERNELS, **GIVEN)
-        assert acqf.assumptions.estimated == ("kernel",)
+        for model in (learned, KernelRegression.of(learned)):
+            acqf = KernelFamilyUCB(model, KERNELS, **GIVEN)
+            assert acqf.assumptions.estimated == ("kernel",)
 
     def test_its_noise_unless_that_is_given(self):
         model = SingleTaskGP(PROBLEM.X, PROBLEM.Y.unsqueeze(-1))
@@ -171,35 +184,16 @@ class TestWhatIsTakenFromTheModel:
         assert acqf.assumptions.certified
         assert_close(acqf.bounds(X), family().bounds(X), rtol=1e-6, atol=1e-6)
 
-    def test_a_state_says_whether_its_inputs_were_learned(self):
-        model = SingleTaskGP(
-            PROBLEM.X, PROBLEM.Y.unsqueeze(-1), input_transform=Normalize(2)
-        )
-        acqf = KernelFamilyUCB(KernelRegression.of(model), KERNELS, **GIVEN)
-        assert acqf.assumptions.estimated == ("kernel",)
 
-
-class TestAssumptions:
-    def test_trainable_kernels_count_as_estimated(self):
-        acqf = family([*KERNELS, RBFKernel().double()])
-        assert acqf.assumptions.estimated == ("kernel",)
-        with pytest.raises(UncertifiedError, match="freeze"):
-            SafeSet(acqf, 0.0)
-
-    def test_an_estimated_norm_counts_as_estimated(self):
-        acqf = family(norm_bound=EstimatedNumber(6.0))
-        assert acqf.assumptions.estimated == ("norm",)
-
-    def test_all_kernels_contradicted(self):
+class TestContradictions:
+    def test_all_kernels(self):
         with pytest.warns(InconsistentConfidenceSetWarning, match="all 3 kernels"):
             acqf = family(norm_bound=0.5)
         assert acqf.consistent == (False, False, False)
         assert acqf.assumptions.violated
         assert not regret_certificate(acqf, X).certified
-        with pytest.raises(InconsistentConfidenceSetWarning, match="all 3 kernels"):
-            family(norm_bound=0.5)
 
-    def test_one_of_all_kernels_contradicted(self):
+    def test_one_of_all_kernels(self):
         kernels = [frozen_kernel("rbf", 3.0), KERNELS[1]]
         with pytest.warns(InconsistentConfidenceSetWarning):
             acqf = family(kernels, combine="all")
@@ -213,82 +207,61 @@ class TestAssumptions:
         assert "RBF, length scale 0.3: consistent" in report
         assert "certified" in report
 
-
-class TestSearch:
-    def points(self):
-        return uniform(6, 2, 3).unsqueeze(1)
-
-    def test_simplest_is_the_first_consistent_kernel(self):
-        kernels = [frozen_kernel("rbf", 3.0), *KERNELS]
-        acqf = family(kernels, select="simplest")
-        assert acqf.consistent == (False, True, True, True)
-        value = single(KERNELS[0])(self.points())
-        assert_close(acqf(self.points()), value, rtol=0.0, atol=ORDER)
-
-    def test_widest_is_the_upper_side_of_the_band(self):
-        acqf = family(select="widest")
-        upper = acqf.bounds(self.points().squeeze(1))[1]
-        assert_close(acqf(self.points()), upper, rtol=0.0, atol=ORDER)
-
-    def test_the_band_does_not_depend_on_it(self):
-        first, *others = (family(select=s) for s in ("alternate", "simplest", "widest"))
-        for other in others:
-            assert_close(other.bounds(X), first.bounds(X), rtol=0.0, atol=0.0)
-
-    def test_minimisation_and_transforms(self):
-        weight = ScalarizedPosteriorTransform(torch.tensor([-2.0]), offset=1.0)
-        acqf = family(select="widest", posterior_transform=weight)
-        lower = acqf.bounds(self.points().squeeze(1))[0]
-        assert_close(acqf(self.points()), 1.0 - 2.0 * lower, rtol=0.0, atol=REARRANGED)
-        acqf = family(select="widest", maximize=False)
-        assert_close(acqf(self.points()), -lower, rtol=0.0, atol=ORDER)
-
-    @pytest.mark.parametrize("select", ["simplest", "widest"])
-    def test_pending_points_condition_every_kernel(self, select):
-        pending = uniform(2, 2, 99)
-        acqf = family(select=select, X_pending=pending)
-        used = KERNELS if select == "widest" else KERNELS[:1]
-        own = [single(kernel, X_pending=pending)(self.points()) for kernel in used]
-        assert_close(acqf(self.points()), torch.stack(own).amax(0), rtol=0.0, atol=ORDER)
-        assert_close(acqf.bounds(X), family().bounds(X), rtol=0.0, atol=0.0)
-
-    @pytest.mark.parametrize("combine", ["any", "all"])
-    @pytest.mark.parametrize("select", ["simplest", "widest"])
-    def test_gradients(self, select, combine):
-        acqf = family(select=select, combine=combine, norm_bound=8.0)
-        points = self.points().requires_grad_()
-        assert torch.autograd.gradcheck(acqf, (points,), **GRADCHECK)
-
-    def test_batches_and_optimisers(self):
-        acqf = family(select="widest")
-        points = uniform(12, 2, 4).reshape(3, 4, 1, 2)
-        assert_close(acqf(points).flatten(), acqf(points.reshape(12, 1, 2)))
-        best, value = optimize_acqf(
-            acqf, SQUARE, q=2, num_restarts=2, raw_samples=32, sequential=True
-        )
-        assert best.shape == (2, 2)
-        assert float(value[0]) >= float(acqf(X.unsqueeze(1)).max()) - 0.5
-        assert acqf.X_pending is None
-
-    def test_majorant_is_above(self):
-        for combine in ("any", "all"):
-            acqf = family(select="widest", combine=combine, norm_bound=8.0)
-            assert bool((acqf.majorant(self.points()) >= acqf(self.points()) - ORDER).all())
+    def test_what_was_estimated(self):
+        acqf = family([*KERNELS, RBFKernel().double()], norm_bound=EstimatedNumber(6.0))
+        assert acqf.assumptions.estimated == ("kernel", "norm")
+        with pytest.raises(UncertifiedError, match="freeze"):
+            SafeSet(acqf, 0.0)
 
 
 def explores(select, count):
     return KernelFamily(KERNELS, select=select).explores_for_all(count)
 
 
-class TestRounds:
-    r"""When ``"alternate"`` explores for all kernels, by default."""
+class TestSearch:
+    r"""``"alternate"``, the default, explores for all kernels in one of eight rounds."""
 
+    POINTS = uniform(6, 2, 3).unsqueeze(1)
     ROUNDS = tuple(n for n in range(40_000) if explores("alternate", n))
+
+    def test_simplest_is_the_first_consistent_kernel_and_widest_the_band(self):
+        kernels = [frozen_kernel("rbf", 3.0), *KERNELS]
+        acqf = family(kernels, select="simplest")
+        assert acqf.consistent == (False, True, True, True)
+        near(acqf(self.POINTS), single(KERNELS[0])(self.POINTS))
+        widest = family(kernels, select="widest")
+        near(widest(self.POINTS), widest.bounds(self.POINTS.squeeze(1))[1])
+        for other in (widest, family(kernels)):
+            near(other.bounds(X), acqf.bounds(X), 0.0)
+
+    @pytest.mark.parametrize("select", ["simplest", "widest"])
+    def test_pending_points_condition_every_kernel(self, select):
+        pending = uniform(2, 2, 99)
+        acqf = family(select=select, X_pending=pending)
+        used = KERNELS if select == "widest" else KERNELS[:1]
+        own = [single(kernel, X_pending=pending)(self.POINTS) for kernel in used]
+        near(acqf(self.POINTS), torch.stack(own).amax(0))
+
+    @pytest.mark.parametrize("combine", ["any", "all"])
+    def test_gradients_and_majorants(self, combine):
+        acqf = family(select="widest", combine=combine, norm_bound=8.0)
+        points = self.POINTS.clone().requires_grad_()
+        assert torch.autograd.gradcheck(acqf, (points,), **GRADCHECK)
+        assert bool((acqf.majorant(self.POINTS) >= acqf(self.POINTS) - ORDER).all())
+
+    def test_optimize_acqf_in_a_batch(self):
+        acqf = family(select="widest")
+        options = {"q": 2, "num_restarts": 2, "raw_samples": 32, "sequential": True}
+        _, value = optimize_acqf(acqf, SQUARE, **options)
+        assert float(value[0]) >= float(acqf(X.unsqueeze(1)).max()) - 0.5
+        assert acqf.X_pending is None
 
     def test_an_eighth_of_all_and_never_far_apart(self):
         gaps = {after - before for before, after in itertools.pairwise(self.ROUNDS)}
         assert gaps == {5, 8, 13}
         assert len(self.ROUNDS) == pytest.approx(40_000 / 8, abs=5)
+        assert all(explores("widest", n) for n in range(20))
+        assert not any(explores("simplest", n) for n in range(20))
 
     @pytest.mark.parametrize("step", range(2, 33))
     def test_batches_of_one_size_do_not_fall_between(self, step):
@@ -298,19 +271,15 @@ class TestRounds:
             longest = max(b - a for a, b in itertools.pairwise([-1, *own]))
             assert longest <= 90
 
-    def test_the_others_do_not_count(self):
-        assert all(explores("widest", n) for n in range(20))
-        assert not any(explores("simplest", n) for n in range(20))
-
     def test_pending_points_count(self):
         r"""Of a batch chosen one after the other some explore for all."""
         acqf, kinds = family(norm_bound=8.0), []
-        whole = acqf.confidence_set
+        widest, n = family(norm_bound=8.0, select="widest"), len(PROBLEM.Y)
         for count in range(14):
-            acqf.set_X_pending(uniform(count, 2, 1) if count else None)
-            searched = acqf._searched(count)
-            kinds.append(searched is whole)
-        n = len(PROBLEM.Y)
+            pending = uniform(count, 2, 1) if count else None
+            for each in (acqf, widest):
+                each.set_X_pending(pending)
+            kinds.append(torch.equal(acqf(self.POINTS), widest(self.POINTS)))
         assert kinds == [explores("alternate", n + c) for c in range(14)]
         assert any(kinds)
 
@@ -341,46 +310,11 @@ class TestCertificates:
         assert largest <= certificate.gap + ORDER
         assert certificate.gap - certificate.resolution <= largest + 1e-3
 
-    def test_the_gap_of_an_intersection_is_at_most_that_of_its_sets(self):
-        kernels = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.3)]
-        acqf = family(kernels, combine="all", norm_bound=[6.0, 8.0])
-        for part in acqf.confidence_set.parts:
-            lower, _ = part.bounds(X)
-            best = X[lower.argmax()].unsqueeze(0)
-            own = float(part.max_gain_over(X, best).max())
-            assert regret_certificate(acqf, X).gap <= own + ORDER
-
     def test_safe_where_every_consistent_kernel_says_so(self):
-        acqf = family()
-        safe = SafeSet(acqf, thresholds=-1.0)
+        safe = SafeSet(family(), thresholds=-1.0)
         own = [single(kernel).bounds(X)[0] >= -1.0 for kernel in KERNELS]
         assert torch.equal(safe.is_safe(X), torch.stack(own).all(0))
         assert 0 < int(safe.is_safe(X).sum()) < len(X)
-
-    def test_a_stop_in_a_loop_whose_model_is_refitted(self):
-        r"""Only the data of the fitted model enter."""
-        model = SingleTaskGP(PROBLEM.X, PROBLEM.Y.unsqueeze(-1))
-        acqf = KernelFamilyUCB(model, KERNELS, **GIVEN)
-        decision = CertifiedGapStopping(100.0, X)(acqf)
-        assert decision.stop
-        with pytest.raises(UncertifiedError):
-            CertifiedGapStopping(100.0, X)(MartingaleMixtureUCB(model, **GIVEN))
-
-
-def test_copies_and_pickles():
-    acqf = family()
-    for copied in (copy.deepcopy(acqf), pickle.loads(pickle.dumps(acqf))):
-        assert_close(copied.bounds(X), acqf.bounds(X), rtol=0.0, atol=0.0)
-        assert copied.report() == acqf.report()
-    acqf.load_state_dict(acqf.state_dict())
-
-
-def test_the_input_constructor():
-    build = get_acqf_input_constructor(KernelFamilyUCB)
-    model = PROBLEM.model
-    arguments = build(model, kernels=KERNELS, **GIVEN)
-    acqf = KernelFamilyUCB(**arguments)
-    assert_close(acqf.bounds(X), family().bounds(X), rtol=0.0, atol=REARRANGED)
 
 
 @pytest.mark.parametrize(
@@ -390,13 +324,241 @@ def test_the_input_constructor():
         ({"norm_bound": [1.0, 2.0]}, ValueError, "2 entries for 3 kernels"),
         ({"norm_bound": [1.0, 2.0, -1.0]}, ValueError, "norm_bound"),
         ({"delta": 1.0}, ValueError, "delta"),
-        ({"select": "roughest"}, ValueError, "select"),
-        ({"combine": "some"}, ValueError, "combine"),
         ({"select": 0}, ValueError, "select"),
+        ({"combine": "some"}, ValueError, "combine"),
         ({"kernels": [MaternKernel(ard_num_dims=3)]}, UnsupportedError, "2 columns"),
-        ({"X_pending": torch.full((1, 2), float("nan"))}, InputDataError, "X_pending"),
     ],
 )
 def test_what_is_wrong_is_said(arguments, error, words):
     with pytest.raises(error, match=words):
         family_ucb(PROBLEM.state, **{"kernels": KERNELS} | GIVEN | arguments)
+
+
+def construct(**options):
+    build = get_acqf_input_constructor(KernelFamilyUCB)
+    return KernelFamilyUCB(**build(model=PROBLEM.model, **options))
+
+
+class TestNamesAndNumbers:
+    @pytest.mark.parametrize("by_botorch", [True, False])
+    def test_is_the_family_that_is_described(self, by_botorch):
+        options = {"kernel": ["rbf", "matern32"], "ratio": 1.7, "each_coordinate": True}
+        options |= {"shortest": [0.3, 0.4], "longest": torch.tensor([0.8, 0.4])}
+        options |= {"outputscale": 2.5, "mean": 0.5, "delta": 0.1, **GIVEN}
+        actual = construct(**options)
+        if not by_botorch:
+            actual = KernelFamilyUCB.from_model(PROBLEM.model, **options)
+        bases = [ScaleKernel(base).double() for base in (RBFKernel(), MaternKernel(1.5))]
+        for base in bases:
+            base.outputscale = torch.tensor(2.5, dtype=torch.float64)
+            base.requires_grad_(False)
+        ends = ([0.3, 0.4], [0.8, 0.4])
+        kernels = lengthscale_family(bases, *ends, 1.7, each_coordinate=True)
+        mean = ConstantMean().double().requires_grad_(False)
+        mean.constant.fill_(0.5)
+        whole = KernelFamily(kernels, mean=mean)
+        expected = KernelFamilyUCB(PROBLEM.model, whole, delta=0.1, **GIVEN)
+        assert_close(actual.bounds(X), expected.bounds(X))
+        assert actual.norm_bounds == pytest.approx(expected.norm_bounds)
+        assert actual.report() == expected.report()
+        assert actual.assumptions.certified
+
+    def test_kernels_themselves_still_go_through_the_constructor(self):
+        for kernels in (RANGE, KernelFamily(RANGE, mean=0.0)):
+            actual = construct(kernels=kernels, **GIVEN)
+            near(actual.bounds(X), family(RANGE).bounds(X), REARRANGED)
+            assert "from 0.15 to 0.6" in actual.assumptions["kernel"].statement
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"shortest": 0.1}, "needs the option `kernels`, or `shortest` and `longest`"),
+            ({"kernels": RANGE, "shortest": 0.1}, "Both kernels and shortest are given"),
+            ({"kernels": RANGE, "kernel": ["rbf"]}, "Both kernels and kernel are given"),
+            ({"kernels": RANGE, "combine": "all"}, "Both kernels and combine are given"),
+            ({"longest": 0.8, "kernel": "cubic"}, "kernel must be one of rbf, matern12"),
+            ({"longest": 0.8, "kernel": []}, "kernel is empty"),
+            ({"longest": 0.8, "outputscale": 0.0}, "outputscale must be"),
+            ({"longest": 0.8, "mean": float("nan")}, "mean must be"),
+        ],
+    )
+    def test_what_does_not_fit_together(self, options, message):
+        options = {"shortest": 0.2} | options if "longest" in options else options
+        with pytest.raises(ValueError, match=message):
+            construct(**options, **GIVEN)
+
+    @pytest.mark.parametrize("d", [1, 2])
+    def test_a_length_scale_for_each_input(self, d):
+        options = {"shortest": [0.1, 0.2, 0.3], "longest": 0.8, **GIVEN}
+        with pytest.raises(UnsupportedError, match=f"inputs (have|of) {d} columns"):
+            KernelFamilyUCB.from_model(make_problem(n=6, d=d).model, **options)
+
+
+KINDS = ("bernoulli", "binomial", "poisson")
+NORM = 3.0
+POINTS = uniform(20, 2, 7)
+
+
+def outcomes(kind="binomial", n=9, seed=0, kernel=KERNELS[1], amount=6.0):
+    r"""Successes or counts of a function of this norm, and how much was tried."""
+    inputs, random = uniform(n, 2, seed), generator(seed + 1)
+    latent = RKHSFunction.random(kernel, NORM, 2, seed)(inputs)
+    options = {"likelihood": kind}
+    if kind == "poisson":
+        Y = torch.poisson(amount * latent.exp(), random)
+        return LikelihoodRegression(inputs, Y, RBFKernel(), exposure=amount, **options)
+    draws = torch.rand(n, int(amount), dtype=torch.float64, generator=random)
+    successes = (draws < torch.sigmoid(latent).unsqueeze(-1)).double()
+    if kind == "bernoulli":
+        return LikelihoodRegression(inputs, successes[:, 0], RBFKernel(), **options)
+    options["num_trials"] = amount
+    return LikelihoodRegression(inputs, successes.sum(-1), RBFKernel(), **options)
+
+
+def under(counts, kernel, mean=0.0, **options):
+    r"""The bound for one kernel."""
+    prior = Prior(kernel, fixed_mean(mean), outcome_map=counts.prior.outcome_map)
+    parts = counts.train_inputs, counts.outcomes, counts.dimension, frozenset()
+    own = LikelihoodRegression.from_parts(prior, *parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return LikelihoodUCB(own, **{"norm_bound": NORM} | options)
+
+
+def of_counts(counts, kernels=KERNELS, **options):
+    return family_ucb(counts, kernels, **{"norm_bound": NORM} | options)
+
+
+ROUGH = outcomes("poisson", n=20, kernel=frozen_kernel("rbf", 0.1), seed=4, amount=200.0)
+
+
+class TestCounts:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_union_is_that_of_the_bounds_for_the_covering_kernels(self, kind):
+        counts = outcomes(kind)
+        acqf, covers = of_counts(counts, RANGE), RANGE.covering(2)
+        own = [under(counts, cover.kernel) for cover in covers]
+        is_the_union(acqf, own, POINTS)
+        assert acqf.norm_bounds == (NORM,) * 3
+        for ours, each in zip(acqf.least_consistent_norms, own, strict=True):
+            assert ours == pytest.approx(each.least_consistent_norm, rel=LEAST_NORM)
+        link = torch.exp if kind == "poisson" else torch.sigmoid
+        latent = torch.stack(acqf.latent_bounds(POINTS))
+        assert_close(torch.stack(acqf.bounds(POINTS)), link(latent))
+
+    def test_the_intersection_shares_delta(self):
+        counts = outcomes()
+        acqf = of_counts(counts, KERNELS[1:], combine="all", delta=0.1)
+        own = [under(counts, kernel, delta=0.05) for kernel in KERNELS[1:]]
+        is_the_intersection(acqf, own, POINTS)
+        assert not acqf.assumptions.violated
+
+    def test_one_kernel_is_the_bound_for_it(self):
+        counts, fit = outcomes("bernoulli"), MartingaleMixture([0.5, 2])
+        alone = under(counts, KERNELS[1], fit=fit)
+        for combine in ("any", "all"):
+            acqf = of_counts(counts, [KERNELS[1]], combine=combine, fit=fit)
+            near(acqf.bounds(POINTS), alone.bounds(POINTS), 0.0)
+        told = {item.name: item.statement for item in acqf.assumptions.items}
+        assert list(told) == [item.name for item in alone.assumptions.items]
+        assert told["likelihood"] == alone.assumptions["likelihood"].statement
+        assert acqf.assumptions.certified
+        assert acqf.assumptions.source.endswith(f"each by {alone.assumptions.source}")
+
+    @pytest.mark.parametrize(("seed", "copies"), [(0, 1), (2, 5)])
+    def test_outcomes_in_any_order_and_added_up(self, seed, copies):
+        one = outcomes("bernoulli", n=6, seed=seed)
+        Y = one.outcomes.counts
+        Y = (Y + torch.arange(copies).unsqueeze(-1)) % 2
+        order = torch.randperm(6 * copies, generator=generator(seed))
+        inputs = one.train_inputs.repeat(copies, 1)[order]
+        apart = LikelihoodRegression(inputs, Y.flatten()[order], RBFKernel())
+        trials = {"likelihood": "binomial", "num_trials": copies}
+        pooled = LikelihoodRegression(one.train_inputs, Y.sum(0), RBFKernel(), **trials)
+        left, right = (
+            of_counts(each, KERNELS[1:]).bounds(POINTS) for each in (apart, pooled)
+        )
+        # The search for the evidence ends within 1e-5 of its slope on another path.
+        near(left, right, 1e-5)
+
+    def test_kernels_that_are_too_smooth_are_left_out_for_good(self):
+        tracker = FamilyTracker()
+        acqf = of_counts(ROUGH, tracker=tracker)
+        assert acqf.consistent == (False, False, True)
+        is_the_union(acqf, [under(ROUGH, kernel) for kernel in KERNELS], POINTS)
+        assert acqf.assumptions.certified
+        assert "20 observations contradict 2" in acqf.report()
+        assert tracker.contradicted == (True, True, False)
+        flat = copy.copy(ROUGH.outcomes)
+        flat.counts = torch.full((20,), 200.0, dtype=torch.float64)
+        later = LikelihoodRegression.from_parts(
+            ROUGH.prior, ROUGH.train_inputs, flat, 2, frozenset()
+        )
+        assert all(of_counts(later).consistent)
+        assert of_counts(later, tracker=tracker).consistent == (False, False, True)
+        other = outcomes("poisson", n=20, amount=100.0)
+        with pytest.raises(ValueError, match="num_trials or exposure"):
+            of_counts(other, tracker=tracker)
+
+    def test_all_kernels_contradicted(self, monkeypatch):
+        with pytest.warns(InconsistentConfidenceSetWarning) as caught:
+            acqf = of_counts(ROUGH, norm_bound=0.5)
+        assert len(caught) == 1
+        assert "the outcomes do not follow the likelihood" in str(caught[0].message)
+        assert acqf.assumptions.violated
+        least = acqf.least_consistent_norms
+        nearest = KERNELS[least.index(min(least))]
+        near(acqf.bounds(POINTS), under(ROUGH, nearest, norm_bound=0.5).bounds(POINTS))
+        with pytest.warns(InconsistentConfidenceSetWarning):
+            assert of_counts(ROUGH, norm_bound=0.5, combine="all").assumptions.violated
+        monkeypatch.setattr(Ratio, "level", lambda *_: 0.0)  # no function is likely enough
+        with pytest.warns(InconsistentConfidenceSetWarning, match="norm of at least inf"):
+            acqf = of_counts(outcomes(), KERNELS[:2])
+        assert acqf.least_consistent_norms == (torch.inf, torch.inf)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"noise_std": 0.1}, "^noise_std would have no meaning"),
+            ({"fit": "martingale"}, "^fit would"),
+            ({"fit": PrequentialRadius(delta=0.1)}, "^fit would"),
+            ({"norm_bound": NearNormBall(3.0, 0.1)}, "^model_error would"),
+        ],
+    )
+    def test_what_is_about_additive_noise_is_refused(self, options, message):
+        with pytest.raises(UnsupportedError, match=message):
+            of_counts(outcomes(), **options)
+
+    def test_inputs_are_scaled_as_given(self):
+        counts = outcomes("bernoulli")
+        Y = counts.outcomes.counts.unsqueeze(-1)
+        named = {"likelihood": "bernoulli", "kernel": "rbf", "lengthscale": 0.3}
+        given, learned = (
+            LikelihoodUCB.from_model(
+                SingleTaskGP(2.0 * counts.train_inputs, Y, input_transform=scale),
+                **named,
+                norm_bound=NORM,
+            ).data
+            for scale in (Normalize(2, bounds=2.0 * SQUARE), Normalize(2))
+        )
+        assert of_counts(given).assumptions.certified
+        assert of_counts(learned).assumptions.estimated == ("kernel",)
+        own = of_counts(counts).bounds(POINTS)
+        near(of_counts(given).bounds(2.0 * POINTS), own, REARRANGED)
+
+    def test_by_names_and_a_mean(self):
+        counts = outcomes("poisson")
+        named = {"shortest": 0.15, "longest": 0.6, "mean": 0.5, "norm_bound": NORM}
+        acqf = KernelFamilyUCB.from_model(counts, **named)
+        own = [under(counts, cover.kernel, mean=0.5) for cover in RANGE.covering(2)]
+        is_the_union(acqf, own, POINTS)
+
+    def test_certificates_and_guards(self):
+        acqf = of_counts(outcomes(), select="widest")
+        certificate = regret_certificate(acqf, bounds=SQUARE, max_evaluations=64)
+        assert certificate.rigorous
+        chance = torch.rand(512, 2, dtype=torch.float64, generator=generator(1))
+        best = acqf.bounds(certificate.recommended.reshape(1, -1))[1]
+        assert certificate.gap >= float(acqf.bounds(chance)[1].max() - best) - ORDER
+        guard = GuardedAcquisition(under(outcomes(), KERNELS[1]), acqf)
+        assert guard(POINTS.unsqueeze(1)).shape == (20,)
