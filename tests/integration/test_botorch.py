@@ -74,7 +74,12 @@ class PlainGP(ExactGP):
 
 
 ACQUISITIONS = {
-    **{name: lambda name=name: BANDS[name].build(model_of(name)) for name in BANDS},
+    **{
+        name: lambda name=name: BANDS[name].build(model_of(name))
+        for name in BANDS
+        if name
+        not in ("intersection", "family of successes")  # as "family" and "successes"
+    },
     "minimized": lambda: exact(maximize=False),
     "plain": lambda: MartingaleMixtureUCB(PlainGP(TRUTH.kernel), norm_bound=NORM),
     "state": lambda: MartingaleMixtureUCB(exact().regression, norm_bound=NORM),
