@@ -41,8 +41,12 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.certificates.boxes import (
+    CellFunction,
+    Search,
     change_in,
+    largest_in_region,
 )
+from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.martingale_mixture.dual import Ellipsoids
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import (
@@ -310,6 +314,19 @@ class TestPriorMean:
         r"""Without the mean's part, a cell next to the optimum would be cut off."""
         certificate = self.certificate(self.slope(1000.0), 0.4996)
         assert certificate.gap >= 1000.0 * (1.0 - 0.4996)
+
+
+def test_a_function_without_positive_values():
+    r"""The relative tolerance has nothing to refer to; the bound reached is returned."""
+    function = CellFunction(
+        values=[lambda X: -1.0 - X.sum(-1)],
+        changes=[lambda centres, halves: halves.sum(-1)],
+        joined=lambda parts: parts[0],
+    )
+    search = Search(function, Region.of(SQUARE))
+    result = largest_in_region(search, tolerance=0.05, max_evaluations=3000)
+    assert result.value <= -1.0 <= result.upper
+    assert result.upper < -0.9
 
 
 def test_a_sketched_band_on_a_box():
