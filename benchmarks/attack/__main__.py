@@ -1,50 +1,64 @@
-r"""Command line: ``python -m benchmarks.attack {numerics,...,all,report,case}``."""
+r"""Command line: ``python -m benchmarks.attack attack --jobs 2``.
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
+Random hostile problems, where no chance is involved, and small problems in 50 digits: what
+is silently wrong, and what fails without a typed error?
+"""
 
-from benchmarks.attack.families import FAMILIES
-from benchmarks.attack.tables import save_counts, save_table
-from benchmarks.attack.tasks import Run, Task, play, tasks_of
-from benchmarks.runner import RUN_OPTIONS, Benchmark, Call, number, option
+import time
+from typing import Any
 
-BENCHMARK = Benchmark(
-    "benchmarks.attack",
-    "Random problems, 50 digits and BoTorch's own checks: what is silently wrong, and what "
-    "fails without a typed error.",
-)
-LABEL = option(
-    "--label", default="after", choices=("before", "after"), help="column of the table"
-)
-CASES = number("--cases", "only the first ones of each family")
+import pandas as pd
 
+from benchmarks.attack import numerics, precision
+from benchmarks.attack.verdicts import KINDS
+from benchmarks.runner import markdown_table
+from benchmarks.runner.study import Settings, Study, Summary
 
-@BENCHMARK.command(*FAMILIES, "all", options=[CASES, LABEL, *RUN_OPTIONS])
-def run(call: Call) -> Iterator[Path]:
-    r"""Run what is missing, then write the tables."""
-    label = call.options.label
-    for name in FAMILIES if call.command == "all" else [call.command]:
-        tasks = tasks_of(name, FAMILIES[name], call.options.cases)
-        print(f"{name}: {sum(task.cases for task in tasks)} cases")
-        store = call.play(tasks, Run, partial(_play, name), below=label)
-        runs = [store.load(task) for task in tasks]
-        yield from save_counts(call.folders.results, label, {name: runs})
-    yield save_table(call.folders.results)
+STUDY = Study("benchmarks.attack", "What is silently wrong, and what fails untyped?")
+FAMILIES = {
+    # What plays the case of a seed, the number of cases, and cases in a run.
+    "numerics": (numerics.play, 13_500, 250),
+    "precision": (precision.play, 400, 50),
+}
+WORDS = {
+    "numerics": "random problems: the truth must be inside",
+    "precision": "against 50-digit arithmetic",
+}
+RUNS: list[Settings] = [
+    {"family": name, "first": first, "cases": step}
+    for name, (_, count, step) in FAMILIES.items()
+    for first in range(0, count, step)
+]
 
 
-def _play(name: str, task: Task) -> Run:
-    return play(task, FAMILIES[name])
+def play_cases(task: Settings) -> dict[str, Any]:
+    r"""Counts by kind, seed and verdict of each failure, and processor time."""
+    play, start = FAMILIES[task["family"]][0], time.process_time()
+    counts, failures = dict.fromkeys(KINDS, 0), []
+    for seed in range(task["first"], task["first"] + task["cases"]):
+        verdict = play(seed)
+        counts[verdict.kind] += 1
+        if verdict.kind in ("untyped", "wrong"):
+            failures.append([seed, *verdict])
+    return counts | {"failures": failures, "seconds": time.process_time() - start}
 
 
-@BENCHMARK.command(
-    "case",
-    options=[option("family", choices=tuple(FAMILIES)), option("seed", type=int)],
-)
-def case(call: Call) -> None:
-    r"""Play one case."""
-    print(*FAMILIES[call.options.family].play(call.options.seed), sep="\n")
+@STUDY.table("attack", RUNS, play_cases)
+def attack(runs: pd.DataFrame) -> Summary:
+    r"""How the cases of each family end; failures with their seeds are printed."""
+    for failure in runs["failures"].sum():
+        print(*failure)
+    columns = ["cases", *KINDS, "seconds"]
+    rows = runs.groupby("family", sort=False)[columns].sum().reset_index()
+    rows["seconds"] = rows["seconds"].round().astype(int)
+    header = ["family", "what", "cases", "refused", "raw errors", "silently wrong"]
+    cells = []
+    for row in rows.to_dict("records"):
+        numbers = [f"{row[key]:,}" for key in ("cases", "typed", "untyped", "wrong")]
+        minutes = f"{row['seconds'] / 60:.1f}"
+        cells.append([row["family"], WORDS[row["family"]], *numbers, minutes])
+    return Summary(rows, markdown_table([*header, "minutes"], cells))
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    STUDY.main()

@@ -10,12 +10,10 @@ from torch import Tensor
 
 from benchmarks.attack.bounds import KINDS, Attacked, Kind, bandit_of, state, width_of
 from benchmarks.attack.problems import DELTA, EPS, EPS_SINGLE, Problem, make_problem
-from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
 from benchmarks.runner import stream
 from kernelucb import IGPUCB, AbbasiYadkoriUCB, Analytic, Grid, MartingaleMixtureUCB
 
-CASES = 13_500
 _AGREEMENT, _BANDIT_SHARE = 0.06, 0.06
 # Of the norm bound, at the edge of a band: what kernelucb promises next to exact numbers.
 _PROMISED = 1e-8
@@ -167,6 +165,3 @@ def _require_within(apart: Tensor, room: Tensor, text: str) -> None:
 def _require(holds: bool, text: str) -> None:
     if not holds:
         raise WrongError(text)
-
-
-FAMILY = Family(play, lambda: CASES, "random problems: the truth must be inside")

@@ -8,7 +8,6 @@ import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 
 from benchmarks.attack.digits import KERNELS, Question, exact_bands
-from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
 from benchmarks.runner import stream
 from kernelucb import (
@@ -18,7 +17,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
 )
 
-CASES, _POINTS, _DELTA = 400, 3, 0.05
+_POINTS, _DELTA = 3, 0.05
 _EPS = float(np.finfo(float).eps)
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 
@@ -98,6 +97,3 @@ def _kernel(question: Question) -> Kernel:
         kernel = MaternKernel(nu=_SMOOTHNESS[question.kernel]).double()
     kernel.lengthscale = torch.tensor(question.length, dtype=torch.float64)
     return kernel.requires_grad_(False)
-
-
-FAMILY = Family(play, lambda: CASES, "against 50-digit arithmetic", chunk=50)

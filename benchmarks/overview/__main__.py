@@ -76,7 +76,7 @@ SECTIONS = {
         Line("guarded", "coverage", words.guarded),
         Line("counts", "coverage", words.counts),
         Line("norm", "estimate", words.norm),
-        Line("attack", "after", words.attack, command="attack all"),
+        Line("attack", "attack", words.attack),
     ),
     "How well it searches and stops": (
         Line("practical", "compare_runs", words.search, command="practical compare"),

@@ -1,17 +1,13 @@
 r"""The attack kept as a benchmark, in short: nothing silently wrong, no raw error."""
 
-from collections import Counter
-
 import pytest
 import torch
 
-from benchmarks.attack import __main__ as command
 from benchmarks.attack import numerics
+from benchmarks.attack.__main__ import FAMILIES, STUDY
 from benchmarks.attack.bounds import KINDS, Attacked
-from benchmarks.attack.families import FAMILIES
 from benchmarks.attack.problems import make_problem
-from benchmarks.attack.tables import save_counts, save_table
-from benchmarks.attack.tasks import play, tasks_of
+from benchmarks.attack.verdicts import KINDS as KINDS_OF_ENDS
 from benchmarks.attack.verdicts import Verdict, judge
 from benchmarks.runner import read_table, stream
 from kernelucb import KernelBandit, KernelRegression
@@ -22,20 +18,15 @@ pytestmark = pytest.mark.slow
 SHORT = {
     "numerics": 40,
     "precision": 5,
-    "botorch": 12,
 }
-
-
-def test_every_family_has_a_short_form():
-    assert SHORT.keys() == FAMILIES.keys()
 
 
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_silently_wrong_and_no_error_is_raw(name):
-    family = FAMILIES[name]
-    step = family.count() // SHORT[name]
-    verdicts = {seed: family.play(seed) for seed in range(0, SHORT[name] * step, step)}
+    play, count, _ = FAMILIES[name]
+    step = count // SHORT[name]
+    verdicts = {seed: play(seed) for seed in range(0, SHORT[name] * step, step)}
     bad = [(s, *v) for s, v in verdicts.items() if v.kind in ("untyped", "wrong")]
     assert not bad, "\n".join(map(str, bad))
 
@@ -102,40 +93,13 @@ class TestTheHarness:
             assert verdict.where
 
 
-def test_counts_and_distinct_failures_are_saved(tmp_path):
+def test_failures_are_counted_and_kept(tmp_path, monkeypatch, capsys):
     def seen(seed):
-        kinds = ("ok", "typed", "untyped", "wrong")
-        return Verdict(
-            kinds[seed % 4], f"a.py:{seed} f", f"off: by {seed}.5", f"case {seed}"
-        )
+        return Verdict(KINDS_OF_ENDS[seed % 4], f"a.py:{seed} f", "off", f"case {seed}")
 
-    family = FAMILIES["numerics"]._replace(play=seen, count=lambda: 10, chunk=4)
-    runs = [play(task, family) for task in tasks_of("numerics", family, None)]
-    assert [sum(run.counts.values()) for run in runs] == [4, 4, 2]
-    save_counts(tmp_path, "before", {"numerics": runs})
-    (row,) = read_table(tmp_path / "before.csv").to_dict("records")
-    assert Counter({key: int(row[key]) for key in ("ok", "typed", "untyped", "wrong")}) == {
-        "ok": 3,
-        "typed": 3,
-        "untyped": 2,
-        "wrong": 2,
-    }
-    failures = read_table(tmp_path / "before_failures.csv").to_dict("records")
-    assert [(row["kind"], row["cases"], row["seed"]) for row in failures] == [
-        ("untyped", "2", "2"),
-        ("wrong", "2", "3"),
-    ]
-    assert "| numerics |" in save_table(tmp_path).read_text(encoding="utf-8")
-
-
-def test_the_command_resumes(tmp_path, monkeypatch):
-    played = []
-    family = FAMILIES["precision"]._replace(
-        play=lambda seed: played.append(seed) or Verdict("ok"), count=lambda: 6, chunk=2
-    )
-    monkeypatch.setitem(FAMILIES, "precision", family)
-    command.BENCHMARK.main(["precision", "--cases", "2", "--output", str(tmp_path)])
-    command.BENCHMARK.main(["precision", "--output", str(tmp_path)])
-    assert played == [0, 1, 2, 3, 4, 5]
-    table = read_table(tmp_path / "results" / "after.csv")
-    assert table["cases"].tolist() == ["6"]
+    monkeypatch.setitem(FAMILIES, "precision", (seen, 100, 50))
+    only = ["--only", "family=precision", "first=0,50", "--output", str(tmp_path)]
+    STUDY.main(["attack", *only])
+    (row,) = read_table(tmp_path / "results" / "attack.csv").to_dict("records")
+    assert [int(row[kind]) for kind in KINDS_OF_ENDS] == [25, 25, 25, 25]
+    assert "98 untyped a.py:98 f off case 98" in capsys.readouterr().out
