@@ -11,6 +11,8 @@ from kernelucb.regression.prior import Prior
 # Directions whose squared length is below this share of the sections' own are left out:
 # round-off, eps over its root, would show in the coordinates along them.
 _CUT_OFF = 1e-10
+# For each section, where the whole span counts: what is below is round-off itself.
+_FINEST = 16.0 * torch.finfo(torch.float64).eps
 # Rows that are worked on together, so that nothing as large as the features is needed.
 ROWS = 4096
 
@@ -23,14 +25,19 @@ class Basis(Module):
     Attributes:
         inducing: ``m x d'`` kernel inputs.
         matrix: ``m x r`` matrix that maps covariances to features.
+        whole: Whether all directions count that round-off leaves. A posterior of BKB does
+            not learn from those left out, and would be too sure of the others.
     """
 
     prior: Prior
     inducing: Tensor
     matrix: Tensor
 
-    def __init__(self, prior: Prior, inducing: Tensor, matrix: Tensor) -> None:
+    def __init__(
+        self, prior: Prior, inducing: Tensor, matrix: Tensor, whole: bool = False
+    ) -> None:
         super().__init__()
+        self.whole = whole
         object.__setattr__(self, "prior", prior)  # a part of whoever holds the basis
         self.register_buffer("inducing", inducing, persistent=False)
         self.register_buffer("matrix", matrix, persistent=False)
@@ -41,9 +48,9 @@ class Basis(Module):
         return cls.empty(prior, inducing).extended(inducing)
 
     @classmethod
-    def empty(cls, prior: Prior, like: Tensor) -> "Basis":
+    def empty(cls, prior: Prior, like: Tensor, whole: bool = False) -> "Basis":
         r"""Basis of no sections, for kernel inputs like ``like``."""
-        return cls(prior, like[:0], like.new_zeros(0, 0))
+        return cls(prior, like[:0], like.new_zeros(0, 0), whole)
 
     def extended(self, inputs: Tensor, known: Tensor | None = None) -> "Basis":
         r"""The basis with the directions that ``p x d'`` kernel inputs add, as the last.
@@ -53,15 +60,16 @@ class Basis(Module):
         """
         features: Tensor = self(inputs) if known is None else known
         rest = self.prior.covariance(inputs, inputs) - features @ features.mT
-        new = directions(rest, self.prior.variance(inputs))
+        inducing = torch.cat([self.inducing, inputs])
+        cut_off = _FINEST * len(inducing) if self.whole else _CUT_OFF
+        new = directions(rest, self.prior.variance(inputs), cut_off)
         old = torch.cat([self.matrix, -self.matrix @ features.mT @ new], dim=-1)
         new = pad(new, (self.matrix.shape[-1], 0))
-        inducing = torch.cat([self.inducing, inputs])
-        return Basis(self.prior, inducing, torch.cat([old, new]))
+        return Basis(self.prior, inducing, torch.cat([old, new]), self.whole)
 
     def rotated(self, rotation: Tensor) -> "Basis":
         r"""The basis with features multiplied by ``r x r'`` orthonormal columns."""
-        return Basis(self.prior, self.inducing, self.matrix @ rotation)
+        return Basis(self.prior, self.inducing, self.matrix @ rotation, self.whole)
 
     def forward(self, inputs: Tensor) -> Tensor:
         r"""Features of ``b x d'`` kernel inputs, ``b x r``; differentiable."""
@@ -90,7 +98,7 @@ class Basis(Module):
         return torch.where(squares > 0.0, squares.reciprocal(), 0.0).mean()
 
 
-def directions(matrix: Tensor, variance: Tensor) -> Tensor:
+def directions(matrix: Tensor, variance: Tensor, cut_off: float = _CUT_OFF) -> Tensor:
     r"""``r`` columns ``c`` with ``c^T matrix c = 1`` that resolve a Gram matrix.
 
     ``matrix`` holds the inner products of ``m`` sections, or of what a basis leaves of
@@ -104,5 +112,5 @@ def directions(matrix: Tensor, variance: Tensor) -> Tensor:
             f"({float(values[0]):.3g} where the diagonal is one): covar_module is not a "
             "positive semi-definite kernel."
         )
-    kept = values > _CUT_OFF
+    kept = values > cut_off
     return scale.unsqueeze(-1) * vectors[:, kept] / values[kept].sqrt()

@@ -157,7 +157,7 @@ class SketchedData:
         self._storage = self.inputs.new_empty(len(self.inputs), 0)
         self._filled = [0]  # columns that any state has written to the storage
         self.inducing = torch.empty(0, dtype=torch.long, device=self.inputs.device)
-        self.basis = Basis.empty(self.prior, self.inputs)
+        self.basis = Basis.empty(self.prior, self.inputs, whole=True)
         nothing = self.basis.matrix
         self.sketch = Sketch.of(nothing, nothing.new_zeros(0), self.alpha)
         self.mean, self.residual_variance = self.prior_mean, self.prior_variance
