@@ -1,1 +1,0 @@
-r"""Numbers that a rebuilt library must reproduce: every bound on about 200 problems."""
