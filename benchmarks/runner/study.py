@@ -103,9 +103,8 @@ class Study:
 
         return register
 
-    def frame(self, name: str, call: argparse.Namespace | None = None) -> pd.DataFrame:
+    def _frame(self, name: str, call: argparse.Namespace) -> pd.DataFrame:
         r"""Play what is missing of a table; settings and results of all its runs."""
-        call = call or self._parser().parse_args([name])
         table, folder = self.tables[name], (call.output or self.folder) / "runs"
         assert table.play is not None
         runs = _chosen(table.runs, call.only, call.change)
@@ -140,7 +139,7 @@ class Study:
         pictures = (call.output or ROOT / "docs" / "results") / "images"
         for name in self.tables if call.command == "all" else [call.command]:
             table = self.tables[name]
-            given = [] if table.play is None else [self.frame(name, call)]
+            given = [] if table.play is None else [self._frame(name, call)]
             found = table.summarize(*given)
             parts = found if isinstance(found, dict) else {"": found}
             for key, part in parts.items():

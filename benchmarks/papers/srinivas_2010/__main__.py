@@ -72,9 +72,13 @@ def _runs(
     """
     protocol = {"delta": 0.1, "seed": 2010, "source": source, "functions": functions}
     share = 0.025 if source == "squared_exponential" else 0.05  # noise over signal
-    methods = [name for name in METHODS if name not in without]
-    axes = {"trial": range(trials), "method": methods}
-    return grid(protocol | synthetic | {"noise_share": share, "rounds": rounds}, axes)
+    methods = [
+        {"method": name, "options": [*rule[1:]]}  # all but the label: runs depend on them
+        for name, rule in METHODS.items()
+        if name not in without
+    ]
+    shared = protocol | synthetic | {"noise_share": share, "rounds": rounds}
+    return grid(shared, {"trial": range(trials)}, methods)
 
 
 # The norm bound that ``mixture`` needs is known for samples of the prior only.
