@@ -117,7 +117,7 @@ class KernelBandit(Band):
         Raises:
             ValueError: If an argument is out of its range, or the bound does not take it,
                 or, for ``"abbasi_yadkori"`` and ``"igp_ucb"``, round-off decides what the
-                data say (``docs/ranges.md``; ``observe`` checks that for each arm).
+                data say (``docs/notation.md``; ``observe`` checks that for each arm).
         """
         tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         norm = tracker or float(positive_scalar("norm_bound", norm_bound))
