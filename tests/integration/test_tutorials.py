@@ -3,7 +3,7 @@ r"""Every tutorial runs in its short mode and is committed with its outputs."""
 from pathlib import Path
 
 import pytest
-from notebooks import exit_code
+from notebooks import exit_code, short_sources
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -40,8 +40,12 @@ RUNS += [pytest.param(path, marks=pytest.mark.slow) for path in SLOW]
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 def test_runs_in_short_mode(path, tmp_path):
-    sources = [cell.source for cell in code_cells(read(path))]
-    assert exit_code(sources, tmp_path, SECONDS, KERNELUCB_TUTORIAL_SHORT="1") == 0
+    assert (
+        exit_code(
+            short_sources(read(path).cells), tmp_path, SECONDS, KERNELUCB_TUTORIAL_SHORT="1"
+        )
+        == 0
+    )
 
 
 def test_a_cell_that_fails_is_noticed(tmp_path):
