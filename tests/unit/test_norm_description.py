@@ -1,24 +1,27 @@
-r"""What a norm bound means in outcome units, and what the data say about it."""
+r"""What a norm bound means: closed forms, attained, in the user's units and words."""
 
 import math
 
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
-from botorch.exceptions.errors import UnsupportedError
-from botorch.models import SingleTaskGP, SingleTaskVariationalGP
-from botorch.models.transforms import Standardize
-from gpytorch.means import LinearMean
-from hypothesis import given
-from hypothesis import strategies as st
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms.input import Warp
+from gpytorch.kernels import LinearKernel, PolynomialKernel, RQKernel
+from gpytorch.means import ConstantMean, LinearMean
 
 from kernelucb import (
     KernelRegression,
+    LikelihoodRegression,
+    LikelihoodUCB,
     check_consistency,
     describe_norm_bound,
-    least_consistent_norm,
 )
 from problems import (
+    KERNELS,
+    RKHSFunction,
+    float64,
     frozen_kernel,
     frozen_model,
     make_problem,
@@ -26,15 +29,201 @@ from problems import (
 )
 from tolerances import LEAST_NORM, REARRANGED
 
-NORM, SQUARE = 3.0, torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+NORM, LENGTH, SQUARE = 3.0, 0.3, torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+LINE = SQUARE[:, :1]
+# Slope of a unit-norm function times the length scale, in closed form.
+SLOPES = {"rbf": 1.0, "matern32": math.sqrt(3.0), "matern52": math.sqrt(5.0 / 3.0)}
+# The code rounds its slope up by 1e-6. Steps of h = 2e-3 length scales at most leave, after
+# extrapolation, c h^2 of the squared slope with c < 0.7: another 1e-6 at most.
+SLOPE = 2e-6
+# The squared metric is rounded up by 16 eps k, next to values of 5e-3 k at least here.
+METRIC = 1e-11
 
 
-def state(kernel, n: int = 8, d: int = 2, noise_std: float = 0.1) -> KernelRegression:
-    X = uniform(n, d, 3)
-    return KernelRegression(X, torch.sin(4.0 * X.sum(-1)), kernel, noise_std)
+def metric(name, distance):
+    a = {"rbf": 0.0, "matern12": 1.0, "matern32": 3.0, "matern52": 5.0}[name]
+    a = math.sqrt(a) * distance / LENGTH
+    correlation = {
+        "rbf": math.exp(-0.5 * (distance / LENGTH) ** 2),
+        "matern12": math.exp(-a),
+        "matern32": (1.0 + a) * math.exp(-a),
+        "matern52": (1.0 + a + a * a / 3.0) * math.exp(-a),
+    }[name]
+    return math.sqrt(2.0 - 2.0 * correlation)
 
 
-def numbers(description) -> list[float]:
+def state(kernel, d=2, mean=None):
+    X = uniform(8, d, 3)
+    return KernelRegression(X, torch.sin(4.0 * X.sum(-1)), kernel, 0.1, mean)
+
+
+def describe(kernel="rbf", d=2, norm_bound=NORM, **options):
+    kernel = frozen_kernel(kernel, LENGTH) if isinstance(kernel, str) else kernel
+    if "candidates" not in options:
+        options = {"bounds": SQUARE[:, :d], **options}
+    return describe_norm_bound(state(kernel, d), norm_bound, **options)
+
+
+def linear_mean():
+    mean = LinearMean(2).double().requires_grad_(False)
+    mean.weights.copy_(torch.tensor([[1.0], [2.0]]))
+    return mean
+
+
+class TestTheBall:
+    @pytest.mark.parametrize("outputscale", [1.0, 4.0])
+    @pytest.mark.parametrize("name", [*KERNELS, "matern12"])
+    def test_closed_forms(self, name, outputscale):
+        kernel = frozen_kernel(name, LENGTH, outputscale)
+        amplitude = NORM * math.sqrt(outputscale)
+        box = torch.tensor([[0.0, 0.0], [1.0, 2.0]]).double()
+        described = describe(kernel, bounds=box, steps=[0.05, 0.4])
+        assert described.everywhere
+        assert described.range == pytest.approx(amplitude, rel=REARRANGED)
+        expected = amplitude * metric(name, math.sqrt(5.0))
+        assert described.across == pytest.approx(expected, rel=METRIC)
+        sizes = [(0.05, 1.0), (0.4, 2.0)]
+        for change, (step, side) in zip(described.inputs, sizes, strict=True):
+            assert (change.step, change.side) == (step, side)
+            for value, length in [(change.over_step, step), (change.over_side, side)]:
+                expected = amplitude * metric(name, length)
+                assert value == pytest.approx(expected, rel=METRIC)
+            if name == "matern12":
+                assert change.slope is None
+                assert "slope without bound" in str(change)
+            else:
+                exact = amplitude * SLOPES[name] / LENGTH
+                assert exact <= change.slope <= exact * (1.0 + SLOPE)
+
+    def test_slope_of_a_rational_quadratic(self):
+        kernel = RQKernel().double().requires_grad_(False)
+        kernel.lengthscale, kernel.alpha = float64(LENGTH), float64(0.7)
+        exact = NORM / LENGTH
+        assert exact <= describe(kernel).inputs[0].slope <= exact * (1.0 + SLOPE)
+
+    @pytest.mark.parametrize("lower", [0.0, 20.0])
+    @pytest.mark.parametrize("name", ["rbf", "matern12"])
+    def test_a_collapsed_length_scale_is_named(self, name, lower):
+        r"""Too small to see across the domain: that is no statement about derivatives."""
+        box = torch.tensor([[lower, lower], [lower + 1.0, lower + 60.0]]).double()
+        for length in (1e-19, 1e-100):
+            for change in describe(frozen_kernel(name, length), bounds=box).inputs:
+                assert change.slope == math.inf
+                assert "the length scale is too small to see across" in str(change)
+                assert "derivative" not in str(change)
+
+    @pytest.mark.parametrize("name", KERNELS)
+    @pytest.mark.parametrize(("lower", "length"), [(0.0, 1e-12), (0.0, 1e-3), (1e3, 1e-3)])
+    def test_a_short_length_scale_is_seen(self, name, lower, length):
+        box = torch.tensor([[lower, lower], [lower + 1.0, lower + 60.0]]).double()
+        exact = NORM * SLOPES[name] / length
+        for change in describe(frozen_kernel(name, length), bounds=box).inputs:
+            assert exact * (1.0 - SLOPE) <= change.slope <= exact * (1.0 + 3.0 * SLOPE)
+
+    def test_no_function_of_that_norm_goes_further(self):
+        r"""Random functions of norm ``B`` at random pairs, along each input and freely."""
+        X, Z = uniform(400, 2, 5), uniform(400, 2, 6)
+        for seed, name in enumerate([*KERNELS, "matern12"]):
+            kernel = frozen_kernel(name, LENGTH)
+            described = describe(kernel, steps=[0.1, 0.1])
+            for trial in range(20):
+                f = RKHSFunction.random(kernel, NORM, 2, 100 * seed + trial, terms=4)
+                assert float(f(X).abs().max()) <= described.range
+                assert float((f(X) - f(Z)).abs().max()) <= described.across
+                for column, change in enumerate(described.inputs):
+                    X1 = X.clone()
+                    X1[:, column] = X[:, column] * 0.9
+                    step = 0.1 * torch.eye(2).double()[column]
+                    assert float((f(X1 + step) - f(X1)).abs().max()) <= change.over_step
+                    if change.slope is not None:
+                        slopes = (f(X1 + 1e-4 * step) - f(X1)) / 1e-5
+                        assert float(slopes.abs().max()) <= change.slope
+
+    @pytest.mark.parametrize("name", KERNELS)
+    def test_some_function_of_that_norm_goes_as_far(self, name):
+        r"""``B k(., x) / sqrt(k(x, x))`` and ``B (k(., x) - k(., x')) / d_k(x, x')``."""
+        kernel = frozen_kernel(name, LENGTH, outputscale=4.0)
+        described = describe(kernel)
+
+        def of_norm(centres, weights):
+            gram = kernel(centres).to_dense()
+            scale = NORM / (weights @ gram @ weights).sqrt()
+            return RKHSFunction(kernel, centres, weights * scale)
+
+        x = torch.tensor([[0.2, 0.7]], dtype=torch.float64)
+        peak = of_norm(x, torch.ones(1).double())
+        assert float(peak(x)) == pytest.approx(described.range, rel=REARRANGED)
+        signs = torch.tensor([1.0, -1.0]).double()
+        step = torch.tensor([described.inputs[0].step, 0.0], dtype=torch.float64)
+        pairs = {
+            described.across: SQUARE,
+            described.inputs[0].over_step: torch.cat([x, x + step]),
+            # A pair so close that its quotient is within 1% of the steepest slope.
+            described.inputs[0].slope * 1e-3: torch.cat([x, x + 0.01 * step]),
+        }
+        for limit, pair in pairs.items():
+            f = of_norm(pair, signs)
+            assert 0.99 * limit <= float(f(pair) @ signs) <= limit * (1.0 + REARRANGED)
+
+    def test_candidates_stand_for_the_box_around_them(self):
+        candidates = torch.tensor([[0.5, 0.1], [0.2, 0.9], [0.4, 0.3]]).double()
+        box = torch.tensor([[0.2, 0.1], [0.5, 0.9]]).double()
+        described, around = describe(candidates=candidates), describe(bounds=box)
+        assert described.inputs == around.inputs
+        assert (described.range, described.across) == (around.range, around.across)
+        flat = torch.tensor([[0.0, 1.0], [0.5, 1.0]]).double()
+        with pytest.raises(InputDataError, match="same value in column 1"):
+            describe(candidates=flat)
+
+    def test_a_kernel_that_differs_from_place_to_place(self):
+        r"""Linear: ``k(x, x) = v |x|^2``, largest in a corner, and one slope."""
+        kernel = LinearKernel().double().requires_grad_(False)
+        kernel.variance = float64(4.0)
+        described = describe(kernel, bounds=torch.tensor([[0.0, 0.0], [1.0, 3.0]]).double())
+        assert not described.everywhere
+        largest = NORM * 2.0 * math.sqrt(10.0)
+        assert described.range == pytest.approx(largest, rel=REARRANGED)
+        assert described.across == pytest.approx(2.0 * described.range, rel=REARRANGED)
+        for change in described.inputs:
+            assert change.slope == pytest.approx(NORM * 2.0, rel=1e-5)
+            assert change.over_side == pytest.approx(NORM * 2.0 * change.side, rel=METRIC)
+        assert "not proven between them" in str(described)
+        points = torch.tensor([[0.0, 1.0], [0.5, 2.0]]).double()
+        listed = describe(kernel, candidates=points)
+        assert listed.range == pytest.approx(NORM * 2.0 * math.sqrt(4.25), rel=REARRANGED)
+
+    def test_steps_stay_in_the_domain(self):
+        r"""Of norm ``B``, a multiple of ``x^2`` rises by ``B (1 - 0.9^2)`` at last."""
+        kernel = PolynomialKernel(power=2).double().requires_grad_(False)
+        kernel.offset = float64(1e-9)
+        (change,) = describe(kernel, d=1).inputs
+        # The offset adds features of squared size 2e-9, relative to 0.19^2 or 2^2.
+        assert change.over_step == pytest.approx(NORM * 0.19, rel=1e-7)
+        assert change.slope == pytest.approx(NORM * 2.0, rel=1e-5)
+
+    def test_warped_inputs_are_steepest_somewhere(self):
+        r"""Kumaraswamy's ``1 - (1 - x)^2``: slope 2 at 0, none at 1."""
+        warp = Warp(1, [0], eps=0.0, bounds=LINE)
+        warp._set_concentration(0, float64(2.0))
+        warp = warp.double().requires_grad_(False)
+        problem = make_problem(n=6)
+        model = frozen_model(
+            problem.X, problem.Y, problem.kernel, 0.1, input_transform=warp
+        )
+        described = describe_norm_bound(model, NORM, bounds=LINE)
+        assert not described.everywhere
+        assert described.inputs[0].slope == pytest.approx(2.0 * NORM / LENGTH, rel=1e-4)
+
+    def test_an_input_that_the_kernel_does_not_see(self):
+        kernel = frozen_kernel("rbf")
+        kernel.active_dims = torch.tensor([0])
+        seen, unseen = describe(kernel).inputs
+        assert seen.slope > 1.0
+        # sqrt(16 eps) = 6e-8 is the metric's rounding.
+        assert 0.0 <= unseen.slope <= 1e-7 * NORM
+
+
+def numbers(description):
     r"""Everything in outcome units, the slopes along with the rest."""
     return [
         *(description.range, description.across, description.norm_bound),
@@ -45,52 +234,44 @@ def numbers(description) -> list[float]:
     ]
 
 
-@given(st.sampled_from([1e-3, 0.37, 1e4]))
+@pytest.mark.parametrize("factor", [1e-3, 0.37, 1e4])
 def test_units_of_the_outcomes(factor):
     r"""Outcomes and norm bound of a standardised model times ``s``: everything times it."""
     problem = make_problem(n=10, d=2, norm=NORM)
     described = []
     for s in (1.0, factor):
-        transform = Standardize(m=1, min_stdv=1e-14)
-        model = frozen_model(
-            problem.X, s * problem.Y, problem.kernel, 0.2, outcome_transform=transform
-        )
+        transform, Y = Standardize(m=1, min_stdv=1e-14), s * (50.0 + problem.Y)
+        options = {"mean": 0.3, "outcome_transform": transform}
+        model = frozen_model(problem.X, Y, problem.kernel, 0.2, **options)
         described.append(describe_norm_bound(model, s * NORM, bounds=SQUARE))
+        # The norm bound is for the kernel as it stands: no factor but B.
+        assert described[-1].range == pytest.approx(s * NORM, rel=REARRANGED)
+        mean = float(Y.mean() + 0.3 * Y.std())
+        assert described[-1].prior_mean == pytest.approx(mean, rel=REARRANGED)
+        largest = float((Y - mean).abs().max())
+        assert described[-1].observed.largest == pytest.approx(largest, rel=LEAST_NORM)
+        assert described[-1].estimated == ("mean",)
     expected = [factor * value for value in numbers(described[0])]
     assert numbers(described[1]) == pytest.approx(expected, rel=LEAST_NORM)
 
 
-def test_a_standardized_model_is_described_in_outcome_units():
-    r"""The norm bound is in outcome units for the kernel as it stands: no factor but B."""
+def test_normalized_inputs_are_described_in_raw_units():
+    box = torch.tensor([[20.0, 1.0], [100.0, 6.0]]).double()
+    sides = box[1] - box[0]
     problem = make_problem(n=10, d=2)
-    model = frozen_model(
-        problem.X,
-        50.0 + 7.0 * problem.Y,
-        problem.kernel,
-        0.2,
-        mean=0.3,
-        outcome_transform=Standardize(m=1),
-    )
-    described = describe_norm_bound(model, NORM, bounds=SQUARE)
-    assert described.range == pytest.approx(NORM, rel=REARRANGED)
-    Y = 50.0 + 7.0 * problem.Y
-    mean = float(Y.mean() + 0.3 * Y.std())
-    assert described.prior_mean == pytest.approx(mean, rel=REARRANGED)
-    largest = float((Y - mean).abs().max())
-    assert described.observed.largest == pytest.approx(largest, rel=REARRANGED)
-    assert described.estimated == ("mean",)
-
-
-def test_the_least_norm_is_that_of_the_consistency_check():
-    problem = make_problem(n=15, d=2, norm=5.0, seed=4)
-    described = describe_norm_bound(problem.model, 8.0, 0.1, bounds=SQUARE, delta=0.1)
-    check = check_consistency(problem.model, 8.0, 0.1, delta=0.1)
-    assert described.consistency == check
-    assert described.ratio == 8.0 / check.least_consistent_norm
-    assert f"least consistent norm {check.least_consistent_norm:.4g}" in str(described)
-    # Half of delta is the price of the second radius: never below that.
-    least = least_consistent_norm(problem.model, 0.1, delta=0.05)
-    assert check.least_consistent_norm >= least * (1.0 - REARRANGED)
+    X, transform = box[0] + sides * problem.X, Normalize(2, bounds=box)
+    raw = frozen_model(X, problem.Y, problem.kernel, 0.1, input_transform=transform)
+    unit = describe_norm_bound(problem.model, NORM, bounds=SQUARE)
+    described = describe_norm_bound(raw, NORM, bounds=box)
+    assert described.everywhere
+    assert described.across == pytest.approx(unit.across, rel=REARRANGED)
+    pairs = zip(described.inputs, unit.inputs, sides.tolist(), strict=True)
+    for change, expected, side in pairs:
+        assert change.side == side
+        assert change.step == pytest.approx(side * expected.step)
+        # The normalised step is rounded: eps x / h of a step of h = 6e-5 sides.
+        assert change.slope * side == pytest.approx(expected.slope, rel=1e-8)
+        assert change.over_step == pytest.approx(expected.over_step, rel=REARRANGED)
 
 
 def test_range_of_the_data_next_to_the_noise():
@@ -104,107 +285,167 @@ def test_range_of_the_data_next_to_the_noise():
     assert described.observed.noise_reach == pytest.approx(expected, rel=REARRANGED)
 
 
-def test_a_trainable_model_is_heuristic():
-    X = uniform(8, 2, 1)
-    model = SingleTaskGP(X, torch.sin(X.sum(-1, keepdim=True)))
-    described = describe_norm_bound(model, NORM, bounds=SQUARE)
-    assert described.estimated == ("kernel", "mean", "noise")
-    lines = str(described).splitlines()
-    assert lines[0] == "heuristic: kernel, mean, noise estimated"
-    assert "certified with" not in str(described)
-    described = describe_norm_bound(model, NORM, 0.1, bounds=SQUARE)
-    assert described.summary == "heuristic: kernel, mean estimated"
-
-
-def test_a_given_model_says_what_is_left_to_justify():
+class TestWords:
     problem = make_problem(n=15, d=2, norm=5.0)
-    text = str(describe_norm_bound(problem.state, 8.0, bounds=SQUARE))
-    first, last = text.splitlines()[0], text.splitlines()[-1]
-    assert first == "kernel, mean and noise given; the norm bound is yours to justify"
-    assert "certified with probability 0.95 if kernel, mean and noise are as given" in text
-    assert "No data can show that a norm bound is large enough" in last
 
+    def test_estimates_come_first(self):
+        X = uniform(8, 2, 1)
+        model = SingleTaskGP(X, torch.sin(X.sum(-1, keepdim=True)))
+        described = describe_norm_bound(model, NORM, bounds=SQUARE)
+        first = str(described).splitlines()[0]
+        assert first == "heuristic: kernel, mean, noise estimated"
+        assert "certified with" not in str(described)
+        described = describe_norm_bound(model, NORM, 0.1, bounds=SQUARE)
+        assert described.summary == "heuristic: kernel, mean estimated"
 
-def test_a_contradiction_comes_first():
-    problem = make_problem(n=15, d=2, norm=5.0)
-    described = describe_norm_bound(problem.state, 0.5, bounds=SQUARE)
-    assert str(described).startswith("no guarantee: the data contradict")
-    assert described.consistency.remedy in str(described)
-    noisy = make_problem(n=40, d=2, duplicates=True, noise_std=1.0, seed=3)
-    described = describe_norm_bound(noisy.model, 1e6, 0.02, bounds=SQUARE)
-    assert "no norm is consistent with the data at this noise scale" in str(described)
-    assert described.ratio == 0.0
+    def test_a_given_model_says_what_is_left_to_justify(self):
+        names = ["temperature (°C)", "time (h)"]
+        options = {"input_names": names, "outcome_unit": "%"}
+        text = str(describe_norm_bound(self.problem.state, 8.0, bounds=SQUARE, **options))
+        first, last = text.splitlines()[0], text.splitlines()[-1]
+        assert first == "kernel, mean and noise given; the norm bound is yours to justify"
+        given = "certified with probability 0.95 if kernel, mean and noise are as given"
+        assert given in text
+        assert "No data can show that a norm bound is large enough" in last
+        assert "What a norm of at most 8 means, in %:" in text
+        assert all(f"{name}: at most " in text for name in names)
 
+    def test_a_contradiction_comes_first(self):
+        described = describe_norm_bound(self.problem.state, 0.5, bounds=SQUARE)
+        assert str(described).startswith("no guarantee: the data contradict")
+        assert described.consistency.remedy in str(described)
+        noisy = make_problem(n=40, d=2, duplicates=True, noise_std=1.0, seed=3)
+        described = describe_norm_bound(noisy.model, 1e6, 0.02, bounds=SQUARE)
+        assert "no norm is consistent with the data at this noise" in str(described)
+        assert described.ratio == 0.0
 
-def test_data_that_say_nothing():
-    regression = KernelRegression(
-        uniform(3, 2, 1), torch.zeros(3).double(), frozen_kernel("rbf"), 0.1
+    def test_data_that_say_nothing(self):
+        zeros = torch.zeros(3).double()
+        regression = KernelRegression(uniform(3, 2, 1), zeros, frozen_kernel("rbf"), 0.1)
+        described = describe_norm_bound(regression, NORM, bounds=SQUARE)
+        assert described.ratio == math.inf
+        assert "say nothing about the norm yet" in str(described)
+
+    def test_a_mean_that_varies(self):
+        regression = state(frozen_kernel("rbf"), mean=linear_mean())
+        described = describe_norm_bound(regression, NORM, bounds=SQUARE)
+        assert described.prior_mean is None
+        assert "prior mean m(x), which varies" in str(described)
+        assert "f - m changes by" in str(described)
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"norm_bound": None}, ValueError, "norm_bound must be a number"),
+            ({"candidates": SQUARE, "bounds": SQUARE}, ValueError, "either candidates or"),
+            ({"bounds": LINE}, BotorchTensorDimensionError, "bounds must be `2 x 2`"),
+            ({"steps": [0.1, 1.5]}, ValueError, "longer than its side"),
+            ({"input_names": ["x"]}, BotorchTensorDimensionError, "must be 2 names"),
+        ],
     )
-    described = describe_norm_bound(regression, NORM, bounds=SQUARE)
-    assert described.ratio == math.inf
-    assert "say nothing about the norm yet" in str(described)
+    def test_wrong_arguments(self, arguments, error, message):
+        with pytest.raises(error, match=message):
+            describe(**arguments)
 
 
-def test_a_mean_that_varies():
-    mean = LinearMean(2).double()
-    mean.weights.data = torch.tensor([[1.0], [2.0]]).double()
-    X = uniform(8, 2, 1)
-    regression = KernelRegression(X, X.sum(-1), frozen_kernel("rbf"), 0.1, mean)
-    described = describe_norm_bound(regression, NORM, bounds=SQUARE)
-    assert described.prior_mean is None
-    assert "prior mean m(x), which varies" in str(described)
-    assert "f - m changes by" in str(described)
+def successes(mean=None, outputscale=1.0):
+    X = torch.tensor([[0.1, 0.2], [0.5, 0.5], [0.1, 0.2], [0.9, 0.4]]).double()
+    survived, kernel = float64([1.0, 0.0, 1.0, 1.0]), frozen_kernel("rbf", 0.5, outputscale)
+    return LikelihoodRegression(X, survived, kernel, mean_module=mean)
 
 
-def test_names_and_units_are_the_users():
-    names = ["temperature (°C)", "time (h)"]
-    regression = state(frozen_kernel("rbf"))
-    described = describe_norm_bound(
-        regression, NORM, bounds=SQUARE, input_names=names, outcome_unit="%"
+def counts(mean=None):
+    X = torch.tensor([[0.1, 0.2], [0.5, 0.5], [0.1, 0.2], [0.9, 0.4]]).double()
+    given = {"exposure": float64([2.0, 0.5, 3.0, 4.0]), "mean_module": mean}
+    kernel, defects = frozen_kernel("rbf", 0.5), float64([3.0, 0.0, 4.0, 1.0])
+    return LikelihoodRegression(X, defects, kernel, likelihood="poisson", **given)
+
+
+def constant(value):
+    mean = ConstantMean().double().requires_grad_(False)
+    mean.constant.fill_(value)
+    return mean
+
+
+class TestSuccessesAndCounts:
+    def test_values(self):
+        r"""The function as for noisy outcomes; odds and rates through the link."""
+        described = describe_norm_bound(successes(constant(0.5), 4.0), NORM, bounds=SQUARE)
+        reach = 2.0 * NORM  # the kernel's standard deviation is 2
+        noisy = describe(frozen_kernel("rbf", 0.5, 4.0))
+        assert described.inputs == noisy.inputs
+        assert (described.range, described.across) == (noisy.range, noisy.across)
+        assert described.prior_mean == 0.5
+        ends = [1.0 / (1.0 + math.exp(-end)) for end in (0.5 - reach, 0.5 + reach)]
+        assert described.outcome_range == pytest.approx(ends, rel=REARRANGED)
+        described = describe_norm_bound(counts(constant(-1.0)), NORM, bounds=SQUARE)
+        ends = [math.exp(-1.0 - NORM), math.exp(-1.0 + NORM)]
+        assert described.outcome_range == pytest.approx(ends, rel=REARRANGED)
+
+    @pytest.mark.parametrize(
+        ("data", "total", "ends"),
+        [
+            # Twice 1 of 1 at one input says more than once at another.
+            (successes(), (3.0, 4.0), ((0.0, 1.0), (2.0, 2.0))),
+            (counts(), (8.0, 9.5), ((0.0, 0.5), (7.0, 5.0))),
+        ],
     )
-    assert f"What a norm of at most {NORM:.4g} means, in %:" in str(described)
-    for name in names:
-        assert f"{name}: at most " in str(described)
+    def test_outcomes_at_one_input_are_added_up(self, data, total, ends):
+        described = describe_norm_bound(data, NORM, bounds=SQUARE, delta=0.1)
+        observed = described.observed
+        assert observed.total == total
+        assert (observed.lowest, observed.highest) == ends
+        assert observed.highest.rate == ends[1][0] / ends[1][1]
+        assert described.consistency == check_consistency(data, NORM, delta=0.1)
 
+    def test_words(self):
+        described = describe_norm_bound(successes(), 2.0, bounds=SQUARE)
+        lines = [line.strip() for line in str(described).splitlines()]
+        assert lines[:4] == [
+            "kernel, mean and likelihood given; the norm bound is yours to justify",
+            "What a norm of at most 2 means for f, the log odds:",
+            "f(x) is within 2 of the prior mean 0: between -2 and 2",
+            "so the probability of a success is between 0.1192 and 0.8808",
+        ]
+        assert "adding c to f multiplies the odds p / (1 - p) by exp(c)" in lines
+        seen = "3 of 4 trials succeeded (0.75); input by input from 0 of 1 to 2 of 2"
+        assert seen in lines
+        assert "noise" not in str(described)
+        name = "number of pores per metre"
+        described = describe_norm_bound(counts(), 1.0, bounds=SQUARE, outcome_unit=name)
+        lines = [line.strip() for line in str(described).splitlines()]
+        assert lines[1] == "What a norm of at most 1 means for f, the log rate:"
+        assert lines[3] == f"so the {name} is between 0.3679 and 2.718"
+        assert "adding c to f multiplies the rate by exp(c)" in lines
+        seen = "8 counted in an exposure of 9.5 (0.842)"
+        assert f"{seen}; input by input from 0 in 0.5 to 7 in 5" in lines
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"norm_bound": 0.0}, ValueError, "norm_bound must be a finite number above 0"),
-        ({"norm_bound": None}, ValueError, "norm_bound must be a number"),
-        ({"delta": 1.0}, ValueError, "delta must lie strictly between"),
-        ({"noise_std": -1.0}, ValueError, "noise_std"),
-        ({"bounds": None}, ValueError, "either candidates or bounds"),
-        ({"candidates": SQUARE}, ValueError, "either candidates or bounds"),
-        ({"bounds": SQUARE.flip(0)}, ValueError, "lower limit in bounds must be below"),
-        ({"bounds": SQUARE[:1]}, BotorchTensorDimensionError, "bounds must be `2 x 2`"),
-        ({"bounds": SQUARE[:, :1]}, BotorchTensorDimensionError, "must be `2 x 2`"),
-        ({"bounds": [[0, 0], [1, 1]]}, InputDataError, "must be a torch tensor"),
-        ({"bounds": SQUARE * math.inf}, InputDataError, "bounds contains NaN or inf"),
-        ({"steps": [0.1]}, BotorchTensorDimensionError, "steps must be 2 numbers"),
-        ({"steps": [0.1, 0.0]}, ValueError, "finite number above 0"),
-        ({"steps": [0.1, 1.5]}, ValueError, "longer than its side"),
-        ({"input_names": ["x"]}, BotorchTensorDimensionError, "must be 2 names"),
-    ],
-)
-def test_wrong_arguments(arguments, error, message):
-    regression = state(frozen_kernel("rbf"))
-    given = {"norm_bound": NORM, "bounds": SQUARE, **arguments}
-    with pytest.raises(error, match=message):
-        describe_norm_bound(regression, **given)
+    def test_a_mean_that_varies_leaves_the_probabilities_out(self):
+        described = describe_norm_bound(successes(linear_mean()), NORM, bounds=SQUARE)
+        assert (described.prior_mean, described.outcome_range) == (None, None)
+        assert "prior mean m(x), which varies" in str(described)
+        assert "probability of a success" not in str(described)
 
+    def test_what_is_estimated_or_contradicted_comes_first(self):
+        line = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)
+        data = line, 40.0 * (line[:, 0] > 0.5), frozen_kernel("rbf")
+        options = {"likelihood": "binomial", "num_trials": 40}
+        given = LikelihoodRegression(*data, **options)
+        small, large = (describe_norm_bound(given, B, bounds=LINE) for B in (0.1, 1e9))
+        contradicted = "the data contradict the norm bound, the kernel or the likelihood"
+        assert str(small).startswith(f"no guarantee: {contradicted}")
+        assert "0.95 if kernel, mean and likelihood are as" in str(large)
+        fitted = LikelihoodRegression(*data, **options, mean_module=ConstantMean().double())
+        described = describe_norm_bound(fitted, 1e9, bounds=LINE)
+        assert described.summary == "heuristic: mean estimated"
+        assert "not certified: mean estimated" in str(described)
 
-def test_wrong_candidates():
-    regression = state(frozen_kernel("rbf"))
-    with pytest.raises(InputDataError, match="There are no candidates"):
-        describe_norm_bound(regression, NORM, candidates=SQUARE[:0])
-    flat = torch.tensor([[0.0, 1.0], [0.5, 1.0]]).double()
-    with pytest.raises(InputDataError, match="same value in column 1"):
-        describe_norm_bound(regression, NORM, candidates=flat)
-
-
-def test_a_model_that_cannot_be_represented():
-    X = uniform(6, 2, 1)
-    model = SingleTaskVariationalGP(X, train_Y=None)
-    with pytest.raises(UnsupportedError, match="not an exact"):
-        describe_norm_bound(model, NORM, bounds=SQUARE)
+    @pytest.mark.parametrize("ask", [describe_norm_bound, check_consistency])
+    def test_what_has_no_meaning_is_refused(self, ask):
+        own = {"bounds": SQUARE} if ask is describe_norm_bound else {}
+        with pytest.raises(ValueError, match="no noise scale of their own"):
+            ask(counts(), NORM, noise_std=0.1, **own)
+        acqf = LikelihoodUCB(counts(), norm_bound=NORM)
+        with pytest.raises(UnsupportedError, match=r"acqf\.data in place of"):
+            ask(acqf.regression, NORM, **own)
+        assert ask(acqf.data, NORM, **own).norm_bound == NORM

@@ -11,16 +11,16 @@ from botorch.exceptions import (
     UnsupportedError,
 )
 from botorch.models import ModelListGP, SingleTaskGP
-from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from gpytorch.kernels import ScaleKernel
 from torch.testing import assert_close
 
 from kernelucb import (
     BKBUCB,
-    AbbasiYadkoriUCB,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
+    MixedSpace,
     NystromRegression,
     SafeSet,
     ScalarizedUCB,
@@ -35,9 +35,9 @@ from kernelucb.exceptions import (
 from kernelucb.models import BKBModel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
 from problems import Problem, float64, make_problem, normal, uniform
-from tolerances import GRADCHECK, REARRANGED, SCALE
+from tolerances import GRADCHECK, REARRANGED
 
-NORM = 2.0
+NORM, FLOOR = 2.0, 1e-9
 FAST = {"num_restarts": 3, "raw_samples": 32}
 
 
@@ -45,23 +45,26 @@ def box(d):
     return torch.stack([torch.zeros(d), torch.ones(d)]).double()
 
 
-def seeded_problem(d, seed=0, repeats=3, noise_std=0.05):
-    r"""Observations at one point only, the best of some, so that the safe set is thin."""
-    draft = make_problem(d=d, norm=NORM, noise_std=noise_std, seed=seed, kernel="matern52")
-    tried = uniform(500, d, seed)
-    best = tried[draft.function(tried).argmax()].unsqueeze(0)
-    X = best.repeat(repeats, 1)
-    Y = draft.function(X) + noise_std * normal(repeats, seed)
-    return Problem(draft.function, X, Y, noise_std, tried)
-
-
-def level(problem):
-    r"""A threshold that the seed clears, and most other points do not."""
-    return float(problem.function(problem.X[:1])) - 0.5
-
-
 def bound(problem, **options):
     return MartingaleMixtureUCB(problem.state, norm_bound=NORM, **options)
+
+
+def seeded(d, seed=0, repeats=3, quantile=None):
+    r"""Observations at one point only, the best of some, so that the safe set is thin.
+
+    With a threshold that the seed clears, and most other points do not.
+    """
+    draft = make_problem(d=d, norm=NORM, noise_std=0.05, seed=seed, kernel="matern52")
+    tried = uniform(500, d, seed)
+    values = draft.function(tried)
+    X = tried[values.argmax()].unsqueeze(0).repeat(repeats, 1)
+    Y = draft.function(X) + 0.05 * normal(repeats, seed)
+    problem = Problem(draft.function, X, Y, 0.05, tried)
+    level = (
+        float(values.max()) - 0.5 if quantile is None else float(values.quantile(quantile))
+    )
+    acqf = bound(problem)
+    return problem, acqf, SafeSet(acqf, level, safe_points=X[:1])
 
 
 class TestWhatIsSafe:
@@ -69,14 +72,17 @@ class TestWhatIsSafe:
     X = uniform(40, 2, 5)
 
     @pytest.mark.parametrize("side", [">=", "<="])
-    def test_by_the_band_itself(self, side):
+    def test_by_the_band_itself_whatever_is_pending(self, side):
         acqf = bound(self.problem)
         lower, upper = acqf.bounds(self.X)
         threshold = float((lower if side == ">=" else upper).quantile(0.4))
         safe_set = SafeSet(acqf, threshold, sides=side)
+        acqf.set_X_pending(self.X[:3])
         expected = lower >= threshold if side == ">=" else upper <= threshold
         assert 0 < expected.sum() < len(self.X)
         assert_close(safe_set.is_safe(self.X), expected)
+        single = self.X.float()  # judged in double precision
+        assert_close(safe_set.margin(single), safe_set.margin(single.double()))
 
     def test_the_tightest_constraint_decides(self):
         other = make_problem(n=8, d=2, seed=7)
@@ -89,49 +95,21 @@ class TestWhatIsSafe:
         assert_close(both.margin(self.X), torch.minimum(*single))
         assert (single[0] < single[1]).any()
         assert (single[1] < single[0]).any()
-
-    def test_margins_do_not_depend_on_units(self):
-        factor, problem = 1e6, self.problem
-        kernel = ScaleKernel(problem.kernel).double()
-        kernel.outputscale = float64(factor**2)
-        state = KernelRegression(
-            problem.X,
-            factor * problem.Y,
-            kernel.requires_grad_(False),
-            factor * problem.noise_std,
-        )
-        plain = SafeSet(AbbasiYadkoriUCB(problem.state, norm_bound=NORM), 0.1)
-        units = SafeSet(AbbasiYadkoriUCB(state, norm_bound=NORM), 0.1 * factor)
-        assert_close(units.margin(self.X), plain.margin(self.X), rtol=SCALE, atol=SCALE)
+        sides = torch.stack([torch.stack(band.bounds(self.X)) for band in bands])
+        values = ConstraintWidth(both)(self.X.unsqueeze(-2))
+        assert_close(values, sides.diff(dim=1).amax(0)[0])  # the kernels' variance is one
+        with pytest.raises(UnsupportedError, match="one point at a time"):
+            ConstraintWidth(both).set_X_pending(self.X)
 
     def test_known_points_are_safe_and_only_they(self):
         known = self.X[:2]
         safe_set = SafeSet(bound(self.problem), 100.0, safe_points=known)
-        expected = torch.arange(len(self.X)) < 2
-        assert_close(safe_set.is_safe(self.X), expected)
+        assert_close(safe_set.is_safe(self.X), torch.arange(len(self.X)) < 2)
         assert not safe_set.is_safe(known + 1e-12).any()
         assert (safe_set.margin(known) < 0).all()
         assert_close(safe_set.filter(self.X), known)
-
-    def test_shapes(self):
-        safe_set = SafeSet(bound(self.problem), 0.1)
-        batch = self.X.reshape(4, 10, 2)
-        assert_close(safe_set.margin(batch).reshape(-1), safe_set.margin(self.X))
-        assert safe_set.is_safe(batch).shape == (4, 10)
-        assert safe_set.is_safe(self.X[0]).shape == ()
-
-    def test_single_precision_is_judged_in_double(self):
-        safe_set = SafeSet(bound(self.problem), 0.1)
-        single = self.X.float()
-        assert safe_set.margin(single).dtype == torch.float64
-        assert_close(safe_set.margin(single), safe_set.margin(single.double()))
-
-    def test_pending_points_do_not_matter(self):
-        acqf = bound(self.problem)
-        safe_set = SafeSet(acqf, 0.1)
-        before = safe_set.margin(self.X)
-        acqf.set_X_pending(self.X[:3])
-        assert_close(safe_set.margin(self.X), before)
+        with pytest.raises(NoSafePointError, match="None of the 3 candidates"):
+            safe_set.filter(uniform(3, 2, 0))
 
     def test_gradients(self):
         safe_set = SafeSet([bound(self.problem), bound(make_problem(d=2))], [0.1, -1.0])
@@ -140,16 +118,6 @@ class TestWhatIsSafe:
             x = self.X[3].clone().requires_grad_()
             assert margin(x).shape == ()
             assert torch.autograd.gradcheck(margin, (x,), **GRADCHECK)
-
-    def test_a_kernel_bandit_is_a_band(self):
-        bandit = KernelBandit(self.problem.kernel, norm_bound=NORM, noise_std=0.1)
-        for x, y in zip(self.problem.X, self.problem.Y, strict=True):
-            bandit.observe(x, y)
-        lower, _ = bandit.bounds(self.X)
-        threshold = float(lower.quantile(0.6))
-        safe_set = SafeSet(bandit, threshold)
-        assert_close(safe_set.filter(self.X), self.X[lower >= threshold])
-        assert safe_set.assumptions.delta == 0.05
 
 
 def bands_of(scale):
@@ -174,27 +142,19 @@ def bands_of(scale):
     }
 
 
-@pytest.mark.parametrize("kind", ["exact", "bandit", "sketched", "sum"])
-def test_margins_do_not_depend_on_the_unit_of_the_outcome(kind):
+def test_margins_do_not_depend_on_the_unit_of_the_outcome():
     r"""Otherwise constraints in different units would be compared wrongly."""
-    X, margins = uniform(20, 2, 3), []
-    for scale in (1.0, 1000.0):
-        safe_set = SafeSet(bands_of(scale)[kind], 0.2 * scale)
-        margins.append(safe_set.margin(X))
-    assert_close(margins[1], margins[0], rtol=1e-6, atol=1e-6)
-    assert float(margins[0].std()) > 0.01
-
-
-def test_the_budgeted_band_has_its_unit():
-    r"""Its width has a logarithm that depends on the unit; the unit itself does not."""
-    small, large = (bands_of(scale)["budgeted"] for scale in (1.0, 1000.0))
-    assert large.prior_std == pytest.approx(1000.0 * small.prior_std)
-    X = uniform(20, 2, 3)
-    margin = SafeSet(large, 200.0).margin(X)
-    assert_close(margin * large.prior_std, large.bounds(X)[0] - 200.0)
-
-
-def test_a_band_without_a_unit_is_no_constraint():
+    X, small, large = uniform(20, 2, 3), bands_of(1.0), bands_of(1000.0)
+    for kind in small:
+        margins = [
+            SafeSet(bands[kind], 0.2 * scale).margin(X)
+            for bands, scale in ((small, 1.0), (large, 1000.0))
+        ]
+        if kind != "budgeted":  # its width has a logarithm that depends on the unit
+            assert_close(margins[1], margins[0], rtol=1e-6, atol=1e-6)
+        assert_close(margins[1] * large[kind].prior_std, large[kind].bounds(X)[0] - 200.0)
+        assert large[kind].prior_std == pytest.approx(1000.0 * small[kind].prior_std)
+        assert float(margins[0].std()) > 0.01
     bandit = KernelBandit(make_problem().kernel, norm_bound=NORM, noise_std=0.1)
     with pytest.raises(InputDataError, match="There are no observations yet"):
         SafeSet(bandit, 0.0).margin(uniform(2, 1, 0))
@@ -208,46 +168,49 @@ class TestFromModels:
         return SafeSet.from_models(models, [-5.0, 5.0], sides=[">=", "<="], **arguments)
 
     def test_shares_delta(self):
-        first, second = (constraint.band for constraint in self.make().constraints)
+        safe_set = self.make(safe_points=uniform(4, 2, 0))
+        first, second = (constraint.band for constraint in safe_set.constraints)
         assert (first.delta, second.delta) == (0.05, 0.05)
         assert_close(first.norm_bound, 2.0, rtol=REARRANGED, atol=0.0)
         assert_close(second.norm_bound, 3.0, rtol=REARRANGED, atol=0.0)
-        assumptions = self.make().assumptions
+        assumptions = safe_set.assumptions
         assert assumptions.delta == pytest.approx(0.1)
         assert "with probability 0.9" in assumptions.guarantee
         assert assumptions.anytime
         assert assumptions.certified
         assert assumptions["constraint 2: norm"].statement.endswith("at most 3")
+        assert "the 4 safe points" in assumptions["safe points"].statement
+        with_objective = self.make(num_bounds=3)
+        assert [c.band.delta for c in with_objective.constraints] == [0.1 / 3, 0.1 / 3]
+        assert "with probability 0.933" in with_objective.assumptions.guarantee
+        with pytest.raises(ValueError, match="num_bounds is 1, below"):
+            self.make(num_bounds=1)
 
-    def test_the_objective_may_share_it_too(self):
-        safe_set = self.make(num_bounds=3)
-        assert [c.band.delta for c in safe_set.constraints] == [0.1 / 3, 0.1 / 3]
-        assert "with probability 0.933" in safe_set.assumptions.guarantee
+    @pytest.mark.parametrize("allow", [False, True])
+    def test_a_violated_band_is_refused_whatever_is_allowed(self, allow):
+        with (
+            pytest.warns(InconsistentConfidenceSetWarning),
+            pytest.raises(UncertifiedError, match="no guarantee: norm violated"),
+        ):
+            self.make(norm_bound=1e-3, allow_estimated=allow)
 
-    def test_known_points_are_an_assumption(self):
-        safe_set = self.make(safe_points=uniform(4, 2, 0))
-        assert "the 4 safe points" in safe_set.assumptions["safe points"].statement
-
-    def test_contradicted_assumptions_raise(self):
-        with pytest.raises(InconsistentConfidenceSetWarning):
-            self.make(norm_bound=1e-3)
-
-    def test_a_violated_band_is_refused_whatever_is_allowed(self):
-        for allow in (False, True):
-            with (
-                pytest.warns(InconsistentConfidenceSetWarning),
-                pytest.raises(UncertifiedError, match="no guarantee: norm violated"),
-            ):
-                self.make(norm_bound=1e-3, allow_estimated=allow)
+    @pytest.mark.filterwarnings("ignore:Data .* is not standardized")
+    def test_models_of_several_columns(self):
+        X = uniform(6, 2, 0)
+        Y = torch.stack([X.sum(-1), X.prod(-1)], -1)
+        model = SingleTaskGP(X, Y, torch.full_like(Y, 0.01), outcome_transform=None)
+        with pytest.raises(UncertifiedError, match="heuristic: kernel, mean estimated"):
+            SafeSet.from_models(model, norm_bound=20.0)
+        safe_set = SafeSet.from_models(model, norm_bound=20.0, allow_estimated=True)
+        assert str(safe_set.assumptions).startswith("heuristic: kernel of constraint 1")
+        targets = [c.band.regression.train_targets for c in safe_set.constraints]
+        assert_close(torch.stack(targets, -1), Y)
 
 
 class TestOptimisation:
     @pytest.mark.parametrize(("d", "seed"), [(1, 0), (2, 1), (5, 2)])
     def test_from_one_seed(self, d, seed):
-        problem = seeded_problem(d, seed)
-        acqf = bound(problem)
-        threshold = float(problem.function(problem.test_X).quantile(0.5))
-        safe_set = SafeSet(acqf, threshold, safe_points=problem.X[:1])
+        problem, acqf, safe_set = seeded(d, seed, quantile=0.5)
         x, value = optimize_acqf_safely(acqf, safe_set, box(d), **FAST)
         assert x.shape == (1, d)
         assert bool(safe_set.is_safe(x))
@@ -257,9 +220,7 @@ class TestOptimisation:
         assert float(value) > float(acqf(problem.X[:1])) + 1e-3
 
     def test_as_good_as_a_fine_grid(self):
-        problem = seeded_problem(1)
-        acqf = bound(problem)
-        safe_set = SafeSet(acqf, level(problem), safe_points=problem.X[:1])
+        _, acqf, safe_set = seeded(1)
         grid = torch.linspace(0, 1, 5001, dtype=torch.float64).unsqueeze(-1)
         _, best = optimize_acqf_discrete(acqf, q=1, choices=safe_set.filter(grid))
         _, value = optimize_acqf_safely(acqf, safe_set, box(1), num_restarts=4)
@@ -267,83 +228,53 @@ class TestOptimisation:
         assert float(value) > float(best) - 2e-3
 
     def test_several_points_and_the_pending_ones(self):
-        problem = seeded_problem(2)
-        acqf = bound(problem)
-        pending = problem.X[:1]
-        acqf.set_X_pending(pending)
-        safe_set = SafeSet(acqf, level(problem), safe_points=problem.X[:1])
+        problem, acqf, safe_set = seeded(2)
+        acqf.set_X_pending(problem.X[:1])
         x, values = optimize_acqf_safely(acqf, safe_set, box(2), q=2, **FAST)
         assert x.shape == (2, 2)
         assert values.shape == (2,)
         assert bool(safe_set.is_safe(x).all())
-        assert_close(acqf.X_pending, pending)
+        assert_close(acqf.X_pending, problem.X[:1])
         assert (x[0] - x[1]).abs().max() > 1e-3
 
     def test_before_the_bands_show_anything_the_best_known_point_is_returned(self):
-        problem = make_problem(d=2, n=4)
-        acqf = bound(problem)
-        known = uniform(3, 2, 4)
+        acqf, known = bound(make_problem(d=2, n=4)), uniform(3, 2, 4)
         safe_set = SafeSet(acqf, 50.0, safe_points=known)
         x, value = optimize_acqf_safely(acqf, safe_set, box(2), **FAST)
         values = acqf(known.unsqueeze(-2))
         assert_close(x[0], known[values.argmax()])
         assert_close(value, values.max())
-
-    def test_without_anything_safe(self):
-        acqf = bound(make_problem(d=2))
         with pytest.raises(NoSafePointError, match="Give safe_points"):
             optimize_acqf_safely(acqf, SafeSet(acqf, 50.0), box(2), **FAST)
-        outside = SafeSet(acqf, 50.0, safe_points=torch.full((1, 2), 2.0))
+        outside = SafeSet(acqf, 50.0, safe_points=known + 2.0)
         with pytest.raises(NoSafePointError, match="observe the constraints there"):
             optimize_acqf_safely(acqf, outside, box(2), **FAST)
 
-    def test_fixed_features_and_linear_constraints(self):
-        problem = seeded_problem(3, seed=2)
-        acqf = bound(problem)
-        safe_set = SafeSet(acqf, level(problem), safe_points=problem.X[:1])
+    def test_fixed_features_in_any_order_and_linear_constraints(self):
+        problem, acqf, safe_set = seeded(3, seed=4, repeats=6)
         start = problem.X[0]
-        linear = [(torch.tensor([0, 1]), torch.ones(2).double(), float(start[:2].sum()))]
-        x, _ = optimize_acqf_safely(
-            acqf,
-            safe_set,
-            box(3),
-            fixed_features={2: float(start[2])},
-            inequality_constraints=linear,
-            **FAST,
-        )
-        assert bool(safe_set.is_safe(x))
-        assert float(x[0, 2]) == float(start[2])
-        assert float(x[0, :2].sum()) >= float(start[:2].sum()) - 1e-8
-
-    @pytest.mark.parametrize("order", [(2, 0), (-1, 0)])
-    def test_fixed_features_in_any_order(self, order):
-        problem = seeded_problem(3, seed=4, repeats=6)
-        acqf = bound(problem)
-        safe_set = SafeSet(acqf, level(problem), safe_points=problem.X[:1])
-        values = {0: float(problem.X[0, 0]), 2: float(problem.X[0, 2])}
-        found = []
-        for columns in (order, (0, 2)):
+        values, found = {0: float(start[0]), 2: float(start[2])}, []
+        for columns in ((0, 2), (2, 0), (-1, 0)):
             torch.manual_seed(0)
             fixed = {column: values[column % 3] for column in columns}
             found.append(
                 optimize_acqf_safely(acqf, safe_set, box(3), fixed_features=fixed, **FAST)
             )
-        (x, value), (other_x, other_value) = found
-        assert torch.equal(x, other_x)
-        assert float(value) == float(other_value)
+        for x, value in found:
+            assert torch.equal(x, found[0][0])
+            assert float(value) == float(found[0][1])
+        assert x[0, ::2].tolist() == start[::2].tolist()
         assert float(value) > float(acqf(problem.X[:1]))  # a search, not the known point
-
-    def test_other_acquisition_functions(self):
-        problem = seeded_problem(2)
-        safe_set = SafeSet(bound(problem), level(problem), safe_points=problem.X[:1])
-        acqf = LogExpectedImprovement(problem.model, best_f=float(problem.Y.max()))
-        x, _ = optimize_acqf_safely(acqf, safe_set, box(2), **FAST)
+        least = float(start[:2].sum())
+        linear = [(torch.tensor([0, 1]), torch.ones(2).double(), least)]
+        given = {"fixed_features": {2: values[2]}, "inequality_constraints": linear}
+        x, _ = optimize_acqf_safely(acqf, safe_set, box(3), **given, **FAST)
         assert bool(safe_set.is_safe(x))
+        assert float(x[0, 2]) == values[2]
+        assert float(x[0, :2].sum()) >= least - 1e-8
 
-    def test_the_pieces_fit_optimize_acqf(self):
-        problem = seeded_problem(2)
-        acqf = bound(problem)
-        safe_set = SafeSet(acqf, level(problem), safe_points=problem.X[:1])
+    def test_the_pieces_fit_optimize_acqf_and_other_acquisition_functions(self):
+        problem, acqf, safe_set = seeded(2)
         x, _ = optimize_acqf(
             acqf,
             box(2),
@@ -354,14 +285,16 @@ class TestOptimisation:
             **FAST,
         )
         assert bool(safe_set.is_safe(x))
+        improvement = LogExpectedImprovement(problem.model, float(problem.Y.max()))
+        for other in (improvement, ConstraintWidth(safe_set)):
+            x, value = optimize_acqf_safely(other, safe_set, box(2), **FAST)
+            assert bool(safe_set.is_safe(x))
+            assert float(value) > float(other(problem.X[:1].unsqueeze(0)))
 
 
 class TestStartsAndRepair:
     def test_starts_are_inside_a_set_that_sobol_points_miss(self):
-        problem = seeded_problem(5, seed=2)
-        acqf = bound(problem)
-        threshold = float(problem.function(problem.test_X).quantile(0.9))
-        safe_set = SafeSet(acqf, threshold, safe_points=problem.X[:1])
+        _, acqf, safe_set = seeded(5, seed=2, quantile=0.9)
         assert safe_set.is_safe(uniform(256, 5, 1)).sum() == 0
         starts = gen_safe_initial_conditions(
             acqf, box(5), num_restarts=6, raw_samples=128, safe_set=safe_set
@@ -372,18 +305,17 @@ class TestStartsAndRepair:
 
     def test_starts_reject_what_they_cannot_do(self):
         acqf = bound(make_problem(d=2))
-        safe_set = SafeSet(acqf, -9.0)
+        given = {"safe_set": SafeSet(acqf, -9.0)}
         with pytest.raises(UnsupportedError, match="sequential=True"):
-            gen_safe_initial_conditions(acqf, box(2), q=2, safe_set=safe_set)
+            gen_safe_initial_conditions(acqf, box(2), q=2, **given)
         equality = [(torch.tensor([0]), torch.ones(1).double(), 0.5)]
         with pytest.raises(UnsupportedError, match="fixed_features"):
             gen_safe_initial_conditions(
-                acqf, box(2), equality_constraints=equality, safe_set=safe_set
+                acqf, box(2), equality_constraints=equality, **given
             )
 
     def test_repair_goes_back_no_further_than_twice(self):
-        problem = seeded_problem(1)
-        safe_set = SafeSet(bound(problem), level(problem), safe_points=problem.X[:1])
+        problem, _, safe_set = seeded(1)
         line = torch.linspace(0, 1, 20_001, dtype=torch.float64).unsqueeze(-1)
         anchor = float(problem.X[0])
         inside = safe_set.is_safe(line)
@@ -395,134 +327,168 @@ class TestStartsAndRepair:
             # The spacing of the line, 5e-5, is what `beyond` is uncertain by.
             assert float(repaired - x) <= 2.0 * (excess + 5e-5)
 
-    def test_repair_leaves_safe_points_alone(self):
-        problem = seeded_problem(2)
-        safe_set = SafeSet(bound(problem), level(problem), safe_points=problem.X[:1])
+    def test_repair_leaves_safe_points_alone_and_needs_an_anchor(self):
+        problem, _, safe_set = seeded(2)
         X = torch.cat([problem.X[:1], uniform(5, 2, 3)])
-        repaired = safe_set.repair(X)
-        safe = safe_set.is_safe(X)
+        repaired, safe = safe_set.repair(X), safe_set.is_safe(X)
         assert not safe.all()
         assert_close(repaired[safe], X[safe], rtol=0.0, atol=0.0)
         assert bool(safe_set.is_safe(repaired).all())
-
-    def test_repair_needs_an_anchor(self):
-        safe_set = SafeSet(bound(make_problem(d=2)), 50.0)
-        with pytest.raises(NoSafePointError, match="No anchor"):
-            safe_set.repair(uniform(1, 2, 0))
-        with pytest.raises(NoSafePointError, match="No anchor"):
-            safe_set.repair(uniform(1, 2, 0), anchors=uniform(2, 2, 1))
+        for anchors in (None, uniform(2, 2, 1)):
+            with pytest.raises(NoSafePointError, match="No anchor"):
+                SafeSet(bound(problem), 50.0).repair(X, anchors=anchors)
 
 
-class TestConstraintWidth:
-    problem = seeded_problem(2)
-    safe_set = SafeSet(
-        [bound(problem), bound(make_problem(n=3, d=2))], [level(problem), -5.0]
-    )
-    X = uniform(20, 2, 3)
+CUBE = torch.tensor([[0.0] * 4, [1.0] * 4], dtype=torch.float64)
+LEVELS, CODES = [0.0, 0.3, 0.6, 1.0], ([1.0, 0.0], [0.0, 1.0])
 
-    def test_the_widest_band(self):
-        widths = []
-        for constraint in self.safe_set.constraints:
-            lower, upper = constraint.band.bounds(self.X)
-            widths.append(upper - lower)  # the kernels' variance is one
-        values = ConstraintWidth(self.safe_set)(self.X.unsqueeze(-2))
-        assert_close(values, torch.maximum(*widths))
 
-    def test_is_optimised_like_any_other(self):
-        acqf = ConstraintWidth(self.safe_set)
-        safe_set = SafeSet(
-            bound(self.problem), level(self.problem), safe_points=self.problem.X[:1]
+def finite(**options):
+    listed = {0: LEVELS, 3: [0.0, 0.4, 0.8]}
+    return MixedSpace(CUBE, discrete_dims=listed, one_hot=[[1, 2]], **options)
+
+
+def mixed(**options):
+    return MixedSpace(CUBE, discrete_dims={0: LEVELS}, one_hot=[[1, 2]], **options)
+
+
+def rows_of(per_side):
+    axis = torch.linspace(0.0, 1.0, per_side).tolist()
+    return float64([[a, *code, b] for a in LEVELS for code in CODES for b in axis])
+
+
+class TestMixedSpaces:
+    @staticmethod
+    def setting(seed=3):
+        r"""A bound, and a safe set by its own lower side: half of the listed points."""
+        problem = make_problem(n=30, d=4, norm=NORM, seed=seed)
+        acqf = bound(problem)
+        level = float(acqf.bounds(finite().region().points)[0].quantile(0.5))
+        return acqf, SafeSet(acqf, level, safe_points=problem.X[:1])
+
+    @pytest.mark.parametrize("fixed", [None, {2: 1.0}, {1: 0.0, 0: 0.3}])
+    def test_a_finite_space_is_its_enumeration(self, fixed):
+        acqf, safe_set = self.setting()
+        points = finite().region(fixed).points
+        safe = points[safe_set.margin(points) >= 0.0]
+        assert len(safe) > 0
+        assert len(safe) < len(points) or fixed is not None
+        best, index = acqf(safe.unsqueeze(-2)).max(0)
+        x, value = optimize_acqf_safely(
+            acqf, safe_set, space=finite(), fixed_features=fixed, **FAST
         )
-        x, value = optimize_acqf_safely(acqf, safe_set, box(2), **FAST)
-        assert bool(safe_set.is_safe(x))
-        assert float(value) > float(acqf(self.problem.X[:1].unsqueeze(0)))
+        assert torch.equal(x, safe[index].unsqueeze(0))
+        assert float(value) == pytest.approx(float(best), abs=FLOOR)
 
-    def test_rejects_what_it_cannot_do(self):
-        acqf = ConstraintWidth(self.safe_set)
-        acqf.set_X_pending(None)
-        with pytest.raises(UnsupportedError, match="one point at a time"):
-            acqf.set_X_pending(self.X)
-        with pytest.raises(BotorchTensorDimensionError, match="b x 1 x d"):
-            acqf(self.X)
+    def test_a_mixed_space_is_at_least_a_grid_of_it(self):
+        acqf, safe_set = self.setting()
+        x, value = optimize_acqf_safely(
+            acqf, safe_set, space=mixed(), num_restarts=4, raw_samples=64
+        )
+        assert bool(safe_set.is_safe(x).all())
+        assert float(x[0, 0]) in LEVELS
+        assert x[0, 1:3].tolist() in CODES
+        assert 0.0 <= float(x[0, 3]) <= 1.0
+        grid = safe_set.filter(rows_of(201))
+        # Half a cell of the grid times slopes of the bound below 10.
+        assert float(value) >= float(acqf(grid.unsqueeze(-2)).max()) - 0.025
+        assert float(value) == pytest.approx(float(acqf(x)), abs=FLOOR)
+
+    def test_constraints_of_the_space_and_of_the_search(self):
+        acqf, safe_set = self.setting()
+        # x0 + x3 <= 0.9 of the space, x3 >= 0.2 of the search.
+        pair = (torch.tensor([0, 3]), torch.tensor([-1.0, -1.0]).double(), -0.9)
+        single = (torch.tensor([3]), torch.tensor([1.0]).double(), 0.2)
+        space = mixed(inequality_constraints=[pair])
+        assert all(row[0] < 0.95 for row in space.fixed_features_list())
+        given = {"inequality_constraints": [single], "fixed_features": {1: 1.0}}
+        x, _ = optimize_acqf_safely(acqf, safe_set, space=space, **given, **FAST)
+        assert bool(safe_set.is_safe(x).all())
+        assert float(x[0, 0] + x[0, 3]) <= 0.9 + FLOOR
+        assert float(x[0, 3]) >= 0.2 - FLOOR
+        assert x[0, 1:3].tolist() == [1.0, 0.0]
+        never = (torch.tensor([0]), torch.ones(1).double(), 2.0)
+        empty = mixed(inequality_constraints=[never])
+        with pytest.raises(InputDataError, match="keeps inequality_constraints"):
+            optimize_acqf_safely(acqf, safe_set, space=empty)
+
+    @pytest.mark.parametrize("space", [finite(), mixed()])
+    def test_several_points(self, space):
+        acqf, safe_set = self.setting()
+        x, values = optimize_acqf_safely(acqf, safe_set, space=space, q=3, **FAST)
+        assert x.shape == (3, 4)
+        assert values.shape == (3,)
+        assert bool(safe_set.is_safe(x).all())
+        assert acqf.X_pending is None
+        assert {float(each) for each in x[:, 0]} <= set(LEVELS)
+
+    def test_a_context_between_listed_values_and_numbers(self):
+        acqf, safe_set = self.setting()
+        fixed, space = {3: 0.5, 0: 0.6}, mixed()
+        x, value = optimize_acqf_safely(
+            acqf, safe_set, space=space, fixed_features=fixed, **FAST
+        )
+        rows = safe_set.filter(space.region(fixed).points)
+        assert float(value) == pytest.approx(float(acqf(rows.unsqueeze(-2)).max()))
+        assert (float(x[0, 0]), float(x[0, 3])) == (0.6, 0.5)
+
+    def test_known_points_count_in_their_combination(self):
+        r"""Before the bands show anything, the known point of the space is returned."""
+        acqf, _ = self.setting()
+        inside, outside = (
+            float64([[0.3, 0.0, 1.0, 0.37]]),
+            float64([[0.31, 0.5, 1.0, 0.37]]),
+        )
+        safe_set = SafeSet(acqf, 50.0, safe_points=torch.cat([outside, inside]))
+        x, _ = optimize_acqf_safely(acqf, safe_set, space=mixed(), **FAST)
+        assert torch.equal(x, inside)
+        with pytest.raises(NoSafePointError, match="No point of the space"):
+            optimize_acqf_safely(
+                acqf, SafeSet(acqf, 50.0, safe_points=outside), space=finite(), **FAST
+            )
+
+    def test_botorch_takes_its_combinations(self):
+        acqf, _ = self.setting()
+        # x0 <= x3: of the levels 0.6 and 1.0 little is left.
+        limits = [(torch.tensor([3, 0]), torch.tensor([1.0, -1.0]).double(), 0.0)]
+        space = mixed(inequality_constraints=limits)
+        rows = space.fixed_features_list()
+        assert len(rows) == 8
+        assert rows[0] == {0: 0.0, 1: 1.0, 2: 0.0}
+        options = {"q": 1, "num_restarts": 4, "raw_samples": 64}
+        x, value = optimize_acqf_mixed(
+            acqf,
+            CUBE,
+            fixed_features_list=rows,
+            inequality_constraints=space.constraints,
+            **options,
+        )
+        assert {i: float(x[0, i]) for i in (0, 1, 2)} in rows
+        assert float(x[0, 0]) <= float(x[0, 3]) + FLOOR
+        grid = rows_of(101)
+        best = float(acqf(grid[grid[:, 0] <= grid[:, 3]].unsqueeze(-2)).max())
+        assert float(value) >= best - FLOOR
+        in_context = mixed().fixed_features_list({3: 0.25, 1: 1.0})
+        assert in_context == [{0: level, 1: 1.0, 2: 0.0, 3: 0.25} for level in LEVELS]
+        assert MixedSpace(CUBE).fixed_features_list() == [{}]
+        every, points = finite().fixed_features_list(), finite().region().points
+        x, value = optimize_acqf_mixed(acqf, CUBE, fixed_features_list=every, **options)
+        assert float(value) == pytest.approx(float(acqf(points.unsqueeze(-2)).max()))
+        assert {i: float(x[0, i]) for i in range(4)} in every
 
 
-class TestBadInput:
+def test_bad_input():
     acqf = bound(make_problem(d=2))
-
-    @pytest.mark.parametrize(
-        ("arguments", "error", "message"),
-        [
-            (([], 0.0), ValueError, "bands is empty"),
-            (([acqf], [0.0, 1.0]), ValueError, "thresholds has 2 entries for 1"),
-            ((acqf, float("nan")), ValueError, "thresholds must be a finite number"),
-        ],
-    )
-    def test_constraints(self, arguments, error, message):
-        with pytest.raises(error, match=message):
-            SafeSet(*arguments)
-
-    def test_sides(self):
-        with pytest.raises(ValueError, match='sides must be ">=" or "<="'):
-            SafeSet(self.acqf, sides=">")
-
-    @pytest.mark.parametrize(
-        ("shape", "error", "message"),
-        [
-            ((2,), BotorchTensorDimensionError, "safe_points must be"),
-            ((0, 2), InputDataError, "There are no safe_points"),
-        ],
-    )
-    def test_shape_of_safe_points(self, shape, error, message):
-        with pytest.raises(error, match=message):
-            SafeSet(self.acqf, safe_points=torch.zeros(shape))
-
-    def test_values(self):
-        bad = torch.full((1, 2), float("nan"), dtype=torch.float64)
-        with pytest.raises(InputDataError, match="safe_points contains NaN"):
-            SafeSet(self.acqf, safe_points=bad)
-        with pytest.raises(InputDataError, match="NaN"):
-            SafeSet(self.acqf).is_safe(bad)
-
-    def test_columns(self):
-        with pytest.raises(BotorchTensorDimensionError, match="3 columns"):
-            SafeSet(self.acqf).is_safe(torch.zeros(1, 3).double())
-
-    @pytest.mark.parametrize("shape", [(), (0,), (8, 0)])
-    def test_points_without_columns(self, shape):
-        with pytest.raises(BotorchTensorDimensionError, match=r"X must be `\.\.\. x d` w"):
-            SafeSet(self.acqf).margin(torch.zeros(shape).double())
-
-    def test_no_points_have_no_margins(self):
-        assert SafeSet(self.acqf).margin(torch.zeros(0, 2).double()).shape == (0,)
-
-    def test_no_models(self):
-        with pytest.raises(ValueError, match="models is empty"):
-            SafeSet.from_models([], norm_bound=1.0)
-
-    def test_no_candidate_is_safe(self):
-        with pytest.raises(NoSafePointError, match="None of the 3 candidates"):
-            SafeSet(self.acqf, 50.0).filter(uniform(3, 2, 0))
-
-    def test_number_of_bounds(self):
-        models = [make_problem().model, make_problem(seed=1).model]
-        with pytest.raises(ValueError, match="num_bounds is 1, below"):
-            SafeSet.from_models(models, norm_bound=2.0, num_bounds=1)
-        with pytest.raises(ValueError, match="norm_bound has 3 entries for 2"):
-            SafeSet.from_models(models, norm_bound=[1.0, 2.0, 3.0])
-
-    def test_number_of_points(self):
-        with pytest.raises(ValueError, match="q must be a whole number"):
-            optimize_acqf_safely(self.acqf, SafeSet(self.acqf), box(2), q=0)
-
-
-@pytest.mark.filterwarnings("ignore:Data .* is not standardized")
-def test_models_of_several_columns():
-    X = uniform(6, 2, 0)
-    Y = torch.stack([X.sum(-1), X.prod(-1)], -1)
-    model = SingleTaskGP(X, Y, torch.full_like(Y, 0.01), outcome_transform=None)
-    with pytest.raises(UncertifiedError, match="heuristic: kernel, mean estimated"):
-        SafeSet.from_models(model, norm_bound=20.0)
-    safe_set = SafeSet.from_models(model, norm_bound=20.0, allow_estimated=True)
-    assert str(safe_set.assumptions).startswith("heuristic: kernel of constraint 1")
-    targets = [c.band.regression.train_targets for c in safe_set.constraints]
-    assert_close(torch.stack(targets, -1), Y)
+    bad = torch.full((1, 2), float("nan"), dtype=torch.float64)
+    for build, error, words in (
+        (lambda: SafeSet([], 0.0), ValueError, "bands is empty"),
+        (lambda: SafeSet([acqf], [0.0, 1.0]), ValueError, "2 entries for 1"),
+        (lambda: SafeSet(acqf, float("nan")), ValueError, "thresholds must be"),
+        (lambda: SafeSet(acqf, sides=">"), ValueError, "sides must be"),
+        (lambda: SafeSet(acqf, safe_points=bad), InputDataError, "safe_points contains"),
+        (lambda: SafeSet(acqf).is_safe(bad), InputDataError, "NaN"),
+        (lambda: SafeSet(acqf).is_safe(CUBE), BotorchTensorDimensionError, "4 columns"),
+        (lambda: optimize_acqf_safely(acqf, SafeSet(acqf)), ValueError, "bounds or space"),
+    ):
+        with pytest.raises(error, match=words):
+            build()
