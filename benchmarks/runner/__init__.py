@@ -33,6 +33,7 @@ from benchmarks.runner.statistics import (
     moments_table,
     most_events,
     paired_difference,
+    ratio_of_means,
     spaced,
 )
 from benchmarks.runner.store import RunStore, write_atomically
@@ -72,6 +73,7 @@ __all__ = [
     "option",
     "paired_difference",
     "picture",
+    "ratio_of_means",
     "read_table",
     "recorded",
     "rkhs_norm",

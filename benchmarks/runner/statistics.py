@@ -40,6 +40,23 @@ def paired_difference(
     return Moments.of(np.subtract(values, others))
 
 
+def ratio_of_means(
+    values: Sequence[float] | np.ndarray, others: Sequence[float] | np.ndarray
+) -> Moments:
+    r"""Ratio of the means of paired values, with its spread by the delta method.
+
+    The standard error is that of the mean of ``a - r b``, over the mean of ``b``. Infinite
+    where the others are zero.
+    """
+    above, below = np.asarray(values), np.asarray(others)
+    scale = float(below.mean())
+    if scale == 0.0:
+        return Moments(math.inf, 0.0, len(below))
+    ratio = float(above.mean()) / scale
+    residuals = Moments.of((above - ratio * below) / scale)
+    return Moments(ratio, residuals.std, residuals.n)
+
+
 def most_events(sequences: int, delta: float, false_alarm: float) -> int:
     r"""The number of events that is passed with at most this probability, at rate delta."""
     return int(binom.ppf(1.0 - false_alarm, sequences, delta))

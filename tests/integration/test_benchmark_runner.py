@@ -358,3 +358,14 @@ def test_a_module_with_one_command_needs_no_word(tmp_path):
     for row in rows:
         assert (row["setting"], row["n"], row["rounds"]) == ("ordinary", "20", "1")
         assert float(row["seconds"]) > 0.0
+
+
+def test_a_ratio_of_means_has_the_error_of_the_delta_method():
+    from benchmarks.runner import ratio_of_means
+
+    generator = np.random.default_rng(0)
+    below = 10.0 + generator.standard_normal(4000)
+    ratio = ratio_of_means(1.5 * below + generator.standard_normal(4000), below)
+    assert ratio.mean == pytest.approx(1.5, abs=0.01)
+    assert ratio.standard_error == pytest.approx(0.1 / np.sqrt(4000), rel=0.1)
+    assert ratio_of_means([1.0], [0.0]).mean == np.inf

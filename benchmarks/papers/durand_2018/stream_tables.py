@@ -1,85 +1,66 @@
-r"""Figures 4 to 6 in numbers: noise intervals and widths of bands."""
+r"""Figures 4 to 6: noise intervals and widths of bands, and their pictures."""
 
 # ruff: noqa: RUF001  (the tables have Greek letters)
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from benchmarks.papers.durand_2018.summaries import Streams, digits, verdict
-from benchmarks.runner import markdown_table, write_summary
-
-BANDS = {
-    "exact": "exact, mixture of scales",
-    "exact_one": "exact, scale 1",
-    "theorem1": "Theorem 1, λ = σ²/C²",
-    "theorem1_noise": "Theorem 1, λ = σ²",
-    "wang": "Wang & de Freitas, λ = σ²",
-    "joint": "joint set (ours)",
-    "adaptive": "Corollary 1 (adaptive)",
-    "fixed": "Theorem 1 (fixed)",
-}
-KNOWN = {
-    "exact": "σ",
-    "exact_one": "σ, c",
-    "theorem1": "σ",
-    "theorem1_noise": "σ",
-    "wang": "σ; holds at each t alone",
-    "joint": "0.01 ≤ σ ≤ 1",
-    "adaptive": "0.01 ≤ σ ≤ 1",
-    "fixed": "σ ≤ 1",
-}
-RATIOS = (
-    ("joint", "exact"),
-    ("joint", "exact_one"),
-    ("adaptive", "joint"),
-    ("fixed", "adaptive"),
-    ("theorem1_noise", "wang"),
-    ("theorem1", "wang"),
-)
-TARGET_HEADER = ("claim or target", "measured", "met")
+from benchmarks.papers.durand_2018.problems import Settings, true_function
+from benchmarks.papers.durand_2018.streams import queries, snapshots
+from benchmarks.papers.durand_2018.words import TARGETS, digits, verdict
+from benchmarks.runner import legend_below, markdown_table, picture
+from benchmarks.runner.study import Summary
+from kernelucb.plotting import plot_bands
+from kernelucb.plotting.style import BLACK, BLUE, OUTLINES
 
 
-def write_noise(streams: Streams, folder: Path) -> list[Path]:
-    r"""``noise.csv`` and ``noise.md``: the intervals at all kept rounds, and some."""
-    rounds = streams.table_rounds
-    cells = [
-        (
-            _noise_label(streams, name),
-            *(_interval(streams, name, number) for number in rounds),
-            f"{streams.noise_missed(name)} of {len(streams.runs)}",
-        )
-        for name in streams.runs[0].intervals
-    ]
-    header = ("bound", *(f"t = {number}" for number in rounds), "missed σ")
+def noise(runs: pd.DataFrame) -> Summary:
+    r"""Figures 4 and 5: noise intervals against rounds."""
+    task, kept = runs.iloc[0], runs["kept"][0]
+    noise_std, shown = task["noise_std"], _table_rounds(runs)
+    rows, cells = [], []
+    for name in task["intervals"]:
+        bounds = _intervals(runs, name)
+        quantiles = np.quantile(bounds, (0.25, 0.5, 0.75), axis=0, method="nearest")
+        for index, number in enumerate(kept):
+            row = {"bound": name, "round": number}
+            for side, label in enumerate(("lower", "upper")):
+                names = (f"{label}_{each}" for each in ("quartile1", "median", "quartile3"))
+                values = quantiles[:, index, side].round(5).tolist()
+                row |= dict(zip(names, values, strict=True))
+            rows.append(row | {"n": len(runs)})
+        medians = np.median(bounds / noise_std, axis=0)
+        texts = [f"[{digits(low)}, {digits(high)}]" for low, high in medians]
+        missed = (bounds[..., 0] > noise_std) | (bounds[..., 1] < noise_std)
+        cells.append([_bound(name), *(texts[kept.index(number)] for number in shown)])
+        cells[-1].append(f"{missed.any(1).sum()} of {len(runs)}")
     lines = [
         f"Interval for the noise scale as multiples of the true one, medians over "
-        f"{len(streams.runs)} functions; every interval starts from 0.01 below and fails "
-        f"with probability at most {streams.protocol.delta:g}.",
+        f"{len(runs)} functions; every interval starts from 0.01 below and fails "
+        f"with probability at most {task['delta']:g}.",
         "",
-        *markdown_table(header, cells),
+        *markdown_table(["bound", *(f"t = {n}" for n in shown), "missed σ"], cells),
         "",
-        *markdown_table(TARGET_HEADER, _noise_targets(streams)),
+        *markdown_table(TARGETS, _noise_targets(runs)),
     ]
-    return write_summary(folder, streams.stem("noise"), _noise_rows(streams), lines)
+    return Summary(pd.DataFrame(rows), lines, partial(_draw_noise, runs))
 
 
-def _noise_rows(streams: Streams) -> list[dict]:
-    rows = []
-    for name in streams.runs[0].intervals:
-        bounds = streams.bounds(name)
-        low, middle, high = np.quantile(bounds, (0.25, 0.5, 0.75), axis=0, method="nearest")
-        for index, number in enumerate(streams.rounds):
-            row: dict = {"bound": name, "round": number}
-            for side, label in enumerate(("lower", "upper")):
-                row[f"{label}_quartile1"] = round(float(low[index, side]), 5)
-                row[f"{label}_median"] = round(float(middle[index, side]), 5)
-                row[f"{label}_quartile3"] = round(float(high[index, side]), 5)
-            rows.append({**row, "n": len(streams.runs)})
-    return rows
+def _table_rounds(runs: pd.DataFrame) -> list[int]:
+    return [number for number in runs["table_rounds"][0] if number in runs["kept"][0]]
 
 
-def _noise_label(streams: Streams, name: str) -> str:
+def _intervals(runs: pd.DataFrame, name: str) -> np.ndarray:
+    r"""Lower and upper noise bounds, ``repetitions x rounds x 2``."""
+    return np.array([each[name] for each in runs["intervals"]])
+
+
+def _bound(name: str) -> str:
     if name == "joint":
         return "joint set (ours), from σ ≤ 1"
     kind, guess = name.split()
@@ -87,26 +68,20 @@ def _noise_label(streams: Streams, name: str) -> str:
     return f"Theorem 3, {kind} λ, {start}"
 
 
-def _interval(streams: Streams, name: str, number: int) -> str:
-    lower, upper = np.median(
-        streams.bounds_at(name, number) / streams.protocol.noise_std, axis=0
-    )
-    return f"[{digits(lower)}, {digits(upper)}]"
-
-
-def _noise_targets(streams: Streams) -> list[tuple[str, str, str]]:
-    last = streams.table_rounds[-1]
-    noise_std, guesses = streams.protocol.noise_std, streams.stream.noise_guesses
-    starts = [f"{guess:g}" for guess in guesses] + ["none"]
+def _noise_targets(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
+    last, guesses = _table_rounds(runs)[-1], runs["noise_guesses"][0]
+    index, noise_std = runs["kept"][0].index(last), runs["noise_std"][0]
+    starts = [*(f"{guess:g}" for guess in guesses), "none"]
     uppers = np.stack(
-        [streams.bounds_at(f"adaptive {start}", last)[:, 1] for start in starts]
+        [_intervals(runs, f"adaptive {start}")[:, index, 1] for start in starts]
     )
     spread = float((uppers.max(axis=0) / uppers.min(axis=0) - 1.0).max())
     upper = float(np.median(uppers[0])) / noise_std
     fixed = [
-        float(np.median(streams.bounds_at(f"fixed {g:g}", last)[:, 1])) for g in guesses
+        float(np.median(_intervals(runs, f"fixed {each:g}")[:, index, 1]))
+        for each in guesses
     ]
-    joint = streams.bounds_at("joint", last) / noise_std
+    joint = _intervals(runs, "joint")[:, index] / noise_std
     lower, above = np.median(joint, axis=0)
     inside = int(((joint[:, 0] >= 0.75) & (joint[:, 1] <= 1.25)).sum())
     return [
@@ -133,86 +108,176 @@ def _noise_targets(streams: Streams) -> list[tuple[str, str, str]]:
     ]
 
 
-def write_band(streams: Streams, folder: Path) -> list[Path]:
-    r"""``band.csv`` and ``band.md``: mean widths, their ratios, misses."""
-    rounds = streams.table_rounds
-    header = ("band", "knows", *(f"t = {number}" for number in rounds), "functions missed")
-    widths = [
-        (
-            BANDS[name],
-            KNOWN[name],
-            *(digits(float(streams.widths(name, number).mean())) for number in rounds),
-            f"{streams.missed(name)} of {len(streams.runs)}",
-        )
-        for name in BANDS
-    ]
-    ratios = [
-        (
-            f"{BANDS[above]} / {BANDS[below]}",
-            *(f"{_ratio(streams, above, below, number):.2f}" for number in rounds),
-        )
-        for above, below in RATIOS
-    ]
-    lines = [
-        f"Mean width over [0, 1], outcome units, mean over {len(streams.runs)} functions; "
-        f"every band fails with probability at most {streams.protocol.delta:g}.",
-        "",
-        *markdown_table(header, widths),
-        "",
-        *markdown_table(("ratio of mean widths", *header[2:-1]), ratios),
-        "",
-        *markdown_table(TARGET_HEADER, _band_targets(streams)),
-    ]
-    return write_summary(folder, streams.stem("band"), _band_rows(streams), lines)
+_INTERVALS = {
+    "joint": {
+        "color": BLUE,
+        "linewidth": 2.0,
+        "label": "joint set (ours), start [0.01, 1]",
+    },
+    "1": OUTLINES[0] | {"label": r"start $\sigma_+ = 1$"},
+    "5": OUTLINES[1] | {"label": r"start $\sigma_+ = 5$"},
+    "50": OUTLINES[2] | {"label": r"start $\sigma_+ = 50$"},
+    "none": OUTLINES[4] | {"label": r"no start for $\sigma_+$"},
+}
+_PANELS = {
+    r"fixed $\lambda$ (Theorem 3)": ("fixed 1", "fixed 5", "fixed 50"),
+    r"adaptive $\lambda$ (Corollary 1)": (
+        *("adaptive 1", "adaptive 5", "adaptive 50"),
+        "adaptive none",
+    ),
+    "joint set and Corollary 1": ("joint", "adaptive 1"),
+}
 
 
-def _band_rows(streams: Streams) -> list[dict]:
-    return [
+def _draw_noise(runs: pd.DataFrame, path: Path) -> None:
+    r"""Medians and quartiles of both noise bounds, three panels."""
+    shape = {"figsize": (10.5, 3.9), "sharey": True, "dpi": 130}
+    with picture(path, 1, len(_PANELS), **shape) as (figure, panels):
+        for axes, (title, names) in zip(panels, _PANELS.items(), strict=True):
+            for name in names:
+                _draw_interval(axes, runs, name)
+            axes.axhline(runs["noise_std"][0], color=BLACK, ls=":", lw=1.2)
+            axes.set(xscale="log", yscale="log", title=title)
+            axes.set_xlabel("observations $t$")
+            axes.margins(x=0)
+        panels[0].set_ylabel(r"bounds on the noise scale $\sigma$")
+        entries = {
+            label: handle
+            for axes in panels
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        entries[r"true $\sigma$"] = panels[0].lines[-1]
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3)
+
+
+def _draw_interval(axes: Any, runs: pd.DataFrame, name: str) -> None:
+    style, bounds = _INTERVALS[name.split()[-1]], _intervals(runs, name)
+    low, middle, high = np.quantile(bounds, (0.25, 0.5, 0.75), axis=0, method="nearest")
+    for side in (0, 1):
+        finite = np.isfinite(high[:, side])
+        rounds = np.array(runs["kept"][0])[finite]
+        line = {**style, "label": None} if side else style
+        axes.plot(rounds, middle[finite, side], **line)
+        edges = low[finite, side], high[finite, side]
+        axes.fill_between(rounds, *edges, color=style["color"], alpha=0.2, lw=0)
+
+
+# Label, and what the band knows.
+BANDS = {
+    "exact": ("exact, mixture of scales", "σ"),
+    "exact_one": ("exact, scale 1", "σ, c"),
+    "theorem1": ("Theorem 1, λ = σ²/C²", "σ"),
+    "theorem1_noise": ("Theorem 1, λ = σ²", "σ"),
+    "wang": ("Wang & de Freitas, λ = σ²", "σ; holds at each t alone"),
+    "joint": ("joint set (ours)", "0.01 ≤ σ ≤ 1"),
+    "adaptive": ("Corollary 1 (adaptive)", "0.01 ≤ σ ≤ 1"),
+    "fixed": ("Theorem 1 (fixed)", "σ ≤ 1"),
+}
+RATIOS = (
+    ("joint", "exact"),
+    ("joint", "exact_one"),
+    ("adaptive", "joint"),
+    ("fixed", "adaptive"),
+    ("theorem1_noise", "wang"),
+    ("theorem1", "wang"),
+)
+
+
+def band(runs: pd.DataFrame) -> Summary:
+    r"""Figure 6: mean widths of bands, their ratios and misses."""
+    kept, shown = runs["kept"][0], _table_rounds(runs)
+    found = {name: np.array([each[name] for each in runs["widths"]]) for name in BANDS}
+    misses = {name: np.array([each[name] for each in runs["misses"]]) for name in BANDS}
+    means = {
+        name: dict(zip(kept, width.mean(axis=0).tolist(), strict=True))
+        for name, width in found.items()
+    }
+    rows = [
         {
             "band": name,
             "round": number,
-            "mean_width": round(float(streams.widths(name, number).mean()), 5),
-            "std": round(float(streams.widths(name, number).std()), 5),
-            "functions_missed": sum(run.misses[name][index] for run in streams.runs),
-            "n": len(streams.runs),
+            "mean_width": round(means[name][number], 5),
+            "std": round(float(found[name][:, index].std()), 5),
+            "functions_missed": misses[name][:, index].sum(),
+            "n": len(runs),
         }
         for name in BANDS
-        for index, number in enumerate(streams.rounds)
+        for index, number in enumerate(kept)
+    ]
+    widths = [
+        [
+            *BANDS[name],
+            *(digits(means[name][number]) for number in shown),
+            f"{misses[name].any(axis=1).sum()} of {len(runs)}",
+        ]
+        for name in BANDS
     ]
 
+    def ratios(above: str, below: str) -> dict[int, float]:
+        return {number: means[above][number] / means[below][number] for number in shown}
 
-def _ratio(streams: Streams, above: str, below: str, number: int) -> float:
-    return float(
-        streams.widths(above, number).mean() / streams.widths(below, number).mean()
-    )
-
-
-def _band_targets(streams: Streams) -> list[tuple[str, str, str]]:
-    rounds = streams.table_rounds
-    late = [number for number in rounds if number >= 200]
-    early = [number for number in rounds if number in (50, 200)]
-    close = [_ratio(streams, "joint", "exact", number) for number in late]
-    gains = [_ratio(streams, "adaptive", "joint", number) for number in early]
-    wider = [_ratio(streams, "fixed", "adaptive", number) for number in rounds]
-    return [
+    compared = [
+        [f"{BANDS[a][0]} / {BANDS[b][0]}", *(f"{r:.2f}" for r in ratios(a, b).values())]
+        for a, b in RATIOS
+    ]
+    close = {n: r for n, r in ratios("joint", "exact").items() if n >= 200}
+    gains = {n: r for n, r in ratios("adaptive", "joint").items() if n in (50, 200)}
+    wider = ratios("fixed", "adaptive")
+    targets = [
         (
             "joint at most 1.15 times the band that knows the noise, from t = 200 on",
-            _values(close, late),
-            verdict(all(ratio <= 1.15 for ratio in close)),
+            _values(close),
+            verdict(all(ratio <= 1.15 for ratio in close.values())),
         ),
         (
             "joint at least 5 times narrower than Corollary 1 at t = 50 and 200",
-            _values(gains, early),
-            verdict(all(ratio >= 5.0 for ratio in gains)),
+            _values(gains),
+            verdict(all(ratio >= 5.0 for ratio in gains.values())),
         ),
         (
             "the adaptive band improves on the fixed one (at the last round)",
-            "fixed / adaptive: " + _values(wider, rounds),
-            verdict(wider[-1] > 1.0),
+            "fixed / adaptive: " + _values(wider),
+            verdict(wider[shown[-1]] > 1.0),
         ),
     ]
+    columns = [f"t = {number}" for number in shown]
+    lines = [
+        f"Mean width over [0, 1], outcome units, mean over {len(runs)} functions; "
+        f"every band fails with probability at most {runs['delta'][0]:g}.",
+        "",
+        *markdown_table(["band", "knows", *columns, "functions missed"], widths),
+        "",
+        *markdown_table(["ratio of mean widths", *columns], compared),
+        "",
+        *markdown_table(TARGETS, targets),
+    ]
+    task = runs.iloc[0].to_dict()
+    return Summary(pd.DataFrame(rows), lines, partial(_draw_bands, task, shown))
 
 
-def _values(values: list[float], rounds: list[int]) -> str:
-    pairs = zip(values, rounds, strict=True)
-    return ", ".join(f"{value:.2f} (t = {number})" for value, number in pairs)
+def _values(ratios: dict[int, float]) -> str:
+    return ", ".join(f"{ratio:.2f} (t = {number})" for number, ratio in ratios.items())
+
+
+def _draw_bands(task: Settings, rounds: Sequence[int], path: Path) -> None:
+    r"""Bands around the first function at the rounds of the table."""
+    shown = [s for s in snapshots(task) if s.regression.num_observations in rounds]
+    shape = {"figsize": (2.9 * len(shown), 3.9), "squeeze": False, "dpi": 130}
+    few = 60  # data, more would hide the narrow bands
+    with picture(path, 1, len(shown), **shape) as (figure, panels):
+        for axes, (data, _, bands) in zip(panels[0], shown, strict=True):
+            plot_bands(
+                {BANDS[name][0]: bands[name] for name in ("adaptive", "fixed", "joint")},
+                queries(task),
+                data=(data.train_inputs[:few], data.train_targets[:few]),
+                true_function=true_function(task),
+                show_mean=False,
+                ax=axes,
+                legend=False,
+                x_label="input $x$",
+                y_label="",
+                data_name=f"data (the first {few})",
+            )
+            axes.set_title(f"t = {data.num_observations}")
+        panels[0][0].set_ylabel("outcome $y$")
+        legend_below(figure, panels[0][0], 5)
