@@ -1,7 +1,7 @@
 r"""Command line: ``python -m benchmarks.counts coverage``.
 
 Functions of known norm on the unit cube: log odds of successes, or logs of rates. Times
-are in ``benchmarks.speed.counts``.
+are in ``benchmarks.speed``.
 """
 
 import math

@@ -89,13 +89,7 @@ SECTIONS = {
         Line("papers/wang_2018", "grasp", words.earlier_tasks),
     ),
     "What it costs": (
-        Line(
-            "speed",
-            "optimize_acqf",
-            words.speed,
-            command="speed.optimize_acqf",
-            page="../speed.md",
-        ),
+        Line("speed", "optimize_acqf", words.speed),
         Line("scale", "large", words.sketch),
         Line("papers/bkb_2019", "time", words.arms),
     ),

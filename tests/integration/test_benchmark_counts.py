@@ -13,7 +13,6 @@ from benchmarks.counts import coverage, rivals, safe
 from benchmarks.counts.exact_set import Basis, ExactSet, Losses, penalised
 from benchmarks.counts.problems import Problem
 from benchmarks.runner import fixed_kernel, read_table, rkhs_norm
-from benchmarks.speed import counts as speed
 
 GAP = 1e-4  # of ExactSet
 BELIEFS = [(name, *numbers) for name, numbers in counts.BELIEFS.items()]
@@ -35,16 +34,6 @@ def test_commands_write_their_tables(tmp_path, name, only, change, rows):
         options.append("variational_iterations=2")
     counts.STUDY.main([name, *options, "--output", str(tmp_path)])
     assert len(read_table(tmp_path / "results" / f"{name}.csv")) == rows
-
-
-@pytest.mark.slow
-def test_speed_compares_pairs_on_the_same_function(tmp_path, monkeypatch):
-    monkeypatch.setattr(speed, "SIZES", (6,))
-    path = tmp_path / "counts.csv"
-    speed.BENCHMARK.main(["--seeds", "1", "--output", str(path)])
-    rows = read_table(path)
-    assert len(rows) == len(speed.LIKELIHOODS) * len(speed.FORMS) * len(speed.MEASURES)
-    assert (rows.of_sums.astype(float) > 0.0).all()
 
 
 @pytest.mark.parametrize("likelihood", ["binomial", "poisson"])

@@ -347,19 +347,6 @@ def test_moments_at_some_rounds():
     ]
 
 
-def test_a_module_with_one_command_needs_no_word(tmp_path):
-    from benchmarks.runner import read_table
-    from benchmarks.speed.bandit import BENCHMARK
-
-    path = tmp_path / "bandit.csv"
-    BENCHMARK.main(["--settings", "ordinary", "--sizes", "20", "--output", str(path)])
-    rows = read_table(path).to_dict("records")
-    assert {row["fit"] for row in rows} == {"filters", "martingale"}
-    for row in rows:
-        assert (row["setting"], row["n"], row["rounds"]) == ("ordinary", "20", "1")
-        assert float(row["seconds"]) > 0.0
-
-
 def test_a_ratio_of_means_has_the_error_of_the_delta_method():
     from benchmarks.runner import ratio_of_means
 

@@ -1,70 +1,306 @@
 r"""Command line: ``python -m benchmarks.papers.bkb_2019 regret``."""
 
+from functools import partial
 from pathlib import Path
 
-from benchmarks.papers.bkb_2019.configuration import Configuration
-from benchmarks.papers.bkb_2019.regret import run_regret
-from benchmarks.papers.bkb_2019.starvation import run_starvation
-from benchmarks.papers.bkb_2019.theorem1 import run_theorem1
-from benchmarks.papers.bkb_2019.timing import run_long, run_time
-from benchmarks.papers.bkb_2019.widths import run_widths
-from benchmarks.runner import (
-    RUN_OPTIONS,
-    Benchmark,
-    Call,
-    chosen,
-    load_configuration,
-    names,
-    number,
+import numpy as np
+import pandas as pd
+
+from benchmarks.papers.bkb_2019 import sparse
+from benchmarks.papers.bkb_2019.play import play, play_sequence
+from benchmarks.papers.bkb_2019.problems import oversampling
+from benchmarks.papers.bkb_2019.timing import play_long, play_rounds
+from benchmarks.runner import Moments, markdown_table, moments_table, picture, spaced
+from benchmarks.runner.study import Study, Summary, grid
+from kernelucb.confidence.bkb import accuracy_factor
+
+STUDY = Study("benchmarks.papers.bkb_2019", "Experiments of Calandriello et al. (2019).")
+PROTOCOL = {
+    "seed": 2019,
+    "delta": 0.1,
+    "noise_std": 0.1,  # also the root of the regulariser
+    "lengthscale": 3.0,  # squared-exponential kernel on standardised features
+    "norm_bound": 1.0,  # not known for these data; the authors' choice of scale
+    "epsilon": 0.5,
+}
+
+
+def _method(label: str, rule: str, radius: str, qbar: float | str, **changes) -> tuple:
+    own = {"rule": rule, "radius": radius, "qbar": qbar, "regularizer": None}
+    return label, own | {"batch_growth": 1.1} | changes
+
+
+# Rules: one arm a round, batches, widths of exact bounds, uniform. Oversampling: a number,
+# that of Theorem 1, or all: every observed arm is inducing, and the posterior exact. The
+# regulariser is by default the square of the noise scale.
+UNIT = {"regularizer": 1.0}
+METHODS = {
+    "exact": _method("Exact GP-UCB, BKB's practical radius", "bkb", "practical", "all"),
+    "bkb": _method("BKB, practical radius", "bkb", "practical", 2.0),
+    "bbkb": _method("BBKB, practical radius", "bbkb", "practical", 2.0),
+    "bbkb_double": _method(
+        "BBKB, practical radius, C = 2", "bbkb", "practical", 2.0, batch_growth=2.0
+    ),
+    "exact_unit": _method(
+        "Exact, practical radius, regulariser 1", "bkb", "practical", "all", **UNIT
+    ),
+    "bkb_unit": _method(
+        "BKB, practical radius, regulariser 1", "bkb", "practical", 2.0, **UNIT
+    ),
+    "bbkb_unit": _method(
+        "BBKB, practical radius, regulariser 1", "bbkb", "practical", 2.0, **UNIT
+    ),
+    "exact_mixture": _method(
+        "Exact, analytic martingale mixture", "mixture", "certified", "all"
+    ),
+    "bkb_certified": _method("BKB, certified radius", "bkb", "certified", 2.0),
+    "bkb_certified_unit": _method(
+        "BKB, certified radius, regulariser 1", "bkb", "certified", 2.0, **UNIT
+    ),
+    "bkb_theorem2": _method(
+        "BKB, Theorem 2's radius, its qbar", "bkb", "theorem2", "theorem"
+    ),
+    "exact_igp": _method("Exact, IGP-UCB", "igp", "certified", "all"),
+    "uniform": _method("Uniform", "uniform", "practical", "all"),
+}
+PLAYS = {
+    "bound": "chosen by the bound of Theorem 2, one a round",
+    "random": "distinct arms in random order, in blocks of a tenth of those so far",
+}
+NAMES = {"rbf": "RBF", "matern52": "Matérn 5/2"}
+# With the ten colours of the cycle no two methods share both.
+DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (9, 2)), (0, (3, 1)))
+# Functions of known norm, so that coverage is checked too: arms chosen by the bound, and
+# many more observations than dimensions.
+ACCURACY = grid(
+    PROTOCOL | {"data": "abalone", "play": "bound", "arms": 300, "rounds": 200},
+    {"checks": [[1, 3, 10, 30, 100, 200]]},
+    {"qbar": [0.5, 2.0, 10.0, "theorem"], "trial": range(100)},
+) + grid(
+    PROTOCOL | {"data": "abalone", "play": "random", "arms": 4000, "rounds": 4000},
+    {"checks": [[100, 400, 1000, 4000]]},
+    {"qbar": [0.5, 2.0, 10.0, "theorem"], "trial": range(20)},
 )
 
-BENCHMARK = Benchmark(
-    "benchmarks.papers.bkb_2019",
-    "Experiments of Calandriello et al. (2019).",
-)
-TRIALS = number("--trials", "instead of those in config.toml")
-METHODS = names("--methods", "some; exact and uniform are always needed")
 
-
-@BENCHMARK.command("theorem1", options=[TRIALS, *RUN_OPTIONS])
-def theorem1(call: Call) -> list[Path]:
+@STUDY.table("theorem1", ACCURACY, play_sequence)
+def theorem1(runs: pd.DataFrame) -> Summary:
     r"""Accuracy of the variances, number of inducing points, coverage."""
-    return run_theorem1(load_configuration(Configuration), call, call.options.trials)
+    rows, lines = [], []
+    for _, of_play in runs.groupby("play", sort=False):
+        table = []
+        for _, part in of_play.groupby("qbar", sort=False):
+            rows += _accuracy_rows(part)
+            table.append(_accuracy_cells(part))
+        task, trials = of_play.iloc[0], of_play["trial"].nunique()
+        factor = accuracy_factor(task["epsilon"])
+        header = ["qbar", "smallest ratio", "largest ratio", "sequences outside", "m"]
+        header += ["distinct arms", "effective dimension", "bands that missed"]
+        lines += [
+            f"{task['arms']} arms of {task['data']}, {PLAYS[task['play']]}; functions of "
+            f"norm {task['norm_bound']:g}, {task['rounds']} rounds, {trials} sequences. "
+            f"Theorem 1 allows variance ratios from {1 / factor:.3g} to {factor:.3g} in "
+            f"all but {task['delta']:.0%} of them. Checked at all arms in rounds "
+            f"{', '.join(map(str, task['checks']))}.",
+            "",
+            *markdown_table(header, table),
+            "",
+            f"None of {trials} shows a rate of at most {1.0 - 0.05 ** (1.0 / trials):.1%} "
+            f"at 95 % confidence (delta = {task['delta']:.1%}).",
+            "",
+        ]
+    return Summary(pd.DataFrame(rows), lines[:-1])
 
 
-@BENCHMARK.command("regret", options=[TRIALS, METHODS, *RUN_OPTIONS])
-def regret(call: Call) -> list[Path]:
-    r"""Regret of all methods."""
-    configuration = load_configuration(Configuration)
-    trials = call.options.trials or configuration.regret.trials
-    methods = chosen(configuration.methods.values(), call.options.methods, "--methods")
-    return run_regret(configuration, call, trials, methods)
+def _accuracy_rows(part: pd.DataFrame) -> list[dict]:
+    task = part.iloc[0]
+
+    def column(name: str, at: int) -> np.ndarray:
+        return np.array([values[at] for values in part[name]])
+
+    return [
+        {
+            "play": task["play"],
+            "qbar": task["qbar"],
+            "qbar_value": f"{oversampling(task):.6g}",
+            "round": check,
+            "smallest": f"{column('smallest', at).min():.6g}",
+            "largest": f"{column('largest', at).max():.6g}",
+            "inducing": f"{column('inducing', at).mean():.4g}",
+            "distinct": f"{column('distinct', at).mean():.4g}",
+            "dimension": f"{column('dimension', at).mean():.4g}",
+            "missed": int((~column("covered", at)).sum()),
+            "trials": len(part),
+        }
+        for at, check in enumerate(task["checks"])
+    ]
 
 
-@BENCHMARK.command("widths")
-def widths(call: Call) -> list[Path]:
+def _accuracy_cells(part: pd.DataFrame) -> list[str]:
+    task = part.iloc[0]
+    number, factor = oversampling(task), accuracy_factor(task["epsilon"])
+    smallest, largest = np.array([*part["smallest"]]), np.array([*part["largest"]])
+    outside = ((smallest < 1 / factor) | (largest > factor)).any(1)
+    return [
+        f"{number:.0f} (theorem)" if task["qbar"] == "theorem" else f"{number:g}",
+        f"{smallest.min():.4f}",
+        f"{largest.max():.4f}",
+        str(int(outside.sum())),
+        *(f"{part[n].str[-1].mean():.1f}" for n in ("inducing", "distinct", "dimension")),
+        str(sum(not all(covered) for covered in part["covered"])),
+    ]
+
+
+@STUDY.table(
+    "regret",
+    grid(
+        PROTOCOL | {"data": ["cadata", "abalone"], "arms": 4000, "rounds": 1000},
+        {"trial": range(10)},
+        [{"method": name, **own} for name, (_, own) in METHODS.items()],
+    ),
+    play,
+)
+def regret(runs: pd.DataFrame) -> Summary:
+    r"""Regret of all methods; ``exact`` and ``uniform`` are always needed."""
+    lines, tables, curves = [], [], {}
+    for data, part in runs.groupby("data", sort=False):
+        of_method = dict(list(part.groupby("method", sort=False)))
+        curves[data] = own = {
+            str(name): np.cumsum([*each["regret"]], axis=1)
+            for name, each in of_method.items()
+        }
+        rows = [_regret_cells(name, of_method[name], own) for name in own]
+        trials, rounds = own["exact"].shape
+        header = ["method", "regret", "over exact", "over uniform", "m", "updates"]
+        lines += [
+            f"{data}: cumulative regret ± standard error after {rounds} rounds, "
+            f"{trials} subsets of arms; ratios are paired, over the exact method with the "
+            "same regulariser (IGP-UCB and uniform play: over the first).",
+            "",
+            *markdown_table([*header, "processor seconds"], rows),
+            "",
+        ]
+        named = {(data, name): curve for name, curve in own.items()}
+        tables.append(moments_table(named, ["data", "method"], spaced(rounds, 16)))
+    table = pd.concat(tables).rename(columns={"n": "trials"})
+    table["mean"] = table["mean"].map("{:.5g}".format)
+    table["standard_error"] = table["standard_error"].map("{:.3g}".format)
+    shown = table[["data", "method", "round", "mean", "standard_error", "trials"]]
+    return Summary(shown, lines[:-1], partial(_draw_regret, curves))
+
+
+def _regret_cells(name: str, runs: pd.DataFrame, curves: dict) -> list[str]:
+    label, own = METHODS[name]
+    exact = "exact_unit" if own["regularizer"] == 1.0 else "exact"
+    final = curves[name][:, -1]
+    moments, ratios = Moments.of(final), Moments.of(final / curves[exact][:, -1])
+    return [
+        label,
+        f"{moments.mean:.1f} ± {moments.standard_error:.1f}",
+        f"{ratios.mean:.3f} ± {ratios.standard_error:.3f}",
+        f"{np.mean(final / curves['uniform'][:, -1]):.3f}",
+        f"{runs['inducing'].mean():.0f}",
+        f"{runs['updates'].mean():.0f}",
+        f"{runs['seconds'].mean():.1f}",
+    ]
+
+
+def _draw_regret(curves: dict, path: Path) -> None:
+    shape = {"figsize": (9.0, 4.2), "squeeze": False, "dpi": 130}
+    with picture(path, 1, len(curves), **shape) as (figure, panels):
+        for axes, (data, own) in zip(panels[0], curves.items(), strict=True):
+            uniform = own["uniform"].mean(0)
+            for number, name in enumerate(own):
+                if name != "uniform":
+                    axes.plot(
+                        np.arange(1, len(uniform) + 1),
+                        own[name].mean(0) / uniform,
+                        linestyle=DASHES[number % len(DASHES)],
+                        label=METHODS[name][0] if axes is panels[0][0] else None,
+                    )
+            axes.set(title=data, xlabel="round $t$", ylim=(0, None))
+        panels[0][0].set_ylabel("regret over that of uniform play")
+        figure.legend(loc="outside lower center", ncols=2, handlelength=4.0)
+
+
+CASES = [("rbf", 2, 0.2), ("matern52", 2, 0.2), ("matern52", 4, 0.5)]
+
+
+@STUDY.table(
+    "widths",
+    grid(
+        {name: PROTOCOL[name] for name in ("seed", "delta", "noise_std")},
+        {"observations": 2000, "qbar": 2.0},
+        [dict(zip(("kernel", "dimension", "lengthscale"), c, strict=True)) for c in CASES],
+        {"norm_bound": [1.0, 5.0, 10.0]},
+    ),
+    sparse.play_widths,
+)
+def widths(runs: pd.DataFrame) -> Summary:
     r"""Widths of the radii at one oversampling."""
-    return run_widths(load_configuration(Configuration), call.folders.results)
+    numbers = {n: runs[n].map("{:g}".format) for n in ("lengthscale", "norm_bound")}
+    numbers |= {n: runs[n].map("{:.1f}".format) for n in (*sparse.RADII, "exact")}
+    rows = runs.assign(kernel=runs["kernel"].map(NAMES), **numbers)
+    names = ["kernel", "dimension", "lengthscale", "norm_bound", "inducing"]
+    rows, task = rows[[*names, *sparse.RADII, "exact"]], runs.iloc[0]
+    header = ["kernel", "d", "length", "F", "m", *sparse.RADII, "exact posterior"]
+    text = (
+        f"Multipliers of the standard deviation with qbar = {task['qbar']:g} after "
+        f"{task['observations']} observations at uniform points of the unit cube, noise "
+        f"{task['noise_std']:g}, its square the regulariser, delta {task['delta']:g}; "
+        "*theorem2* is not covered by its theorem at this qbar, *practical* nowhere; "
+        "*exact posterior* is Abbasi-Yadkori's width with every point inducing."
+    )
+    return Summary(rows, [text, "", *markdown_table(header, rows.astype(str).to_numpy())])
 
 
-@BENCHMARK.command("time")
-def time(call: Call) -> list[Path]:
+TIMED = PROTOCOL | {"data": "cadata", "qbar": 2.0}
+
+
+@STUDY.table("time", grid(TIMED, {"shown": [[10, 25, 50, 100, 150, 200]]}), play_rounds)
+def time(runs: pd.DataFrame) -> Summary:
     r"""Time of a round against the yardstick."""
-    return run_time(load_configuration(Configuration), call.folders.results)
+    rows = pd.DataFrame(runs["rows"][0])
+    header = ["round", "m", "ours, ms", "NumPy, ms", "ratio"]
+    shown = rows.drop(columns="inducing_yardstick").astype(str)
+    text = (
+        "Processor time of one round of BKB, A = 20640, one thread each, both in one run:"
+    )
+    return Summary(rows, [text, "", *markdown_table(header, shown.to_numpy())])
 
 
-@BENCHMARK.command("long", options=[number("--rounds", "instead of those in config.toml")])
-def long(call: Call) -> list[Path]:
+@STUDY.table(
+    "long",
+    grid(
+        TIMED | {"rounds": 20_000, "threads": 2},
+        [
+            {"batch_growth": growth, "regularizer": regularizer}
+            for growth, regularizer in ((2.0, 0.01), (1.1, 1.0))
+        ],
+    ),
+    play_long,
+)
+def long(runs: pd.DataFrame) -> Summary:
     r"""Very many rounds."""
-    configuration = load_configuration(Configuration)
-    return run_long(configuration, call.folders.results, call.options.rounds)
+    lines, header = [], ["rounds", "batches", "m", "seconds", "regret over uniform"]
+    for run in runs.to_dict("records"):
+        lines += [
+            f"BBKB over {run['rounds']} rounds, A = {run['arms']}, C = "
+            f"{run['batch_growth']:g}, regulariser {run['regularizer']:g}, "
+            f"{run['threads']} threads; peak memory of the whole process so far "
+            f"{run['peak']:.2f} GiB, of which features {run['features']:.2f}:",
+            "",
+            *markdown_table(header, run["rows"]),
+            "",
+        ]
+    return Summary(lines=lines[:-1])
 
 
-@BENCHMARK.command("starvation")
-def starvation(call: Call) -> list[Path]:
+@STUDY.table("starvation")
+def starvation() -> Summary:
     r"""Variances of sparse posteriors."""
-    return run_starvation(load_configuration(Configuration).protocol.seed, call.folders)
+    return sparse.starvation(PROTOCOL["seed"], PROTOCOL["noise_std"])
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    STUDY.main()

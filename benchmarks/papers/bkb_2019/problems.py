@@ -2,14 +2,17 @@ r"""Arms and rewards: rows of regression data, or functions of known norm on the
 
 from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.papers.bkb_2019.configuration import Setting
-from benchmarks.runner import fixed_kernel, load_data, rkhs_norm, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, load_data, rkhs_norm, stream
+from kernelucb.confidence.bkb import required_qbar
+
+ALL = 1e12  # the oversampling with which every observed arm is inducing
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,13 @@ class Problem:
     kernel: Kernel
 
 
+def oversampling(task: SimpleNamespace) -> float:
+    r"""The number that ``"theorem"`` and ``"all"`` stand for."""
+    if task.qbar == "theorem":
+        return required_qbar(task.rounds, task.delta, task.epsilon)
+    return ALL if task.qbar == "all" else float(task.qbar)
+
+
 @cache
 def rows_of(data: str) -> tuple[np.ndarray, np.ndarray]:
     r"""All standardised features, and targets scaled to [0, 1]."""
@@ -30,24 +40,24 @@ def rows_of(data: str) -> tuple[np.ndarray, np.ndarray]:
     return features, (targets - targets.min()) / np.ptp(targets)
 
 
-def problem_of(setting: Setting, trial: int) -> Problem:
+def problem_of(task: SimpleNamespace) -> Problem:
     r"""A random subset of the rows."""
-    features, targets = rows_of(setting.data)
-    arms = min(setting.arms, len(features))
-    chosen = stream(setting.seed, "arms", setting.data, trial).choice(
+    features, targets = rows_of(task.data)
+    arms = min(task.arms, len(features))
+    chosen = stream(task.seed, "arms", task.data, task.trial).choice(
         len(features), arms, replace=False
     )
-    kernel = fixed_kernel("rbf", setting.lengthscale)
+    kernel = fixed_kernel("rbf", task.lengthscale)
     return Problem(torch.from_numpy(features[chosen]), targets[chosen], kernel)
 
 
-def function_of(setting: Setting, trial: int) -> Problem:
+def function_of(task: SimpleNamespace) -> Problem:
     r"""A random function of norm ``norm_bound`` on a random subset of the rows."""
-    problem = problem_of(setting, trial)
-    random = stream(setting.seed, "function", setting.data, trial)
+    problem = problem_of(task)
+    random = stream(task.seed, "function", task.data, task.trial)
     centres = problem.arms[random.choice(len(problem.arms), 20, replace=False)]
     weights = torch.from_numpy(random.standard_normal(20))
-    norm = rkhs_norm(problem.kernel, centres, weights)
-    values = problem.kernel(problem.arms, centres).to_dense() @ weights
-    values = values * (setting.norm_bound / norm)
+    function = KnownFunction(problem.kernel, centres, weights)
+    scale = task.norm_bound / rkhs_norm(problem.kernel, centres, weights)
+    values = function(problem.arms) * scale
     return Problem(problem.arms, values.numpy(), problem.kernel)

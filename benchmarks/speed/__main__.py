@@ -1,0 +1,210 @@
+r"""Command line: ``python -m benchmarks.speed search``."""
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.runner import markdown_table
+from benchmarks.runner.study import Study, Summary, grid
+from benchmarks.speed.bandit import FACTORS, play_rounds
+from benchmarks.speed.contests import PROBLEMS, play_contest
+from benchmarks.speed.fresh import STATEMENTS, play_growth, play_import
+
+STUDY = Study(
+    "benchmarks.speed",
+    "Processor seconds as ratios to BoTorch's own acquisition functions, and growth. One "
+    "job at a time: other work on the machine is in the seconds.",
+)
+ALIKE = {"problem": [*PROBLEMS]}
+WORDS = {
+    "round": "a round",
+    "construction": "construction",
+    "build": "construction, one value",
+    "call": "one `optimize_acqf` call",
+    "evaluations": "its evaluations",
+    "evaluation": "seconds an evaluation",
+    "gradient": "value and gradient, 8 points",
+    "batch": "256 values",
+}
+
+
+CALL = ["call", "evaluations", "evaluation"]
+# Of each contest: what makes a row, which pairs of functions, which measures.
+SHOWN = {
+    "bounds_alone": (
+        ["problem", "n"],
+        [("exact", "ucb")],
+        ["call", "gradient", "batch", "build"],
+    ),
+    "searches": (
+        ["n"],
+        [
+            *(("given", "ucb beta 4"), ("given", "ucb beta 2")),
+            *(("estimated", "ucb beta 4"), ("estimated", "ucb beta 2")),
+            ("guarded", "qLogNEI"),
+        ],
+        ["round", "construction", *CALL],
+    ),
+    "fits": (["n"], [("filters", "martingale")], ["construction", *CALL, "gradient"]),
+    "outcomes": (
+        ["n", "likelihood", "form"],
+        [("counts", "values")],
+        ["construction", *CALL],
+    ),
+    "families": (
+        ["n", "d", "select"],
+        [("several", "one")],
+        ["construction", "gradient", "call", "round"],
+    ),
+}
+
+
+@STUDY.table(
+    "optimize_acqf",
+    grid(
+        {"contest": "bounds_alone", **ALIKE, "n": [50, 200, 1000], "seed": range(15)},
+    ),
+    play_contest,
+)
+@STUDY.table(
+    "search",
+    grid({"contest": "searches", "n": [20, 50, 200], **ALIKE, "seed": range(6)}),
+    play_contest,
+)
+@STUDY.table(
+    "filters",
+    grid({"contest": "fits", "n": [50, 200, 1000], **ALIKE, "seed": range(15)}),
+    play_contest,
+)
+@STUDY.table(
+    "counts",
+    grid(
+        {"contest": "outcomes", "n": [50, 200, 1000]},
+        {"likelihood": ["bernoulli", "poisson"], "form": ["ellipsoid", "tangent"]},
+        {"kernel": ["rbf", "matern52"], "seed": range(3)},
+    ),
+    play_contest,
+)
+@STUDY.table(
+    "family",
+    grid(
+        {"contest": "families", "n": [50, 200], "d": [2, 6]},
+        {"select": ["simplest", "widest"], "seed": range(8)},
+    ),
+    play_contest,
+)
+def ratios(runs: pd.DataFrame) -> Summary:
+    r"""Ratios of seconds: the median of the pairs, in brackets the ratio of the sums."""
+    keys, pairs, measures = SHOWN[runs["contest"][0]]
+    rows, lines = [], []
+    for values, part in runs.groupby(keys, sort=False):
+        for own, other in pairs:
+            labels = dict(zip(keys, values, strict=True))
+            labels |= {"own": own, "other": other} if len(pairs) > 1 else {}
+            cells = [*map(str, labels.values())]
+            for name in measures:
+                found = np.array([[s[own][name], s[other][name]] for s in part["seconds"]])
+                quartiles = np.quantile(found[:, 0] / found[:, 1], [0.25, 0.5, 0.75])
+                means = found.mean(0)
+                names = ["lower_quartile", "median", "upper_quartile", "of_sums"]
+                numbers = [f"{x:.2f}" for x in (*quartiles, means[0] / means[1])]
+                row = labels | {"measure": name} | dict(zip(names, numbers, strict=True))
+                row |= {"mean_own": f"{means[0]:.4g}", "mean_other": f"{means[1]:.4g}"}
+                rows.append(row | {"pairs": len(found)})
+                cells.append(f"{numbers[1]} ({numbers[3]})")
+            if "contradicted" in part:
+                cells.append(f"{part['contradicted'].mean():.1f}")
+            lines.append(cells)
+    header = [*keys, *(["own", "other"] if len(pairs) > 1 else [])]
+    header += [WORDS[name] for name in measures]
+    header += ["kernels contradicted"] if "contradicted" in runs else []
+    return Summary(pd.DataFrame(rows), markdown_table(header, lines))
+
+
+SIZES = [200, 1000, 2000, 5000]
+MOST = 1_000_000  # points; at n = 5000 they would take either function a quarter of an hour
+FUNCTIONS = {
+    "build": ["exact bound", "sketched bound", "UCB"],
+    "pending": ["exact bound"],
+    "bounds": ["exact bound", "UCB"],
+    "discrete": ["exact bound", "UCB"],
+}
+TASKS = {
+    "build": "construction and 256 values",
+    "pending": "4 pending points and 256 values",
+    "bounds": "band of very many points, both sides (UCB: its one value)",
+    "discrete": "`optimize_acqf_discrete` over very many points",
+}
+GROWTH = [
+    {"task": task, "n": n, "points": points, "function": function}
+    for task, functions in FUNCTIONS.items()
+    for n in SIZES
+    for points in [
+        256 if task in ("build", "pending") else min(MOST, MOST * 200_000 // n**2)
+    ]
+    for function in functions
+]
+
+
+@STUDY.table("growth", GROWTH, play_growth)
+def growth(runs: pd.DataFrame) -> Summary:
+    r"""Seconds and megabytes with the observations, each in a process of its own."""
+    rows = runs.assign(
+        seconds=runs["seconds"].map("{:.3f}".format),
+        megabytes=runs["megabytes"].map("{:.0f}".format),
+    )
+    return Summary(rows, growth_lines(rows))
+
+
+def growth_lines(rows: pd.DataFrame) -> list[str]:
+    r"""A row for each task and size, a column for each function."""
+    columns, lines = FUNCTIONS["build"], []
+    for (task, n, points), part in rows.groupby(["task", "n", "points"], sort=False):
+        found = part.set_index("function").to_dict("index")
+        cells = [f"{e['seconds']}, {e['megabytes']}" for e in found.values()]
+        cells = dict(zip(found, cells, strict=True))
+        ratio = ""
+        if "UCB" in found:
+            ours, theirs = (float(found[name]["seconds"]) for name in (columns[0], "UCB"))
+            ratio = f"{ours / theirs:.2f}"
+        told = [cells.get(name, "") for name in columns]
+        lines.append([TASKS[task], str(n), f"{int(points):,}", *told, ratio])
+    header = [f"{name}: seconds, megabytes" for name in columns]
+    return markdown_table(["task", "n", "points", *header, "exact / UCB"], lines)
+
+
+@STUDY.table(
+    "bandit",
+    grid(
+        {"setting": [*FACTORS], "n": [250, 500, 1000]},
+        {"fit": ["martingale", "filters"]},
+    ),
+    play_rounds,
+)
+def bandit(runs: pd.DataFrame) -> Summary:
+    r"""Seconds a round of the kernel bandit."""
+    rows = runs.assign(seconds=runs["seconds"].map("{:.4f}".format))
+    table = rows.pivot(index="n", columns=["setting", "fit"], values="seconds")
+    header = ["observations", *(f"{setting}, `{fit}`" for setting, fit in table.columns)]
+    lines = [[str(n), *cells] for n, *cells in table.itertuples()]
+    return Summary(rows, markdown_table(header, lines))
+
+
+@STUDY.table(
+    "imports",
+    grid(
+        {"repeat": range(9)},
+        [dict(zip(("case", "library"), names, strict=True)) for names in STATEMENTS],
+    ),
+    play_import,
+)
+def imports(runs: pd.DataFrame) -> pd.DataFrame:
+    r"""Seconds of ``import``, and of what a script needs before its first bound."""
+    medians = runs.groupby(["case", "library"], sort=False)[["wall", "processor"]].median()
+    table = medians.stack().unstack("library").rename_axis(["case", "clock"])
+    ratio = table["kernelucb"] / table["botorch"]
+    shown = table.assign(ratio=ratio).map("{:.2f}".format)
+    return shown.reset_index().rename_axis(columns=None)
+
+
+if __name__ == "__main__":
+    STUDY.main()
