@@ -1,26 +1,31 @@
-r"""The Ax experiment that the tests of `kernelucb.ax` run."""
+r"""The Ax experiments that the tests of `kernelucb.ax` run, on functions of known norm."""
 
 import functools
 import json
 import math
 from copy import deepcopy
 from itertools import count
+from typing import NamedTuple
 
+import pandas
 import pytest
 import torch
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.data import Data
 from torch.testing import assert_close
 
 import kernelucb.ax
 from kernelucb import (
     KernelFamilyUCB,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     UnknownNoise,
 )
 from kernelucb.acquisition import BOUNDS
+from kernelucb.models import DiscreteMetaModel
 from problems import RKHSFunction, frozen_kernel
 from tolerances import SEARCHED
 
@@ -35,20 +40,13 @@ AX_WARNINGS = [
     pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning:botorch[.]"),
     # Ax copies a tensor with torch.tensor when it counts objectives.
     pytest.mark.filterwarnings("ignore:To copy construct from:UserWarning:ax[.]"),
-]
-GUARDED_WARNINGS = [
-    *AX_WARNINGS,
     # A Monte Carlo function at a point that was observed has a singular covariance.
     pytest.mark.filterwarnings("ignore:A not p.d.::linear_operator"),
 ]
 
 FAST = {"num_restarts": 2, "raw_samples": 16}
 OPTIONS = {"norm_bound": 300.0, "noise_std": 1.0}
-UNIT = [RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
-PLANE = [
-    RangeParameterConfig(name="u", parameter_type="float", bounds=(-5.0, 10.0)),
-    RangeParameterConfig(name="v", parameter_type="float", bounds=(0.0, 15.0)),
-]
+SEARCH = "qLogNoisyExpectedImprovement"
 REQUIRED = dict.fromkeys(BOUNDS, OPTIONS) | {
     SrinivasUCB: {"noise_std": 1.0},
     StreamingKernelUCB: {"norm_bound": 300.0, "noise_std": UnknownNoise(0.1, 50.0)},
@@ -56,26 +54,49 @@ REQUIRED = dict.fromkeys(BOUNDS, OPTIONS) | {
 }
 
 
+def real(name, low=0.0, high=1.0, **options):
+    kind = {"parameter_type": "float", "bounds": (low, high)}
+    return RangeParameterConfig(name=name, **kind, **options)
+
+
+def whole(name, low, high):
+    return RangeParameterConfig(name=name, parameter_type="int", bounds=(low, high))
+
+
+def choice(name, values, is_ordered=False):
+    kind = {bool: "bool", int: "int", float: "float", str: "str"}[type(values[0])]
+    return ChoiceParameterConfig(
+        name=name, parameter_type=kind, values=list(values), is_ordered=is_ordered
+    )
+
+
+UNIT = [real("x")]
+SQUARE = [real("x"), real("t")]
+PLANE = [real("u", -5.0, 10.0), real("v", 0.0, 15.0)]
+STEPS = [whole("x", 0, 20)]
+RATE = real("rate", 1e-2, 10.0, scaling="log")
+KIND = choice("kind", "abc")
+
+
 def make_client(
     parameters=PLANE,
     objective="y",
     acqf_class=MartingaleMixtureUCB,
     options=OPTIONS,
-    constraints=None,
+    limits=None,
+    parameter_constraints=(),
     **arguments,
 ):
+    r"""An experiment; ``limits`` are its outcome constraints."""
     torch.manual_seed(0)
     client = Client(random_seed=0)
-    client.configure_experiment(parameters=parameters, name="bench")
-    client.configure_optimization(objective=objective, outcome_constraints=constraints)
+    client.configure_experiment(parameters, parameter_constraints=parameter_constraints)
+    client.configure_optimization(objective=objective, outcome_constraints=limits)
     arguments = {"num_initial": 3, "seed": 1, "optimizer_options": FAST} | arguments
     client.set_generation_strategy(
         kernelucb.ax.generation_strategy(acqf_class, options, **arguments)
     )
     return client
-
-
-SEARCH = "qLogNoisyExpectedImprovement"
 
 
 def searching(search=SEARCH, **arguments):
@@ -86,9 +107,16 @@ def searching_in_turns():
     return searching(search_options={"ucb_every": 3})
 
 
-def next_trial(client):
-    ((index, parameters),) = client.get_next_trials(max_trials=1).items()
+def next_trial(client, context=None):
+    trials = client.get_next_trials(max_trials=1, fixed_parameters=context)
+    ((index, parameters),) = trials.items()
     return index, parameters
+
+
+def ask(client, context, outcome):
+    index, parameters = next_trial(client, context)
+    client.complete_trial(trial_index=index, raw_data=outcome(parameters))
+    return parameters
 
 
 def wave(parameters):
@@ -102,13 +130,73 @@ def waves(parameters):
 
 def run(client, number, outcome=waves):
     for _ in range(number):
-        index, parameters = next_trial(client)
+        ask(client, None, outcome)
+    return client
+
+
+def attached(client, arms, outcome):
+    r"""Completed trials of given arms, which no search has chosen."""
+    for parameters in arms:
+        index = client.attach_trial(parameters=parameters)
         client.complete_trial(trial_index=index, raw_data=outcome(parameters))
     return client
 
 
+def along(*values, name="x"):
+    return [{name: value} for value in values]
+
+
+# Arms that no search has chosen, spread over the plane.
+SPREAD = [{"u": 3.3 * i - 4.0, "v": (7.0 * i) % 15.0} for i in range(5)]
+
+
+def fails_early(client, message, error):
+    r"""No trial is handed out."""
+    trials = len(client._experiment.trials)
+    with pytest.raises(error, match=message):
+        client.get_next_trials(max_trials=2)
+    assert len(client._experiment.trials) == trials
+
+
+def batch(client, number):
+    r"""A batch trial, begun."""
+    experiment = client._experiment
+    (runs,) = client._generation_strategy.gen(experiment=experiment, n=number)
+    trial = experiment.new_batch_trial(generator_runs=runs)
+    return trial.mark_running(no_runner_required=True)
+
+
+def table(trial, outcome, arms=None, **columns):
+    r"""Outcomes of the arms of a trial, all of them by default."""
+    entries = [
+        {"arm_name": arm.name, "metric_name": name, "metric_signature": name, "mean": mean}
+        for arm in (trial.arms if arms is None else arms)
+        for name, mean in outcome(arm.parameters).items()
+    ]
+    df = pandas.DataFrame.from_records(entries)
+    return Data(df=df.assign(trial_index=trial.index, sem=math.nan, **columns))
+
+
+def report(client, trial, outcome, arms=None):
+    client._experiment.attach_data(table(trial, outcome, arms))
+
+
 def node(client):
     return client._generation_strategy.current_node_name
+
+
+def built(client):
+    r"""What Ax built for the last trial."""
+    return client._generation_strategy.adapter.generator._acquisition
+
+
+def stored(strategy):
+    r"""The arguments of the bound, as Ax stores them."""
+    return strategy._nodes[1].generator_specs[0].generator_kwargs
+
+
+def stopping(client, gap=0.1, **arguments):
+    return kernelucb.ax.CertifiedGapStoppingStrategy(gap, client, **arguments)
 
 
 def points(*parameterizations, names=("u", "v")):
@@ -121,16 +209,26 @@ def rows(tensor):
     return sorted(tuple(round(value, 9) for value in row) for row in tensor.tolist())
 
 
+def inside(bound, X, values):
+    r"""Whether values lie in the band."""
+    lower, upper = bound.bounds(X)
+    return bool(((lower <= values) & (values <= upper)).all())
+
+
 NORM, NOISE_STD = 2.0, 0.05
 FIXED = {"kernel": "matern52", "lengthscale": 0.4, "noise_std": NOISE_STD}
 CURVE_KERNEL = frozen_kernel("matern52", 0.4)
 CURVE = RKHSFunction.random(CURVE_KERNEL, NORM, d=1, seed=5)
+GRID = torch.linspace(0.0, 1.0, 101, dtype=torch.float64).unsqueeze(-1)
+
+
+def value_at(function, parameters):
+    return float(function(torch.tensor([[parameters["x"]]], dtype=torch.float64)))
 
 
 def curve(parameters, sign=1.0, unit=1.0):
     r"""A function of norm 2 for the kernel of `fixed_client`, times sign and unit."""
-    x = torch.tensor([[parameters["x"]]], dtype=torch.float64)
-    return {"y": sign * unit * float(CURVE(x))}
+    return {"y": sign * unit * value_at(CURVE, parameters)}
 
 
 def fixed_client(
@@ -154,6 +252,108 @@ def begun(number, make=fixed_client, outcome=curve):
     client, random = _begun(number, make, outcome)
     torch.set_rng_state(random)
     return deepcopy(client)
+
+
+class Problem(NamedTuple):
+    r"""Maximise ``y`` where ``z`` is at least the threshold; ``z`` is largest at start."""
+
+    objective: RKHSFunction
+    constraint: RKHSFunction
+    threshold: float
+    start: float
+
+    def __call__(self, parameters, noise=(0.0, 0.0)):
+        values = [value_at(each, parameters) for each in self[:2]]
+        # Ax stores 15 digits.
+        return {
+            name: round(value + NOISE_STD * e, 9)
+            for name, value, e in zip("yz", values, noise, strict=True)
+        }
+
+    def margin(self, parameters):
+        return self({**parameters})["z"] - self.threshold
+
+
+@functools.cache
+def problem(seed=0):
+    objective, constraint = (
+        RKHSFunction.random(CURVE_KERNEL, NORM, d=1, seed=2 * seed + j) for j in (50, 51)
+    )
+    grid = torch.linspace(0.0, 1.0, 201, dtype=torch.float64).unsqueeze(-1)
+    values = constraint(grid).flatten()
+    threshold = round(float(values.quantile(0.5)), 6)
+    return Problem(objective, constraint, threshold, float(grid[values.argmax()]))
+
+
+def in_square(parameters):
+    r"""The problem with a slope along the context ``t``."""
+    outcomes = problem()(parameters)
+    return {name: value + 0.1 * parameters["t"] for name, value in outcomes.items()}
+
+
+BY_NAME = FIXED | {"norm_bound": {"y": NORM, "z": NORM}}
+
+
+def constrained_client(kind="safe", seed=0, limits=None, **arguments):
+    r"""An experiment with the constraint of a problem."""
+    own = {"parameters": UNIT, "options": BY_NAME, "num_initial": 2}
+    own |= {"limits": limits or [f"z >= {problem(seed).threshold}"]}
+    if kind == "safe":
+        own["safe_arms"] = along(problem(seed).start)
+    return make_client(**(own | {"constraints": kind} | arguments))
+
+
+def observed(client, number, seed=0):
+    r"""``number`` more trials with bounded noise; their parameters."""
+    chosen = []
+    for _ in range(number):
+        index, parameters = next_trial(client)
+        torch.manual_seed(1000 * seed + index)
+        noise = (2.0 * torch.rand(2) - 1.0).tolist()
+        outcomes = problem(seed)(parameters, noise)
+        client.complete_trial(trial_index=index, raw_data=outcomes)
+        chosen.append(parameters)
+    return chosen
+
+
+LOG_ODDS = RKHSFunction.random(frozen_kernel("rbf", 0.3), NORM, 1, seed=7)
+COUNTED = {"kernel": "rbf", "lengthscale": 0.3, "norm_bound": NORM}
+BINOMIAL = COUNTED | {"likelihood": "binomial", "num_trials": 20}
+LIKELIHOODS = {
+    "bernoulli": COUNTED | {"likelihood": "bernoulli"},
+    "binomial": BINOMIAL,
+    "poisson": COUNTED | {"likelihood": "poisson", "exposure": 2.5, "mean": 1.0},
+}
+
+
+def chance(parameters, function=LOG_ODDS, mean=0.0):
+    r"""Probability of a success; ``x`` is a share, or an integer up to 20."""
+    x = parameters["x"] / (20.0 if isinstance(parameters["x"], int) else 1.0)
+    return float((mean + function(torch.tensor([[x]], dtype=torch.float64))).sigmoid())
+
+
+def drawn(probability, number, seed):
+    r"""A proportion of successes, as a trial would report it."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.rand(number, generator=generator, dtype=torch.float64) < probability
+    return float(draws.double().mean())
+
+
+def successes(parameters, number=20):
+    return {"y": drawn(chance(parameters), number, seed=int(1e6 * parameters["x"]))}
+
+
+def count_client(parameters=UNIT, options=BINOMIAL, **arguments):
+    return make_client(parameters, acqf_class=LikelihoodUCB, options=options, **arguments)
+
+
+def arms_model(number=4, tasks=60):
+    r"""A prior at ``number`` arms, estimated from earlier tasks."""
+    arms = torch.arange(number, dtype=torch.float64)
+    peaks = torch.linspace(1.0, number - 2.0, tasks, dtype=torch.float64).unsqueeze(-1)
+    values = torch.exp(-(((arms - peaks) / 2.0) ** 2))
+    noise = torch.randn(tasks, number, generator=torch.Generator().manual_seed(0))
+    return DiscreteMetaModel(values + 0.05 * noise.double(), arms.unsqueeze(-1))
 
 
 def reopened(client):
@@ -192,8 +392,8 @@ def go_on_alike(client, twin, max_trials=1, **arguments):
 
 def _values_at_fixed_points(client):
     r"""Of the function that chose the last trial."""
-    acqf = client._generation_strategy.adapter.generator._acquisition.acqf
+    acqf = built(client).acqf
     dimension = getattr(acqf, "band", acqf).regression.dimension
-    points = torch.rand(64, 1, dimension, generator=torch.Generator().manual_seed(0))
+    queries = torch.rand(64, 1, dimension, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        return acqf(points.double())
+        return acqf(queries.double())

@@ -1,74 +1,45 @@
-r"""A real Ax experiment, from the first Sobol trial to a reopened file."""
+r"""A real Ax experiment: units, sides, trials under way; what the model gives the bound."""
 
-import json
 import math
-import subprocess
 import sys
 
 import pytest
 import torch
 from ax.api.client import Client
-from ax.core.trial_status import TrialStatus
-from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.encoder import object_to_json
 from ax_bench import (
     AX_WARNINGS,
     OPTIONS,
     REQUIRED,
     SEARCH,
+    SPREAD,
     UNIT,
+    along,
+    attached,
     begun,
-    chosen,
+    built,
+    curve,
+    fixed_client,
     make_client,
     next_trial,
     node,
     points,
     rows,
     run,
+    searching,
+    searching_in_turns,
+    stopping,
     wave,
     waves,
 )
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
+from torch.testing import assert_close
 
 import kernelucb.ax
-from kernelucb import Grid, KernelFamilyUCB, MartingaleMixtureUCB, UnknownNoise
-from tolerances import SEARCHED
+from kernelucb import KernelFamilyUCB, MartingaleMixtureUCB
 
 pytestmark = AX_WARNINGS
-
-
-class TestOptimization:
-    @pytest.mark.parametrize(("objective", "best"), [("y", 0.8), ("-y", 0.2)])
-    def test_finds_the_optimum_in_the_direction_of_the_objective(self, objective, best):
-        def outcome(parameters):
-            return {"y": 900.0 + 40.0 * math.cos((parameters["x"] - 0.8) * math.pi / 0.6)}
-
-        client = make_client(UNIT, objective, num_initial=2)
-        run(client, 9, outcome)
-        parameters, *_ = client.get_best_parameterization(use_model_predictions=False)
-        assert abs(parameters["x"] - best) < 0.05
-        assert node(client) == "MartingaleMixtureUCB"
-
-    @pytest.mark.parametrize("objective", ["y", "-y"])
-    def test_the_value_is_the_side_of_the_band_that_the_objective_asks_for(self, objective):
-        acqf = kernelucb.ax.last_bound(run(make_client(objective=objective), 4))
-        X = torch.tensor([[0.0, 5.0], [9.0, 2.0]], dtype=torch.float64)
-        lower, upper = acqf.bounds(X)
-        expected = upper if objective == "y" else -lower
-        torch.testing.assert_close(acqf(X.unsqueeze(1)), expected)
-
-    @pytest.mark.parametrize("acqf_class", REQUIRED)
-    def test_every_bound_chooses_trials(self, acqf_class):
-        options = REQUIRED[acqf_class]
-        client = run(make_client(acqf_class=acqf_class, options=options), 4)
-        assert type(kernelucb.ax.last_bound(client)) is acqf_class
-
-    def test_a_batch_is_spread_over_the_space(self):
-        client = begun(4, make_client, waves)
-        strategy = client._generation_strategy
-        (batch,) = strategy.gen(experiment=client._experiment, n=3)[0]
-        assert len({tuple(arm.parameters.values()) for arm in batch.arms}) == 3
+QUERIES = torch.tensor([[0.0, 5.0], [9.0, 2.0], [-4.0, 14.0]], dtype=torch.float64)
 
 
 class TestUnits:
@@ -100,32 +71,87 @@ class TestUnits:
         )
         model.load_state_dict(acqf.model.state_dict())
         expected = MartingaleMixtureUCB(model, **options)
-        queries = torch.tensor([[0.0, 5.0], [9.0, 2.0], [-4.0, 14.0]]).double()
         for actual, wanted in zip(
-            acqf.bounds(queries), expected.bounds(queries), strict=True
+            acqf.bounds(QUERIES), expected.bounds(QUERIES), strict=True
         ):
-            torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-6)
+            assert_close(actual, wanted, rtol=1e-9, atol=1e-6)
         assert acqf.norm_bound == pytest.approx(options["norm_bound"], rel=1e-12)
         lower, upper = acqf.bounds(X)
         assert ((lower < Y.squeeze(-1)) & (Y.squeeze(-1) < upper)).all()
 
-    def test_reported_standard_errors_are_the_noise_scale(self):
-        client = make_client(options={"norm_bound": 3000.0})
-        run(client, 4, lambda parameters: {"y": (wave(parameters), 2.5)})
-        noise = kernelucb.ax.last_bound(client).regression.noise_std
-        torch.testing.assert_close(noise, torch.full((3,), 2.5, dtype=torch.float64))
+    @pytest.mark.parametrize("objective", ["y", "-y"])
+    def test_the_value_is_the_side_of_the_band_that_the_objective_asks_for(self, objective):
+        client = attached(make_client(objective=objective), SPREAD, waves)
+        acqf = kernelucb.ax.current_bound(client)
+        lower, upper = acqf.bounds(QUERIES)
+        expected = upper if objective == "y" else -lower
+        assert_close(acqf(QUERIES.unsqueeze(1)), expected)
 
-    @pytest.mark.parametrize("tracked", [1, 3])
-    def test_a_tracked_outcome_is_left_out(self, tracked):
-        # Tracked in some trials, Ax models a list; tracked in all of them, a batch.
-        client = make_client()
+    @pytest.mark.slow
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    @pytest.mark.parametrize(("objective", "best"), [("y", 0.8), ("-y", 0.2)])
+    def test_finds_the_optimum_in_the_direction_of_the_objective(
+        self, objective, best, search
+    ):
+        def outcome(parameters):
+            return {"y": 900.0 + 40.0 * math.cos((parameters["x"] - 0.8) * math.pi / 0.6)}
+
+        client = make_client(UNIT, objective, num_initial=2, search=search)
+        run(client, 9, outcome)
+        parameters, *_ = client.get_best_parameterization(use_model_predictions=False)
+        assert abs(parameters["x"] - best) < 0.05
+        within = "" if search is None else f"{search} within "
+        assert node(client) == f"{within}MartingaleMixtureUCB"
+        direction = kernelucb.ax.last_bound(client).direction
+        assert direction == (1 if objective == "y" else -1)
+
+
+class TestNoise:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"options": {"norm_bound": 300.0}},
+            {
+                "acqf_class": KernelFamilyUCB,
+                "options": REQUIRED[KernelFamilyUCB] | {"noise_std": None},
+            },
+            {
+                "options": {"norm_bound": 300.0, "kernel": "rbf", "lengthscale": 0.5}
+                | {"mean": 5000.0}
+            },
+        ],
+    )
+    def test_reported_standard_errors_where_none_is_given(self, arguments):
+        client = attached(make_client(**arguments), SPREAD, lambda p: {"y": (wave(p), 2.5)})
+        acqf = kernelucb.ax.current_bound(client)
+        assert "scale 2.5" in acqf.assumptions["noise"].statement
+        given = "kernel" in arguments["options"] or "acqf_class" in arguments
+        assert acqf.assumptions.certified == given
+        # Without any it is an estimate, of which the trial tells.
+        client = attached(make_client(**arguments), SPREAD, waves)
+        assert "noise" in kernelucb.ax.current_bound(client).assumptions.estimated
+
+    @pytest.mark.filterwarnings("ignore:Very small noise values")
+    @pytest.mark.parametrize("kernel", [{}, {"kernel": "rbf", "lengthscale": 0.5}])
+    def test_what_is_given_counts_where_the_errors_are_zero(self, kernel):
+        options = {"norm_bound": 9.0, "noise_std": 0.1} | kernel
+        client = make_client(UNIT, options=options)
+        attached(client, along(0.1, 0.6), lambda p: {"y": (p["x"], 0.0)})
+        noise = kernelucb.ax.current_bound(client).regression.noise_std
+        assert noise.tolist() == pytest.approx([0.1, 0.1], rel=1e-12)
+
+
+@pytest.mark.parametrize("tracked", [1, 3])
+def test_a_tracked_outcome_is_left_out(tracked):
+    # Tracked in some trials, Ax models a list; tracked in all of them, a batch.
+    for client in (make_client(UNIT), fixed_client()):
         client.configure_tracking_metrics(["cost"])
-        run(client, tracked, lambda p: {"y": wave(p), "cost": p["u"]})
-        run(client, 4 - tracked)
-        acqf = kernelucb.ax.last_bound(client)
-        assert acqf.regression.num_observations == 3
-        lower, upper = acqf.bounds(points({"u": 0.0, "v": 5.0}))
-        assert 4500.0 < float(lower) < float(upper) < 5500.0
+        arms = along(0.1, 0.5, 0.9)
+        attached(client, arms[:tracked], lambda p: curve(p) | {"cost": 7.0 + p["x"]})
+        attached(client, arms[tracked:], curve)
+        regression = kernelucb.ax.current_bound(client).regression
+        assert regression.num_observations == 3
+        assert regression.train_targets.max() < 7.0
 
 
 class TestTrialsUnderWay:
@@ -140,20 +166,25 @@ class TestTrialsUnderWay:
         _, upper = acqf.bounds(X)
         assert (acqf(X.unsqueeze(1)) < upper - 1.0).all()
 
-    def test_failed_trials_leave_and_abandoned_ones_stay(self):
-        client = begun(3, make_client, waves)
+    @pytest.mark.slow
+    @pytest.mark.parametrize("make", [make_client, searching])
+    def test_failed_trials_leave_and_abandoned_ones_stay(self, make):
+        client = begun(3, make, waves)
         pending = client.get_next_trials(max_trials=3)
         failed, abandoned, running = pending
         client.mark_trial_failed(failed)
         client.mark_trial_abandoned(abandoned)
         index, parameters = next_trial(client)
-        acqf = kernelucb.ax.last_bound(client)
-        assert rows(acqf.X_pending) == rows(points(pending[abandoned], pending[running]))
-        assert acqf.regression.num_observations == 3
+        acqf, expected = built(client).acqf, points(pending[abandoned], pending[running])
+        for each in (acqf, kernelucb.ax.last_bound(client)):
+            assert rows(each.X_pending) == rows(expected)
+        if make is searching:
+            assert rows(acqf.acqf.X_baseline[-2:]) == rows(expected)
         client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
         next_trial(client)
         assert kernelucb.ax.last_bound(client).regression.num_observations == 4
 
+    @pytest.mark.slow
     def test_sobol_goes_on_until_enough_trials_are_observed(self):
         client = make_client(num_initial=4)
         trials = client.get_next_trials(max_trials=6)  # more workers than Sobol trials
@@ -165,127 +196,55 @@ class TestTrialsUnderWay:
         assert node(client) == "MartingaleMixtureUCB"
         assert kernelucb.ax.last_bound(client).X_pending.shape == (5, 2)
 
-    def test_min_observed_lets_the_bound_begin_earlier(self):
-        client = make_client(num_initial=4, min_observed=1)
-        trials = client.get_next_trials(max_trials=4)
-        client.complete_trial(trial_index=0, raw_data={"y": wave(trials[0])})
-        next_trial(client)
-        assert node(client) == "MartingaleMixtureUCB"
+    def test_which_trials_count_as_initial(self):
+        early = make_client(num_initial=4, min_observed=1)
+        trials = early.get_next_trials(max_trials=4)
+        early.complete_trial(trial_index=0, raw_data={"y": wave(trials[0])})
+        by_hand = attached(make_client(num_initial=2), SPREAD[:2], waves)
+        lost = make_client(num_initial=3)
+        for index in lost.get_next_trials(max_trials=3):
+            (lost.mark_trial_failed, lost.mark_trial_abandoned)[index % 2](index)
+        run(lost, 3)
+        assert node(lost) == "Sobol"
+        for client in (early, by_hand, lost):
+            next_trial(client)
+            assert node(client) == "MartingaleMixtureUCB"
 
-    def test_lost_initial_trials_are_replaced(self):
-        client = make_client(num_initial=3)
-        for index in client.get_next_trials(max_trials=3):
-            mark = [client.mark_trial_failed, client.mark_trial_abandoned][index % 2]
-            mark(index)
-        run(client, 3)
-        assert node(client) == "Sobol"
-        next_trial(client)
-        assert node(client) == "MartingaleMixtureUCB"
-
-    def test_trials_attached_by_hand_count_as_initial(self):
-        client = make_client(num_initial=2)
-        for parameters in [{"u": 0.0, "v": 1.0}, {"u": 5.0, "v": 9.0}]:
-            index = client.attach_trial(parameters=parameters)
-            client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
-        next_trial(client)
-        assert kernelucb.ax.last_bound(client).regression.num_observations == 2
+    @pytest.mark.slow
+    @pytest.mark.parametrize("make", [make_client, searching, searching_in_turns])
+    def test_a_batch_is_spread_over_the_space(self, make):
+        client = begun(4, make, waves)
+        strategy = client._generation_strategy
+        (batch,) = strategy.gen(experiment=client._experiment, n=3)[0]
+        assert len({tuple(arm.parameters.values()) for arm in batch.arms}) == 3
+        assert built(client).acqf.X_pending is None
 
 
-REOPEN = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-import torch
-import kernelucb
-assert "ax" not in sys.modules, "kernelucb imports Ax"
-import kernelucb.ax
-from ax.api.client import Client
-for path in sys.argv[1:]:
-    client = Client.load_from_json_file(path)
-    torch.manual_seed(3)
-    (index,) = client.get_next_trials(max_trials=1)
-    (generated,) = client._experiment.trials[index].generator_runs
-    value = generated.gen_metadata["expected_acquisition_value"]
-    certified = kernelucb.ax.last_bound(client).assumptions.certified
-    print(json.dumps([index, value, certified]))
-"""
+@pytest.mark.slow
+def test_the_global_generators_are_left_alone():
+    client = begun(3)
+    client._random_seed = None
+    torch.manual_seed(5)
+    next_trial(client)
+    kernelucb.ax.generation_strategy(MartingaleMixtureUCB, OPTIONS, search=SEARCH)
+    drawn = torch.rand(3)
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(3))
 
 
-class TestStorage:
-    def test_a_saved_experiment_goes_on_in_another_process(self, tmp_path):
-        paths, trials = [], []
-        bounds = [(MartingaleMixtureUCB, None), (KernelFamilyUCB, None)]
-        for acqf_class, search in (*bounds, (MartingaleMixtureUCB, SEARCH)):
-            paths.append(str(tmp_path / f"{acqf_class.__name__}_{search}.json"))
-            client = make_client(
-                acqf_class=acqf_class, options=REQUIRED[acqf_class], search=search
-            )
-            run(client, 3).save_to_json_file(paths[-1])
-            torch.manual_seed(3)
-            index, _ = next_trial(client)
-            trials.append((index, chosen(client, index)))
-        process = subprocess.run(
-            [sys.executable, "-c", REOPEN, *paths],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        results = map(json.loads, process.stdout.splitlines()[-3:])
-        # The kernel of the first bound is Ax's, the family was given.
-        for result, trial, given in zip(results, trials, (False, True, False), strict=True):
-            assert result[0] == trial[0]
-            assert result[1] == pytest.approx(trial[1], rel=SEARCHED, abs=SEARCHED)
-            assert result[2] is given
+def test_where_there_is_no_bound():
+    for use in (kernelucb.ax.last_bound, kernelucb.ax.recommended_arm, stopping):
+        with pytest.raises(ValueError, match="The client has no generation strategy"):
+            use(Client())
+    client = run(fixed_client(), 1, curve)
+    with pytest.raises(ValueError, match="the strategy is at its node `Sobol`"):
+        kernelucb.ax.last_bound(client)
 
-    def test_pending_and_abandoned_trials_survive(self, tmp_path):
-        path = str(tmp_path / "bench.json")
-        client = begun(4, make_client, waves)
-        pending = client.get_next_trials(max_trials=2)
-        client.mark_trial_abandoned(min(pending))
-        client.save_to_json_file(path)
-        reopened = Client.load_from_json_file(path)
-        with pytest.raises(ValueError, match="Ask for the next trial first"):
-            kernelucb.ax.last_bound(reopened)
-        next_trial(reopened)
-        acqf = kernelucb.ax.last_bound(reopened)
-        assert rows(acqf.X_pending) == rows(points(*pending.values()))
-        assert reopened._experiment.trials[min(pending)].status is TrialStatus.ABANDONED
-        run(reopened, 1)
 
-    def test_unknown_noise_goes_on_after_reload(self, tmp_path):
-        path, options = (
-            str(tmp_path / "bench.json"),
-            {"norm_bound": 300.0, "noise_std": UnknownNoise(0.1, 50.0)},
-        )
-        client = run(make_client(options=options), 5)
-        client.save_to_json_file(path)
-        reopened = Client.load_from_json_file(path)
-        for each in (client, reopened):
-            torch.manual_seed(3)
-            next_trial(each)
-        intervals = [
-            kernelucb.ax.last_bound(each).noise_interval for each in (client, reopened)
-        ]
-        assert intervals[1] == pytest.approx(intervals[0], rel=1e-6)
-        assert 0.1 <= intervals[0][0] < intervals[0][1] <= 50.0
-
-    @pytest.mark.parametrize("acqf_class", REQUIRED)
-    def test_strategies_of_every_bound_are_stored_with_their_options(self, acqf_class):
-        options = REQUIRED[acqf_class] | {"delta": 0.01}
-        strategy = kernelucb.ax.generation_strategy(acqf_class, options, num_initial=2)
-        copy = object_from_json(json.loads(json.dumps(object_to_json(strategy))))
-        arguments = copy._nodes[1].generator_specs[0].generator_kwargs
-        assert arguments["botorch_acqf_class"] is acqf_class
-        assert arguments["botorch_acqf_options"] == options
-        assert arguments == strategy._nodes[1].generator_specs[0].generator_kwargs
-
-    def test_tensors_among_the_options_are_stored_as_numbers(self):
-        options = OPTIONS | {
-            "noise_std": torch.tensor(0.5),
-            "form": Grid(torch.tensor([1.0, 2.0])),
-        }
-        strategy = kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options)
-        stored = strategy._nodes[1].generator_specs[0].generator_kwargs
-        assert stored["botorch_acqf_options"] == OPTIONS | {
-            "noise_std": 0.5,
-            "form": Grid([1.0, 2.0]),
-        }
+def test_without_ax_the_import_says_what_to_install(monkeypatch):
+    for name in list(sys.modules):
+        if name.split(".")[0] == "ax" or name.startswith("kernelucb.ax"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ax", None)
+    with pytest.raises(ImportError, match=r"pip install 'kernelucb\[ax\]'"):
+        __import__("kernelucb.ax")

@@ -8,21 +8,39 @@ import pytest
 import torch
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.analysis_card import ErrorAnalysisCard, NotApplicableStateAnalysisCard
-from ax_bench import GUARDED_WARNINGS, begun, curve, fixed_client, make_client, run
-from constrained_bench import constrained_client, observed
-from test_ax_contexts import PLANE, ask, in_plane
+from ax_bench import (
+    AX_WARNINGS,
+    GRID,
+    KIND,
+    LOG_ODDS,
+    SQUARE,
+    UNIT,
+    along,
+    attached,
+    choice,
+    constrained_client,
+    count_client,
+    curve,
+    fixed_client,
+    in_square,
+    make_client,
+    problem,
+    real,
+    run,
+    stopping,
+    successes,
+)
 
 import kernelucb.ax
 from kernelucb.ax.analyses import _spread
 
-pytestmark = [pytest.mark.slow, *GUARDED_WARNINGS]
-ALL = [
-    kernelucb.ax.BandAnalysis("x", num_points=9),
-    kernelucb.ax.GapAnalysis(most_rounds=3),
-    kernelucb.ax.OptimumAnalysis(max_evaluations=2000),
-]
+pytestmark = AX_WARNINGS
+BAND = kernelucb.ax.BandAnalysis("x", num_points=9)
+GAP = kernelucb.ax.GapAnalysis(most_rounds=3)
+OPTIMUM = kernelucb.ax.OptimumAnalysis(max_evaluations=2000)
+ALL = (BAND, GAP, OPTIMUM)
+ARMS = along(0.15, 0.9, 0.5, 0.3, 0.75)
 
 
 def computed(client, *analyses):
@@ -37,12 +55,21 @@ def note(card):
 
 @pytest.fixture(scope="module")
 def cards():
-    client = begun(5)
-    return client, computed(client, *ALL)
+    client = attached(fixed_client(), ARMS, curve)
+    messages, handler = [], logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = logging.getLogger("kernelucb.ax.analyses")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        return client, computed(client, *ALL), messages
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
 
 
 def test_each_is_a_card_that_ax_can_show(cards):
-    client, made = cards
+    client, made, _ = cards
     names = ["BandAnalysis", "GapAnalysis", "OptimumAnalysis"]
     assert [card.name for card in made] == names
     for card in made:
@@ -56,7 +83,7 @@ def test_each_is_a_card_that_ax_can_show(cards):
 
 
 def test_the_band_is_that_of_all_outcomes(cards):
-    client, (card, _, _) = cards
+    client, (card, _, _), _ = cards
     bound = kernelucb.ax.current_bound(client)
     X = torch.linspace(0.0, 1.0, 9, dtype=torch.float64).unsqueeze(-1)
     lower, upper = bound.bounds(X)
@@ -67,32 +94,29 @@ def test_the_band_is_that_of_all_outcomes(cards):
     assert list(low.y) == card.df["lower"].tolist()
     assert list(high.y) == card.df["upper"].tolist()
     assert high.name == "band, certified (95 %)"
-    trials = [trial.arm for trial in client._experiment.trials.values()]
     assert seen.name == "outcomes on this line"  # there is no other parameter
-    assert list(seen.x) == [arm.parameters["x"] for arm in trials]
-    assert list(seen.y) == pytest.approx([curve(arm.parameters)["y"] for arm in trials])
+    assert list(seen.x) == [arm["x"] for arm in ARMS]
+    assert list(seen.y) == pytest.approx([curve(arm)["y"] for arm in ARMS])
 
 
-def test_the_last_gap_is_the_one_that_the_stopping_rule_sees(cards):
-    client, (_, card, _) = cards
-    decision = kernelucb.ax.CertifiedGapStoppingStrategy(0.1, client).decide()
+def test_gaps_are_those_that_the_stopping_rule_sees_after_each_trial(cards):
+    client, (_, card, _), messages = cards
+    decision = stopping(client).decide()
     assert card.df["trial_index"].tolist() == [1, 2, 4]
     assert card.df["gap"].iloc[-1] == pytest.approx(decision.certificate.gap)
     assert card.df["arm_name"].iloc[-1] == decision.arm.name
+    earlier = stopping(attached(fixed_client(), ARMS[:3], curve)).decide()
+    assert card.df["gap"].iloc[1] == pytest.approx(earlier.certificate.gap)
     (drawn,) = card.get_figure().data
     assert list(drawn.y) == card.df["gap"].tolist()
     assert drawn.name == "certified gap"
     assert f"arm {decision.arm.name}" in card.title
-
-
-def test_earlier_gaps_are_those_of_the_trials_until_then(cards):
-    _, (_, card, _) = cards
-    decision = kernelucb.ax.CertifiedGapStoppingStrategy(0.1, begun(3)).decide()
-    assert card.df["gap"].iloc[1] == pytest.approx(decision.certificate.gap)
+    rounds = [each.split(":")[0] for each in messages]
+    assert rounds == [f"gap after trial {i}" for i in (1, 2, 4)]
 
 
 def test_the_optimum_is_that_of_the_report(cards):
-    client, (_, _, card) = cards
+    client, (_, _, card), _ = cards
     report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
     assert card.df["parameter"].tolist() == ["x"]
     low, high = report.region.flatten().tolist()
@@ -107,24 +131,29 @@ def test_the_optimum_is_that_of_the_report(cards):
 
 
 def test_an_estimate_is_not_called_certified():
-    client = make_client(
-        [RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))],
-        options={"norm_bound": 4.0, "noise_std": 0.1},
-    )
-    run(client, 3, curve)
-    band, gap = computed(client, ALL[0], ALL[1])
+    client = make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
+    band, gap = computed(attached(client, ARMS[:3], curve), BAND, GAP)
     assert band.title.endswith("heuristic: kernel, mean estimated")
     assert gap.title.endswith("heuristic: kernel, mean estimated")
     assert gap.get_figure().data[0].name == "gap, heuristic: kernel, mean estimated"
     assert not gap.df["certified"].any()
 
 
+def test_probabilities():
+    client = attached(count_client(), ARMS, successes)
+    report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
+    true = float(LOG_ODDS(GRID).sigmoid().max())
+    assert 0.0 < report.lower <= true <= report.upper < 1.0
+    band, gap = computed(client, BAND, GAP)
+    assert all("certified" in card.title for card in (band, gap))
+    assert band.df["upper"].max() < 1.0
+    assert gap.df["gap"].max() <= 1.0
+
+
 def test_constraints_and_contexts():
-    client = constrained_client(
-        "safe", parameters=PLANE, constraints=["z >= -100"], safe_arms=[{"x": 0.5}]
-    )
-    for step in range(3):
-        ask(client, {"t": 0.5 + 0.01 * step}, in_plane)
+    own = {"limits": ["z >= -100"], "safe_arms": along(0.5)}
+    client = constrained_client(parameters=SQUARE, **own)
+    attached(client, [{"x": 0.5, "t": 0.5 + 0.01 * i} for i in range(3)], in_square)
     context = {"t": 0.52}
     band, gap, optimum = computed(
         client,
@@ -139,36 +168,21 @@ def test_constraints_and_contexts():
 
 
 def test_every_value_of_a_choice_is_drawn_by_itself():
-    kinds = ChoiceParameterConfig(
-        name="kind", parameter_type="str", values=["a", "b", "c"], is_ordered=False
-    )
-    client = fixed_client(parameters=[kinds], num_initial=2)
-    for index, parameters in client.get_next_trials(max_trials=2).items():
-        client.complete_trial(
-            trial_index=index, raw_data={"y": float(parameters["kind"] == "a")}
-        )
+    client = fixed_client(parameters=[KIND])
+    attached(client, along("a", "b", name="kind"), lambda p: {"y": float(p["kind"] == "a")})
     (card,) = computed(client, kernelucb.ax.BandAnalysis("kind"))
     assert card.df["kind"].tolist() == ["a", "b", "c"]
     marks, seen = card.get_figure().data
-    assert list(seen.y) == [0.0, 1.0]
+    assert list(seen.y) == [1.0, 0.0]
     half = 0.5 * (card.df["upper"] - card.df["lower"])
     assert list(marks.error_y.array) == pytest.approx(half.tolist())
 
 
 def test_parameters_have_the_names_and_values_of_the_user():
-    space = [
-        ChoiceParameterConfig(
-            name="solvent", parameter_type="str", values=list("abc"), is_ordered=False
-        ),
-        ChoiceParameterConfig(
-            name="stirred", parameter_type="bool", values=[True, False], is_ordered=False
-        ),
-        RangeParameterConfig(
-            name="hours", parameter_type="float", bounds=(1.0, 8.0), scaling="log"
-        ),
-    ]
+    space = [choice("solvent", "abc"), choice("stirred", [True, False])]
+    space += [real("hours", 1.0, 8.0, scaling="log")]
     client = fixed_client(parameters=space, lengthscale=1.0)
-    run(client, 4, lambda p: {"y": 0.1 * p["hours"] - (p["solvent"] == "a")})
+    run(client, 3, lambda p: {"y": 0.1 * p["hours"] - (p["solvent"] == "a")})
     report = kernelucb.ax.optimum_report(client, max_evaluations=500)
     arm = kernelucb.ax.recommended_arm(client).parameters
     values = report.to_dict()
@@ -177,8 +191,7 @@ def test_parameters_have_the_names_and_values_of_the_user():
     low, high = values["region"]["hours"]
     assert 1.0 <= low < high <= 8.0 + 1e-9
     assert any("solvent" in each["values"] for each in values["combinations"])
-    words = [str(report)]
-    units = {"hours": "h", "y": "%"}
+    words, units = [str(report)], {"hours": "h", "y": "%"}
     made = computed(
         client,
         kernelucb.ax.BandAnalysis("hours", num_points=4, units=units),
@@ -203,31 +216,15 @@ def test_parameters_have_the_names_and_values_of_the_user():
     assert set(names) == {"solvent", "stirred", "hours (h)"}
 
 
-def test_progress_is_logged_round_by_round():
-    messages, handler = [], logging.Handler()
-    handler.emit = lambda record: messages.append(record.getMessage())
-    logger = logging.getLogger("kernelucb.ax.analyses")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        computed(begun(5), kernelucb.ax.GapAnalysis(most_rounds=2))
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
-    assert [each.split(":")[0] for each in messages] == [
-        "gap after trial 1",
-        "gap after trial 4",
-    ]
-
-
 def test_what_cannot_be_drawn_says_why():
     client = fixed_client()
     for card in computed(client, *ALL):
         assert isinstance(card, NotApplicableStateAnalysisCard)
         assert "No trial has been observed yet" in card.blob
-    run(client, 2, curve)
     wrong, metric = computed(
-        client, kernelucb.ax.BandAnalysis("w"), kernelucb.ax.BandAnalysis("x", metric="w")
+        attached(client, ARMS[:2], curve),
+        kernelucb.ax.BandAnalysis("w"),
+        kernelucb.ax.BandAnalysis("x", metric="w"),
     )
     assert isinstance(wrong, ErrorAnalysisCard)
     assert "No parameter 'w'; there are ['x']" in wrong.blob
@@ -238,18 +235,13 @@ def test_what_cannot_be_drawn_says_why():
 
 def test_a_strategy_without_a_bound_and_no_feasible_arm():
     plain = Client(random_seed=0)
-    plain.configure_experiment(
-        [RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
-    )
+    plain.configure_experiment(UNIT)
     plain.configure_optimization(objective="y")
     plain.configure_generation_strategy()
-    plain.attach_trial({"x": 0.5})
-    plain.complete_trial(trial_index=0, raw_data={"y": 1.0})
-    (card,) = computed(plain, ALL[2])
+    (card,) = computed(attached(plain, along(0.5), curve), OPTIMUM)
     assert isinstance(card, NotApplicableStateAnalysisCard)
-    client = constrained_client("explored", constraints=["z >= 1000"])
-    observed(client, 2)
-    for card in computed(client, *ALL):
+    client = constrained_client("explored", limits=["z >= 1000"])
+    for card in computed(attached(client, ARMS[:2], problem()), *ALL):
         assert isinstance(card, NotApplicableStateAnalysisCard)
         assert "certainly feasible" in card.blob
 

@@ -1,55 +1,220 @@
-r"""What Ax experiments may estimate, and who must agree before it is acted on."""
+r"""Priors in Ax: given, a family, of earlier tasks or fitted; who agrees to estimates."""
 
 import pytest
 import torch
-from ax.api.client import Client
+from ax.generators.torch.botorch_modular.kernels import ScaleMaternKernel
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax_bench import (
     AX_WARNINGS,
-    NOISE_STD,
     NORM,
+    OPTIONS,
     REQUIRED,
+    SEARCH,
+    SPREAD,
     UNIT,
+    along,
+    arms_model,
+    attached,
+    built,
+    choice,
+    constrained_client,
     curve,
     fixed_client,
     make_client,
     next_trial,
     node,
+    observed,
+    points,
+    problem,
+    reopened,
     run,
+    stopping,
+    wave,
+    waves,
 )
 from botorch.models import SingleTaskGP
-from botorch.models.transforms import Standardize
+from botorch.models.transforms.outcome import Standardize
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch.testing import assert_close
 
 import kernelucb.ax
 from kernelucb import (
+    KernelFamilyUCB,
+    KernelRegression,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
+    NearNormBall,
     NormTracker,
     ScalarizedUCB,
     SrinivasUCB,
-    UnknownNoise,
+    lengthscale_family,
 )
-from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.acquisition import BOUNDS, BoundedNorm
 from kernelucb.exceptions import UncertifiedError
-from kernelucb.models import DiscreteMetaModel
+from kernelucb.models import CosineFeatures, FeatureMetaModel
+from problems import frozen_kernel
 from tolerances import LINEAR_SOLVE
 
-pytestmark = [pytest.mark.slow, *AX_WARNINGS]
+pytestmark = AX_WARNINGS
 
-FIXED = (
+QUERIES = torch.tensor([[0.0, 5.0], [9.0, 2.0], [-4.0, 14.0]], dtype=torch.float64)
+LOW = torch.tensor([-5.0, 0.0], dtype=torch.float64)
+
+
+class TestGivenPriors:
+    def test_the_bound_is_that_of_the_prior_on_the_trials(self):
+        options = {"kernel": "matern32", "lengthscale": [0.3, 0.6], "outputscale": 400.0}
+        options |= {"mean": 4900.0, "noise_std": 2.0, "norm_bound": 30.0}
+        client = attached(make_client(options=options), SPREAD, waves)
+        acqf = kernelucb.ax.current_bound(client)
+        unit = 15.0 * torch.tensor([0.3, 0.6], dtype=torch.float64)
+        kernel = frozen_kernel("matern32", 1.0, outputscale=400.0)
+        Y = torch.tensor([wave(p) for p in SPREAD], dtype=torch.float64) - 4900.0
+        state = KernelRegression((points(*SPREAD) - LOW) / unit, Y, kernel, 2.0)
+        expected = MartingaleMixtureUCB(state, norm_bound=30.0)
+        for actual, wanted in zip(
+            acqf.bounds(QUERIES), expected.bounds((QUERIES - LOW) / unit), strict=True
+        ):
+            assert_close(actual, wanted + 4900.0, rtol=LINEAR_SOLVE, atol=1e-6)
+        assert acqf.assumptions.certified
+
+    def test_the_bound_is_that_of_the_family_whatever_ax_fits(self):
+        options = {"shortest": [0.2, 0.3], "longest": 0.9, "kernel": ["rbf", "matern32"]}
+        options |= {"outputscale": 400.0, "mean": 4900.0}
+        given = {"norm_bound": 30.0, "noise_std": 2.0, "delta": 0.1}
+        client = make_client(acqf_class=KernelFamilyUCB, options=options | given)
+        acqf = kernelucb.ax.current_bound(attached(client, SPREAD, waves))
+        Y = torch.tensor([wave(p) for p in SPREAD], dtype=torch.float64) - 4900.0
+        bases = [ScaleKernel(base).double() for base in (RBFKernel(), MaternKernel(1.5))]
+        for base in bases:
+            base.outputscale = torch.tensor(400.0, dtype=torch.float64)
+            base.requires_grad_(False)
+        kernels = lengthscale_family(bases, [0.2, 0.3], 0.9)
+        X = (points(*SPREAD) - LOW) / 15.0
+        state = KernelRegression(X, Y, frozen_kernel("rbf"), 2.0)
+        expected = KernelFamilyUCB(state, kernels, **given)
+        for actual, wanted in zip(
+            acqf.bounds(QUERIES), expected.bounds((QUERIES - LOW) / 15.0), strict=True
+        ):
+            assert_close(actual, wanted + 4900.0, rtol=LINEAR_SOLVE, atol=1e-6)
+        assert acqf.consistent == expected.consistent
+        assert acqf.assumptions.certified
+        # Ax has fitted its model, which standardises the outcomes.
+        assert any(p.requires_grad for p in acqf.model.covar_module.parameters())
+        assert float(acqf.model.outcome_transform.stdvs) > 1.0
+
+    def test_the_band_does_not_depend_on_what_ax_fits(self):
+        config = ModelConfig(
+            botorch_model_class=SingleTaskGP,
+            covar_module_class=ScaleMaternKernel,
+            outcome_transform_classes=[Standardize],
+            name="other",
+        )
+        grid = torch.linspace(0.0, 1.0, 7, dtype=torch.float64).unsqueeze(-1)
+        sides = []
+        for other in (None, config):
+            client = fixed_client(model_config=other)
+            acqf = kernelucb.ax.current_bound(attached(client, along(0.1, 0.4, 0.8), curve))
+            sides.append(acqf.bounds(grid))
+        for one, other in zip(*sides, strict=True):
+            assert_close(one, other, rtol=LINEAR_SOLVE, atol=1e-9)
+
+    def test_a_search_is_on_the_model_that_ax_fits(self):
+        client = attached(fixed_client(search=SEARCH), along(0.1, 0.4, 0.8), curve)
+        next_trial(client)
+        acqf = built(client).acqf
+        assert type(acqf.acqf.model) is SingleTaskGP
+        assert any(each.requires_grad for each in acqf.acqf.model.parameters())
+        kernel = acqf.band.regression.prior.covar_module
+        assert not any(each.requires_grad for each in kernel.parameters())
+        assert float(kernel.base_kernel.lengthscale) == pytest.approx(0.4)
+        assert acqf.band.assumptions.certified
+
+    def test_a_model_error_is_an_option(self):
+        client = fixed_client(options={"norm_bound": NearNormBall(2.0, 0.1)})
+        acqf = kernelucb.ax.current_bound(attached(client, along(0.1, 0.5), curve))
+        assert acqf.model_error == 0.1
+        assert acqf.assumptions.certified
+        assert "within 0.1 of a function g" in acqf.assumptions["norm"].statement
+
+
+ARMS = torch.arange(8, dtype=torch.float64).unsqueeze(-1)
+ARM = choice("arm", range(8), is_ordered=True)
+FEATURES = CosineFeatures(torch.tensor([[0.0, 3.0, 6.0]]), torch.tensor([0.0, 0.5, 1.0]))
+
+
+def feature_model():
+    X = torch.linspace(0.0, 1.0, 20, dtype=torch.float64).unsqueeze(-1)
+    weights = torch.randn(60, 3, dtype=torch.float64)
+    return FeatureMetaModel(X, weights @ FEATURES.double()(X).detach().mT, FEATURES)
+
+
+def arms_client(acqf_class=MetaUCB, options=None, **arguments):
+    own = {"model_config": kernelucb.ax.meta_model_config(arms_model(8)), "num_initial": 1}
+    own |= {"optimizer_options": {}} | arguments
+    return make_client([ARM], acqf_class=acqf_class, options=options or {}, **own)
+
+
+def reward(parameters):
+    return {"y": bump(parameters["arm"])}
+
+
+def bump(arm):
+    return float(torch.exp(-((torch.tensor(float(arm)) - 6.0) ** 2) / 4.0))
+
+
+class TestEarlierTasks:
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("acqf_class", "search"),
+        [(MetaUCB, None), (MetaPI, None), (MetaUCB, SEARCH)],
+    )
+    def test_finds_the_best_arm(self, acqf_class, search):
+        client = run(arms_client(acqf_class, search=search), 5, reward)
+        best, *_ = client.get_best_parameterization(use_model_predictions=False)
+        assert best["arm"] == 6
+        acqf = kernelucb.ax.last_bound(client)
+        assert type(acqf) is acqf_class
+        assert acqf.model.num_evaluations == 4
+        pending = client.get_next_trials(max_trials=2).values()
+        assert len({parameters["arm"] for parameters in pending}) == 2
+
+    def test_the_bound_is_that_of_the_model_on_the_trials(self):
+        arms = along(1, 4, 6, name="arm")
+        client = attached(arms_client(options={"delta": 0.1}), arms, reward)
+        X = points(*arms, names=["arm"])
+        Y = torch.tensor([[reward(arm)["y"]] for arm in arms], dtype=torch.float64)
+        model = arms_model(8).condition_on_observations(X, Y)
+        expected = MetaUCB(model, delta=0.1).bounds(ARMS)
+        actual = kernelucb.ax.current_bound(client).bounds(ARMS)
+        for left, right in zip(actual, expected, strict=True):
+            assert_close(left, right)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    def test_a_continuous_search_that_is_stored_and_goes_on(self, search):
+        config = kernelucb.ax.meta_model_config(feature_model())
+        own = {"num_initial": 1, "model_config": config, "search": search}
+        client = make_client(UNIT, acqf_class=MetaUCB, options={}, **own)
+        run(client, 4, lambda parameters: {"y": parameters["x"]})
+        assert node(client) == ("" if search is None else f"{search} within ") + "MetaUCB"
+        X = torch.tensor([[0.2], [0.9]], dtype=torch.float64)
+        bands = []
+        for each in (client, reopened(client)):
+            torch.manual_seed(3)
+            next_trial(each)
+            bands.append(kernelucb.ax.last_bound(each).bounds(X))
+        assert_close(*bands)
+
+
+KERNEL = (
     "kernel=... and lengthscale=... in the options, which fix kernel and mean of the bound "
     "(or the bound KernelFamilyUCB, which needs only a range of length scales)"
 )
 NUMBER = "norm_bound=... in the options"
 GAIN = "theorem=BoundedNorm(information_gain=...) in the options"
 CAUTIOUS = {"norm_bound": "cautious"}
-
-
-def stopping(client, gap=100.0, **arguments):
-    return kernelucb.ax.CertifiedGapStoppingStrategy(gap, client, **arguments)
 
 
 def fitted_client(**options):
@@ -61,18 +226,6 @@ def sum_client(norm_bound):
     return make_client(UNIT, "y + z", ScalarizedUCB, options)
 
 
-def theorem_3_client():
-    options = {"theorem": BoundedNorm(NORM)}
-    return fixed_client(acqf_class=SrinivasUCB, options=options)
-
-
-def meta_client(acqf_class):
-    tasks = torch.eye(5, dtype=torch.float64).repeat(12, 1)
-    candidates = torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)
-    config = kernelucb.ax.meta_model_config(DiscreteMetaModel(tasks, candidates))
-    return make_client(UNIT, acqf_class=acqf_class, options={}, model_config=config)
-
-
 class OwnGP(SingleTaskGP):
     r"""A model of which nobody knows in advance whether Ax fits it."""
 
@@ -81,19 +234,31 @@ class TestConsent:
     @pytest.mark.parametrize(
         ("make", "estimates", "ways"),
         [
-            (fitted_client, "kernel, mean", FIXED),
+            (fitted_client, "kernel, mean", KERNEL),
             (
                 lambda: fitted_client(**CAUTIOUS),
                 "kernel, mean, norm",
-                f"{FIXED}, and {NUMBER}",
+                f"{KERNEL}, and {NUMBER}",
             ),
             (lambda: fixed_client(options={}), "norm", NUMBER),
             (lambda: fixed_client(options=CAUTIOUS), "norm", NUMBER),
-            (theorem_3_client, "information gain", GAIN),
+            (lambda: reopened(fixed_client(options=CAUTIOUS)), "norm", NUMBER),
+            (
+                lambda: fixed_client(
+                    acqf_class=SrinivasUCB, options={"theorem": BoundedNorm(NORM)}
+                ),
+                "information gain",
+                GAIN,
+            ),
             (
                 lambda: sum_client([2.0, None]),
                 "kernel, mean, norm",
-                f"{FIXED}, and {NUMBER}",
+                f"{KERNEL}, and {NUMBER}",
+            ),
+            (
+                lambda: constrained_client("explored", options=OPTIONS),
+                "kernel, mean",
+                KERNEL,
             ),
         ],
     )
@@ -108,39 +273,23 @@ class TestConsent:
 
     @pytest.mark.parametrize("acqf_class", [MetaUCB, MetaPI])
     def test_estimated_priors(self, acqf_class):
-        client = meta_client(acqf_class)
-        client.complete_trial(client.attach_trial({"x": 0.25}), raw_data={"y": 0.5})
+        client = attached(arms_client(acqf_class), along(3, name="arm"), reward)
         with pytest.raises(UncertifiedError, match=r"\(inputs\).* known: pass allow_est"):
             stopping(client).decide()
 
-    def test_after_reload(self, tmp_path):
-        path = str(tmp_path / "bench.json")
-        fixed_client(options=CAUTIOUS).save_to_json_file(path)
-        reopened = Client.load_from_json_file(path)
-        with pytest.raises(UncertifiedError, match=r"estimates \(norm\)"):
-            stopping(reopened)
-
     def test_with_consent_it_stops_and_says_what_was_estimated(self):
-        client = run(fitted_client(), 5, curve)
-        decision = stopping(client, allow_estimated=True).decide()
+        client = attached(fitted_client(), along(0.1, 0.4, 0.8), curve)
+        decision = stopping(client, 100.0, allow_estimated=True).decide()
         assert decision.stop
         assert ": heuristic: kernel, mean estimated: at most" in decision.reason
         assert not decision.certificate.certified
 
     @pytest.mark.filterwarnings("ignore::botorch.exceptions.BotorchWarning")
     def test_consent_is_not_for_what_the_data_contradict(self):
-        client = run(fitted_client(norm_bound=1e-3), 4, curve)
+        client = attached(fitted_client(norm_bound=1e-3), along(0.1, 0.4, 0.8), curve)
         decision = stopping(client, 1e6, allow_estimated=True).decide()
         assert not decision.stop
         assert "no guarantee: norm violated" in decision.reason
-
-    def test_standard_errors_are_a_noise_that_is_given(self):
-        client = fixed_client(options={"norm_bound": NORM, "noise_std": None})
-        rule = stopping(client)
-        run(client, 4, lambda p: {"y": (curve(p)["y"], NOISE_STD)})
-        decision = rule.decide()
-        assert decision.stop
-        assert decision.certificate.certified
 
     def test_what_only_a_fitted_model_shows_is_refused_then(self):
         config = ModelConfig(
@@ -148,17 +297,29 @@ class TestConsent:
         )
         options = {"norm_bound": 4.0, "noise_std": 0.1}
         client = make_client(UNIT, options=options, model_config=config)
-        rule = stopping(client)
-        run(client, 3, curve)
-        with pytest.raises(UncertifiedError, match=r"estimates \(kernel, mean\)"):
-            rule.decide()
-        with pytest.raises(UncertifiedError, match=r"estimates \(kernel, mean\)"):
-            rule.should_stop_optimization(client._experiment)
+        noiseless = fixed_client(options={"norm_bound": NORM, "noise_std": None})
+        for each, estimates in ((client, "kernel, mean"), (noiseless, "noise")):
+            rule = stopping(each, 100.0)
+            attached(each, along(0.1, 0.4, 0.8), curve)
+            with pytest.raises(UncertifiedError, match=rf"estimates \({estimates}\)"):
+                rule.decide()
+            with pytest.raises(UncertifiedError, match=rf"estimates \({estimates}\)"):
+                rule.should_stop_optimization(each._experiment)
+
+    @pytest.mark.slow
+    def test_explored_constraints_say_what_they_estimate(self):
+        options = {"norm_bound": 4.0, "noise_std": 0.05}
+        client = constrained_client("explored", options=options)
+        observed(client, 4)
+        best = kernelucb.ax.recommended_arm(client)
+        assert not best.assumptions.certified
+        assert problem().margin(best.parameters) >= 0.0
 
 
 class TestCautious:
+    @pytest.mark.slow
     @pytest.mark.parametrize("acqf_class", BOUNDS)
-    def test_every_bound_estimates_the_norm_anew(self, acqf_class, tmp_path):
+    def test_every_bound_estimates_the_norm_anew(self, acqf_class):
         def options_with(norm_bound):
             if acqf_class is SrinivasUCB:
                 return {"theorem": BoundedNorm(norm_bound), "noise_std": 1.0}
@@ -166,13 +327,11 @@ class TestCautious:
 
         options = options_with("cautious")
         client = make_client(UNIT, acqf_class=acqf_class, options=options)
-        run(client, 4, curve)
-        assert node(client) == acqf_class.__name__
-        path = str(tmp_path / "bench.json")
-        client.save_to_json_file(path)
+        attached(client, along(0.1, 0.3, 0.6, 0.9), curve)
         X = torch.linspace(0.0, 1.0, 5, dtype=torch.float64).unsqueeze(-1)
-        for each in (client, Client.load_from_json_file(path)):
+        for each in (client, reopened(client)):
             next_trial(each)
+            assert node(each) == acqf_class.__name__
             acqf = kernelucb.ax.last_bound(each)
             assert acqf.assumptions["norm"].status == "estimated"
             given = options_with(NormTracker.cautious())
@@ -181,36 +340,16 @@ class TestCautious:
                 assert_close(actual, wanted, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
 
     def test_it_is_more_than_the_estimate_of_a_search(self):
-        norms = []
-        for options in ({}, CAUTIOUS):
-            client = run(fixed_client(options=options), 2, curve)
-            norms.append(kernelucb.ax.current_bound(client).norm_bound)
-        assert norms[1] > norms[0]
+        clients = [fixed_client(options=options) for options in ({}, CAUTIOUS)]
+        search, cautious = (
+            kernelucb.ax.current_bound(attached(each, along(0.1, 0.7), curve)).norm_bound
+            for each in clients
+        )
+        assert cautious > search
 
     def test_for_one_outcome_of_a_sum(self):
         client = sum_client([4.0, "cautious"])
-        run(client, 3, lambda p: curve(p) | {"z": p["x"]})
+        attached(client, along(0.1, 0.4, 0.8), lambda p: curve(p) | {"z": p["x"]})
         assumptions = kernelucb.ax.current_bound(client).assumptions
         assert assumptions["output 1: norm"].status == "given"
         assert assumptions["output 2: norm"].status == "estimated"
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("norm_bound", {"norm_bound": EstimatedNumber(3.0)}),
-        ("norm_bound", {"norm_bound": 1.2 * EstimatedNumber(3.0)}),
-        ("y", {"norm_bound": {"y": EstimatedNumber(3.0)}}),
-        ("norm_bound", {"norm_bound": 2 * estimated(torch.ones(1).double())}),
-        ("noise_std", {"noise_std": 2 * estimated(torch.ones(1).double()).max()}),
-        ("upper", {"noise_std": UnknownNoise(0.01, EstimatedNumber(1.0))}),
-        ("outputscale", {"kernel": "rbf", "outputscale": EstimatedNumber(1.0)}),
-        ("lengthscale", {"kernel": "rbf", "lengthscale": [0.3, EstimatedNumber(0.3)]}),
-    ],
-)
-def test_an_estimate_is_no_option(name, options):
-    r"""Stored as a plain number it would come back as given."""
-    with pytest.raises(ValueError, match=f"{name} is an estimate"):
-        kernelucb.ax.generation_strategy(
-            MartingaleMixtureUCB, options={"norm_bound": 9.0} | options
-        )

@@ -1,31 +1,69 @@
-r"""Outcomes that never came or that no model can take, in what a bound of Ax rests on."""
+r"""Outcomes in Ax: missing, unusable, counted, summed, and each with a bound of its own."""
 
 import math
 
 import pytest
-from ax.api.client import Client
+import torch
 from ax.core.arm import Arm
 from ax_bench import (
     AX_WARNINGS,
+    BINOMIAL,
+    BY_NAME,
     FIXED,
+    GRID,
+    LIKELIHOODS,
+    LOG_ODDS,
+    NORM,
+    PLANE,
+    SEARCH,
+    SPREAD,
     UNIT,
+    along,
+    attached,
     begun,
+    built,
+    chance,
+    constrained_client,
+    count_client,
     curve,
+    drawn,
     fixed_client,
+    go_on_alike,
+    inside,
     make_client,
     next_trial,
+    node,
+    observed,
+    points,
+    problem,
+    reopened,
+    rows,
     run,
+    stopping,
+    successes,
+    wave,
 )
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
+from torch.testing import assert_close
 
 import kernelucb.ax
-from kernelucb import ScalarizedUCB
+from kernelucb import (
+    KernelFamilyUCB,
+    LikelihoodUCB,
+    MartingaleMixtureUCB,
+    ScalarizedUCB,
+)
+from kernelucb.ax.experiments import check_kept
 from kernelucb.confidence.assumptions import REPORTED
 from kernelucb.exceptions import UncertifiedError
+from kernelucb.regression.named import named_kernel
+from problems import RKHSFunction, frozen_kernel, likelihood_ucb
+from tolerances import LINEAR_SOLVE
 
-pytestmark = [pytest.mark.slow, *AX_WARNINGS]
+pytestmark = AX_WARNINGS
 
 NO_NOISE = "; none of that depended on the noise of their outcomes"
+SOME = along(0.1, 0.4, 0.8)
 
 
 def statement(acqf, name="outcomes"):
@@ -36,10 +74,6 @@ def statement(acqf, name="outcomes"):
 
 def current(client):
     return statement(kernelucb.ax.current_bound(client))
-
-
-def stopping(client, gap=100.0, **options):
-    return kernelucb.ax.CertifiedGapStoppingStrategy(gap, client, **options)
 
 
 def fail(client, index):
@@ -70,15 +104,14 @@ def complete_with_nan(client, index):
 
 
 def end(client, *ends):
-    trials = client.get_next_trials(max_trials=len(ends))
-    for index, how in zip(trials, ends, strict=True):
-        how(client, index)
+    for i, how in enumerate(ends):
+        how(client, client.attach_trial({"x": 0.05 + 0.1 * i}))
     return client
 
 
-class TestStatement:
+class TestMissing:
     def test_nothing_is_added_where_nothing_is_missing(self):
-        client = begun(4)
+        client = attached(fixed_client(), SOME, curve)
         client.get_next_trials(max_trials=2)
         assert kernelucb.ax.current_bound(client).assumptions["outcomes"] is REPORTED
         assert kernelucb.ax.last_bound(client).assumptions["outcomes"] is REPORTED
@@ -87,16 +120,10 @@ class TestStatement:
     @pytest.mark.parametrize(
         ("ends", "missing"),
         [
-            ([fail], "1 trial failed"),
-            ([abandon], "1 trial was abandoned"),
             ([report_and_abandon], "1 trial was abandoned"),
             ([stop_early] * 2, "2 trials were stopped early"),
             ([complete_without], "1 trial was completed without an outcome"),
-            (
-                [complete_without, complete_with_nan],
-                "2 trials were completed without an outcome",
-            ),
-            ([fail] * 2 + [stop_early], "2 trials failed and 1 was stopped early"),
+            ([fail] * 2 + [complete_with_nan], "2 trials failed and 1 was completed"),
             (
                 [fail] * 3 + [abandon] + [stop_early] * 2,
                 "3 trials failed, 1 was abandoned and 2 were stopped early",
@@ -104,17 +131,26 @@ class TestStatement:
         ],
     )
     def test_counts(self, ends, missing):
-        client = end(begun(2), *ends)
+        client = end(attached(fixed_client(), SOME[:2], curve), *ends)
+        if missing.endswith("completed"):
+            missing += " without an outcome"
         expected = f"{REPORTED.statement}: {missing}{NO_NOISE}"
-        assert current(client) == expected
-        run(client, 2, curve)
-        assert statement(kernelucb.ax.last_bound(client)) == expected
-        assert str(kernelucb.ax.current_bound(client).assumptions).endswith(expected)
+        bound = kernelucb.ax.current_bound(client)
+        assert statement(bound) == expected
+        assert str(bound.assumptions).endswith(expected)
+        assert bound.regression.num_observations == 2 + ends.count(stop_early)
+        given = "given that none of this depended on the noise of the outcomes"
+        for each in (client, reopened(client)):
+            decision = stopping(each, 100.0).decide()
+            assert decision.stop
+            assert decision.certificate.certified
+            assert decision.reason.endswith(f", {given}: {missing}")
+            assert statement(decision.certificate) == expected
 
     def test_arms_of_a_batch(self):
-        client = begun(2)
+        client = attached(fixed_client(), SOME[:2], curve)
         batch = client._experiment.new_batch_trial()
-        batch.add_arms_and_weights([Arm({"x": 0.1}, "a"), Arm({"x": 0.2}, "b")])
+        batch.add_arms_and_weights([Arm({"x": 0.15}, "a"), Arm({"x": 0.2}, "b")])
         batch.mark_arm_abandoned("a")
         batch.mark_running(no_runner_required=True)
         expected = f"{REPORTED.statement}: 1 arm of a batch was abandoned{NO_NOISE}"
@@ -123,67 +159,35 @@ class TestStatement:
         expected = "1 trial failed and 1 arm of a batch was abandoned"
         assert current(client) == f"{REPORTED.statement}: {expected}{NO_NOISE}"
 
+    @pytest.mark.slow
     def test_the_last_bound_says_what_was_missing_when_it_was_made(self):
         client = end(begun(3), fail)
         index, _ = next_trial(client)
         before = statement(kernelucb.ax.last_bound(client))
         assert ": 1 trial failed;" in before
         client.mark_trial_failed(index)
-        assert statement(kernelucb.ax.last_bound(client)) == before
         assert ": 2 trials failed;" in current(client)
         assert statement(kernelucb.ax.last_bound(client)) == before
         next_trial(client)
         assert ": 2 trials failed;" in statement(kernelucb.ax.last_bound(client))
 
-    def test_sums_say_it_of_every_outcome(self):
-        client = make_client(
-            UNIT,
-            objective="y - 2*z",
-            acqf_class=ScalarizedUCB,
-            options={"norm_bound": 4.0, "noise_std": 0.1},
-        )
-        run(client, 3, lambda p: curve(p) | {"z": p["x"]})
-        run(client, 1, curve)
-        acqf = kernelucb.ax.current_bound(client)
-        missing = "1 trial was completed without an outcome"
-        for output in ("output 1", "output 2"):
-            expected = f"{output}: {REPORTED.statement}: {missing}{NO_NOISE}"
-            assert statement(acqf, f"{output}: outcomes") == expected
-
-
-class TestDecision:
-    def test_reason_and_certificate_name_it_after_reload_too(self, tmp_path):
-        client = end(begun(3), fail, abandon, abandon)
-        client.get_next_trials(max_trials=1)
-        path = str(tmp_path / "bench.json")
-        client.save_to_json_file(path)
-        for each in (client, Client.load_from_json_file(path)):
-            decision = stopping(each).decide()
-            assert decision.stop
-            assert decision.certificate.certified
-            missing = "1 trial failed and 2 were abandoned"
-            given = "given that none of this depended on the noise of the outcomes"
-            assert decision.reason.endswith(f", {given}: {missing}")
-            said = decision.certificate.assumptions["outcomes"].statement
-            assert f": {missing};" in said
-
-    def test_what_counts_as_an_outcome(self):
-        client = begun(3)
-        end(client, stop_early, fail, report_and_abandon, complete_without)
-        index, parameters = next_trial(client)
-        client.attach_data(trial_index=index, raw_data=curve(parameters))
-        # Three completed, one stopped early, one under way that has reported.
-        assert kernelucb.ax.current_bound(client).regression.num_observations == 5
+    def test_trials_under_way_that_have_reported_count(self):
+        client = attached(fixed_client(), SOME, curve)
+        index = client.attach_trial({"x": 0.6})
+        client.attach_data(trial_index=index, raw_data=curve({"x": 0.6}))
+        assert kernelucb.ax.current_bound(client).regression.num_observations == 4
 
     def test_progressions_are_an_input(self):
-        client = begun(3)
-        for steps, ending in (((1, 2), "mark_trial_early_stopped"), ((1, 2, 3), None)):
-            index, parameters = next_trial(client)
+        client = attached(fixed_client(options={"norm_bound": 10.0}), SOME, curve)
+        for x, steps, ending in (
+            (0.2, (1, 2), "mark_trial_early_stopped"),
+            (0.6, (1, 2, 3), "complete_trial"),
+        ):
+            index = client.attach_trial({"x": x})
             for step in steps:
-                client.attach_data(
-                    trial_index=index, raw_data=curve(parameters), progression=step
-                )
-            getattr(client, ending or "complete_trial")(trial_index=index)
+                data = {"raw_data": curve({"x": x}), "progression": step}
+                client.attach_data(trial_index=index, **data)
+            getattr(client, ending)(trial_index=index)
         acqf = kernelucb.ax.current_bound(client)
         assert acqf.regression.dimension == 2
         # Ax scales the progression by the range that it has seen.
@@ -204,17 +208,17 @@ def with_errors(options=None, noise_std=None, **arguments):
     return make_client(UNIT, options=prior | (options or {}), **arguments)
 
 
-def reported(client, *outcomes):
-    for outcome in outcomes:
-        run(client, 1, lambda _, outcome=outcome: {"y": outcome})
+def told(client, *outcomes):
+    for i, outcome in enumerate(outcomes):
+        attached(client, along(0.1 + 0.3 * i), lambda _, outcome=outcome: {"y": outcome})
     return client
 
 
 def refused(client, message):
     trials = len(client._experiment.trials)
-    for ask in (next_trial, kernelucb.ax.current_bound):
+    for use in (next_trial, kernelucb.ax.current_bound):
         with pytest.raises(InputDataError, match=message):
-            ask(client)
+            use(client)
     assert len(client._experiment.trials) == trials
 
 
@@ -222,68 +226,346 @@ MEAN = r"The outcome of y in trial 1 \(arm 1_0\) is "
 ERROR = r"The standard error of y in trial 1 \(arm 1_0\) is "
 
 
-class TestRefused:
-    r"""By the name of their trial."""
+class TestUnusable:
+    r"""Refused by the name of their trial."""
 
-    @pytest.mark.parametrize("value", [1e300, -1e76, math.inf, -math.inf])
+    @pytest.mark.parametrize("value", [1e300, -1e76, -math.inf])
     def test_outcomes(self, value):
-        client = reported(fixed_client(), 0.5, value)
+        client = told(fixed_client(), 0.5, value)
         refused(client, f"{MEAN}{value:g}".replace("+", r"\+"))
         # What the message says helps.
         client.attach_data(trial_index=1, raw_data={"y": 0.25})
         assert kernelucb.ax.current_bound(client).regression.num_observations == 2
-        run(client, 2, curve)
+        next_trial(client)
 
-    @pytest.mark.parametrize("error", [-1.0, math.inf, 1e300])
+    @pytest.mark.parametrize("error", [-1.0, math.inf])
     @pytest.mark.parametrize("noise_std", [None, 0.1])
     def test_standard_errors(self, error, noise_std):
-        client = with_errors(noise_std=noise_std)
-        refused(reported(client, (0.5, 0.1), (0.5, error)), ERROR)
+        refused(told(with_errors(noise_std=noise_std), (0.5, 0.1), (0.5, error)), ERROR)
 
-    @pytest.mark.parametrize("options", [None, {"noise_std": 0.1}])
-    def test_some_without_a_standard_error(self, options):
-        client = reported(with_errors(options), (0.5, 0.1), 0.5)
+    @pytest.mark.parametrize("noise_std", [None, 0.1])
+    def test_some_without_a_standard_error(self, noise_std):
+        client = told(with_errors(noise_std=noise_std), (0.5, 0.1), 0.5)
         refused(client, f"{ERROR}nan; others have a standard error")
 
     def test_no_noise_at_all(self):
-        client = reported(with_errors(), (0.5, 0.1), (0.5, 0.0))
+        client = told(with_errors(), (0.5, 0.1), (0.5, 0.0))
         refused(client, f"{ERROR}0; a bound needs a noise scale above 0: give noise_std")
-
-    def test_one_of_several_outcomes(self):
         options = {"norm_bound": 4.0, "noise_std": [0.1, None]}
         client = make_client(UNIT, "y - 2*z", ScalarizedUCB, options)
-        run(client, 1, lambda p: {"y": (p["x"], 0.1), "z": (1.0, 0.0)})
+        attached(client, SOME[:1], lambda p: {"y": (p["x"], 0.1), "z": (1.0, 0.0)})
         refused(client, "The standard error of z in trial 0")
 
-    def test_while_trials_are_under_way(self):
-        client = reported(fixed_client(), 0.5, math.inf)
-        client._experiment.new_trial().add_arm(client._experiment.trials[0].arm)
-        refused(client, MEAN)
-
-
-class TestTaken:
-    @pytest.mark.filterwarnings("ignore:Very small noise values")
-    @pytest.mark.parametrize("place", ["options", "model"])
-    def test_no_standard_error_where_the_noise_is_given(self, place):
-        if place == "options":
-            client = with_errors({"noise_std": 0.1})
-        else:
-            client = with_errors(noise_std=0.1)
-        reported(client, (0.5, 0.0), (0.25, 0.0))
-        noise = kernelucb.ax.current_bound(client).regression.noise_std
-        assert noise.tolist() == pytest.approx([0.1, 0.1], rel=1e-12)
-
     @pytest.mark.parametrize("how", ["mark_trial_failed", "mark_trial_abandoned"])
-    def test_trials_that_do_not_count(self, how):
-        client = reported(fixed_client(), 0.5, 0.25)
-        index, _ = next_trial(client)
+    def test_only_of_trials_that_count(self, how):
+        client = told(fixed_client(), 0.5, 0.25)
+        index = client.attach_trial({"x": 0.9})
         client.attach_data(trial_index=index, raw_data={"y": math.inf})
         refused(client, "in trial 2")
         getattr(client, how)(index)
-        run(client, 1, curve)
+        next_trial(client)
 
-    def test_a_missing_outcome(self):
-        client = reported(fixed_client(), 0.5, math.nan)
+    @pytest.mark.parametrize(
+        ("likelihood", "outcome", "message"),
+        [
+            ("bernoulli", 0.5, "one is a count of 0.5"),
+            ("binomial", 7.0, "more successes than num_trials"),
+            ("binomial", 0.33, "counts over num_trials or exposure"),
+            ("poisson", 0.5, "one is a count of 1.25"),
+            ("poisson", -2.0, "must hold whole numbers from 0"),
+        ],
+    )
+    def test_counts(self, likelihood, outcome, message):
+        client = told(count_client(options=LIKELIHOODS[likelihood]), outcome)
+        with pytest.raises(InputDataError, match=message):
+            kernelucb.ax.current_bound(client)
+        client.attach_data(0, raw_data={"y": 0.0})
+        kernelucb.ax.current_bound(client)
+
+    def test_of_each_outcome_by_its_own_bound(self):
+        client = attached(own_client(), along(0.5), lambda _: {"y": 0.12, "failures": 7.0})
+        with pytest.raises(InputDataError, match="more successes than num_trials"):
+            kernelucb.ax.recommended_arm(client)
+        client.attach_data(0, raw_data=measured({"x": 0.5}))
+        kernelucb.ax.recommended_arm(client)
+
+
+class TestCounts:
+    @pytest.mark.parametrize("likelihood", LIKELIHOODS)
+    def test_the_band_is_that_of_the_counts(self, likelihood):
+        options = LIKELIHOODS[likelihood] | {"lengthscale": [0.3, 0.6], "outputscale": 0.8}
+        total = {"bernoulli": 1.0, "binomial": 20.0, "poisson": 2.5}[likelihood]
+        counts = [0.0, 1.0, 1.0, 0.0, 1.0] if total == 1.0 else [3.0, 7.0, 5.0, 16.0, 9.0]
+        # A standard error says nothing that the likelihood does not say better.
+        left = iter(counts)
+        client = count_client(PLANE, options)
+        attached(client, SPREAD, lambda _: {"y": (next(left) / total, 0.1)})
         acqf = kernelucb.ax.current_bound(client)
-        assert acqf.regression.num_observations == 1
-        assert "1 trial was completed without" in acqf.assumptions["outcomes"].statement
+        low = torch.tensor([-5.0, 0.0], dtype=torch.float64)
+        scales = torch.tensor([[0.3, 0.6]], dtype=torch.float64)
+        kernel = named_kernel("rbf", scales, 0.8).requires_grad_(False)
+        names = ("likelihood", "norm_bound", "num_trials", "exposure")
+        given = {name: options[name] for name in names if name in options}
+        given["mean_module"] = options.get("mean")
+        Y = torch.tensor(counts, dtype=torch.float64).unsqueeze(-1)
+        expected = likelihood_ucb((points(*SPREAD) - low) / 15.0, Y, kernel, **given)
+        queries = torch.tensor([[0.0, 5.0], [9.0, 2.0], [-4.0, 14.0]]).double()
+        for actual, wanted in zip(
+            acqf.bounds(queries), expected.bounds((queries - low) / 15.0), strict=True
+        ):
+            assert_close(actual, wanted, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
+        assert acqf.assumptions.certified
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    def test_a_probability_that_is_true_at_every_round(self, search):
+        client = count_client(search=search)
+        for _ in range(5):
+            run(client, 1, lambda p: successes(p) | {"seconds": 0.1 + p["x"]})
+            bound = kernelucb.ax.current_bound(client)
+            assert inside(bound, GRID, LOG_ODDS(GRID).flatten().sigmoid())
+            lower, upper = bound.bounds(GRID)
+            assert bool(((lower > 0.0) & (upper < 1.0)).all())
+        assert float((upper - lower).mean()) < 0.65
+        assert type(kernelucb.ax.last_bound(client)) is LikelihoodUCB
+
+    # Of the model that Ax fits, from which the bound takes the data alone.
+    @pytest.mark.filterwarnings("ignore:Very small noise values")
+    @pytest.mark.parametrize("error", [None, 0.0])
+    def test_all_outcomes_alike(self, error):
+        client = count_client(options=BINOMIAL | {"norm_bound": 5.0})
+        attached(client, along(0.1, 0.3, 0.5, 0.7, 0.9), lambda _: {"y": (0.0, error)})
+        bound = kernelucb.ax.current_bound(client)
+        lower, upper = bound.bounds(GRID)
+        assert float(upper.min()) < 0.3
+        assert float(lower.min()) > 0.0
+        assert bound.assumptions.certified
+
+    def test_an_estimated_norm_is_not_acted_on(self):
+        client = count_client(options=BINOMIAL | {"norm_bound": "cautious"})
+        attached(client, SOME, successes)
+        assert kernelucb.ax.current_bound(client).assumptions.estimated == ("norm",)
+        with pytest.raises(UncertifiedError, match=r"norm_bound=\.\.\. in the options"):
+            stopping(client)
+
+    def test_what_is_missing_does_not_depend_on_the_outcomes_themselves(self):
+        client = end(attached(count_client(), SOME, successes), fail, abandon)
+        said = "1 trial failed and 1 was abandoned; none of that depended on their outcomes"
+        assert current(client).endswith(said)
+
+
+# Failures that must be at most one in five, beside a measurement or wins.
+MOST, PARTS = 0.2, 500
+FAILURES = RKHSFunction.random(frozen_kernel("rbf", 0.5), 2.0, 1, seed=11)
+CLASSES = {"y": MartingaleMixtureUCB, "failures": LikelihoodUCB}
+OWN = {
+    "norm_bound": {"y": NORM, "failures": 2.0},
+    "likelihood": "binomial",
+    "num_trials": PARTS,
+    "noise_std": 0.05,
+    "kernel": {"y": "matern52", "failures": "rbf"},
+    "lengthscale": {"y": 0.4, "failures": 0.5},
+    "mean": {"failures": -2.5},
+}
+WINS = OWN | {
+    "num_trials": {"y": 20, "failures": PARTS},
+    "kernel": "rbf",
+    "lengthscale": {"y": 0.3, "failures": 0.5},
+    "mean": {"y": 0.0, "failures": -2.5},
+}
+del WINS["noise_std"]
+FAMILY = OWN | {
+    "norm_bound": 2.5,
+    "lengthscale": 0.5,
+    "shortest": 0.4,
+    "longest": 0.5,
+    "delta": 0.1,
+}
+
+
+def failure_chance(parameters):
+    return chance(parameters, FAILURES, -2.5)
+
+
+def measured(parameters):
+    seed = int(1e6 * parameters["x"])
+    return curve(parameters) | {"failures": drawn(failure_chance(parameters), PARTS, seed)}
+
+
+def won(parameters):
+    return measured(parameters) | successes(parameters)
+
+
+def own_client(classes=CLASSES, options=OWN, kind="safe", **arguments):
+    limits = [f"failures <= {MOST}"]
+    own = {"safe_arms": along(0.5)} if kind == "safe" else {}
+    own |= {"acqf_class": classes, "options": options} | arguments
+    return constrained_client(kind, limits=limits, **own)
+
+
+class TestOfSeveral:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["safe", "explored"])
+    @pytest.mark.parametrize(
+        ("classes", "options", "outcome"),
+        [(CLASSES, OWN, measured), (LikelihoodUCB, WINS, won)],
+    )
+    def test_each_has_its_own_bound(self, classes, options, outcome, kind):
+        client = run(own_client(classes, options, kind), 4, outcome)
+        arms = [trial.arm.parameters for trial in client._experiment.trials.values()]
+        if kind == "safe":
+            assert max(map(failure_chance, arms)) <= MOST
+        assert len({p["x"] for p in arms}) > 2
+        bands = built(client).bands
+        if classes is CLASSES:
+            assert {name: type(band) for name, band in bands.items()} == CLASSES
+            assert node(client) == f"MartingaleMixtureUCB and LikelihoodUCB, {kind}"
+        assert [band.delta for band in bands.values()] == [0.025, 0.025]
+        best = kernelucb.ax.recommended_arm(client)
+        assert best.assumptions.certified
+        lower, upper = best.objective
+        arm = best.parameters
+        assert lower <= (curve(arm)["y"] if outcome is measured else chance(arm)) <= upper
+        assert failure_chance(best.parameters) <= best.outcomes["failures"][1] <= MOST
+        assert stopping(client).decide().certificate.certified
+        go_on_alike(client, reopened(client))
+
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    def test_explored_with_a_family(self, search):
+        classes = CLASSES | {"y": KernelFamilyUCB}
+        client = own_client(classes, FAMILY, "explored", search=search)
+        next_trial(attached(client, SOME, measured))
+        bands = built(client).bands
+        assert {name: type(band) for name, band in bands.items()} == classes
+        for band in bands.values():
+            assert band.assumptions.certified
+            assert band.delta == 0.05
+
+    def test_options_by_name(self):
+        options = {"norm_bound": {"z": 3.0, "y": 5.0}, "delta": 0.02}
+        options |= {"kernel": {"z": "matern52", "y": "rbf"}, "mean": {"z": 0.0, "y": 1.0}}
+        options |= {"lengthscale": {"z": 0.4, "y": 0.3}, "noise_std": {"z": 0.05, "y": 0.2}}
+        client = attached(constrained_client("explored", options=options), SOME, problem())
+        next_trial(client)
+        bands = built(client).bands
+        for name, norm, noise in (("y", 5, 0.2), ("z", 3, 0.05)):
+            said = str(bands[name].assumptions)
+            assert f"at most {norm}" in said
+            assert f"scale {noise}" in said
+            assert bands[name].assumptions.delta == 0.01
+        low = [f"z >= {problem().threshold - 5.0}"]
+        client.configure_optimization(objective="y", outcome_constraints=low)
+        assert kernelucb.ax.recommended_arm(client).assumptions.delta == 0.02
+
+    def test_an_outcome_with_two_limits_has_one_band(self):
+        low = problem().threshold
+        client = constrained_client(
+            "explored",
+            objective="-y",
+            limits=[f"z >= {low - 5.0}", f"z <= {low + 5.0}"],
+            options=FIXED | {"norm_bound": NORM},
+        )
+        next_trial(attached(client, SOME, problem()))
+        last = built(client)
+        assert list(last.bands) == ["y", "z"]
+        assert last.band.direction == -1
+        assert last.statements == [f"z >= {low - 5.0:g}", f"z <= {low + 5.0:g}"]
+        joined = kernelucb.ax.recommended_arm(client).assumptions
+        assert joined.delta == pytest.approx(0.05)
+
+
+class TestSums:
+    @pytest.mark.parametrize("objective", ["y - 2*cost", "-2*cost + y"])
+    def test_entries_are_in_the_alphabetical_order_of_the_outcomes(self, objective):
+        options = {"norm_bound": [20.0, 300.0], "noise_std": [0.5, 1.0], "delta": 0.1}
+        client = make_client(objective=objective, acqf_class=ScalarizedUCB, options=options)
+        attached(client, SPREAD, lambda p: {"y": wave(p), "cost": p["u"]})
+        _, parameters = next_trial(client)
+        next_trial(client)
+        acqf = kernelucb.ax.last_bound(client)
+        assert acqf.weights == (-2.0, 1.0)
+        assert rows(acqf.X_pending) == rows(points(parameters))
+        cost, y = acqf.acqfs
+        assert float(cost.regression.train_targets.abs().max()) < 20.0
+        assert float(y.regression.train_targets.min()) > 4000.0
+        assert [band.norm_bound for band in acqf.acqfs] == pytest.approx([20.0, 300.0])
+        noise = [float(band.regression.noise_std.max()) for band in acqf.acqfs]
+        assert noise == pytest.approx([0.5, 1.0])
+        assert [band.delta for band in acqf.acqfs] == [0.05, 0.05]
+
+    def test_a_kernel_of_its_own_for_each_outcome(self):
+        options = {"norm_bound": {"y": 300.0, "cost": 20.0}, "noise_std": 1.0}
+        options |= {"kernel": "matern52", "mean": {"y": 5000.0, "cost": 0.0}}
+        options |= {"lengthscale": {"y": {"u": 0.3, "v": 0.6}, "cost": 1.0}}
+        client = make_client(PLANE, "y - 2*cost", ScalarizedUCB, options)
+        attached(client, SPREAD, lambda p: {"y": wave(p), "cost": p["u"]})
+        acqf = kernelucb.ax.current_bound(client)
+        scales = [
+            band.regression.prior.covar_module.base_kernel.lengthscale.flatten().tolist()
+            for band in acqf.acqfs
+        ]
+        assert scales == [pytest.approx([1.0]), pytest.approx([0.3, 0.6])]
+        assert acqf.assumptions.certified
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["safe", "explored"])
+    def test_with_constraints(self, kind):
+        options = {"norm_bound": {"w": 1.5, "y": NORM, "z": NORM}, "delta": 0.03}
+        options |= {"lengthscale": {"w": 1.0, "y": 0.4, "z": 0.4}}
+        own = {"acqf_class": ScalarizedUCB, "objective": "y - 2*z"}
+        limits = ["w >= -0.1"]
+        client = constrained_client(kind, limits=limits, options=FIXED | options, **own)
+        for _ in range(4):
+            index, p = next_trial(client)
+            above = p["x"] - problem().start
+            assert kind == "explored" or above >= -0.1
+            client.complete_trial(index, raw_data=problem()(p) | {"w": above})
+        assert built(client).band.weights == (1.0, -2.0)
+        assert [built(client).bands[name].assumptions.delta for name in "wyz"] == [0.01] * 3
+        joined = kernelucb.ax.recommended_arm(client).assumptions
+        assert joined.delta == pytest.approx(0.03)
+
+    def test_they_say_of_every_outcome_what_is_missing(self):
+        options = {"norm_bound": 4.0, "noise_std": 0.1}
+        client = make_client(UNIT, "y - 2*z", ScalarizedUCB, options)
+        attached(client, SOME, lambda p: curve(p) | {"z": p["x"]})
+        acqf = kernelucb.ax.current_bound(attached(client, along(0.6), curve))
+        missing = "1 trial was completed without an outcome"
+        for output in ("output 1", "output 2"):
+            expected = f"{output}: {REPORTED.statement}: {missing}{NO_NOISE}"
+            assert statement(acqf, f"{output}: outcomes") == expected
+
+
+class TestOfConstraints:
+    @pytest.mark.parametrize("kind", ["safe", "explored"])
+    def test_never_observed(self, kind):
+        client = constrained_client(kind)
+        index, parameters = next_trial(client)
+        client.attach_data(trial_index=index, raw_data=problem()(parameters))
+        client.mark_trial_failed(index)
+        run(client, 2, lambda p: {"y": problem()(p)["y"]})
+        with pytest.raises(InputDataError, match="No trial has reported z"):
+            kernelucb.ax.recommended_arm(client)
+        assert node(client) == ("Safe arms" if kind == "safe" else "Sobol")
+
+    def test_that_ax_would_drop(self):
+        config = constrained_client()._experiment.optimization_config
+        check_kept([f"z >= {problem().threshold}"], config)
+        with pytest.raises(InputDataError, match=r"Of the constraints .*z >= .* only"):
+            check_kept([], config)
+
+    def test_trials_without_one_outcome_are_said(self):
+        client = constrained_client()
+        observed(client, 2)
+        attached(client, along(0.4), lambda p: {"y": problem()(p)["y"]})
+        best = kernelucb.ax.recommended_arm(client)
+        assert "1 trial was completed without an outcome" in str(best.assumptions)
+
+    def test_without_constraints_every_arm_counts(self):
+        client = fixed_client(options={"norm_bound": {"y": NORM}})
+        best = kernelucb.ax.recommended_arm(attached(client, SOME, curve))
+        assert best.outcomes == {}
+        client = constrained_client("explored", options=BY_NAME)
+        client.configure_optimization(objective="y")
+        with pytest.raises(UnsupportedError, match="the experiment has none"):
+            next_trial(client)

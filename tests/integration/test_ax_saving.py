@@ -1,39 +1,67 @@
-r"""A save of an Ax experiment that is stopped loses nothing."""
+r"""Ax experiments that are saved, killed, reopened, and go on as they would have."""
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from ax.api.client import Client
+from ax.core.trial_status import TrialStatus
 from ax_bench import (
     AX_WARNINGS,
+    BINOMIAL,
+    OPTIONS,
     REQUIRED,
+    SEARCH,
+    SPREAD,
+    UNIT,
+    along,
+    arms_model,
+    attached,
     begun,
+    chosen,
+    count_client,
     curve,
     fixed_client,
     go_on_alike,
     make_client,
     next_trial,
     node,
+    points,
     reopened,
+    rows,
     run,
+    searching,
+    searching_in_turns,
+    stored,
+    successes,
     wave,
     waves,
 )
+from botorch.acquisition import LogExpectedImprovement, qUpperConfidenceBound
 from pandas.testing import assert_frame_equal
 
 import kernelucb.ax
+from kernelucb import (
+    Grid,
+    KernelFamilyUCB,
+    LikelihoodUCB,
+    MartingaleMixtureUCB,
+    MetaUCB,
+    UnknownNoise,
+)
 from kernelucb.ax import storage
-from tolerances import DIGITS
+from tolerances import DIGITS, SEARCHED
 
-pytestmark = [pytest.mark.slow, *AX_WARNINGS]
+pytestmark = AX_WARNINGS
 
 
 @pytest.fixture(scope="module")
 def client():
-    return begun(2)
+    return attached(fixed_client(), along(0.1, 0.7), curve)
 
 
 @pytest.fixture
@@ -65,7 +93,6 @@ def stop(*_, **__):
 
 STAGES = {
     "encoding": (Client, "_to_json_snapshot"),
-    "text": (json, "dumps"),
     "opening": (Path, "open"),
     "syncing": (os, "fsync"),
     "renaming": (os, "replace"),
@@ -136,8 +163,7 @@ def test_a_client_that_cannot_be_stored(saved, path):
         pass
 
     other = fixed_client()
-    strategy = other._generation_strategy
-    strategy._nodes[0].__class__ = Own
+    other._generation_strategy._nodes[0].__class__ = Own
     with pytest.raises(Exception, match="Own"):
         kernelucb.ax.save(other, path)
     assert path.read_text() == saved
@@ -154,51 +180,175 @@ def test_a_link_is_followed(client, saved, path):
         kernelucb.ax.save(client, path.parent / "no" / "such.json")
 
 
+META = {"model_config": None}  # made when it is asked for
+PRIOR = {"kernel": "rbf", "lengthscale": torch.tensor([0.1, 0.2]), "outputscale": 3.0}
+ALL = [
+    *((each, REQUIRED[each], {}) for each in REQUIRED),
+    (LikelihoodUCB, BINOMIAL, {}),
+    (MetaUCB, {"delta": 0.01}, META),
+    (
+        MartingaleMixtureUCB,
+        PRIOR | {"norm_bound": 1.0, "noise_std": torch.tensor(0.5)},
+        {},
+    ),
+    (MartingaleMixtureUCB, OPTIONS | {"form": Grid(torch.tensor([1.0, 2.0]))}, {}),
+    (
+        MartingaleMixtureUCB,
+        OPTIONS,
+        {
+            "search": qUpperConfidenceBound,
+            "search_options": {"beta": torch.tensor(3.0), "temperature": 0.5},
+        },
+    ),
+]
+
+
+class TestStrategies:
+    @pytest.mark.parametrize(("acqf_class", "options", "arguments"), ALL)
+    def test_they_are_stored_with_their_options(self, acqf_class, options, arguments):
+        if arguments is META:
+            config = kernelucb.ax.meta_model_config(arms_model())
+            arguments = {"model_config": config}
+        given = {"num_initial": 4, "min_observed": 2} | arguments
+        client = make_client(UNIT, acqf_class=acqf_class, options=options, **given)
+        strategy, copy = (each._generation_strategy for each in (client, reopened(client)))
+        own = stored(copy)
+        assert own == stored(strategy)
+        assert own["botorch_acqf_class"] is acqf_class
+        assert own["botorch_acqf_options"].keys() == options.keys()
+        for each in (strategy, copy):
+            each._unset_non_persistent_state_fields()
+        assert copy._nodes == strategy._nodes
+        assert len(copy._nodes[0].transition_criteria) == 2
+
+    def test_tensors_become_numbers(self):
+        options = OPTIONS | {"noise_std": torch.tensor(0.5)}
+        options |= {"form": Grid(torch.tensor([1.0, 2.0]))}
+        search = {"search": qUpperConfidenceBound}
+        search |= {"search_options": {"beta": torch.tensor(3.0), "temperature": 0.5}}
+        own = stored(
+            kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options, **search)
+        )
+        numbers = {"noise_std": 0.5, "form": Grid([1.0, 2.0])}
+        assert own["botorch_acqf_options"] == OPTIONS | numbers
+        assert own["acquisition_options"] == {
+            "search": "qUpperConfidenceBound",
+            "search_options": {"beta": 3.0},
+            "temperature": 0.5,
+        }
+
+
+REOPEN = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import torch
+import kernelucb
+assert "ax" not in sys.modules, "kernelucb imports Ax"
+import kernelucb.ax
+from ax.api.client import Client
+for path in sys.argv[1:]:
+    client = Client.load_from_json_file(path)
+    torch.manual_seed(3)
+    (index,) = client.get_next_trials(max_trials=1)
+    (generated,) = client._experiment.trials[index].generator_runs
+    value = generated.gen_metadata["expected_acquisition_value"]
+    certified = kernelucb.ax.last_bound(client).assumptions.certified
+    print(json.dumps([index, value, certified]))
+"""
+
+
+@pytest.mark.slow
+def test_a_saved_experiment_goes_on_in_another_process(tmp_path):
+    paths, trials = [], []
+    bounds = [(MartingaleMixtureUCB, None), (KernelFamilyUCB, None)]
+    for acqf_class, search in (*bounds, (MartingaleMixtureUCB, SEARCH)):
+        paths.append(str(tmp_path / f"{acqf_class.__name__}_{search}.json"))
+        options = REQUIRED[acqf_class]
+        client = make_client(acqf_class=acqf_class, options=options, search=search)
+        run(client, 3).save_to_json_file(paths[-1])
+        torch.manual_seed(3)
+        index, _ = next_trial(client)
+        trials.append((index, chosen(client, index)))
+    command = [sys.executable, "-c", REOPEN, *paths]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    results = map(json.loads, process.stdout.splitlines()[-3:])
+    # The kernel of the first bound is Ax's, the family was given.
+    for result, trial, given in zip(results, trials, (False, True, False), strict=True):
+        assert result[0] == trial[0]
+        assert result[1] == pytest.approx(trial[1], rel=SEARCHED, abs=SEARCHED)
+        assert result[2] is given
+
+
 class TestReopened:
     r"""A reopened experiment chooses what it would have chosen."""
 
-    @pytest.mark.parametrize("seed", [0, None])
-    def test_a_fixed_prior(self, seed):
+    def test_a_fixed_prior_without_a_seed(self):
         # The maximiser is often an end that was observed already: Ax then falls back on a
         # random point.
-        client = run(fixed_client(seed=seed), 3, curve)
+        client = run(fixed_client(seed=None, num_initial=2), 2, curve)
         for _ in range(2):
             ((index, parameters),) = go_on_alike(client, reopened(client)).items()
             client.complete_trial(trial_index=index, raw_data=curve(parameters))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("acqf_class", REQUIRED)
     def test_every_bound(self, acqf_class):
         client = make_client(acqf_class=acqf_class, options=REQUIRED[acqf_class])
-        for step in range(4):
-            parameters = {"u": 3.3 * step - 4.0, "v": (7.0 * step) % 15.0}
-            index = client.attach_trial(parameters=parameters)
+        twin = reopened(attached(client, SPREAD[:4], waves))
+        go_on_alike(client, twin)
+        for each in (client, twin):
+            assert node(each) == acqf_class.__name__
+            assert type(kernelucb.ax.last_bound(each)) is acqf_class
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("search", "options"),
+        [
+            (SEARCH, {"ucb_every": 2, "tau_max": 0.1}),
+            ("qProbabilityOfImprovement", {"tau": 0.01}),
+            (LogExpectedImprovement, {"temperature": 0.1}),
+        ],
+    )
+    def test_every_kind_of_search(self, search, options):
+        client = attached(searching(search, search_options=options), SPREAD[:4], waves)
+        for _ in range(2):
+            ((index, parameters),) = go_on_alike(client, reopened(client)).items()
             client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("make", [make_client, searching_in_turns, count_client])
+    def test_with_trials_under_way(self, make):
+        outcome = successes if make is count_client else waves
+        client = begun(3, make, outcome)
+        with pytest.raises(ValueError, match="Ask for the next trial first"):
+            kernelucb.ax.last_bound(reopened(client))
+        lost, running = pending = client.get_next_trials(max_trials=2)
+        client.mark_trial_abandoned(lost)
+        twin = reopened(client)
+        assert twin._experiment.trials[lost].status is TrialStatus.ABANDONED
+        go_on_alike(client, twin)
+        names = list(pending[running])
+        for each in (client, twin):
+            last = kernelucb.ax.last_bound(each)
+            assert rows(last.X_pending) == rows(points(*pending.values(), names=names))
+
+    @pytest.mark.slow
+    def test_unknown_noise(self):
+        options = {"norm_bound": 300.0, "noise_std": UnknownNoise(0.1, 50.0)}
+        client = run(make_client(options=options), 5)
         twin = reopened(client)
         go_on_alike(client, twin)
-        assert node(twin) == acqf_class.__name__
-
-    def test_with_trials_under_way(self):
-        client = begun(3, make_client, waves)
-        lost, _ = client.get_next_trials(max_trials=2)
-        client.mark_trial_abandoned(lost)
-        go_on_alike(client, reopened(client), max_trials=2)
+        mine, theirs = (kernelucb.ax.last_bound(e).noise_interval for e in (client, twin))
+        assert theirs == pytest.approx(mine, rel=1e-6)
+        assert 0.1 <= mine[0] < mine[1] <= 50.0
 
     @pytest.mark.parametrize("unit", [1.0, 1e-3, 1e-9])
     def test_the_outcomes_in_any_unit(self, unit):
         # By itself, Ax writes ten decimals: of outcomes in nanometres, one digit or none.
         client = fixed_client(unit=unit)
         for x in (0.1, 0.33, 0.7):
-            index = client.attach_trial(parameters={"x": x})
-            outcome = (curve({"x": x}, unit=unit)["y"], None if x == 0.33 else 0.1 * unit)
-            client.complete_trial(trial_index=index, raw_data={"y": outcome})
+            error = None if x == 0.33 else 0.1 * unit
+            outcome = (curve({"x": x}, unit=unit)["y"], error)
+            attached(client, along(x), lambda _, outcome=outcome: {"y": outcome})
         mine, theirs = (each._experiment.data.df for each in (reopened(client), client))
         assert_frame_equal(mine, theirs, rtol=DIGITS, atol=0.0)
-
-    def test_the_global_generators_are_left_alone(self):
-        client = begun(3)
-        client._random_seed = None
-        torch.manual_seed(5)
-        next_trial(client)
-        drawn = torch.rand(3)
-        torch.manual_seed(5)
-        assert torch.equal(drawn, torch.rand(3))

@@ -1,98 +1,145 @@
-r"""Stopping by certificate in real Ax experiments, and priors that are never fitted."""
+r"""Stopping by certificate in Ax: decisions, batches, the orchestrator."""
 
 import logging
-import math
 
 import pytest
 import torch
-from ax.adapter.registry import Generators
-from ax.api.client import Client
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.api.protocols.metric import IMetric
 from ax.api.protocols.runner import IRunner
 from ax.core.arm import Arm
 from ax.core.trial_status import TrialStatus
-from ax.generation_strategy.generation_node import GenerationNode
-from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.orchestration.orchestrator import Orchestrator
-from ax.orchestration.orchestrator_options import OrchestratorOptions
+from ax.orchestration.orchestrator_options import OrchestratorOptions, TrialType
+from ax.utils.common.result import Ok
 from ax_bench import (
     AX_WARNINGS,
+    BINOMIAL,
     CURVE,
+    GRID,
+    KIND,
+    LOG_ODDS,
     NOISE_STD,
+    NORM,
+    SEARCH,
+    STEPS,
     UNIT,
+    along,
+    attached,
+    batch,
     begun,
+    built,
+    chance,
+    choice,
+    constrained_client,
+    count_client,
     curve,
     fixed_client,
     make_client,
     next_trial,
     points,
+    problem,
+    real,
+    reopened,
+    report,
     run,
+    stopping,
+    successes,
+    table,
+    whole,
 )
-from botorch.exceptions import UnsupportedError
 
 import kernelucb.ax
-from kernelucb import (
-    MartingaleMixtureUCB,
-    WangDeFreitasUCB,
-    regret_certificate,
-)
-from problems import with_point
+from kernelucb import KernelFamilyUCB, WangDeFreitasUCB, regret_certificate
 from tolerances import SEARCHED
 
-pytestmark = [pytest.mark.slow, *AX_WARNINGS]
+pytestmark = AX_WARNINGS
 CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
-
-GRID = torch.linspace(0.0, 1.0, 1001, dtype=torch.float64).unsqueeze(-1)
-SIZES = [
-    ChoiceParameterConfig(
-        name="size", parameter_type="float", values=[0.0, 0.2, 0.7, 1.0], is_ordered=True
-    ),
-    ChoiceParameterConfig(
-        name="kind", parameter_type="str", values=["a", "b", "c"], is_ordered=False
-    ),
-]
-
-
-def noisy(parameters):
-    return {"y": curve(parameters)["y"] + NOISE_STD * float(torch.randn(()))}
-
-
-def fitted_client():
-    return make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
-
-
-def stopping(client, gap=0.1, **arguments):
-    return kernelucb.ax.CertifiedGapStoppingStrategy(gap, client, **arguments)
+SOME = along(0.1, 0.4, 0.8, 0.6, 0.25)
+FAMILY = {"shortest": 0.2, "longest": 0.8, "kernel": "matern52", "norm_bound": NORM}
+FAMILY |= {"noise_std": NOISE_STD, "select": "widest"}
 
 
 def gap_of(client):
     return stopping(client).decide().certificate.gap
 
 
-class TestDecision:
-    def test_stops_with_a_true_gap_below_the_tolerance(self):
-        client, decisions = fixed_client(), []
-        rule = stopping(client, 0.5)
-        for _ in range(25):
-            run(client, 1, noisy)
-            decisions.append(rule.decide())
-            lost = float(CURVE(GRID).max()) - curve(decisions[-1].arm.parameters)["y"]
-            assert lost <= decisions[-1].certificate.gap
-            if decisions[-1].stop:
-                break
-        assert decisions[-1].stop
-        assert lost <= decisions[-1].certificate.gap <= 0.5
-        assert not any(decision.stop for decision in decisions[:-1])
-        assert decisions[-1].certificate.assumptions.certified
-        assert "estimate" not in decisions[-1].reason
-        experiment = client._experiment
-        assert rule.should_stop_optimization(experiment) == (True, decisions[-1].reason)
+def level(parameters):
+    r"""The curve, where ``x`` may be an integer up to 20."""
+    scale = 20.0 if isinstance(parameters["x"], int) else 1.0
+    return curve({"x": parameters["x"] / scale})["y"]
 
+
+def family_client(parameters=STEPS, objective="-y"):
+    return make_client(parameters, objective, KernelFamilyUCB, FAMILY)
+
+
+def steps_client(objective="y"):
+    options = BINOMIAL | {"num_trials": 200}
+    return count_client(STEPS, options, objective=objective)
+
+
+def many(parameters):
+    return successes(parameters, 200)
+
+
+class TestStops:
+    r"""With a true gap below the tolerance, whatever is seen."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("make", "gap", "sign", "most"),
+        [
+            (fixed_client, 0.5, 1.0, 25),
+            (family_client, 0.5, -1.0, 15),
+            (lambda: family_client(UNIT, "y"), 0.5, 1.0, 15),
+        ],
+    )
+    def test_with_noise(self, make, gap, sign, most):
+        client, stops = make(), []
+        rule = stopping(client, gap)
+        optimum = float(CURVE(GRID).max())
+        for _ in range(most):
+            noise = NOISE_STD * float(torch.randn(()))
+            run(client, 1, lambda p, noise=noise: {"y": sign * (level(p) + noise)})
+            decision = rule.decide()
+            stops.append(decision.stop)
+            lost = optimum - level(decision.arm.parameters)
+            assert lost <= decision.certificate.gap
+            if decision.stop:
+                break
+        assert stops[-1]
+        assert decision.certificate.gap <= gap
+        assert decision.certificate.assumptions.certified
+        assert "estimate" not in decision.reason
+        told = rule.should_stop_optimization(client._experiment)
+        assert told == (True, decision.reason)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("sign", ["", "-"])
+    def test_counts(self, sign):
+        client = steps_client(f"{sign}y")
+        rule = stopping(client, 0.3)
+        true = LOG_ODDS(GRID[::5]).flatten().sigmoid()
+        for _ in range(12):
+            run(client, 1, many)
+            decision = rule.decide()
+            here = chance(decision.arm.parameters)
+            lost = here - float(true.min()) if sign else float(true.max()) - here
+            assert lost <= decision.certificate.gap <= 1.0
+            if decision.stop:
+                break
+        assert decision.stop
+        assert decision.certificate.certified
+        best = kernelucb.ax.recommended_arm(client)
+        lower, upper = best.objective
+        assert 0.0 < lower <= chance(best.parameters) <= upper < 1.0
+
+
+class TestDecision:
     def test_is_the_certificate_of_the_best_observed_arm(self):
-        client = run(fixed_client(), 6, noisy)
-        decision = stopping(client).decide()
+        client = attached(fixed_client(), SOME, curve)
+        rule = stopping(client, 100.0)
+        decision = rule.decide()
         acqf = kernelucb.ax.current_bound(client)
         arms = [trial.arm for trial in client._experiment.trials.values()]
         X = points(*(arm.parameters for arm in arms), names=["x"])
@@ -104,95 +151,85 @@ class TestDecision:
         )
         assert decision.certificate.gap == expected.gap
         assert decision.certificate.certified
+        told = rule.should_stop_optimization(client._experiment)
+        assert told == (True, decision.reason)
 
     def test_minimised_metrics_are_the_mirror_image(self):
-        largest, smallest = fixed_client(), fixed_client(objective="-y")
-        run(largest, 6, curve)
-        run(smallest, 6, lambda parameters: curve(parameters, sign=-1.0))
+        largest = attached(fixed_client(), SOME, curve)
+        smallest = attached(fixed_client(objective="-y"), SOME, lambda p: curve(p, -1.0))
         one, other = stopping(largest).decide(), stopping(smallest).decide()
-        assert one.arm.parameters == pytest.approx(other.arm.parameters)
+        assert one.arm.parameters == other.arm.parameters
         assert one.certificate.gap == pytest.approx(other.certificate.gap, rel=1e-6)
 
     def test_the_gap_is_in_units_of_the_metric(self):
-        plain, thousands = begun(6), fixed_client(unit=1000.0)
-        for trial in plain._experiment.trials.values():
-            index = thousands.attach_trial(parameters=trial.arm.parameters)
-            outcome = curve(trial.arm.parameters, unit=1000.0)
-            thousands.complete_trial(trial_index=index, raw_data=outcome)
-        assert gap_of(thousands) == pytest.approx(1000.0 * gap_of(plain), rel=SEARCHED)
+        plain = attached(fixed_client(), SOME, curve)
+        thousands = attached(fixed_client(unit=1e3), SOME, lambda p: curve(p, unit=1e3))
+        assert gap_of(thousands) == pytest.approx(1e3 * gap_of(plain), rel=SEARCHED)
 
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
-    def test_never_on_data_that_contradict_the_norm(self):
-        client = run(fixed_client(), 3, lambda p: curve(p, unit=100.0))
-        decision = stopping(client, 1e6).decide()
-        assert not decision.stop
-        assert "no guarantee: norm violated" in decision.reason
+    def test_never_without_a_guarantee(self):
+        sizes = [choice("size", [0.0, 0.2, 0.7, 1.0], is_ordered=True), KIND]
+        one_round = fixed_client(sizes, acqf_class=WangDeFreitasUCB)
+        arms = [{"size": size, "kind": "b"} for size in (0.0, 0.7, 1.0)]
+        attached(one_round, arms, lambda p: {"y": p["size"]})
+        contradicted = attached(fixed_client(), SOME, lambda p: curve(p, unit=100.0))
+        for client, why in ((one_round, "design"), (contradicted, "norm")):
+            decision = stopping(client, 1e6).decide()
+            assert not decision.stop
+            assert f"no guarantee: {why} violated" in decision.reason
 
-    def test_never_on_a_bound_for_one_round(self):
-        client = run(fixed_client(acqf_class=WangDeFreitasUCB, parameters=SIZES), 3, named)
-        decision = stopping(client, 1e6).decide()
-        assert not decision.stop
-        assert "no guarantee: design violated" in decision.reason
-
-
-def named(parameters):
-    return {"y": parameters["size"] + 0.5 * (parameters["kind"] == "b")}
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"gap": 0.0}, "gap must be a finite number above 0"),
+            ({"min_trials": 0}, "min_trials must be a whole number of at least 1"),
+            ({"max_evaluations": 0}, "max_evaluations must be a whole number"),
+        ],
+    )
+    def test_wrong_numbers(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            stopping(fixed_client(), **arguments)
 
 
 class TestTrialsUnderWay:
+    @pytest.mark.slow
     def test_checks_leave_no_trace(self):
-        asked, silent = (fitted_client() for _ in range(2))
         trials = []
-        for client in (asked, silent):
+        for asked in (True, False):
+            client = make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
             torch.manual_seed(0)
             parameters = []
             for _ in range(6):
                 index, chosen = next_trial(client)
                 client.complete_trial(trial_index=index, raw_data=curve(chosen))
                 parameters.append(chosen["x"])
-                if client is asked:
+                if asked:
                     stopping(client, allow_estimated=True).decide()
             trials.append(parameters)
         assert trials[0] == trials[1]
 
     def test_all_outcomes_count_and_pending_trials_do_not(self):
-        client = begun(5)
-        assert kernelucb.ax.last_bound(client).regression.num_observations == 4
-        assert kernelucb.ax.current_bound(client).regression.num_observations == 5
-        before = gap_of(client)
-        pending = client.get_next_trials(max_trials=3)
-        assert gap_of(client) == before
-        stop, reason = stopping(client, 100.0).should_stop_optimization(client._experiment)
-        assert stop
-        assert "from the optimum" in reason
-        index, parameters = pending.popitem()
-        client.complete_trial(trial_index=index, raw_data=curve(parameters))
-        assert kernelucb.ax.current_bound(client).regression.num_observations == 6
-
-    def test_waits_for_pending_trials_where_that_is_asked_for(self):
-        client = begun(5)
-        client.get_next_trials(max_trials=1)
-        rule = stopping(client, 100.0, inactive_when_pending_trials=True)
-        stop, reason = rule.should_stop_optimization(client._experiment)
-        assert (stop, reason) == (False, "There are pending trials in the experiment.")
-
-    def test_failed_and_abandoned_trials_tell_nothing(self):
-        client = begun(5)
+        client = attached(fixed_client(), SOME, curve)
         before = stopping(client).decide()
-        failed, abandoned = client.get_next_trials(max_trials=2)
+        failed, abandoned, running = client.get_next_trials(max_trials=3)
+        assert gap_of(client) == before.certificate.gap
         client.mark_trial_failed(failed)
+        client.attach_data(trial_index=abandoned, raw_data={"y": 1.0})
         client.mark_trial_abandoned(abandoned)
         after = stopping(client).decide()
         assert after.certificate.gap == before.certificate.gap
         assert after.arm == before.arm
-
-    def test_abandoned_after_its_outcome(self):
-        client = begun(5)
-        before = gap_of(client)
-        index, parameters = next_trial(client)
-        client.attach_data(trial_index=index, raw_data=curve(parameters))
-        client.mark_trial_abandoned(index)
-        assert gap_of(client) == before
+        stop, _ = stopping(client, 100.0).should_stop_optimization(client._experiment)
+        assert stop
+        rule = stopping(client, 100.0, inactive_when_pending_trials=True)
+        stop, reason = rule.should_stop_optimization(client._experiment)
+        assert (stop, reason) == (False, "There are pending trials in the experiment.")
+        again = stopping(reopened(client)).decide()
+        assert again.arm.parameters == after.arm.parameters
+        assert again.certificate.gap == pytest.approx(after.certificate.gap, rel=1e-6)
+        parameters = client._experiment.trials[running].arm.parameters
+        client.complete_trial(trial_index=running, raw_data=curve(parameters))
+        assert kernelucb.ax.current_bound(client).regression.num_observations == 6
 
     def test_before_the_bound_takes_over(self):
         client = fixed_client(num_initial=5)
@@ -217,164 +254,143 @@ class TestTrialsUnderWay:
             stopping(client).decide()
 
 
-class TestReopened:
-    @pytest.mark.parametrize("fixed", [True, False])
-    def test_the_same_certificate_after_reload(self, fixed, tmp_path):
-        client = run(fixed_client() if fixed else fitted_client(), 5, curve)
-        client.get_next_trials(max_trials=2)
-        path = str(tmp_path / "bench.json")
-        client.save_to_json_file(path)
-        consent = {} if fixed else {"allow_estimated": True}
-        before = stopping(client, **consent).decide()
-        after = stopping(Client.load_from_json_file(path), **consent).decide()
-        assert after.arm.parameters == pytest.approx(before.arm.parameters)
-        assert after.certificate.gap == pytest.approx(before.certificate.gap, rel=1e-6)
-        assert after.certificate.assumptions.certified is fixed
+class TestBatches:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    def test_stopping_before_between_and_after(self, search):
+        client = fixed_client(search=search)
+        first = batch(client, 3)
+        with pytest.raises(ValueError, match="No trial has been observed yet"):
+            stopping(client).decide()
+        report(client, first, curve)
+        first.mark_completed()
+        gaps = [gap_of(client)]
+        for _ in range(2):
+            trial = batch(client, 3)
+            assert len({arm.parameters["x"] for arm in trial.arms}) == 3
+            assert gap_of(reopened(client)) == pytest.approx(gaps[-1])
+            report(client, trial, curve)
+            trial.mark_completed()
+            gaps.append(gap_of(client))
+        assert gaps[-1] < gaps[0]
+        assert kernelucb.ax.current_bound(client).regression.num_observations == 9
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("search", "turns"), [(None, None), (SEARCH, {"ucb_every": 2})]
+    )
+    def test_in_a_mixed_space(self, search, turns):
+        space = [real("x"), whole("n", 0, 2)]
+        client = fixed_client(space, search=search, search_options=turns)
+        run(client, 3, lambda p: {"y": p["x"] * (2 - p["n"])})
+        trial = batch(client, 3)
+        assert len({tuple(arm.parameters.values()) for arm in trial.arms}) == 3
+        assert set(trial.arm_weights.values()) == {1.0}
+        assert built(client).X_pending is None
+        assert built(client).band.X_pending is None
 
-class TestDomains:
-    def test_a_finite_space_is_gone_through(self):
-        client = run(fixed_client(SIZES), 6, named)
+    def test_arms_that_are_abandoned_are_not_recommended(self):
+        client = attached(fixed_client(), SOME, curve)
+        trial = client._experiment.new_batch_trial()
+        trial.add_arms_and_weights([Arm({"x": x}, f"arm {x}") for x in (0.15, 0.5, 0.95)])
+        trial.mark_running(no_runner_required=True)
+        before = gap_of(client)
+        *others, last = trial.arms
+        report(client, trial, curve, others)
+        trial.mark_arm_abandoned(last.name)
+        trial.mark_completed()
         decision = stopping(client).decide()
+        assert decision.certificate.gap <= before
+        assert decision.arm.name != last.name
+        assert "1 arm of a batch was abandoned" in decision.reason
         assert decision.certificate.certified
-        assert decision.certificate.resolution == 0.0
-        acqf = kernelucb.ax.current_bound(client)
-        # Ax sees the size and one column for each kind.
-        rows = [
-            [size, *(float(kind == other) for other in range(3))]
-            for size in (0.0, 0.2, 0.7, 1.0)
-            for kind in range(3)
-        ]
-        everything = torch.tensor(rows, dtype=torch.float64)
-        expected = regret_certificate(
-            acqf, everything, recommended=decision.certificate.recommended
-        )
-        assert decision.certificate.gap == pytest.approx(expected.gap, rel=1e-9)
 
-    def test_parameter_constraints_take_candidates_away(self):
-        integers = [
-            RangeParameterConfig(name=name, parameter_type="int", bounds=(0, 4))
-            for name in ("m", "n")
-        ]
-        gaps = []
-        for constraints in ([], ["m + n <= 4"]):
-            client = Client(random_seed=0)
-            client.configure_experiment(
-                parameters=integers, parameter_constraints=constraints
-            )
-            client.configure_optimization(objective="y")
-            options = {"kernel": "rbf", "lengthscale": 0.5, "noise_std": 0.1}
-            strategy = kernelucb.ax.generation_strategy(
-                MartingaleMixtureUCB, options | {"norm_bound": 2.0}
-            )
-            client.set_generation_strategy(strategy)
-            for m, n in ((0, 0), (2, 2), (0, 4), (4, 0)):
-                index = client.attach_trial(parameters={"m": m, "n": n})
-                client.complete_trial(trial_index=index, raw_data={"y": 0.1 * m})
-            decision = stopping(client).decide()
-            gaps.append(decision.certificate.gap)
-            assert decision.certificate.certified
-        assert gaps[1] < gaps[0]
-        assert float(decision.certificate.challenger.sum()) <= 4.0
-
-    def test_integers_beside_reals_are_enumerated(self):
-        mixed = [
-            *UNIT,
-            RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3)),
-        ]
-        client = run(fixed_client(mixed), 4, curve)
-        decision = stopping(client).decide()
-        assert decision.certificate.certified
-        assert decision.certificate.resolution > 0.0
-        combinations = torch.cartesian_prod(GRID[::50, 0], torch.arange(4).double())
-        inner = regret_certificate(
-            kernelucb.ax.current_bound(client),
-            with_point(combinations, decision.certificate.recommended),
-            recommended=decision.certificate.recommended,
-        )
-        assert inner.gap <= decision.certificate.gap
-
-    def test_logarithmic_scales(self):
-        rate = RangeParameterConfig(
-            name="x", parameter_type="float", bounds=(1e-3, 10.0), scaling="log"
-        )
-
-        def outcome(parameters):
-            return curve({"x": (math.log10(parameters["x"]) + 3.0) / 4.0})
-
-        client = run(fixed_client([rate]), 4, outcome)
-        decision = stopping(client).decide()
-        assert decision.certificate.certified
-        X = torch.linspace(-3.0, 1.0, 201, dtype=torch.float64).unsqueeze(-1)
-        inner = regret_certificate(
-            kernelucb.ax.current_bound(client),
-            with_point(X, decision.certificate.recommended),
-            recommended=decision.certificate.recommended,
-        )
-        assert inner.gap <= decision.certificate.gap <= 1.1 * inner.gap
-
-    def test_four_dimensions_are_rigorous_and_loose(self):
-        four = [
-            RangeParameterConfig(name=name, parameter_type="float", bounds=(0.0, 1.0))
-            for name in ("x", "b", "c", "d")
-        ]
-        client = run(fixed_client(four), 4, curve)
-        rule = kernelucb.ax.CertifiedGapStoppingStrategy(1e6, client, max_evaluations=2000)
-        decision = rule.decide()
-        assert decision.stop
-        assert decision.certificate.certified
-        assert decision.certificate.resolution > 0.0
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("end", "verb"),
+        [("mark_failed", "1 trial failed"), ("mark_early_stopped", "1 trial was stopped")],
+    )
+    def test_that_end_early(self, end, verb):
+        client = begun(3)
+        trial = batch(client, 2)
+        report(client, trial, curve)
+        getattr(trial, end)(**{"unsafe": True} if end == "mark_early_stopped" else {})
+        for each in (client, reopened(client)):
+            assert verb in stopping(each).decide().reason
+            assert len(batch(each, 2).arms) > 0
 
 
 class Instant(IRunner):
-    r"""Every run is over at once."""
+    r"""Every run is over at once; the third one fails."""
+
+    def run(self, trial):
+        return {}
+
+    def poll_trial_status(self, trials):
+        ends = {TrialStatus.COMPLETED: set()}
+        for trial in trials:
+            end = TrialStatus.FAILED if trial.index == 2 else TrialStatus.COMPLETED
+            ends.setdefault(end, set()).add(trial.index)
+        return ends
 
     def run_trial(self, trial_index, parameterization):
-        return {"x": parameterization["x"]}
+        raise NotImplementedError
 
     def poll_trial(self, trial_index, trial_metadata):
-        return TrialStatus.COMPLETED
+        raise NotImplementedError
 
 
-class Curve(IMetric):
+class Outcome(IMetric):
+    def __init__(self, name, outcome):
+        super().__init__(name)
+        self.outcome = outcome
+
+    def fetch_trial_data(self, trial, **arguments):
+        own = table(trial, lambda p: {self.name: self.outcome(p)[self.name]}, step=0.0)
+        return Ok(own)
+
     def fetch(self, trial_index, trial_metadata):
-        return 0, curve(trial_metadata)["y"]
+        raise NotImplementedError
 
 
-def test_the_orchestrator_stops_by_it():
-    client = fixed_client()
-    client.configure_metrics([Curve("y")])
+def orchestrated(client, outcome, names, gap, **options):
+    client.configure_metrics([Outcome(name, outcome) for name in names])
     client.configure_runner(Instant())
-    options = OrchestratorOptions(
-        global_stopping_strategy=stopping(client, 0.5),
+    settings = OrchestratorOptions(
+        global_stopping_strategy=stopping(client, gap),
         init_seconds_between_polls=0,
         min_seconds_before_poll=0.0,
         logging_level=logging.ERROR,
+        **options,
     )
-    Orchestrator(client._experiment, client._generation_strategy, options).run_n_trials(30)
-    assert 3 <= len(client._experiment.trials) < 30
-    assert stopping(client, 0.5).decide().stop
+    strategy = client._generation_strategy
+    return Orchestrator(client._experiment, strategy, settings)
 
 
-class TestErrors:
-    def test_a_strategy_without_a_bound(self):
-        spec = GeneratorSpec(generator_enum=Generators.SOBOL)
-        strategy = GenerationStrategy(
-            name="Sobol", nodes=[GenerationNode(name="Sobol", generator_specs=[spec])]
-        )
-        client = begun(2)
-        client.set_generation_strategy(strategy)
-        with pytest.raises(UnsupportedError, match="Sobol has no bound of this package"):
-            stopping(client)
-
+@pytest.mark.slow
+class TestOrchestrator:
     @pytest.mark.parametrize(
-        ("arguments", "message"),
+        "options",
         [
-            ({"gap": 0.0}, "gap must be a finite number above 0"),
-            ({"min_trials": 0}, "min_trials must be a whole number of at least 1"),
-            ({"max_evaluations": 0}, "max_evaluations must be a whole number"),
+            {"trial_type": TrialType.BATCH_TRIAL, "batch_size": 3},
+            {"max_pending_trials": 3, "run_trials_in_batches": True},
+            {},
         ],
     )
-    def test_wrong_numbers(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            stopping(fixed_client(), **arguments)
+    def test_it_stops_by_the_certificate(self, options):
+        client = fixed_client()
+        orchestrated(client, curve, ["y"], 0.5, **options).run_n_trials(20)
+        assert 2 <= len(client._experiment.trials) < 20
+        decision = stopping(client, 0.5).decide()
+        assert decision.stop
+        assert "1 trial failed" in decision.reason
+
+    def test_with_safe_constraints(self):
+        client = constrained_client()
+        loop = orchestrated(client, problem(), ["y", "z"], 0.7, max_pending_trials=2)
+        loop.run_n_trials(12)
+        arms = client._experiment.arms_by_name.values()
+        assert all(problem().margin(arm.parameters) >= 0.0 for arm in arms)
+        decision = stopping(client, 0.7).decide()
+        assert decision.stop == (len(client._experiment.trials) < 12)
+        run(client, 1, problem())

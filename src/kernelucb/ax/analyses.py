@@ -239,6 +239,7 @@ class GapAnalysis(BoundAnalysis):
         self, strategy: GenerationStrategy, experiment: Experiment, index: int
     ) -> "Round":
         earlier = experiment.clone_with(
+            name="earlier trials",  # the experiment may have none
             trial_indices=[i for i in sorted(experiment.trials) if i <= index],
             properties_to_keep=list(experiment._properties),
         )

@@ -1,0 +1,335 @@
+r"""Search spaces in Ax: integers, choices, logarithms, names, contexts."""
+
+import math
+
+import pytest
+import torch
+from ax.api.client import Client
+from ax.core.parameter_constraint import ParameterConstraint
+from ax_bench import (
+    AX_WARNINGS,
+    FIXED,
+    GRID,
+    KIND,
+    RATE,
+    SEARCH,
+    SQUARE,
+    UNIT,
+    ask,
+    attached,
+    built,
+    choice,
+    constrained_client,
+    curve,
+    fails_early,
+    fixed_client,
+    make_client,
+    next_trial,
+    points,
+    real,
+    reopened,
+    rows,
+    run,
+    searching,
+    stopping,
+    waves,
+    whole,
+)
+from sympy import SympifyError
+
+import kernelucb.ax
+from kernelucb import regret_certificate
+from kernelucb.acquisition import GuardedAcquisition
+from kernelucb.ax.spaces import inputs_of, parameters_of_columns
+from problems import with_point
+
+pytestmark = AX_WARNINGS
+
+SPACE = [*UNIT, RATE, whole("n", 0, 5), KIND]
+CONTEXTS = [{"rate": 0.3}, {"n": 4}, {"kind": "b"}, {"rate": 1.7, "n": 1, "kind": "c"}]
+TURNS = {"search": SEARCH, "search_options": {"ucb_every": 3}}
+
+
+def rated(parameters):
+    return {"y": parameters["x"] + math.log10(parameters["rate"]) + 0.1 * parameters["n"]}
+
+
+class TestMixed:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("search", [{}, TURNS])
+    @pytest.mark.parametrize("largest", [2, 30])
+    def test_integers_choices_and_logarithms(self, largest, search):
+        # 3 combinations of integers are enumerated by optimize_acqf_mixed; 31 go to
+        # optimize_acqf_mixed_alternating.
+        rate = real("rate", 1e-3, 10.0, scaling="log")
+        client = make_client([rate, whole("layers", 0, largest), KIND], **search)
+        run(client, 3, lambda p: {"y": math.log(p["rate"]) + p["layers"] % 5})
+        for p in client.get_next_trials(max_trials=3).values():
+            assert type(p["layers"]) is int
+            assert 0 <= p["layers"] <= largest
+            assert p["kind"] in {"a", "b", "c"}
+            assert 1e-3 <= p["rate"] <= 10.0
+        assert (type(built(client).acqf) is GuardedAcquisition) == bool(search)
+        cube = [[-3.0, 0.0, 0.0, 0.0, 0.0], [1.0, largest, 1.0, 1.0, 1.0]]
+        torch.testing.assert_close(
+            kernelucb.ax.last_bound(client).model.input_transform.bounds,
+            torch.tensor(cube, dtype=torch.float64),
+        )
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        "search",
+        [
+            {},
+            {"search": SEARCH, "search_options": {"temperature": 0.0}},
+            {"search": SEARCH, "search_options": {"temperature": 0.02}},
+        ],
+    )
+    def test_a_finite_space_is_used_up_without_repetition(self, search):
+        space = [whole("n", 0, 2), choice("size", [1, 5], is_ordered=True)]
+        client = make_client(space, num_initial=2, **search)
+        run(client, 5, lambda p: {"y": float(p["n"] * p["size"])})
+        arms = client._experiment.arms_by_name.values()
+        assert len({tuple(arm.parameters.values()) for arm in arms}) == 5
+
+    @pytest.mark.parametrize(
+        ("values", "wanted"),
+        [
+            ([1.0, 2.0, 10.0], [0.0, 1.0 / 9.0, 1.0]),
+            ([1, 2, 10], [0.0, 1.0 / 9.0, 1.0]),
+            (["low", "middle", "high"], [0.0, 0.5, 1.0]),
+        ],
+    )
+    def test_an_ordered_choice_is_its_value_and_one_of_words_its_position(
+        self, values, wanted
+    ):
+        client = fixed_client([choice("x", values, is_ordered=True), real("heat")])
+        arms = [{"x": value, "heat": 0.5} for value in values]
+        attached(client, arms, lambda p: {"y": 0.1 * values.index(p["x"])})
+        seen = kernelucb.ax.current_bound(client).regression.train_inputs[:, 0]
+        assert torch.allclose(seen.double(), torch.tensor(wanted).double())
+
+
+MIXED = [
+    choice("solvent", "abc"),
+    real("heat", 20.0, 80.0),
+    choice("bath", [7]),
+    choice("stirred", ["no", "yes"]),
+]
+SCALES = {"heat": 0.3, "solvent": 2.0, "stirred": 0.7}
+
+
+def mixed_client(lengthscale):
+    return fixed_client(MIXED, lengthscale=lengthscale)
+
+
+class TestNames:
+    def test_length_scales_by_parameter_are_those_by_column(self):
+        arms = [
+            {"solvent": s, "heat": 30.0, "bath": 7, "stirred": t}
+            for s, t in (("a", "no"), ("b", "yes"), ("c", "no"))
+        ]
+        found = []
+        for scales in (SCALES, [2.0, 2.0, 2.0, 0.3, 0.7]):
+            client = attached(mixed_client(scales), arms, lambda p: {"y": p["heat"] / 80.0})
+            next_trial(client)
+            columns = parameters_of_columns(client._generation_strategy.adapter.parameters)
+            for each in (client, reopened(client)):
+                bound = kernelucb.ax.current_bound(each)
+                kernel = bound.regression.prior.covar_module
+                found.append(kernel.base_kernel.lengthscale.flatten().tolist())
+                assert bound.assumptions.certified
+        assert found[0] == pytest.approx([SCALES[name] for name in columns])
+        assert found[0] == found[1]
+        assert sorted(found[0]) == pytest.approx(sorted(found[2]))
+        assert found[2] == found[3]
+
+    @pytest.mark.parametrize(
+        "scales",
+        [
+            {"heat": 0.3, "solvent": 2.0},
+            SCALES | {"pressure": 1.0},
+            SCALES | {"bath": 1.0},
+        ],
+    )
+    def test_other_names_are_refused_before_the_first_trial(self, scales):
+        message = "inputs of the bound are heat, solvent, stirred"
+        fails_early(mixed_client(scales), message, ValueError)
+
+    def test_columns_of_choices(self):
+        names = ["u", "v_OH_PARAM_0", "v_OH_PARAM_12", "w_OH_PARAM_x"]
+        assert parameters_of_columns(names) == ["u", "v", "v", "w_OH_PARAM_x"]
+
+    @pytest.mark.parametrize("name", ["yield", "in", "lambda"])
+    def test_ax_parses_no_metric_of_a_python_word(self, name):
+        client = Client(random_seed=0)
+        client.configure_experiment(parameters=MIXED, name="words")
+        with pytest.raises(SympifyError):
+            client.configure_optimization(objective=name)
+
+
+class TestContexts:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    def test_they_are_handed_out_exactly(self, search):
+        client = make_client(SPACE, search=search, num_initial=2)
+        for context in [*CONTEXTS, *CONTEXTS[::-1]][: 8 if search is None else 5]:
+            parameters = ask(client, context, rated)
+            assert {name: parameters[name] for name in context} == context
+            assert all(type(parameters[n]) is type(value) for n, value in context.items())
+
+    def test_a_whole_number_for_a_float(self):
+        client = make_client(num_initial=1)
+        for _ in range(2):
+            value = ask(client, {"v": 3}, waves)["v"]
+            assert type(value) is float
+            assert value == 3.0
+
+    @pytest.mark.parametrize(
+        ("context", "message"),
+        [
+            ({"v": 20.0}, "v=20.0, which is outside the search space"),
+            ({"w": 1.0}, "fixed_parameters has `w`, which is not a parameter"),
+        ],
+    )
+    def test_refused(self, context, message):
+        client = make_client()
+        arms = [{"u": 0.0, "v": float(i)} for i in range(3)]
+        for number in (0, 3):
+            attached(client, arms[:number], waves)
+            with pytest.raises(ValueError, match=message):
+                next_trial(client, context)
+            assert len(client._experiment.trials) == number
+
+    def test_trials_under_way_elsewhere_are_pending(self):
+        client = searching(num_initial=2)
+        attached(client, [{"u": 3.0 * v - 5.0, "v": v} for v in (1.0, 2.0, 3.0)], waves)
+        _, running = next_trial(client, {"v": 9.0})
+        next_trial(client, {"v": 4.0})
+        acqf = built(client).acqf
+        assert rows(acqf.band.X_pending) == rows(points(running))
+        # Known points are compared in the context of the trial.
+        assert set(acqf.reference[:, 1].tolist()) == {4.0}
+        assert set(acqf.acqf.X_baseline[:-1, 1].tolist()) == {4.0}
+
+    @pytest.mark.parametrize("kind", [None, "explored"])
+    def test_the_reference_keeps_the_parameter_constraints(self, kind):
+        if kind is None:
+            client = fixed_client(SQUARE, search=SEARCH)
+        else:
+            own = {"limits": ["z >= -9"], "search": SEARCH}
+            client = constrained_client(kind, parameters=SQUARE, **own)
+        limit = ParameterConstraint(inequality="x + t <= 1.0")
+        client._experiment.search_space.add_parameter_constraints([limit])
+        arms = [{"x": x, "t": 0.1} for x in (0.2, 0.5, 0.85)]
+        attached(client, arms, lambda p: {"y": 0.5 * p["x"], "z": 0.3 * p["x"] ** 2})
+        next_trial(client, {"t": 0.5})
+        # In the context known points lie where they could not have been observed.
+        assert float(built(client).X_observed.sum(-1).max()) > 1.0
+        reference = built(client).acqf.reference
+        assert len(reference) == 1
+        assert float(reference.sum()) <= 1.0
+
+
+class TestCertificates:
+    def test_the_gap_of_a_context(self):
+        options = FIXED | {"lengthscale": 0.8, "norm_bound": 2.0}
+        client = make_client(SQUARE, options=options)
+        arms = [{"x": (0.37 * i) % 1.0, "t": 0.2 * i} for i in range(5)]
+        attached(client, arms, lambda p: {"y": p["x"] * (1.0 - p["t"])})
+        for t in (0.0, 0.4):
+            here = stopping(client, 0.5).decide(fixed_parameters={"t": t}).certificate
+            assert here.certified
+            assert float(here.recommended[1]) == float(here.challenger[1]) == t
+            there = torch.cat([GRID, torch.full_like(GRID, t)], -1)
+            inner = regret_certificate(
+                kernelucb.ax.current_bound(client),
+                with_point(there, here.recommended),
+                recommended=here.recommended,
+            )
+            assert inner.gap <= here.gap <= 1.1 * inner.gap + 0.01
+
+    def test_choices_and_logarithms(self):
+        client = fixed_client(SPACE, lengthscale=0.8, options={"norm_bound": 3.0})
+        arms = [{"x": 0.2 * i, "rate": 0.3, "n": i, "kind": "abca"[i]} for i in range(4)]
+        next_trial(attached(client, arms, rated))
+        rule = stopping(client, 0.5, max_evaluations=500)
+        adapter = client._generation_strategy.adapter
+        for context in CONTEXTS:
+            decision = rule.decide(fixed_parameters=context)
+            there = [{**decision.arm.parameters, **context}]
+            assert decision.certificate.rigorous
+            recommended = decision.certificate.recommended
+            assert torch.equal(recommended, inputs_of(adapter, there)[0])
+
+    def test_a_finite_space_is_gone_through(self):
+        sizes = (0.0, 0.2, 0.7, 1.0)
+        client = fixed_client([choice("size", sizes, is_ordered=True), KIND])
+        arms = [{"size": s, "kind": k} for s, k in ((0.0, "a"), (0.7, "b"), (1.0, "c"))]
+        attached(client, arms, lambda p: {"y": p["size"] + 0.5 * (p["kind"] == "b")})
+        certificate = stopping(client).decide().certificate
+        assert certificate.certified
+        assert certificate.resolution == 0.0
+        # Ax sees the size and one column for each kind.
+        all_inputs = [
+            [size, *(float(kind == other) for other in range(3))]
+            for size in sizes
+            for kind in range(3)
+        ]
+        expected = regret_certificate(
+            kernelucb.ax.current_bound(client),
+            torch.tensor(all_inputs, dtype=torch.float64),
+            recommended=certificate.recommended,
+        )
+        assert certificate.gap == pytest.approx(expected.gap, rel=1e-9)
+        here = stopping(client).decide(fixed_parameters={"kind": "a"}).certificate
+        assert here.challenger[1:].tolist() == here.recommended[1:].tolist() == [1.0, 0, 0]
+        assert here.resolution == 0.0
+
+    def test_parameter_constraints_take_candidates_away(self):
+        found = []
+        for limits in ([], ["m + n <= 4"]):
+            space = [whole("m", 0, 4), whole("n", 0, 4)]
+            client = fixed_client(space, lengthscale=0.5, parameter_constraints=limits)
+            arms = [{"m": m, "n": n} for m, n in ((0, 0), (2, 2), (0, 4), (4, 0))]
+            attached(client, arms, lambda p: {"y": 0.1 * p["m"]})
+            found.append(stopping(client).decide().certificate)
+            assert found[-1].certified
+        assert found[1].gap < found[0].gap
+        assert float(found[1].challenger.sum()) <= 4.0
+
+    @pytest.mark.parametrize(
+        ("other", "looseness"),
+        [([whole("n", 0, 3)], math.inf), ([], 1.1)],
+    )
+    def test_integers_are_enumerated_and_logarithms_scaled(self, other, looseness):
+        space = [real("x", 1e-3, 10.0, scaling="log"), *other]
+        client = fixed_client(space)
+
+        def outcome(parameters):
+            return curve({"x": (math.log10(parameters["x"]) + 3.0) / 4.0})
+
+        arms = [
+            {"x": x} | {p.name: i for p in other} for i, x in enumerate((0.01, 0.3, 4.0))
+        ]
+        certificate = stopping(attached(client, arms, outcome)).decide().certificate
+        assert certificate.certified
+        assert certificate.resolution > 0.0
+        X = 4.0 * GRID - 3.0
+        if other:
+            X = torch.cartesian_prod(X[:, 0], torch.arange(4).double())
+        inner = regret_certificate(
+            kernelucb.ax.current_bound(client),
+            with_point(X, certificate.recommended),
+            recommended=certificate.recommended,
+        )
+        assert inner.gap <= certificate.gap <= looseness * inner.gap
+
+    def test_four_dimensions_are_rigorous_and_loose(self):
+        client = fixed_client([real(name) for name in "xbcd"])
+        arms = [{name: (0.3 * i) % 1.0 for name in "xbcd"} for i in range(4)]
+        rule = stopping(attached(client, arms, curve), 1e6, max_evaluations=2000)
+        decision = rule.decide()
+        assert decision.stop
+        assert decision.certificate.certified
+        assert decision.certificate.resolution > 0.0
