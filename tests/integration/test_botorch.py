@@ -2,7 +2,7 @@ r"""BoTorch's optimisers run every bound, find its maximum, and read nothing it 
 
 One row for each place in ``botorch.optim``, ``botorch.generation`` and the wrappers of
 ``botorch.acquisition`` (0.18) that reads an attribute of an acquisition function, tests its
-type or calls it; one column for each band of the contract.
+type or calls it; one column for each class of band.
 """
 
 from copy import deepcopy
@@ -73,12 +73,12 @@ class PlainGP(ExactGP):
         return MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
+# As BoTorch sees them: of its models, of others, of several outcomes, of no bound.
 ACQUISITIONS = {
     **{
         name: lambda name=name: BANDS[name].build(model_of(name))
         for name in BANDS
-        if name
-        not in ("intersection", "family of successes")  # as "family" and "successes"
+        if name not in ("intersection", "family of successes")  # as the other families
     },
     "minimized": lambda: exact(maximize=False),
     "plain": lambda: MartingaleMixtureUCB(PlainGP(TRUTH.kernel), norm_bound=NORM),
@@ -92,6 +92,8 @@ PATHS = (
     *("filters", "analytic", "sketched", "budgeted", "meta", "family", "counts", "sum"),
     "width",
 )
+# One for each way to pass on pending points and to name a model.
+CLASSES = ("filters", "meta", "sum", "width")
 ONCE = {}
 
 
@@ -170,11 +172,6 @@ def guided(acqf):
     assert_close(wrapper(X), acqf(X) * X.sum((-1, -2)))
 
 
-def proximal(acqf):
-    wrapper = ProximalAcquisitionFunction(acqf, torch.ones(2).double(), beta=1.0)
-    return search(wrapper)
-
-
 def boltzmann(acqf):
     sampler = BoltzmannSampling(acqf)
     assert sampler(POINTS.expand(3, 6, 2), 2).shape == (3, 2, 2)
@@ -206,7 +203,6 @@ AROUND = {
     "around": around(),
     "around, perturbed": around(sample_around_best_prob_perturb=0.5),
     "spray": lambda acqf: alternating(acqf, discrete_dims=None, cat_dims={0: [0.0, 1.0]}),
-    "baseline": get_X_baseline,
 }
 
 SEQUENCES = {
@@ -233,14 +229,11 @@ JOINT = {
 }
 
 
-@pytest.fixture(params=[name for name in ACQUISITIONS if name != SLOW])
-def acqf(request):
-    return made(request.param)
-
-
-@pytest.fixture(params=PATHS)
-def path(request):
-    return made(request.param)
+def of_each(uses):
+    r"""Every use of one bound of each class, and a plain search of every path."""
+    pairs = [(use, name) for use in uses for name in CLASSES]
+    pairs += [("search", name) for name in PATHS if name not in CLASSES]
+    return pytest.mark.parametrize(("use", "name"), pairs)
 
 
 def feasible(result, count=1):
@@ -253,24 +246,25 @@ def feasible(result, count=1):
 # BoTorch passes topn on to SciPy; three steps are too few to converge.
 @pytest.mark.filterwarnings("ignore:Unknown solver options")
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
-@pytest.mark.parametrize("use", SINGLE_POINTS)
-def test_single_points(use, path):
-    result = SINGLE_POINTS[use](path)
+@of_each(SINGLE_POINTS)
+def test_single_points(use, name):
+    result = SINGLE_POINTS[use](made(name))
     if isinstance(result, tuple):
         feasible(result)
 
 
 # Where a model has no observed inputs in BoTorch's sense, BoTorch says so and goes on.
 @pytest.mark.filterwarnings("ignore:Failed to extract X_baseline")
-@pytest.mark.parametrize("use", AROUND)
-def test_observed_inputs(use, acqf):
-    result = AROUND[use](acqf)
-    if isinstance(result, tuple):
-        feasible(result)
-    elif isinstance(acqf.model, Model) and hasattr(acqf.model, "train_inputs"):
-        assert_close(result, X)
+@pytest.mark.parametrize("name", [name for name in ACQUISITIONS if name != SLOW])
+def test_observed_inputs(name):
+    acqf = made(name)
+    baseline = get_X_baseline(acqf)
+    if isinstance(acqf.model, Model) and hasattr(acqf.model, "train_inputs"):
+        assert_close(baseline, X)
     else:
-        assert result is None
+        assert baseline is None
+    for use in AROUND if name in PATHS else ("around",):
+        feasible(AROUND[use](acqf))
 
 
 def test_points_around_the_best_are_around_the_best():
@@ -281,14 +275,15 @@ def test_points_around_the_best_are_around_the_best():
         assert float((sampled - best).abs().max()) < 0.05
 
 
-@pytest.mark.parametrize("use", SEQUENCES)
-def test_points_in_sequence(use, path):
-    if isinstance(path, ConstraintWidth):
+@of_each(SEQUENCES)
+def test_points_in_sequence(use, name):
+    acqf = made(name)
+    if isinstance(acqf, ConstraintWidth):
         with pytest.raises(UnsupportedError, match="choose one point at a time"):
-            SEQUENCES[use](path)
+            SEQUENCES[use](acqf)
         return
-    feasible(SEQUENCES[use](path), 2)
-    assert path.X_pending is None
+    feasible(SEQUENCES[use](acqf), 2)
+    assert acqf.X_pending is None
 
 
 @pytest.mark.parametrize("use", JOINT)
@@ -325,24 +320,14 @@ def test_all_bounds_are_here():
     assert set(BOUNDS) <= {type(made(name)) for name in ACQUISITIONS}
 
 
-def test_proximal(acqf):
-    name = next(name for name in ONCE if ONCE[name] is acqf)
-    if name in (
-        "state",
-        "plain",
-        "successes",
-        "counts",
-    ):  # not BoTorch models, and they have `train_inputs`
-        with pytest.raises(AttributeError, match="has no attribute 'batch_shape'"):
-            proximal(acqf)
-    elif name in ("sketched", "budgeted", "meta", "improvement", "sum"):
-        with pytest.raises(UnsupportedError, match="must have `train_inputs`"):
-            proximal(acqf)
-    else:
-        feasible(proximal(acqf))
+def test_proximal():
+    wrapper = ProximalAcquisitionFunction(made("filters"), torch.ones(2).double(), beta=1.0)
+    feasible(search(wrapper))
 
 
-def test_pending_points_through_a_fixed_feature(acqf):
+@pytest.mark.parametrize("name", CLASSES)
+def test_pending_points_through_a_fixed_feature(name):
+    acqf = made(name)
     wrapper = FixedFeatureAcquisitionFunction(acqf, 2, [0], [0.5])
     free, X = PENDING[:, 1:], POINTS[:, 1:].unsqueeze(1)
     before = wrapper(X)
@@ -361,47 +346,35 @@ def test_pending_points_through_a_fixed_feature(acqf):
     assert_close(wrapper(X), before)
 
 
-OPTIMISED = ("filters", "convex", "Srinivas", "streaming")
+# A conic program for each point: that its band is the dual's is tested in ``test_fit``.
+OPTIMISED = [
+    *("filters", "Srinivas", "streaming"),
+    pytest.param(SLOW, marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize("name", OPTIMISED)
-class TestMaximum:
-    @staticmethod
-    def options(name):
-        if name == SLOW:
-            return {"num_restarts": 1, "raw_samples": 8, "options": {"maxiter": 8}}
-        return {"num_restarts": 8, "raw_samples": 256}
-
-    def test_of_a_box(self, name):
-        acqf = made(name)
-        point, value = optimize_acqf(acqf, CUBE, q=1, **self.options(name))
-        feasible((point,))
-        assert float(acqf(point)) == pytest.approx(float(value), abs=1e-7)
-        with torch.no_grad():
-            largest = float(acqf(GRID.unsqueeze(-2)).max())
-        tolerance = 0.5 if name == SLOW else 1e-3  # eight steps from eight points
-        assert float(value) >= largest - tolerance
-
-    def test_three_points_in_sequence(self, name):
-        acqf, options = made(name), {"q": 3, "sequential": True} | self.options(name)
-        if name == SLOW:
-            options |= {"raw_samples": 4, "options": FEW}
-        points, values = optimize_acqf(acqf, CUBE, **options)
-        assert acqf.X_pending is None  # BoTorch restores what was there
-        # Pending points push the next ones away, and lower what they promise.
-        assert float(torch.pdist(points).min()) > 1e-3
-        if name != SLOW:
-            assert float(values[-1]) < float(values[0])
-
-    def test_of_choices(self, name):
-        acqf, choices = made(name), GRID[::7]
-        point, value = optimize_acqf_discrete(acqf, q=1, choices=choices)
-        values = acqf(choices.unsqueeze(-2))
-        assert torch.equal(point[0], choices[values.argmax()])
-        assert float(value) == pytest.approx(float(values.max()), abs=1e-7)
-        points, _ = optimize_acqf_discrete(acqf, q=3, choices=GRID[::21], unique=True)
-        assert len({tuple(point.tolist()) for point in points}) == 3
-        assert acqf.X_pending is None
+def test_maximum(name):
+    acqf, options = made(name), {"num_restarts": 8, "raw_samples": 256}
+    if name == SLOW:
+        options = {"num_restarts": 1, "raw_samples": 8, "options": {"maxiter": 8}}
+    point, value = optimize_acqf(acqf, CUBE, q=1, **options)
+    feasible((point,))
+    assert float(acqf(point)) == pytest.approx(float(value), abs=1e-7)
+    with torch.no_grad():
+        values = acqf(GRID.unsqueeze(-2))
+    tolerance = 0.5 if name == SLOW else 1e-3  # eight steps from eight points
+    assert float(value) >= float(values.max()) - tolerance
+    chosen, value = optimize_acqf_discrete(acqf, q=1, choices=GRID)
+    assert torch.equal(chosen[0], GRID[values.argmax()])
+    assert float(value) == pytest.approx(float(values.max()), abs=1e-7)
+    if name == SLOW:
+        return
+    points, values = optimize_acqf(acqf, CUBE, q=3, sequential=True, **options)
+    assert acqf.X_pending is None  # BoTorch restores what was there
+    # Pending points push the next ones away, and lower what they promise.
+    assert float(torch.pdist(points).min()) > 1e-3
+    assert float(values[-1]) < float(values[0])
 
 
 def test_a_short_optimisation_improves():

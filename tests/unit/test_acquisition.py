@@ -37,7 +37,7 @@ from kernelucb import (
 )
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.safety import ConstraintWidth
-from problems import frozen_model, make_problem, uniform
+from problems import make_problem, uniform
 from tolerances import REARRANGED
 
 PROBLEM = make_problem(n=8, d=2, noise_std=0.3, seed=21)
@@ -111,16 +111,6 @@ def test_single_precision_points_warn_once():
         at(acqf, X.float())
     lower, _ = acqf.bounds(X.float())  # a second warning would be an error here
     assert lower.dtype == torch.float32
-
-
-def test_mean_enters_the_value():
-    r"""A known mean shifts data, value and bounds alike."""
-    shifted = frozen_model(
-        PROBLEM.X, PROBLEM.Y + 4.0, PROBLEM.kernel, PROBLEM.noise_std, mean=4.0
-    )
-    acqf = MartingaleMixtureUCB(shifted, **NORM)
-    for one, other in zip(acqf.bounds(X), exact().bounds(X), strict=True):
-        assert_close(one - 4.0, other, rtol=1e-9, atol=1e-9)
 
 
 def test_many_points_are_what_their_parts_are():
@@ -256,8 +246,3 @@ class TestInputConstructors:
             construct(model=PROBLEM.model, **needed, normbound=1.0)
         with pytest.raises(TypeError, match="takes by position only model"):
             acqf_class(PROBLEM.model, 3.0)
-
-    def test_missing_required_option(self):
-        construct = get_acqf_input_constructor(StreamingKernelUCB)
-        with pytest.raises(ValueError, match=r"StreamingKernelUCB needs .*`noise_std`"):
-            construct(model=PROBLEM.model)

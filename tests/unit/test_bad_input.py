@@ -1,6 +1,5 @@
 r"""Wrong arguments, and words of other libraries: typed errors that say what to change."""
 
-import inspect
 import math
 
 import numpy as np
@@ -81,7 +80,6 @@ NUMBERS = [
     *(("norm_bound", value, f"norm_bound {POSITIVE}") for value in NOT_POSITIVE),
     *(("norm_bound", value, f"norm_bound {SAFE}") for value in (1e160, 1.1e75, 0.9e-75)),
     *(("norm_bound", value, "norm_bound must be a number") for value in ("1", True, [1])),
-    ("norm_bound", "large", r"norm_bound must be a number, .* or None"),
     ("norm_bound", 10**400, "norm_bound is too large"),
     *(
         ("delta", value, "delta must lie strictly between 0 and 1")
@@ -112,139 +110,78 @@ def gain(*arguments, **options):
     return lambda: information_gain(*arguments, **{"noise_std": 0.1, **options})
 
 
+EIGHTH = PolynomialKernel(8)
 CASES = {
-    "covariance_scale": (lambda: build(fit=Filters(0.0)), ValueError, POSITIVE),
-    "fit": (
-        lambda: least_consistent_norm(MODEL, fit="filter"),
-        ValueError,
-        'fit must be "filters", "martingale"',
-    ),
-    "fit of a check": (
-        lambda: check_consistency(MODEL, 3.0, fit="filter"),
-        ValueError,
-        'fit must be "filters", "martingale"',
-    ),
-    "form": (
-        lambda: build(form="primal"),
-        ValueError,
-        'form must be "dual", "analytic" or "convex", got \'primal\'',
-    ),
-    "grid in words": (lambda: build(form=Grid("theirs")), ValueError, '"paper" or None'),
-    "no grid": (lambda: build(form=Grid([])), ValueError, "alphas must hold at least one"),
-    "grid with a zero": (lambda: build(form=Grid([0.1, 0.0])), ValueError, POSITIVE),
-    "alpha": (lambda: Analytic([0.1, 1.0]), ValueError, "alpha must be a"),
-    "negative alpha": (lambda: Analytic(-1.0), ValueError, "alpha must be a"),
-    "ridge": (lambda: build(AbbasiYadkoriUCB, alpha=0.0), ValueError, f"alpha {POSITIVE}"),
-    "no horizon": (lambda: build(IGPUCB, horizon=0), ValueError, f"horizon {POSITIVE}"),
-    "past horizon": (
-        lambda: build(IGPUCB, horizon=5),
-        ValueError,
-        "horizon is 5, but there are 6 observations",
-    ),
-    "scale": (lambda: build(SrinivasUCB, scale=0.0), ValueError, f"scale {POSITIVE}"),
-    "size": (lambda: FiniteDomain(size=0), ValueError, "size must be a whole number"),
-    "length": (lambda: CompactDomain(length=0.0), ValueError, "length must be a finite"),
-    "lipschitz_b": (
-        lambda: CompactDomain(lipschitz_b=-1.0),
-        ValueError,
-        "lipschitz_b must",
-    ),
-    "lipschitz_a": (
-        lambda: build(SrinivasUCB, theorem=CompactDomain(lipschitz_a=1e-3)),
-        ValueError,
-        "lipschitz_a >= 1",
-    ),
-    "norm of a theorem": (lambda: BoundedNorm(-1.0), ValueError, "norm_bound must be a"),
-    "gain of a theorem": (
-        lambda: BoundedNorm(information_gain=0.0),
-        ValueError,
-        "information_gain must be a finite",
-    ),
-    "theorem": (
-        lambda: build(SrinivasUCB, theorem=1),
-        UnsupportedError,
-        "theorem must be an instance of Fin",
-    ),
-    "state: inputs": (state_of(X[0]), DIMENSION, "must be `n x"),
-    "state: a batch": (state_of(X.unsqueeze(0)), DIMENSION, "must be `n x"),
-    "state: fewer outcomes": (state_of(X, Y[:-1]), DIMENSION, "must be `n x"),
-    "state: no data": (state_of(X[:0], Y[:0]), InputDataError, "at least one"),
-    "state: NaN": (state_of(X * torch.nan), InputDataError, "train_X contains NaN"),
-    "state: infinite": (
-        state_of(X, Y / 0.0),
-        InputDataError,
-        "train_Y contains NaN or inf",
-    ),
-    "state: noise": (state_of(noise_std=0.0), ValueError, f"noise_std {POSITIVE}"),
-    "state: far inputs": (state_of(1e80 * X), InputDataError, r"beyond 1e\+75"),
-    "state: far outcomes": (state_of(X, 1e80 * Y), InputDataError, r"beyond 1e\+75"),
-    "state: overflow": (
-        state_of(1e40 * X, kernel=PolynomialKernel(8)),
-        InputDataError,
-        "not finite",
-    ),
-    "overflow at points": (
-        lambda: state_of(kernel=PolynomialKernel(8))().mean(1e40 * X),
-        InputDataError,
-        "not finite",
-    ),
-    "far points": (lambda: build().bounds(X * 1e80), InputDataError, "units"),
-    "witness of two": (lambda: build().witness(X[:2]), DIMENSION, "X must be `1 x 2`"),
-    "witness of none": (lambda: build().witness(NAN), InputDataError, "X contains NaN"),
-    "pending of a state": (
-        lambda: PROBLEM.state.with_pending(X[:, :1]),
-        DIMENSION,
-        "b x 2",
-    ),
-    "pending of a sketch": (
-        lambda: NystromRegression.from_model(MODEL, X[:3]).with_pending(X[:, :1]),
-        DIMENSION,
-        "b x 2",
-    ),
-    "gain: noise": (lambda: information_gain(KERNEL, X), ValueError, "noise_std is needed"),
-    "gain: inputs": (gain(KERNEL), ValueError, "X is needed"),
-    "gain: method": (gain(KERNEL, X, method="optimal"), ValueError, 'must be "exact"'),
-    "gain: count": (gain(KERNEL, X, num_points=2.5), ValueError, "num_points must be a"),
-    "gain: one input": (gain(KERNEL, X[0]), DIMENSION, "X must be `n x d`"),
-    "gain: NaN": (gain(KERNEL, NAN), InputDataError, "X contains NaN"),
-    "gain: no kernel": (gain("rbf", X), UnsupportedError, "Expected a BoTorch model"),
-    "safe points": (
-        lambda: SafeSet(build(), safe_points=torch.zeros(1, 3).double()),
-        DIMENSION,
-        "safe_points must be `n x 2`",
-    ),
-    "streaming tracker": (
-        lambda: build(StreamingKernelUCB, tracker=NormTracker()),
-        UnsupportedError,
-        "an instance of StreamingNoiseTracker",
-    ),
-    "family tracker": (
-        lambda: KernelFamily([KERNEL], tracker=NormTracker()),
-        UnsupportedError,
-        "an instance of FamilyTracker",
-    ),
-    "kernel in words": (state_of(kernel="rbf"), UnsupportedError, "Expected a GPyTorch"),
-    "a class of kernels": (
-        lambda: KernelFamilyUCB(MODEL, kernels=[type(KERNEL)], norm_bound=3.0),
-        UnsupportedError,
-        "Expected a GPyTorch",
-    ),
-    "no kernel": (
-        lambda: KernelBandit(None, norm_bound=3.0, noise_std=0.1),
-        UnsupportedError,
-        "Expected a GPyTorch",
-    ),
-    "length scales": (
-        lambda: MartingaleMixtureUCB.from_model(MODEL, kernel="rbf", lengthscale=[0.1] * 3),
-        DIMENSION,
-        "inputs have 2 columns",
-    ),
+    ValueError: [
+        (lambda: build(fit=Filters(0.0)), POSITIVE),
+        (lambda: least_consistent_norm(MODEL, fit="filter"), 'fit must be "filters"'),
+        (lambda: check_consistency(MODEL, 3.0, fit="filter"), 'fit must be "filters"'),
+        (lambda: build(form="primal"), 'form must be "dual", "analytic" or "convex"'),
+        (lambda: build(form=Grid("theirs")), '"paper" or None'),
+        (lambda: build(form=Grid([])), "alphas must hold at least one"),
+        (lambda: Analytic(-1.0), "alpha must be a"),
+        (lambda: build(AbbasiYadkoriUCB, alpha=0.0), f"alpha {POSITIVE}"),
+        (lambda: build(IGPUCB, horizon=5), "horizon is 5, but there are 6 observations"),
+        (lambda: build(SrinivasUCB, scale=0.0), f"scale {POSITIVE}"),
+        (lambda: FiniteDomain(size=0), "size must be a whole number"),
+        (lambda: CompactDomain(length=0.0), "length must be a finite"),
+        (
+            lambda: build(SrinivasUCB, theorem=CompactDomain(lipschitz_a=1e-3)),
+            "lipschitz_a >= 1",
+        ),
+        (lambda: BoundedNorm(information_gain=0.0), "information_gain must be a finite"),
+        (lambda: information_gain(KERNEL, X), "noise_std is needed"),
+        (gain(KERNEL), "X is needed"),
+        (gain(KERNEL, X, method="optimal"), 'must be "exact"'),
+    ],
+    DIMENSION: [
+        (state_of(X[0]), "must be `n x"),
+        (state_of(X.unsqueeze(0)), "must be `n x"),
+        (state_of(X, Y[:-1]), "must be `n x"),
+        (lambda: build().witness(X[:2]), "X must be `1 x 2`"),
+        (lambda: PROBLEM.state.with_pending(X[:, :1]), "b x 2"),
+        (
+            lambda: NystromRegression.from_model(MODEL, X[:3]).with_pending(X[:, :1]),
+            "b x 2",
+        ),
+        (gain(KERNEL, X[0]), "X must be `n x d`"),
+        (lambda: SafeSet(build(), safe_points=NAN[:, :1]), "safe_points must be `n x 2`"),
+    ],
+    InputDataError: [
+        (state_of(X[:0], Y[:0]), "at least one"),
+        (state_of(X * torch.nan), "train_X contains NaN"),
+        (state_of(X, Y / 0.0), "train_Y contains NaN or inf"),
+        (state_of(1e80 * X), r"beyond 1e\+75"),
+        (state_of(X, 1e80 * Y), r"beyond 1e\+75"),
+        (state_of(1e40 * X, kernel=EIGHTH), "not finite"),
+        (lambda: state_of(kernel=EIGHTH)().mean(1e40 * X), "not finite"),
+        (lambda: build().bounds(X * 1e80), "units"),
+        (lambda: build().witness(NAN), "X contains NaN"),
+        (gain(KERNEL, NAN), "X contains NaN"),
+    ],
+    UnsupportedError: [
+        (lambda: build(SrinivasUCB, theorem=1), "theorem must be an instance of Fin"),
+        (gain("rbf", X), "Expected a BoTorch model"),
+        (
+            lambda: build(StreamingKernelUCB, tracker=NormTracker()),
+            "an instance of StreamingNoiseTracker",
+        ),
+        (lambda: KernelFamily([KERNEL], tracker=NormTracker()), "of FamilyTracker"),
+        (state_of(kernel="rbf"), "Expected a GPyTorch"),
+        (
+            lambda: KernelFamilyUCB(MODEL, kernels=[type(KERNEL)], norm_bound=3.0),
+            "Expected a GPyTorch",
+        ),
+        (lambda: KernelBandit(None, norm_bound=3.0, noise_std=0.1), "Expected a GPyTorch"),
+    ],
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_refused(case):
-    use, error, message = CASES[case]
+@pytest.mark.parametrize(
+    ("error", "use", "message"),
+    [(error, *case) for error in CASES for case in CASES[error]],
+)
+def test_refused(error, use, message):
     with pytest.raises(error, match=message):
         use()
 
@@ -257,10 +194,8 @@ def test_points_are_tensors_of_floating_point_numbers(dtype):
     message = "must be a torch tensor" if numpy else f"must hold floating-.*got {dtype}"
     uses = [acqf.bounds, acqf.set_X_pending, lambda X: acqf(X[:, None]), state.mean]
     if numpy:
-        safe_set = SafeSet(acqf, -9.0)
         uses += [
-            acqf.majorant,
-            safe_set.is_safe,
+            SafeSet(acqf, -9.0).is_safe,
             lambda X: KernelRegression(X, X[:, 0], KERNEL, 0.1),
             lambda X: regret_certificate(acqf, candidates=X),
             lambda X: regret_certificate(acqf, bounds=X[:2]),
@@ -275,11 +210,6 @@ def test_points_are_tensors_of_floating_point_numbers(dtype):
 def test_there_is_no_beta(acqf_class):
     with pytest.raises(TypeError, match=f"{acqf_class.__name__} has no beta"):
         acqf_class(MODEL, beta=2.0)
-    if acqf_class is not ScalarizedUCB:
-        with pytest.raises(TypeError, match="has no beta, and takes by"):
-            acqf_class(MODEL, 2.0)
-    parameters = list(inspect.signature(MartingaleMixtureUCB).parameters)
-    assert parameters[:3] == ["model", "norm_bound", "noise_std"]
 
 
 def test_two_rows_by_position_could_be_a_box():
@@ -301,34 +231,26 @@ def test_what_is_no_band():
     for use in (
         lambda: regret_certificate(MODEL, candidates=X),
         lambda: optimum_report(MODEL, candidates=X),
-    ):
-        with pytest.raises(UnsupportedError, match="has no set of"):
-            use()
-    for use in (
         lambda: SafeSet(MODEL, 0.0),
         lambda: SafeSet(bandit, 0.0),
         lambda: SafeSet(sampler, 0.0),
         lambda: GuardedAcquisition(build(), MODEL, observed=X),
     ):
-        with pytest.raises(UnsupportedError, match="must be an instance of Band"):
+        with pytest.raises(UnsupportedError, match=r"has no set of|an instance of Band"):
             use()
 
 
-def test_a_cautious_norm_bound_is_the_cautious_trackers():
+def test_a_cautious_norm_bound_is_an_estimate_and_a_safe_set_needs_consent():
     for acqf_class in (MartingaleMixtureUCB, AbbasiYadkoriUCB):
         acqf = acqf_class(MODEL, norm_bound="cautious")
         tracked = acqf_class(MODEL, norm_bound=NormTracker.cautious())
         assert acqf.norm_bound == tracked.norm_bound > acqf_class(MODEL).norm_bound
         assert acqf.assumptions.summary == "heuristic: norm estimated"
-
-
-def test_a_safe_set_on_estimates_needs_consent():
-    band = build(norm_bound="cautious")
-    with pytest.raises(UncertifiedError, match="heuristic: norm estimated") as refusal:
-        SafeSet(band, 0.0)
-    assert "norm: pass norm_bound" in str(refusal.value)
-    allowed = SafeSet(band, 0.0, allow_estimated=True)
-    assert str(allowed.assumptions).startswith("heuristic: norm of constraint 1 estimated")
+        with pytest.raises(UncertifiedError, match="heuristic: norm estimated") as refusal:
+            SafeSet(acqf, 0.0)
+        assert "norm: pass norm_bound" in str(refusal.value)
+        allowed = SafeSet(acqf, 0.0, allow_estimated=True)
+        assert allowed.assumptions.estimated == ("norm of constraint 1",)
 
 
 def test_a_bandit_that_comes_to_contradict_its_data():

@@ -6,7 +6,6 @@ from pickle import dumps, loads
 
 import pytest
 import torch
-from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.transforms.outcome import (
@@ -21,7 +20,6 @@ from torch.testing import assert_close
 from kernelucb import (
     AbbasiYadkoriUCB,
     FamilyTracker,
-    GuardedAcquisition,
     KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
@@ -215,12 +213,6 @@ def test_every_transform_by_hand(name):
         assert_close(side, outcomes, rtol=REARRANGED, atol=REARRANGED)
 
 
-def test_a_band_that_leaves_the_image_ends_where_outcomes_do():
-    lower, upper = band(transformed("root"), norm_bound=9.0).bounds(POINTS)
-    assert float(lower.min()) == 0.0
-    assert bool((upper > 0.0).all())
-
-
 def test_standardize_comes_last_and_is_undone():
     kernel, standardize = frozen_kernel("matern52", 0.3), Standardize(m=1)
     transform = chain(Log(), deepcopy(standardize))
@@ -279,13 +271,6 @@ def test_safe_sets_decide_as_the_bounds_do():
     assert SafeSet(root, 0.0)
 
 
-def test_guarded_search_is_on_the_models_scale():
-    improvement = LogExpectedImprovement(by_hand(), best_f=1.0)
-    guards = pair(lambda model: GuardedAcquisition(improvement, band(model)))
-    assert_close(*[guard.excess(POINTS) for guard in guards], **CLOSE)
-    assert_close(*[guard(CANDIDATES) for guard in guards], rtol=0.0, atol=1e-8)
-
-
 def test_samples_are_outcomes():
     def drawn(model):
         sampler = KernelThompsonSampling(model, **NORM)
@@ -321,13 +306,6 @@ def test_more_observations_of_a_sketch_are_outcomes():
     assert_close(*sides, rtol=0.0, atol=1e-8)
     with pytest.raises(InputDataError, match="above 0, since the model is of them after"):
         own.observe(POINTS, -more)
-
-
-def test_predictions_of_the_transformed_outcome_give_a_radius():
-    radius, mean = PrequentialRadius(), torch.zeros_like(LATENT)
-    radius.observe_predictions(mean, mean + 1.0, LATENT, 0.2, X)
-    own, other = pair(lambda model: band(KernelRegression.from_model(model), fit=radius))
-    assert_close(own.latent_bounds(POINTS), other.bounds(POINTS), rtol=0.0, atol=1e-9)
 
 
 def test_what_needs_outcome_units_refuses():

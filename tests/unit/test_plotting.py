@@ -1,31 +1,25 @@
 r"""Pictures: what is drawn equals what the bounds, sets and certificates say."""
 
 import dataclasses
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
     UnsupportedError,
 )
 from botorch.models.transforms import Log
-from gpytorch.kernels import RBFKernel
 from torch.testing import assert_close
 
 from kernelucb import (
     AbbasiYadkoriUCB,
     CertifiedGapStopping,
-    KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
     SafeSet,
     ScalarizedUCB,
     SrinivasUCB,
-    lengthscale_family,
     optimum_report,
     regret_certificate,
 )
@@ -88,11 +82,6 @@ class TestBands:
         names = {"exact", "AY", "mean", "true function", "data", "chosen points"}
         assert set(named(ax)) == names
 
-    def test_no_legend_and_no_mean_where_they_are_not_wanted(self, ax):
-        plot_bands(two(), LINE, legend=False, show_mean=False, ax=ax)
-        assert ax.get_legend() is None
-        assert "mean" not in [line.get_label() for line in ax.lines]
-
     def test_the_mean_of_a_weighted_sum_is_drawn_and_its_points_cannot_fade(self, ax):
         one, other = two().values()
         total = ScalarizedUCB([one, other], [2.0, -1.0], offset=0.5)
@@ -108,12 +97,6 @@ class TestBands:
         widths = band_widths(bands, LINE)
         assert widths["AY"] == pytest.approx((upper - lower).mean().item())
         assert widths["exact"] < widths["AY"]
-
-    def test_a_wild_outline_is_cut_off_and_the_picture_says_so(self, ax):
-        wild = AbbasiYadkoriUCB(ONE_INPUT.state, norm_bound=1000.0)
-        plot_bands({"exact": two()["exact"], "wild": wild}, LINE, ax=ax)
-        assert ax.get_ylim()[1] < wild.bounds(LINE)[1].max()
-        assert "cut off" in ax.texts[0].get_text()
 
 
 class TestSlices:
@@ -171,14 +154,6 @@ class TestSlices:
         assert on == pytest.approx(1.0)
         assert 1.0 > near > far > 0.0
 
-    def test_a_family_fades_by_its_nearest_kernel(self, ax):
-        kernels = lengthscale_family(RBFKernel(), 0.2, 0.8)
-        acqf = KernelFamilyUCB(PROBLEM.model, kernels, norm_bound=9.0, noise_std=0.1)
-        weights = slice_weights(acqf, X, X[:1], 0)
-        longest = torch.exp(-((X[:, 1] - X[0, 1]).square()) / 0.8**2)
-        assert_close(weights, longest)
-        plot_slice(acqf, X[0], bounds=BOX, data=DATA, ax=ax)
-
     @pytest.mark.parametrize(
         ("acqf", "words"),
         [
@@ -234,15 +209,6 @@ class TestSafeSets:
         assert "margin" in ax.get_ylabel()
         assert ax.get_xlabel() == f"input 2, at input 1 {float(X[3, 0]):.4g}"
 
-    @pytest.mark.parametrize(
-        ("threshold", "words"),
-        [(99.0, "no point here is in the safe set"), (-99.0, "safe set, certified")],
-    )
-    def test_a_set_without_a_frontier(self, ax, threshold, words):
-        plot_safe_set(SafeSet(bound(), threshold), bounds=BOX, num_points=5, ax=ax)
-        assert named(ax)[0].startswith(words)
-        assert "frontier" not in named(ax)
-
 
 def after(n, norm_bound=3.0):
     parts = ONE_INPUT.X[:n], ONE_INPUT.Y[:n], ONE_INPUT.kernel, 0.1
@@ -294,56 +260,3 @@ class TestGaps:
         plot_gap([decision, report, self.run[-1]], ax=ax)
         gaps = [decision.certificate.gap, report.gap, self.run[-1].gap]
         assert list(ax.lines[0].get_ydata()) == gaps
-
-
-def test_missing_matplotlib_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install kernelucb\[plot\]"):
-        plot_bands(two(), LINE)
-
-
-def slice_with(acqf=bound(), point=POINT, bounds=BOX, **options):  # noqa: B008
-    return lambda ax: plot_slice(acqf, point, bounds=bounds, **options, ax=ax)
-
-
-def gaps_with(run=TestGaps.run, **options):
-    return lambda ax: plot_gap(run, **options, ax=ax)
-
-
-def safe_with(**options):
-    return lambda ax: plot_safe_set(SafeSet(bound()), bounds=BOX, **options, ax=ax)
-
-
-@pytest.mark.parametrize(
-    ("draw", "error", "message"),
-    [
-        (lambda ax: plot_bands({}, LINE, ax=ax), ValueError, "at least one acquisition"),
-        (
-            lambda ax: plot_bands(two(), LINE[:, 0], ax=ax),
-            BotorchTensorDimensionError,
-            "`n x d`",
-        ),
-        (
-            slice_with(SrinivasUCB(PROBLEM.model), witness=True),
-            UnsupportedError,
-            "no witness",
-        ),
-        (slice_with(coordinate=2), ValueError, "columns from 0 to 1"),
-        (slice_with(input_names=["heat"]), ValueError, "1 entries for 2 inputs"),
-        (slice_with(point=POINT[:1]), BotorchTensorDimensionError, "point must be"),
-        (slice_with(bounds=BOX[:, :1]), BotorchTensorDimensionError, "bounds must be"),
-        (slice_with(data=(X, LINE[:3])), BotorchTensorDimensionError, "3 outcomes"),
-        (slice_with(point=POINT * torch.nan), InputDataError, "point"),
-        (safe_with(num_points=0), ValueError, "num_points must be a whole number"),
-        (safe_with(coordinates=[2]), ValueError, "columns from 0 to 1"),
-        (gaps_with([None]), ValueError, "at least one certificate"),
-        (gaps_with({}), ValueError, "at least one certificate"),
-        (gaps_with(rounds=[1, 2]), ValueError, "rounds has 2 entries for 3 certificates"),
-        (gaps_with(true_gaps=[0.1]), ValueError, "one number for each certificate"),
-        (gaps_with([0.5]), UnsupportedError, "float is no certificate"),
-        (gaps_with(accepted=-1.0), ValueError, "accepted must not be negative"),
-    ],
-)
-def test_bad_input(draw, error, message, ax):
-    with pytest.raises(error, match=message):
-        draw(ax)

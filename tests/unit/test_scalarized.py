@@ -2,12 +2,10 @@ r"""Bounds of weighted sums of outcomes."""
 
 import pytest
 import torch
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import (
-    ExpectationPosteriorTransform,
     ScalarizedPosteriorTransform,
 )
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.models import KroneckerMultiTaskGP, ModelListGP, SingleTaskGP
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +14,6 @@ from torch.testing import assert_close
 from kernelucb import (
     MartingaleMixtureUCB,
     NormTracker,
-    SafeSet,
     ScalarizedUCB,
     regret_certificate,
 )
@@ -102,23 +99,6 @@ class TestFromModel:
         assert_close(torch.stack(targets, -1), Y)
         assert not acqf.assumptions.certified  # Standardize, trainable length scales
 
-    def test_through_the_input_constructor(self):
-        arguments = get_acqf_input_constructor(ScalarizedUCB)(
-            model=MODEL,
-            posterior_transform=weights_of(1.0, -1.0),
-            norm_bound=NORMS,
-            noise_std=NOISES,
-            X_pending=X[:2],
-            constraints=None,
-        )
-        built = ScalarizedUCB(**arguments)
-        direct = from_model(1.0, -1.0, X_pending=X[:2])
-        assert_close(built(X.unsqueeze(-2)), direct(X.unsqueeze(-2)))
-        with pytest.raises(UnsupportedError, match="does not take `constraints`"):
-            get_acqf_input_constructor(ScalarizedUCB)(
-                model=MODEL, norm_bound=NORMS, constraints=[lambda y: y]
-            )
-
 
 class TestPlumbing:
     def test_pending_points_reach_every_outcome(self):
@@ -144,78 +124,45 @@ class TestPlumbing:
         assert certificate.gap <= float(upper.max() - lower.max()) + REARRANGED
         assert certificate.assumptions.delta == pytest.approx(0.05)
 
-    def test_is_a_band_for_a_safe_set(self):
-        acqf = from_model(1.0, -2.0)
-        assert acqf.prior_std == pytest.approx(5.0**0.5)
-        lower, _ = acqf.bounds(X)
-        safe_set = SafeSet(acqf, float(lower.median()))
-        assert_close(safe_set.is_safe(X), lower >= lower.median())
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ScalarizedUCB([], []), ValueError, "acqfs is empty"),
+        (lambda: ScalarizedUCB(single_bounds(), [1.0]), ValueError, "1 entries for 2"),
+        (
+            lambda: ScalarizedUCB(single_bounds(), [0.0, 0.0]),
+            ValueError,
+            "all weights are zero",
+        ),
+        (
+            lambda: ScalarizedUCB(
+                single_bounds(posterior_transform=weights_of(2.0)), [1.0, 1.0]
+            ),
+            UnsupportedError,
+            "give its weight to ScalarizedUCB",
+        ),
+        (lambda: from_model(1.0), UnsupportedError, "has 1 weights; the model has 2"),
+        (
+            lambda: from_model(1.0, 1.0, model=KroneckerMultiTaskGP(X, X), norm_bound=1.0),
+            UnsupportedError,
+            "not independent models",
+        ),
+        (
+            lambda: from_model(1.0, 1.0, norm_bound=NormTracker()),
+            ValueError,
+            "give each outcome its own",
+        ),
+    ],
+)
+def test_bad_input(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
-class TestBadInput:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (([], []), "acqfs is empty"),
-            ((single_bounds(), [1.0]), "weights has 1 entries for 2"),
-            ((single_bounds(), [0.0, 0.0]), "all weights are zero"),
-            ((single_bounds(), [1.0, float("nan")]), "weights must be a finite number"),
-        ],
-    )
-    def test_weights(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            ScalarizedUCB(*arguments)
-
-    def test_parts(self):
-        scaled = single_bounds(posterior_transform=weights_of(2.0))
-        with pytest.raises(UnsupportedError, match="give its weight to ScalarizedUCB"):
-            ScalarizedUCB(scaled, [1.0, 1.0])
-        line = make_problem(d=1)
-        bands = [*single_bounds(), MartingaleMixtureUCB(line.state, norm_bound=3.0)]
-        with pytest.raises(BotorchTensorDimensionError, match="inputs of \\[1, 2\\]"):
-            ScalarizedUCB(bands, [1.0, 1.0, 1.0])
-
-    @pytest.mark.parametrize(
-        ("transform", "message"),
-        [
-            (None, "use ScalarizedPosteriorTransform"),
-            (ExpectationPosteriorTransform(2), "transform ExpectationPosteriorTransform"),
-            (weights_of(1.0), "has 1 weights; the model has 2"),
-            (weights_of(0.0, 0.0), "All weights of the posterior transform are 0"),
-        ],
-    )
-    def test_transform(self, transform, message):
-        with pytest.raises(UnsupportedError, match=message):
-            ScalarizedUCB.from_model(MODEL, posterior_transform=transform, norm_bound=1.0)
-
-    def test_one_entry_for_each_output(self):
-        with pytest.raises(ValueError, match="norm_bound has 3 entries for 2 outcomes"):
-            from_model(1.0, 1.0, norm_bound=[1.0, 2.0, 3.0])
-        with pytest.raises(ValueError, match="delta must lie strictly between"):
-            from_model(1.0, 1.0, delta=2.0)
-
-    def test_dependent_outputs(self):
-        Y = torch.stack([FIRST.Y, SECOND.function(FIRST.X)], -1)
-        model = KroneckerMultiTaskGP(FIRST.X, Y)
-        with pytest.raises(UnsupportedError, match="not independent models"):
-            from_model(1.0, 1.0, model=model)
-
-
-class TestEstimatedNorm:
-    def test_each_outcome_has_its_own(self):
-        model = ModelListGP(
-            *[make_problem(seed=s, norm=n).model for s, n in [(0, 1), (9, 8)]]
-        )
-        acqf = ScalarizedUCB.from_model(model, posterior_transform=weights_of(1.0, 1.0))
-        norms = [part.norm_bound for part in acqf.acqfs]
-        assert norms[1] > 1.5 * norms[0]
-        assert not acqf.assumptions.certified
-
-    def test_a_tracker_is_not_shared(self):
-        model = ModelListGP(*[make_problem(seed=s).model for s in (0, 9)])
-        with pytest.raises(ValueError, match="give each outcome its own"):
-            ScalarizedUCB.from_model(
-                model,
-                norm_bound=NormTracker(),
-                posterior_transform=weights_of(1.0, 1.0),
-            )
+def test_each_outcome_has_an_estimated_norm_of_its_own():
+    model = ModelListGP(*[make_problem(seed=s, norm=n).model for s, n in [(0, 1), (9, 8)]])
+    acqf = ScalarizedUCB.from_model(model, posterior_transform=weights_of(1.0, 1.0))
+    norms = [part.norm_bound for part in acqf.acqfs]
+    assert norms[1] > 1.5 * norms[0]
+    assert not acqf.assumptions.certified

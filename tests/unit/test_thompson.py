@@ -10,8 +10,6 @@ import math
 import pytest
 import torch
 from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
     UnsupportedError,
 )
 from botorch.models.transforms import Normalize, Standardize
@@ -28,7 +26,7 @@ from kernelucb import (
     UnknownNoise,
 )
 from oracles import closed_forms
-from problems import frozen_kernel, frozen_model, make_problem, uniform
+from problems import frozen_model, make_problem, uniform
 from tolerances import LINEAR_SOLVE, REARRANGED, REPEATED_SAMPLE
 
 NORM, DELTA, NOISE = 3.0, 0.1, 0.2
@@ -154,27 +152,6 @@ class TestChoice:
             values = one.sample_values(CANDIDATES, 7)
             assert torch.equal(chosen, CANDIDATES[extreme(values, dim=-1)])
 
-    def test_without_replacement_candidates_are_distinct(self):
-        few = CANDIDATES[:4]
-        chosen = sampler(noise_std=NOISE, replacement=False)(few, num_samples=4)
-        assert {tuple(x) for x in chosen.tolist()} == {tuple(x) for x in few.tolist()}
-        with pytest.raises(ValueError, match="num_samples is 5, but there are 4"):
-            sampler(noise_std=NOISE, replacement=False)(few, num_samples=5)
-
-    def test_every_good_candidate_has_a_chance_and_a_bad_one_none(self):
-        X = torch.linspace(0.0, 1.0, 21, dtype=torch.float64).unsqueeze(-1)
-        Y = X.squeeze(-1) + 0.01
-        state = KernelRegression(X, Y, frozen_kernel("rbf"), 0.05)
-        chosen = sampler(state, noise_std=0.05, inflation=False)(X, num_samples=500)
-        assert len(chosen.unique()) > 1
-        assert float(chosen.min()) > 0.5
-
-    def test_single_precision_candidates_come_back_as_they_are(self):
-        single = CANDIDATES.float()
-        chosen = sampler()(single, num_samples=3)
-        assert chosen.dtype == torch.float32
-        assert all(bool((single == x).all(-1).any()) for x in chosen)
-
     def test_optimum_on_a_box_is_no_worse_than_a_grid(self, noise):
         one = sampler(**noise)
         grid = torch.cartesian_prod(*2 * [torch.linspace(0.0, 1.0, 21).double()])
@@ -223,19 +200,6 @@ class TestNoise:
         acqf = StreamingKernelUCB(PROBLEM.model, norm_bound=NORM, delta=DELTA, **options)
         assert_close(one.confidence_set.bounds(CANDIDATES), acqf.bounds(CANDIDATES))
 
-    def test_noise_of_the_likelihood_is_the_default(self):
-        one = KernelThompsonSampling(PROBLEM.model, norm_bound=NORM)
-        other = KernelThompsonSampling(PROBLEM.model, norm_bound=NORM, noise_std=NOISE)
-        assert one.inflation_factor == pytest.approx(other.inflation_factor)
-
-    def test_known_noise_of_each_observation(self):
-        noise = torch.linspace(0.1, 0.4, 10, dtype=torch.float64)
-        model = frozen_model(PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, noise)
-        values = sampler(model, noise_std=None).sample_values(CANDIDATES)
-        assert bool(torch.isfinite(values).all())
-        with pytest.raises(UnsupportedError, match="Leave out train_Yvar"):
-            sampler(model, noise_std=UnknownNoise(0.1))
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -276,42 +240,3 @@ class TestEdges:
         assert one(CANDIDATES).shape == (1, 2)
         with pytest.raises(UnsupportedError, match="no Fourier features for LinearKernel"):
             one.paths()
-
-    @pytest.mark.parametrize(
-        "X", [CANDIDATES[0], CANDIDATES[:, :1], CANDIDATES.unsqueeze(0)]
-    )
-    def test_shapes(self, X):
-        with pytest.raises(BotorchTensorDimensionError, match="X must be `n x 2`"):
-            sampler()(X)
-
-    def test_values_and_numbers(self):
-        with pytest.raises(InputDataError, match="X contains NaN"):
-            sampler()(CANDIDATES * math.nan)
-        with pytest.raises(InputDataError, match="There are no X"):
-            sampler()(CANDIDATES[:0])
-        with pytest.raises(BotorchTensorDimensionError, match="bounds must be `2 x 2`"):
-            sampler().optimize(CUBE[:1])
-        for number in (0, -1, 2.0, True):
-            with pytest.raises(ValueError, match="num_samples must be a whole number"):
-                sampler()(CANDIDATES, num_samples=number)
-            with pytest.raises(ValueError, match="num_features must be a whole number"):
-                sampler().paths(num_features=number)
-        with pytest.raises(UnsupportedError, match="even number"):
-            sampler().paths(num_features=3)
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"norm_bound": 0.0}, "norm_bound must be a finite number above 0"),
-            ({"norm_bound": NORM, "delta": 0.0}, "delta must lie strictly between"),
-            ({"norm_bound": NORM, "noise_std": -1.0}, "noise_std must be a finite number"),
-            ({"norm_bound": NORM, "noise_std": 0.0}, "noise_std must be a finite"),
-        ],
-    )
-    def test_scalars(self, options, message):
-        with pytest.raises(ValueError, match=message):
-            KernelThompsonSampling(PROBLEM.model, **options)
-
-    def test_arguments_after_the_model_are_keyword_only(self):
-        with pytest.raises(TypeError, match="positional argument"):
-            KernelThompsonSampling(PROBLEM.model, NORM)

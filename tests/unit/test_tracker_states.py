@@ -1,12 +1,12 @@
 r"""Trackers load states and take updates in full or not at all."""
 
 import json
-from copy import deepcopy
+import sys
 
 import pytest
+import torch
 from botorch.models.deterministic import GenericDeterministicModel
 
-from interruptions import check_atomic
 from kernelucb import NormTracker, PrequentialRadius, StreamingNoiseTracker, UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
 from problems import make_problem
@@ -105,17 +105,46 @@ def test_what_was_estimated_stays_so():
     assert estimated.estimated == {"norm"}
 
 
+def interrupted(call, at):
+    r"""Whether a ``KeyboardInterrupt`` before the ``at``-th line of ours ended a call."""
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        if "kernelucb" not in frame.f_globals.get("__name__", ""):
+            return None
+        count += event == "line"
+        if count == at:
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+        torch.set_grad_enabled(True)
+    return False
+
+
+@pytest.mark.parametrize(("loads", "stride"), [(False, 23), (True, 1)])
 @pytest.mark.parametrize("name", TRACKERS)
-def test_an_update_is_whole_or_not_at_all(name):
+def test_an_update_is_whole_or_not_at_all(name, loads, stride):
     make, update = TRACKERS[name]
-    interruptions = check_atomic(make, update, lambda each: each.state_dict(), stride=23)
-    assert interruptions > 0
-    loading = check_atomic(
-        make,
-        lambda each: each.load_state_dict(deepcopy(STATES[name])),
-        lambda each: each.state_dict(),
-    )
-    assert loading > 0
+    call = (lambda each: each.load_state_dict(STATES[name])) if loads else update
+    before, at = make().state_dict(), stride
+    while True:
+        tracker = make()
+        if not interrupted(lambda tracker=tracker: call(tracker), at):
+            break
+        assert tracker.state_dict() in (before, STATES[name])
+        if tracker.state_dict() == before:
+            call(tracker)
+            assert tracker.state_dict() == STATES[name]
+        at += stride
+    assert at > stride
 
 
 def test_a_warning_that_is_an_error_leaves_the_new_state():
