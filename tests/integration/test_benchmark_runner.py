@@ -1,4 +1,4 @@
-r"""The runner that all benchmarks share; its engines are tested with a real benchmark."""
+r"""The runner that all benchmarks share."""
 
 import csv
 from dataclasses import dataclass, replace

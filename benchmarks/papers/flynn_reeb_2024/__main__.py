@@ -1,116 +1,418 @@
 r"""Command line: ``python -m benchmarks.papers.flynn_reeb_2024 table1``."""
 
+import math
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from benchmarks.papers.flynn_reeb_2024.configuration import Configuration
-from benchmarks.papers.flynn_reeb_2024.play import Run, play
-from benchmarks.papers.flynn_reeb_2024.summaries import Selection
-from benchmarks.papers.flynn_reeb_2024.tables import (
-    result_stem,
-    write_curves,
-    write_figure7,
-    write_paired,
-    write_table1,
-)
+import numpy as np
+import pandas as pd
+
+from benchmarks.papers.flynn_reeb_2024.bands import QUERIES, bands, measure
+from benchmarks.papers.flynn_reeb_2024.play import play
 from benchmarks.runner import (
-    RUN_OPTIONS,
-    Benchmark,
-    Call,
-    RunStore,
-    chosen,
-    load_configuration,
-    names,
-    number,
+    Moments,
+    draw_spread,
+    legend_below,
+    markdown_table,
+    moments_table,
+    paired_difference,
+    picture,
+    read_table,
+    spaced,
 )
+from benchmarks.runner.study import Settings, Study, Summary, grid
 
-BENCHMARK = Benchmark(
-    "benchmarks.papers.flynn_reeb_2024",
-    "Experiments of Flynn & Reeb (2024).",
-    number("--repetitions", "instead of those in config.toml"),
-    number("--rounds", "play fewer rounds of the same problems"),
-    *RUN_OPTIONS,
-)
-PARTS = (names("--methods", "only these"), names("--settings", "only these"))
-
-
-def _played(call: Call) -> tuple[RunStore[Run], Selection]:
-    r"""Run what is missing of one experiment."""
-    configuration, options = load_configuration(Configuration), call.options
-    experiment = configuration.experiments[call.command]
-    selection = Selection(
-        configuration,
-        chosen(experiment.settings, options.settings, "--settings"),
-        chosen(experiment.methods, getattr(options, "methods", None), "--methods"),
-        options.repetitions or experiment.repetitions,
-        options.rounds or configuration.protocol.rounds,
-    )
-    return call.play(selection.tasks(), Run, play), selection
+STUDY = Study("benchmarks.papers.flynn_reeb_2024", "Experiments of Flynn & Reeb (2024).")
+# Differences above this many standard errors of the difference count as disagreement.
+AGREEMENT = 2.0
+PROTOCOL = {
+    "seed": 2024,
+    "norm": 10.0,  # of the reward function, exactly
+    "centres": 20,  # of the reward function, uniform
+    "noise_std": 0.1,
+    "delta": 0.01,
+}
+KERNELS = {"rbf": "RBF", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2"}
 
 
-@BENCHMARK.command("table1", options=PARTS)
-def table1(call: Call) -> list[Path]:
+class Method(NamedTuple):
+    r"""A learner; ``bound``, ``fit`` and ``form`` are arguments of ``KernelBandit``.
+
+    Attributes:
+        scale: Of the covariance: the fit's ``"default"``, ``"mixture"``, or the
+            ``"paper"``'s, 1 for the RBF kernel and ``horizon^(-d / (2 d + 2 nu))`` for
+            Matern kernels.
+    """
+
+    label: str
+    bound: str = "martingale_mixture"
+    fit: str = "martingale"
+    form: str | None = None
+    scale: str = "paper"
+
+
+# In the order of the tables.
+METHODS = {
+    "filters": Method("filters (ours)", fit="filters", scale="default"),
+    "exact": Method("exact (CMM)"),
+    "mixture": Method("exact, mixture of scales", scale="mixture"),
+    "dmm": Method("DMM (grid of 5)", form="grid"),
+    "amm": Method("AMM", form="analytic"),
+    "ay": Method("AY-GP-UCB", "abbasi_yadkori"),
+    "igp": Method("IGP-UCB", "igp_ucb"),
+    "random": Method("Random", "none"),
+}
+# Okabe & Ito's palette, and a dash pattern each, so that grey print tells them apart.
+STYLES = {
+    "filters": {"color": "#000000", "linestyle": "-", "linewidth": 2.0},
+    "exact": {"color": "#0072B2", "linestyle": "-", "linewidth": 2.0},
+    "mixture": {"color": "#56B4E9", "linestyle": (0, (3, 1.5))},
+    "dmm": {"color": "#E69F00", "linestyle": (0, (6, 2))},
+    "amm": {"color": "#009E73", "linestyle": (0, (6, 2, 1.2, 2))},
+    "ay": {"color": "#D55E00", "linestyle": (0, (1.2, 1.6))},
+    "igp": {"color": "#CC79A7", "linestyle": (0, (8, 3, 1, 3, 1, 3))},
+    "random": {"color": "#6E6E6E", "linestyle": (0, (1, 4))},
+}
+
+
+def _problems(
+    dimension: int,
+    kernels: Iterable[str] = KERNELS,
+    lengthscales: Iterable[float] = (0.5, 0.2),
+) -> list[Settings]:
+    return [
+        {"problem": f"{kernel}_{length:g}_d{dimension}", "kernel": kernel}
+        | {"lengthscale": length, "dimension": dimension}
+        for kernel in kernels
+        for length in lengthscales
+    ]
+
+
+def _runs(
+    problems: list[Settings],
+    methods: Iterable[str],
+    repetitions: int,
+    factors: list[float] | float = 1.0,
+) -> list[Settings]:
+    r"""A repetition is finished in every setting before the next begins.
+
+    Args:
+        factors: What the learners believe of norm and noise, in multiples of the truth.
+    """
+    rules = [{"method": name} | METHODS[name]._asdict() for name in methods]
+    for rule in rules:
+        del rule["label"]
+    # The horizon is that in the covariance scale and in IGP-UCB's eta.
+    shared = PROTOCOL | {"arms": 100, "rounds": 1000, "horizon": 1000}
+    beliefs = {"norm_factor": factors, "noise_factor": factors}
+    return grid(shared, {"repetition": range(repetitions)}, problems, beliefs, rules)
+
+
+PAIR = ("filters", "exact")
+WITHOUT_FILTERS = [name for name in METHODS if name != "filters"]
+BELIEFS = _problems(3, ["matern52"], [0.5])
+
+
+@STUDY.table("table1", _runs(_problems(3), METHODS, 10), play)
+def table1(runs: pd.DataFrame) -> Summary:
     r"""Regret beside the published one."""
-    return write_table1(*_played(call), call.folders.results)
+    curves, task = _curves(runs), runs.iloc[0]
+    totals = _totals(curves)
+    paper = published() if task["rounds"] == task["horizon"] else {}
+    rows = []
+    for pair in sorted(totals, key=lambda pair: [*METHODS].index(pair[0])):
+        theirs = paper.get(pair)
+        mean, std = ("", "") if theirs is None else (theirs.mean, theirs.std)
+        rows.append(_row(*pair, totals[pair]))
+        rows[-1] |= {"published_mean": mean, "published_std": std}
+    cells, agreements = [], []
+    for (method, setting), ours in totals.items():
+        theirs, verdict = paper.get((method, setting)), ["-", _text(ours), "-", "-"]
+        if theirs is not None:
+            distance = ours.distance(theirs)
+            agreements.append(abs(distance) <= AGREEMENT)
+            agree = "yes" if agreements[-1] else "**no**"
+            verdict = [_text(theirs), _text(ours), f"{distance:+.2f}", agree]
+        cells.append([setting, METHODS[method].label, *verdict])
+    header = ["setting", "method", "published", "ours"]
+    header += ["difference / standard error", "agree"]
+    lines = [
+        f"Cumulative regret after {task['rounds']} rounds, mean ± population standard "
+        f"deviation over {runs['repetition'].nunique()} repetitions.",
+        "",
+        *markdown_table(header, cells),
+    ]
+    if agreements:
+        lines += [
+            "",
+            f"{sum(agreements)} of {len(agreements)} means differ from the published one "
+            f"by at most {AGREEMENT:g} standard errors of the difference.",
+        ]
+    return Summary(pd.DataFrame(rows), lines, partial(_draw_regret, runs))
 
 
-@BENCHMARK.command("paired_filters", "paired", options=PARTS[1:])
-def paired(call: Call) -> list[Path]:
-    r"""The filters against the exact bound, or that against the grid, in pairs."""
-    return write_paired(*_played(call), call.folders.results, call.command)
+def published() -> dict[tuple[str, str], Moments]:
+    r"""The paper's numbers by method and setting."""
+    table = read_table(Path(__file__).with_name("expected.csv"))
+    return {
+        (row.method, row.setting): Moments(float(row.mean), float(row.std), int(row.n))
+        for row in table[["method", "setting", "mean", "std", "n"]].itertuples()
+    }
 
 
-@BENCHMARK.command("figure2", "figure5", "figure6", options=PARTS)
-def curves(call: Call) -> list[Path]:
-    r"""Regret against rounds."""
-    from benchmarks.papers.flynn_reeb_2024.figures import draw_regret
+@STUDY.table("paired_filters", _runs(_problems(3), PAIR, 10), play)
+def paired_filters(runs: pd.DataFrame) -> Summary:
+    r"""The filters against the exact bound, in pairs."""
+    summary = paired(runs)
+    return Summary(summary.rows, summary.lines, partial(_draw_regret, runs))
 
-    store, selection = _played(call)
-    title = (
-        f"{selection.settings[0].dimension}-dimensional arms; mean ± standard deviation "
-        f"of {selection.repetitions} repetitions"
+
+# The first ten repetitions are those of Table 1.
+@STUDY.table("paired", _runs(_problems(3), ("exact", "dmm"), 20), play)
+def paired(runs: pd.DataFrame) -> Summary:
+    r"""The exact bound against the grid, in pairs."""
+    first, second = runs["method"].unique()
+    curves, rows = _curves(runs), []
+    for setting in runs["problem"].unique():
+        ours, others = (curves[name, setting][:, -1] for name in (first, second))
+        difference = paired_difference(ours, others)
+        rows.append(
+            {
+                "method": first,
+                "setting": setting,
+                first: round(float(ours.mean()), 3),
+                second: round(float(others.mean()), 3),
+                "ratio": round(float(ours.mean() / others.mean()), 4),
+                "difference": round(difference.mean, 3),
+                "standard_error": round(difference.standard_error, 3),
+                "n": difference.n,
+            }
+        )
+    cells = [
+        (
+            row["setting"],
+            f"{row[first]:.1f}",
+            f"{row[second]:.1f}",
+            f"{row['ratio']:.3f}",
+            f"{row['difference']:+.1f} ± {row['standard_error']:.1f}",
+            f"{row['n']}",
+        )
+        for row in rows
+    ]
+    header = ["setting", METHODS[first].label, METHODS[second].label]
+    header += ["ratio of means", "difference ± standard error", "n"]
+    total = sum(row["difference"] for row in rows)
+    error = math.sqrt(sum(row["standard_error"] ** 2 for row in rows))
+    ratio = float(np.exp(np.mean([math.log(row["ratio"]) for row in rows])))
+    below = sum(row["difference"] < 0 for row in rows)
+    clear = sum(row["difference"] < -AGREEMENT * row["standard_error"] for row in rows)
+    lines = [
+        *markdown_table(header, cells),
+        "",
+        f"All settings together: difference {total:+.1f} ± {error:.1f}, geometric mean of "
+        f"the ratios {ratio:.3f}. The difference is below zero in {below} of {len(rows)} "
+        f"settings, by {AGREEMENT:g} standard errors in {clear}.",
+    ]
+    return Summary(pd.DataFrame(rows), lines)
+
+
+@STUDY.table("figure5", _runs(_problems(2), WITHOUT_FILTERS, 1), play)
+@STUDY.table("figure5_filters", _runs(_problems(2), PAIR, 5), play)
+@STUDY.table("figure6", _runs(_problems(4), WITHOUT_FILTERS, 1), play)
+@STUDY.table("figure6_filters", _runs(_problems(4), PAIR, 5), play)
+def other_dimensions(runs: pd.DataFrame) -> Summary:
+    r"""Regret for other dimensions."""
+    curves, last = _curves(runs), runs["rounds"][0]
+    totals, settings = _totals(curves), runs["problem"].unique()
+    rows = moments_table(
+        curves, ["method", "setting"], spaced(last, 21, np.linspace), digits=3
     )
-    stem = result_stem(call.folders.results, call.command, selection)
-    files = write_curves(store, selection, call.folders.results, call.command)
-    return [*files, draw_regret(store, selection, call.folders.picture(stem), title)]
+    cells = [
+        [METHODS[method].label, *(_text(totals[method, name]) for name in settings)]
+        for method in runs["method"].unique()
+    ]
+    lines = [
+        f"Cumulative regret after {last} rounds, mean ± population standard "
+        f"deviation, n = {runs['repetition'].nunique()}.",
+        "",
+        *markdown_table(["method", *settings], cells),
+    ]
+    return Summary(rows, lines, partial(_draw_regret, runs))
 
 
-@BENCHMARK.command("figure7", options=PARTS)
-def figure7(call: Call) -> list[Path]:
-    r"""What loose beliefs cost."""
-    from benchmarks.papers.flynn_reeb_2024.figures import draw_figure7
+@STUDY.table("figure7", _runs(BELIEFS, METHODS, 10, factors=[1.0, 2.0]), play)
+def figure7(runs: pd.DataFrame) -> Summary:
+    r"""What loose beliefs about noise and norm cost."""
+    totals, beliefs = _totals(_curves(runs)), _beliefs(runs)
+    methods = runs["method"].unique()
+    rows = [_row(m, name, totals[m, name]) for m in methods for name in beliefs]
+    cells = []
+    for method in methods:
+        own = [totals[method, name] for name in beliefs]
+        texts = [f"{_text(each)} ({each.mean / own[0].mean:.2f})" for each in own]
+        cells.append([METHODS[method].label, *texts])
+    header = [f"sigma {noise:g}, B {norm:g}" for noise, norm in beliefs.values()]
+    lines = [
+        f"Cumulative regret after {runs['rounds'][0]} rounds, "
+        f"n = {runs['repetition'].nunique()}; "
+        "in brackets the multiple of the first column.",
+        "",
+        *markdown_table(["method", *header], cells),
+    ]
+    return Summary(pd.DataFrame(rows), lines, partial(_draw_beliefs, runs))
 
-    store, selection = _played(call)
-    # The picture is named as the table is, before that table is written.
-    picture = call.folders.picture(
-        result_stem(call.folders.results, call.command, selection)
-    )
-    files = write_figure7(store, selection, call.folders.results)
-    return [*files, draw_figure7(store, selection, picture)]
+
+def _setting(task: Mapping[str, Any]) -> str:
+    r"""Name of a problem and of beliefs that are not true."""
+    noise, norm = task["noise_factor"], task["norm_factor"]
+    beliefs = "" if noise == 1.0 else f"_noise{noise:g}x"
+    beliefs += "" if norm == 1.0 else f"_norm{norm:g}x"
+    return task["problem"] + beliefs
 
 
-@BENCHMARK.command("figure1")
-def figure1(call: Call) -> list[Path]:
+def _beliefs(runs: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    r"""Believed noise scale and norm of each setting."""
+    return {
+        _setting(row): (
+            row["noise_factor"] * row["noise_std"],
+            row["norm_factor"] * row["norm"],
+        )
+        for _, row in runs.iterrows()
+    }
+
+
+def _curves(runs: pd.DataFrame) -> dict[tuple[str, str], np.ndarray]:
+    r"""Cumulative regret, ``repetitions x rounds``, by method and setting."""
+    return {
+        (str(part["method"].iloc[0]), _setting(part.iloc[0])): np.cumsum(
+            part["regret"].tolist(), axis=1
+        )
+        for _, part in runs.groupby(
+            ["problem", "norm_factor", "noise_factor", "method"], sort=False
+        )
+    }
+
+
+def _totals(curves: Mapping[tuple[str, str], np.ndarray]) -> dict:
+    return {pair: Moments.of(curve[:, -1]) for pair, curve in curves.items()}
+
+
+def _row(method: str, setting: str, moments: Moments) -> dict[str, Any]:
+    row = {"method": method, "setting": setting, "mean": round(moments.mean, 3)}
+    return row | {"std": round(moments.std, 3), "n": moments.n}
+
+
+def _text(moments: Moments) -> str:
+    return f"{moments.mean:.1f} ± {moments.std:.1f}"
+
+
+def _draw_regret(runs: pd.DataFrame, path: Path) -> None:
+    r"""One panel per setting: mean ± standard deviation of the cumulative regret."""
+    lengths = sorted(runs["lengthscale"].unique(), reverse=True)
+    kernels = [*runs["kernel"].unique()]
+    size = (3.1 * len(kernels) + 0.6, 2.6 * len(lengths) + 0.8)
+    options = {"figsize": size, "squeeze": False, "dpi": 130}
+    with picture(path, len(lengths), len(kernels), **options) as (figure, panels):
+        for (kernel, length), part in runs.groupby(["kernel", "lengthscale"]):
+            axes = panels[lengths.index(length)][kernels.index(str(kernel))]
+            _draw_panel(axes, part, f"{KERNELS[str(kernel)]}, length {length:g}")
+        title = (
+            f"{runs['dimension'][0]}-dimensional arms; mean ± standard deviation "
+            f"of {runs['repetition'].nunique()} repetitions"
+        )
+        _finish(figure, panels, title)
+
+
+def _draw_beliefs(runs: pd.DataFrame, path: Path) -> None:
+    r"""One panel for each pair of beliefs about noise and norm."""
+    beliefs, settings = _beliefs(runs), runs.apply(_setting, axis=1)
+    options = {"squeeze": False, "sharey": True, "dpi": 130}
+    size = (2.7 * len(beliefs) + 0.4, 3.6)
+    with picture(path, 1, len(beliefs), figsize=size, **options) as (figure, panels):
+        for axes, (name, (noise, norm)) in zip(panels[0], beliefs.items(), strict=True):
+            title = f"believed $\\sigma$ = {noise:g}, $B$ = {norm:g}"
+            _draw_panel(axes, runs[settings == name], title)
+        title = (
+            f"True $\\sigma$ = {runs['noise_std'][0]:g}, $B$ = {runs['norm'][0]:g}; mean ± "
+            f"standard deviation of {runs['repetition'].nunique()} repetitions"
+        )
+        _finish(figure, panels, title)
+
+
+def _draw_panel(axes: Any, runs: pd.DataFrame, title: str) -> None:
+    last, top = runs["rounds"].iloc[0], 0.0
+    for (method, _), curves in _curves(runs).items():
+        mean, std = curves.mean(axis=0), curves.std(axis=0)
+        shape = np.arange(1, last + 1), mean, std, STYLES[method], METHODS[method].label
+        draw_spread(axes, *shape, alpha=0.15, lw=0)
+        if method != "random":
+            top = max(top, float((mean + std)[-1]))
+    axes.set_title(title)
+    # Random leaves every panel early; the learners are what the picture compares.
+    axes.set(xlim=(0, last), ylim=(0, 1.05 * top if top else None))
+
+
+def _finish(figure: Any, panels: np.ndarray, title: str) -> None:
+    for axes in panels[-1]:
+        axes.set_xlabel("round")
+    for row in panels:
+        row[0].set_ylabel("cumulative regret")
+    legend_below(figure, panels[0][0], 4)
+    figure.suptitle(title, fontsize=11)
+
+
+FIGURE_1 = PROTOCOL | {"kernel": "matern32", "lengthscale": 0.5, "dimension": 1}
+
+
+@STUDY.table(
+    "figure1", grid(FIGURE_1 | {"points_per_side": 25, "repetition": range(20)}), measure
+)
+def figure1(runs: pd.DataFrame) -> Summary:
     r"""Bands around one function, and their widths over many."""
-    from benchmarks.papers.flynn_reeb_2024.bands import run_figure1
+    widths, inside = (pd.DataFrame([*runs[name]]) for name in ("widths", "inside"))
+    ratios = widths.div(widths["exact"], axis=0).median()
+    rows = [
+        {
+            "method": name,
+            "mean_width": round(float(widths[name].mean()), 4),
+            "median_ratio_to_exact": round(float(ratios[name]), 4),
+            "functions_inside": inside[name].sum(),
+            "functions": len(runs),
+        }
+        for name in widths
+    ]
+    cells = [
+        (
+            METHODS[row["method"]].label,
+            f"{row['mean_width']:.3f}",
+            f"{row['median_ratio_to_exact']:.2f}",
+            f"{row['functions_inside']} of {row['functions']}",
+        )
+        for row in rows
+    ]
+    header = ["band", "mean width", "median ratio to exact", "functions inside everywhere"]
+    draw = partial(_draw_bands, runs.iloc[0].to_dict())
+    return Summary(pd.DataFrame(rows), markdown_table(header, cells), draw)
 
-    configuration = load_configuration(Configuration)
-    functions = call.options.repetitions or configuration.figure1.functions
-    return run_figure1(configuration, functions, call.folders)
 
-
-@BENCHMARK.command("figure4")
-def figure4(call: Call) -> list[Path]:
-    r"""Time per round."""
-    from benchmarks.papers.flynn_reeb_2024.figures import draw_times
-    from benchmarks.papers.flynn_reeb_2024.timing import run_figure4
-
-    configuration, options = load_configuration(Configuration), call.options
-    repetitions = options.repetitions or configuration.figure4.repetitions
-    rounds = options.rounds or configuration.protocol.rounds
-    files, times = run_figure4(configuration, repetitions, rounds, call.folders.results)
-    picture = call.folders.picture(files[0].stem)
-    return [*files, draw_times(times, list(configuration.methods.values()), picture)]
+def _draw_bands(task: Settings, path: Path) -> None:
+    found, shown = bands(task), ("filters", "exact", "amm", "ay", "igp")
+    shape, x = {"figsize": (13.0, 3.2), "sharey": True, "dpi": 130}, QUERIES[:, 0]
+    with picture(path, 1, len(shown), **shape) as (figure, panels):
+        for axes, name in zip(panels, shown, strict=True):
+            lower, upper = (side.detach() for side in found.bounds[name])
+            axes.fill_between(x, lower, upper, color="#0072B2", alpha=0.25, lw=0)
+            axes.plot(x, found.truth, color="#222222", ls="--", label="true function")
+            data = found.inputs[:, 0], found.outcomes
+            axes.scatter(*data, s=8, color="#D55E00", label="data", lw=0)
+            width = float((upper - lower).mean())
+            axes.set_title(f"{METHODS[name].label}: mean width {width:.2f}")
+            axes.set_xlabel("$x$")
+        panels[0].set_ylabel("$f(x)$")
+        legend_below(figure, panels[0], 2)
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    STUDY.main()

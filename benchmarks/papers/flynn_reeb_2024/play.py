@@ -1,49 +1,78 @@
-r"""One run: a method plays one repetition of a setting."""
+r"""One run: a method plays one repetition of a problem."""
 
-from dataclasses import dataclass
-from time import perf_counter
+from typing import Any
 
 import numpy as np
+import torch
 
-from benchmarks.papers.flynn_reeb_2024.configuration import Task
-from benchmarks.papers.flynn_reeb_2024.learners import make_learner
-from benchmarks.papers.flynn_reeb_2024.problems import (
-    arm_sets,
-    own_stream,
-    reward_function,
-)
+from benchmarks.runner import KnownFunction, fixed_kernel, stream
+from kernelucb import Analytic, Filters, Grid, KernelBandit, MartingaleMixture
+
+Settings = dict[str, Any]
+
+_SMOOTHNESS = {"matern32": 1.5, "matern52": 2.5}
 
 
-@dataclass(frozen=True)
-class Run:
-    r"""Result of a task.
+def covariance_scale(task: Settings, horizon: int) -> float:
+    r"""The paper's ``c``: 1 (RBF) or ``horizon^(-d / (2 d + 2 nu))`` (Matern)."""
+    if task["kernel"] == "rbf":
+        return 1.0
+    d, nu = task["dimension"], _SMOOTHNESS[task["kernel"]]
+    return horizon ** -(d / (2 * d + 2 * nu))
 
-    Attributes:
-        arms: Index of the arm played in each round.
-        regret: Best mean reward of the round's arms minus that of the arm played.
-        seconds: Wall-clock time of choosing and updating, all rounds.
+
+def make_bandit(task: Settings) -> KernelBandit:
+    r"""The learner of a task, with what the setting lets it believe."""
+    noise_std = task["noise_factor"] * task["noise_std"]
+    scale = covariance_scale(task, task["horizon"])
+    given = {"default": None, "paper": scale}.get(task["scale"], task["scale"])
+    fit = Filters if task["fit"] == "filters" else MartingaleMixture
+    options: dict[str, Any] = {
+        "martingale_mixture": {
+            "fit": fit(given),
+            "form": Grid() if task["form"] == "grid" else task["form"],
+        },
+        "abbasi_yadkori": {"form": Analytic(noise_std**2 / scale)},
+        "igp_ucb": {"horizon": task["horizon"]},
+    }[task["bound"]]
+    return KernelBandit(
+        fixed_kernel(task["kernel"], task["lengthscale"]),
+        norm_bound=task["norm_factor"] * task["norm"],
+        noise_std=noise_std,
+        delta=task["delta"],
+        bound=task["bound"],
+        **options,
+    )
+
+
+def play(task: Settings) -> dict[str, Any]:
+    r"""Arm of each round, and the best mean reward minus the arm's.
+
+    All methods of a repetition meet the same function and arms; the first arm is random
+    and the noise fresh for each.
     """
-
-    arms: list[int]
-    regret: list[float]
-    seconds: float
-
-
-def play(task: Task) -> Run:
-    r"""Play one task, in this process, single-threaded."""
-    reward = reward_function(task.protocol, task.setting, task.repetition)
-    own = own_stream(task)
-    learner = make_learner(task, own)
-    arms_played, regret, seconds = [], [], 0.0
-    for number, arms in enumerate(arm_sets(task)):
-        means = reward(arms)
-        start = perf_counter()
-        index = learner.select(arms) if number else int(own.integers(len(arms)))
-        outcome = means[index] + task.protocol.noise_std * own.standard_normal()
-        learner.observe(arms[index], outcome)
-        seconds += perf_counter() - start
-        arms_played.append(index)
+    seed, names = task["seed"], (task["problem"], task["repetition"])
+    kernel = fixed_kernel(task["kernel"], task["lengthscale"])
+    shape = task["dimension"], task["centres"]
+    reward = KnownFunction.draw(
+        stream(seed, "reward", *names), kernel, task["norm"], *shape
+    )
+    own = stream(seed, "own", task["problem"], task["method"], task["repetition"])
+    offered = stream(seed, "arms", *names)
+    bandit = None if task["bound"] == "none" else make_bandit(task)
+    played, regret = [], []
+    for number in range(task["rounds"]):
+        arms = torch.from_numpy(offered.random((task["arms"], task["dimension"])))
+        means = reward(arms).numpy()
+        if number == 0 or bandit is None:
+            index = int(own.integers(len(arms)))
+        else:
+            index = int(bandit.select(arms))
+        outcome = float(means[index] + task["noise_std"] * own.standard_normal())
+        if bandit is not None:
+            bandit.observe(arms[index], outcome)
+        played.append(index)
         regret.append(float(means.max() - means[index]))
     if not np.all(np.isfinite(regret)):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
-    return Run(arms_played, regret, seconds)
+    return {"played": played, "regret": regret}
