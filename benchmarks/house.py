@@ -3,6 +3,7 @@ r"""Size of the house: ``python -m benchmarks.house``, beside ``house_before.jso
 Everything is counted in the checkout that ``kernelucb`` is imported from.
 """
 
+import argparse
 import ast
 import inspect
 import io
@@ -10,7 +11,7 @@ import json
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,7 @@ from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from botorch.models import SingleTaskGP
 
 import kernelucb
-from benchmarks.runner import Benchmark, Call, option
 
-BENCHMARK = Benchmark("benchmarks.house", "Lines, files, names, arguments and calls.")
 BEFORE = Path(__file__).with_name("house_before.json")
 PACKAGE = Path(kernelucb.__file__).parent
 ROOT = PACKAGE.parents[1]
@@ -178,11 +177,12 @@ def _flat(figures: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-@BENCHMARK.command("", options=[option("--json", action="store_true", help="as JSON")])
-def show(call: Call) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     r"""The figures now, beside those of before."""
+    parser = argparse.ArgumentParser(description="Lines, files, names and calls.")
+    parser.add_argument("--json", action="store_true", help="as JSON")
     figures = house()
-    if call.options.json:
+    if parser.parse_args(arguments).json:
         print(json.dumps(figures, indent=1))
         return
     before, now = (_flat(each) for each in (json.loads(BEFORE.read_text()), figures))
@@ -194,4 +194,4 @@ def show(call: Call) -> None:
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    main()

@@ -1,15 +1,15 @@
 r"""Command line; see ``--help``."""
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from benchmarks.overview import words
-from benchmarks.runner import ROOT, Benchmark, Call, recorded, write_lines
+from benchmarks.runner import ROOT, recorded, write_lines
 
-BENCHMARK = Benchmark("benchmarks.overview", "One page of all that was measured.")
 PAGE = ROOT / "docs" / "results" / "index.md"
 
 HEAD = (
@@ -96,16 +96,16 @@ SECTIONS = {
 }
 
 
-@BENCHMARK.command("")
-def overview(call: Call) -> list[Path]:
+def main(arguments: Sequence[str] | None = None) -> None:
     r"""Write the page."""
-    lines = list(HEAD)
+    parser = argparse.ArgumentParser(description="One page of all that was measured.")
+    parser.add_argument("--output", type=Path, default=PAGE, help="the file")
+    path, lines = parser.parse_args(arguments).output, list(HEAD)
     for section, entries in SECTIONS.items():
         lines += [f"## {section}", "", *(entry.text() for entry in entries), ""]
-    path = PAGE if call.options.output is None else call.options.output / PAGE.name
     write_lines(path, lines[:-1])
-    return [path]
+    print(path)
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    main()

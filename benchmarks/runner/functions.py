@@ -2,7 +2,7 @@ r"""Kernels that are fixed before the data, and functions whose norm is known.""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -53,7 +53,16 @@ class KnownFunction:
         places = torch.from_numpy(random.random((centres, dimension)))
         weights = torch.from_numpy(random.standard_normal(centres))
         weights = sign * weights.abs() if sign else weights
-        return cls(kernel, places, weights * (norm / rkhs_norm(kernel, places, weights)))
+        return cls(kernel, places, weights).scaled(norm)
+
+    @property
+    def norm(self) -> Tensor:
+        r"""In the space of the kernel."""
+        return rkhs_norm(self.kernel, self.centres, self.weights)
+
+    def scaled(self, norm: float) -> "KnownFunction":
+        r"""The multiple that has this norm; its sign is that of the number."""
+        return replace(self, weights=self.weights * (norm / self.norm))
 
     def __call__(self, X: Tensor) -> Tensor:
         r"""From ``n x d`` points to ``n`` values."""

@@ -1,31 +1,22 @@
 r"""One run: safe choices only, as far as the bound knows."""
 
-from typing import Literal, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.safety.problems import DELTA, NOISE_STD, Outcome, Problem
+from benchmarks.safety.problems import (
+    DELTA,
+    NOISE_STD,
+    Outcome,
+    Problem,
+    random_problem,
+    two_hills,
+)
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 
 THRESHOLD = 0.0
-Rule = Literal["objective", "alternate"]
-
-
-class Edge(NamedTuple):
-    r"""A run along the edge of the safe set.
-
-    Attributes:
-        unsafe: Whether an evaluated point violated the constraint.
-        unsafe_evaluations: How many did.
-        warned: Whether the data contradicted the norm bound before the first of them.
-        found: Share of the truly safe arms that were known to be safe at the end.
-    """
-
-    unsafe: bool
-    unsafe_evaluations: int
-    warned: bool
-    found: float
 
 
 def observe(outcome: Outcome, arms: list[int], random: torch.Generator) -> Tensor:
@@ -33,30 +24,33 @@ def observe(outcome: Outcome, arms: list[int], random: torch.Generator) -> Tenso
     return outcome.values[arms[-1]] + NOISE_STD * noise
 
 
-def band(problem: Problem, arms: list[int], outcomes: list[Tensor], of: Outcome):
+def state_of(problem: Problem, arms: list[int], outcomes: list[Tensor], of: Outcome):
     return KernelRegression(problem.arms[arms], torch.stack(outcomes), of.kernel, NOISE_STD)
 
 
-def along_the_edge(problem: Problem, claim: float | None, seed: int, rounds: int) -> Edge:
+def play_edge(settings: dict[str, Any]) -> dict[str, Any]:
     r"""Play the safe arm closest to the threshold, where a wrong bound shows first.
 
-    Args:
-        problem: The objective is not used.
-        claim: Norm bound relative to the true norm; None for the posterior mean minus two
-            standard deviations, with no bound behind it.
-        seed: Of the noise.
-        rounds: Number of evaluations after the first.
+    ``claim`` is the norm bound relative to the true norm; None for the posterior mean minus
+    two standard deviations, with no bound behind it.
+
+    Returns:
+        The number of ``unsafe`` evaluations; whether the data contradicted the norm bound
+        before the first of them (``warned``); the share of the truly safe arms that were
+        known to be safe at the end (``found``).
     """
-    random = torch.Generator().manual_seed(seed)
+    task = SimpleNamespace(**settings)
+    problem = random_problem(task.trial)
+    random = torch.Generator().manual_seed(task.trial)
     truth, arms, outcomes = problem.constraint.values, [problem.seed_arm], []
     warned_at, known = None, torch.zeros(len(truth), dtype=torch.bool)
-    for number in range(rounds):
+    for number in range(task.rounds):
         outcomes.append(observe(problem.constraint, arms, random))
-        state = band(problem, arms, outcomes, problem.constraint)
-        if claim is None:
+        state = state_of(problem, arms, outcomes, problem.constraint)
+        if task.claim is None:
             margin = state.mean(problem.arms) - 2.0 * state.variance(problem.arms).sqrt()
         else:
-            norm_bound = claim * problem.constraint.norm
+            norm_bound = task.claim * problem.constraint.norm
             acqf = MartingaleMixtureUCB(
                 state, norm_bound=norm_bound, delta=DELTA, fit="martingale"
             )
@@ -71,29 +65,29 @@ def along_the_edge(problem: Problem, claim: float | None, seed: int, rounds: int
         candidates = fresh if bool(fresh.any()) else known
         arms.append(int(torch.where(candidates, margin, torch.inf).argmin()))
     violations = [n for n, arm in enumerate(arms[1:]) if truth[arm] < THRESHOLD]
-    first = violations[0] if violations else rounds
+    first = violations[0] if violations else task.rounds
     safe = truth >= THRESHOLD
-    return Edge(
-        unsafe=bool(violations),
-        unsafe_evaluations=len(violations),
-        warned=warned_at is not None and warned_at <= first,
-        found=float(known[safe].double().mean()),
-    )
+    return {
+        "unsafe": len(violations),
+        "warned": warned_at is not None and warned_at <= first,
+        "found": float(known[safe].double().mean()),
+    }
 
 
-def regrets(
-    problem: Problem, rule: Rule, seed: int, rounds: int
-) -> tuple[list[float], bool]:
+def play_expansion(settings: dict[str, Any]) -> dict[str, Any]:
     r"""Distance of the recommended arm from the best arm that is connected to the seed.
 
     Returns:
-        The regret after each round, and whether an unsafe arm was played.
+        The ``regret`` after each round, and whether an ``unsafe`` arm was played.
     """
-    random = torch.Generator().manual_seed(seed)
+    task = SimpleNamespace(**settings)
+    hills = task.problem == "two hills"
+    problem = two_hills() if hills else random_problem(1000 + task.trial)
+    random = torch.Generator().manual_seed(task.trial)
     arms, outcomes, levels = [problem.seed_arm], [], []
     best = float(problem.objective.values[_connected(problem)].max())
-    history, unsafe = [], False
-    for number in range(rounds):
+    regret, unsafe = [], False
+    for number in range(task.rounds):
         outcomes.append(observe(problem.objective, arms, random))
         levels.append(observe(problem.constraint, arms, random))
         lower, upper = _bounds(problem, arms, outcomes, problem.objective)
@@ -101,18 +95,18 @@ def regrets(
         safe = floor >= THRESHOLD
         safe[arms] = True
         recommended = int(torch.where(safe, lower, -torch.inf).argmax())
-        history.append(best - float(problem.objective.values[recommended]))
-        widest = rule == "alternate" and number % 2 == 1
+        regret.append(best - float(problem.objective.values[recommended]))
+        widest = task.rule == "alternate" and number % 2 == 1
         score = ceiling - floor if widest else upper
         arms.append(int(torch.where(safe, score, -torch.inf).argmax()))
         unsafe |= bool(problem.constraint.values[arms[-1]] < THRESHOLD)
-    return history, unsafe
+    return {"regret": regret, "unsafe": unsafe}
 
 
 def _bounds(
     problem: Problem, arms: list[int], outcomes: list[Tensor], of: Outcome
 ) -> tuple[Tensor, Tensor]:
-    state = band(problem, arms, outcomes, of)
+    state = state_of(problem, arms, outcomes, of)
     acqf = MartingaleMixtureUCB(
         state, norm_bound=of.norm, delta=DELTA, fit="martingale", form="analytic"
     )

@@ -6,7 +6,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import fixed_kernel, rkhs_norm
+from benchmarks.runner import KnownFunction, fixed_kernel
 
 NOISE_STD, DELTA = 0.2, 0.1
 
@@ -28,9 +28,8 @@ def line(points: int) -> Tensor:
     return torch.linspace(0.0, 1.0, points, dtype=torch.float64).unsqueeze(-1)
 
 
-def outcome(kernel: Kernel, centres: Tensor, weights: Tensor, arms: Tensor) -> Outcome:
-    norm = float(rkhs_norm(kernel, centres, weights))
-    return Outcome(kernel, kernel(arms, centres).to_dense() @ weights, norm)
+def outcome(function: KnownFunction, arms: Tensor) -> Outcome:
+    return Outcome(function.kernel, function(arms), float(function.norm))
 
 
 def random_outcome(seed: int, arms: Tensor, norm: float, lengthscale: float) -> Outcome:
@@ -39,9 +38,10 @@ def random_outcome(seed: int, arms: Tensor, norm: float, lengthscale: float) -> 
     kernel = fixed_kernel("matern52", lengthscale)
     centres = torch.rand(12, 1, dtype=torch.float64, generator=random)
     weights = torch.randn(12, dtype=torch.float64, generator=random)
-    drawn = outcome(kernel, centres, weights, arms)
-    sign = 1.0 if drawn.values.max() > -drawn.values.min() else -1.0
-    return outcome(kernel, centres, weights * (sign * norm / drawn.norm), arms)
+    drawn = KnownFunction(kernel, centres, weights)
+    values = drawn(arms)
+    sign = 1.0 if values.max() > -values.min() else -1.0
+    return outcome(drawn.scaled(sign * norm), arms)
 
 
 def random_problem(seed: int, points: int = 40) -> Problem:
@@ -53,11 +53,14 @@ def random_problem(seed: int, points: int = 40) -> Problem:
 
 def two_hills(points: int = 60) -> Problem:
     r"""A low hill at the seed, a high one beyond a valley, and nothing unsafe between."""
-    arms, kernel = line(points), fixed_kernel("matern52", 0.12)
-    hills = torch.tensor([[0.2], [0.5], [0.8]], dtype=torch.float64)
-    heights = torch.tensor([1.0, -1.0, 2.0], dtype=torch.float64)
-    ground = torch.tensor([[0.1], [0.4], [0.7], [1.0]], dtype=torch.float64)
-    levels = torch.tensor([0.8, 0.3, 0.3, 0.5], dtype=torch.float64)
-    objective = outcome(kernel, hills, heights, arms)
-    constraint = outcome(fixed_kernel("matern52", 0.3), ground, levels, arms)
+
+    def hills(lengthscale: float, places: list[float], heights: list[float]) -> Outcome:
+        kernel = fixed_kernel("matern52", lengthscale)
+        centres = torch.tensor(places, dtype=torch.float64).unsqueeze(-1)
+        weights = torch.tensor(heights, dtype=torch.float64)
+        return outcome(KnownFunction(kernel, centres, weights), arms)
+
+    arms = line(points)
+    objective = hills(0.12, [0.2, 0.5, 0.8], [1.0, -1.0, 2.0])
+    constraint = hills(0.3, [0.1, 0.4, 0.7, 1.0], [0.8, 0.3, 0.3, 0.5])
     return Problem(arms, objective, constraint, round(0.15 * points))

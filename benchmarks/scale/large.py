@@ -3,6 +3,7 @@ r"""One selection among very many candidates after very many observations."""
 import resource
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -29,7 +30,6 @@ class _Log:
         seconds = time.perf_counter() - wall, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         self.rows.append([name, *(f"{value:.1f}" for value in seconds), f"{peak:.2f}", ""])
-        print(*self.rows[-1], flush=True)
         return result
 
     def total(self, name: str, first: str) -> None:
@@ -38,41 +38,35 @@ class _Log:
         rows = self.rows[names.index(first) :]
         seconds = (f"{sum(float(row[at]) for row in rows):.1f}" for at in (1, 2))
         self.rows.append([name, *seconds, self.rows[-1][3], ""])
-        print(*self.rows[-1], flush=True)
 
     def note(self, text: str) -> None:
         self.rows[-1][-1] = text
-        print("   ", text, flush=True)
 
 
-def measure(
-    observations: int, candidates: int, inducing: int, further: int | None, seed: int = 0
-) -> list[list[str]]:
+def play_large(settings: dict[str, Any]) -> dict[str, list]:
     r"""Rows of ``HEADER``, in the order in which the steps are taken.
 
-    Args:
-        observations: Number of observations.
-        candidates: Number of candidates.
-        inducing: Number of inducing points.
-        further: Number of further points for the remainder; None makes the pass over pairs.
-        seed: Of the problem.
+    ``further`` points bound the remainder; None makes the pass over pairs.
     """
+    task = SimpleNamespace(**settings)
+    torch.set_num_threads(task.threads)
     name, lengthscale, dimension = SETTING
     log, kernel = _Log(), fixed_kernel(name, lengthscale)
     log.step("imports", lambda: None)
-    stream = log.step("data", lambda: Stream.make(kernel, observations, dimension, seed))
-    random = torch.Generator().manual_seed(1000 + seed)
+    stream = log.step(
+        "data", lambda: Stream.make(kernel, task.observations, dimension, task.seed)
+    )
+    random = torch.Generator().manual_seed(1000 + task.seed)
     options = {"dtype": torch.float64, "generator": random}
-    arms = torch.rand(candidates, dimension, **options)
-    points = log.step("inducing points", lambda: stream.inducing_points(inducing))
-    rest = None if further is None else stream.further_points(further)
+    arms = torch.rand(task.candidates, dimension, **options)
+    points = log.step("inducing points", lambda: stream.inducing_points(task.inducing))
+    rest = None if task.further is None else stream.further_points(task.further)
     state = log.step("state", lambda: stream.state(points, rest))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
+    known = {"norm_bound": NORM_BOUND, "delta": DELTA}
 
     def band(state, fit="martingale") -> SketchedMartingaleMixtureUCB:
-        return SketchedMartingaleMixtureUCB(
-            state, norm_bound=NORM_BOUND, delta=DELTA, fit=fit
-        )
+        return SketchedMartingaleMixtureUCB(state, fit=fit, **known)
 
     acqf = log.step("band", lambda: band(state))
     log.note(_width(acqf, arms))
@@ -80,11 +74,11 @@ def measure(
     log.total("from nothing to the first selection", "inducing points")
     new = arms[:NEW], torch.zeros(NEW, dtype=torch.float64)
     log.step(f"{NEW} more observations", lambda: band(state.observe(*new)))
-    if further is None:
-        return log.rows
+    if task.further is None:
+        return {"rows": log.rows}
     model = log.step("BKBModel", lambda: stream.model())
     log.note(f"{len(model.inducing_points)} inducing points")
-    acqf = BKBUCB(model, norm_bound=NORM_BOUND, delta=DELTA, radius="practical")
+    acqf = BKBUCB(model, radius="practical", **known)
     log.step("BKBUCB, selection", lambda: chunked.argmax(acqf, arms))
     log.step(
         f"{NEW} more observations, BKBModel",
@@ -93,7 +87,7 @@ def measure(
     radius = log.step("prequential radius", lambda: stream.prequential_radius())
     acqf = log.step("band, prequential", lambda: band(state, radius))
     log.note(_width(acqf, arms))
-    return log.rows
+    return {"rows": log.rows}
 
 
 def _width(acqf: SketchedMartingaleMixtureUCB, arms: torch.Tensor) -> str:

@@ -8,7 +8,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import rkhs_norm
+from benchmarks.runner import KnownFunction
 from kernelucb import NystromRegression, PrequentialRadius
 from kernelucb.models import BKBModel
 
@@ -18,7 +18,7 @@ QBAR, _CENTRES, _FIRST, _AMONG = 2.0, 12, 16, 4_000
 
 @dataclass(frozen=True)
 class Stream:
-    r"""``f = sum_i w_i k(c_i, .)`` of norm ``NORM``, observed at uniform inputs."""
+    r"""A function of norm ``NORM``, observed at uniform inputs."""
 
     kernel: Kernel
     X: Tensor
@@ -30,11 +30,10 @@ class Stream:
         options = {"dtype": torch.float64, "generator": random}
         centres = torch.rand(_CENTRES, dimension, **options)
         weights = torch.randn(_CENTRES, **options)
-        weights *= NORM / rkhs_norm(kernel, centres, weights)
+        function = KnownFunction(kernel, centres, weights).scaled(NORM)
         X = torch.rand(count, dimension, **options)
-        values = [kernel(part, centres).to_dense() @ weights for part in X.split(4096)]
-        noise = NOISE_STD * torch.randn(count, **options)
-        return cls(kernel, X, torch.cat(values) + noise)
+        values = torch.cat([function(part) for part in X.split(4096)])
+        return cls(kernel, X, values + NOISE_STD * torch.randn(count, **options))
 
     def inducing_points(self, count: int) -> Tensor:
         r"""One by one where the others leave most variance, among the first inputs."""
@@ -48,18 +47,13 @@ class Stream:
         corners = torch.stack([torch.zeros_like(self.X[0]), torch.ones_like(self.X[0])])
         return draw_sobol_samples(corners, count, 1, seed=1).squeeze(-2)
 
-    def state(self, inducing: Tensor, remainder_points: Tensor | None) -> NystromRegression:
-        return NystromRegression(
-            self.X,
-            self.Y,
-            self.kernel,
-            NOISE_STD,
-            inducing,
-            remainder_points=remainder_points,
-        )
+    def state(self, inducing: Tensor, further: Tensor | None) -> NystromRegression:
+        given = (self.X, self.Y, self.kernel, NOISE_STD, inducing)
+        return NystromRegression(*given, remainder_points=further)
 
-    def model(self) -> BKBModel:
-        return BKBModel(self.X, self.Y.unsqueeze(-1), self.kernel, NOISE_STD**2, QBAR)
+    def model(self, rows: slice = slice(None)) -> BKBModel:
+        Y = self.Y[rows].unsqueeze(-1)
+        return BKBModel(self.X[rows], Y, self.kernel, NOISE_STD**2, QBAR)
 
     def prequential_radius(self, num_blocks: int = 8) -> PrequentialRadius:
         r"""Short blocks, each predicted from all before it by a ``BKBModel``."""
@@ -69,8 +63,7 @@ class Stream:
         radius.observe_predictions(
             0.0 * prior, prior, self.Y[rows], NOISE_STD, self.X[rows]
         )
-        targets = self.Y.unsqueeze(-1)
-        model = BKBModel(self.X[rows], targets[rows], self.kernel, NOISE_STD**2, QBAR)
+        targets, model = self.Y.unsqueeze(-1), self.model(rows)
         while (seen := radius.num_observations) < len(self.X):
             rows = slice(seen, min(seen + max(_FIRST, seen // num_blocks), len(self.X)))
             radius.observe(model, self.X[rows], targets[rows], NOISE_STD)

@@ -1,7 +1,9 @@
 r"""Width of the sketched band, in multiples of the exact one."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import torch
-from rich.progress import track
 
 from benchmarks.runner import fixed_kernel
 from benchmarks.scale.problems import DELTA, NOISE_STD, NORM_BOUND, Stream
@@ -12,15 +14,9 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
 )
 
-SETTINGS = (("rbf", 0.3, 2), ("matern52", 0.3, 2), ("matern52", 0.5, 4))
-OBSERVATIONS, INDUCING = (200, 500, 1000, 2000), (25, 50, 100, 200, 400)
-SEEDS, QUERIES = 3, 500
+QUERIES = 500
 FURTHER = 4  # times as many further points as inducing points
-HEADER = (
-    *("kernel", "lengthscale", "dimension", "observations", "inducing", "seed"),
-    *("remainder", "split", "weights", "band", "further", "trace", "prequential"),
-    "energy",
-)
+BANDS = ("weights", "band", "further", "trace", "prequential", "energy")
 
 
 class _Given(PrequentialRadius):
@@ -36,8 +32,8 @@ class _Given(PrequentialRadius):
         return self._given
 
 
-def measure() -> list[list[float | str]]:
-    r"""One row for each problem and number of inducing points.
+def play_widths(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""One row for each number of inducing points.
 
     ``weights``: with the exact band's own radius; ``band``: with the sketch's; ``further``:
     the same with further points instead of the pass over pairs; ``trace``: with neither;
@@ -45,26 +41,15 @@ def measure() -> list[list[float | str]]:
     of the noise. Each is the mean width over uniform points over that of the exact set of
     Flynn & Reeb.
     """
-    cases = [
-        (setting, count, seed)
-        for setting in SETTINGS
-        for count in OBSERVATIONS
-        for seed in range(SEEDS)
-    ]
-    return [row for case in track(cases) for row in _rows(*case)]
-
-
-def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
-    name, lengthscale, dimension = setting
-    stream = Stream.make(fixed_kernel(name, lengthscale), count, dimension, seed)
-    random = torch.Generator().manual_seed(1000 + seed)
-    queries = torch.rand(QUERIES, dimension, dtype=torch.float64, generator=random)
+    task = SimpleNamespace(**settings)
+    kernel = fixed_kernel(task.kernel, task.lengthscale)
+    stream = Stream.make(kernel, task.observations, task.dimension, task.seed)
+    random = torch.Generator().manual_seed(1000 + task.seed)
+    queries = torch.rand(QUERIES, task.dimension, dtype=torch.float64, generator=random)
     regression = KernelRegression(stream.X, stream.Y, stream.kernel, NOISE_STD)
-    exact = MartingaleMixtureUCB(
-        regression, norm_bound=NORM_BOUND, delta=DELTA, fit="martingale"
-    )
-    squared = exact.function_constraints.radius.squared(regression)
     options = {"norm_bound": NORM_BOUND, "delta": DELTA}
+    exact = MartingaleMixtureUCB(regression, fit="martingale", **options)
+    squared = exact.function_constraints.radius.squared(regression)
 
     def width(acqf) -> float:
         lower, upper = acqf.bounds(queries)
@@ -72,27 +57,18 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
 
     whole, rows = width(exact), []
     prequential = stream.prequential_radius()
-    for m in INDUCING:
-        if m > count:
-            continue
-        inducing = stream.inducing_points(m)
-        further = stream.further_points(FURTHER * m)
+    for count in (m for m in task.sizes if m <= task.observations):
+        inducing = stream.inducing_points(count)
+        further = stream.further_points(FURTHER * count)
         pairs, sketch, trace = (
             stream.state(inducing, rest) for rest in (None, further, further[:0])
         )
-        given = _Given(squared, stream)
-        widths = [
-            width(SketchedMartingaleMixtureUCB(state, fit=fit, **options))
-            for state, fit in (
-                (pairs, given),
-                (pairs, "martingale"),
-                (sketch, "martingale"),
-                (trace, "martingale"),
-                (pairs, prequential),
-                (pairs, "filters"),
-            )
-        ]
-        ratios = [f"{each / whole:.5f}" for each in widths]
-        numbers = [f"{pairs.remainder:.3g}", f"{pairs.split:.3g}", *ratios]
-        rows.append([*setting, count, m, seed, *numbers])
-    return rows
+        cases = [(pairs, _Given(squared, stream)), (pairs, "martingale")]
+        cases += [(sketch, "martingale"), (trace, "martingale")]
+        cases += [(pairs, prequential), (pairs, "filters")]
+        bands = [SketchedMartingaleMixtureUCB(s, fit=fit, **options) for s, fit in cases]
+        ratios = [f"{width(band) / whole:.5f}" for band in bands]
+        row = {"inducing": count, "remainder": f"{pairs.remainder:.3g}"}
+        row |= {"split": f"{pairs.split:.3g}"} | dict(zip(BANDS, ratios, strict=True))
+        rows.append(row)
+    return {"rows": rows}

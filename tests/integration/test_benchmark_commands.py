@@ -10,6 +10,7 @@ pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
 pytestmark = pytest.mark.slow
 
 BKB = "papers.bkb_2019"
+LARGE = "observations=300 candidates=500 inducing=40 threads=1"
 SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
@@ -18,6 +19,12 @@ COMMANDS = [
     (BKB, "widths", "dimension=4", "observations=60", 3),
     (BKB, "time", "", "shown=[3,6]", 3),
     (BKB, "long", "", "rounds=30 threads=1", None),
+    ("norm", "estimate", "seed=0 kernel=rbf", "looks=[1,3]", 15),
+    ("safety", "coverage", "trial=0,1", "rounds=2", 5),
+    ("safety", "expansion", "trial=0,1", "rounds=2", 4),
+    ("scale", "width", "observations=200 seed=0 kernel=rbf", "sizes=[10,40]", 2),
+    ("scale", "large", "", f"further=100 {LARGE}", 13),
+    ("scale", "large_pairs", "", LARGE, 8),
     ("speed", "optimize_acqf", "n=50 problem=branin seed=0", "n=6", 4),
     ("speed", "search", "n=20 problem=branin seed=0", "n=6", 25),
     ("speed", "filters", "n=50 problem=branin seed=0", "n=6", 5),

@@ -356,3 +356,25 @@ def test_a_ratio_of_means_has_the_error_of_the_delta_method():
     assert ratio.mean == pytest.approx(1.5, abs=0.01)
     assert ratio.standard_error == pytest.approx(0.1 / np.sqrt(4000), rel=0.1)
     assert ratio_of_means([1.0], [0.0]).mean == np.inf
+
+
+def test_a_table_notes_date_and_versions_until_it_changes(tmp_path):
+    from benchmarks.runner import recorded, write_table
+
+    table = tmp_path / "results" / "width.csv"
+    write_table(table, [{"a": 1}])
+    row = recorded(table)
+    assert {"date", "python", "torch", "botorch", "kernelucb"} <= set(row)
+    made = table.with_name("made.csv")
+    made.write_text(made.read_text().replace(row["date"], "2020-01-01"))
+    write_table(table, [{"a": 1}])
+    write_table(table.with_name("other.csv"), [{"a": 1}])
+    assert recorded(table)["date"] == "2020-01-01"
+    table.write_text("a\n2\n")
+    assert recorded(table) is None
+    write_table(table, [{"a": 2}])
+    assert recorded(table) is None, "tables from before are not given versions"
+    write_table(table, [{"a": 3}])
+    assert recorded(table)["date"] == row["date"]
+    write_table(tmp_path / "elsewhere.csv", [{"a": 1}])
+    assert not (tmp_path / "made.csv").exists()

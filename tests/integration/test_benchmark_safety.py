@@ -1,22 +1,17 @@
-r"""The benchmark of safe sets runs, and its tables stand in the report."""
+r"""The benchmarks of safe sets, estimated norms and scale: problems and single runs."""
 
+import pandas as pd
 import pytest
 
-from benchmarks.runner import read_table
-from benchmarks.safety.__main__ import BENCHMARK
-from benchmarks.safety.play import along_the_edge
+pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
+
+from benchmarks.norm import __main__ as norm
+from benchmarks.norm import play as norm_play
+from benchmarks.safety.play import play_edge
 from benchmarks.safety.problems import random_problem, two_hills
+from benchmarks.scale.width import BANDS, play_widths
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.mark.parametrize(("command", "rows"), [("coverage", 5), ("expansion", 4)])
-@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
-def test_commands(tmp_path, capsys, command, rows):
-    BENCHMARK.main([command, "--runs", "2", "--rounds", "2", "--output", str(tmp_path)])
-    results = tmp_path / "results"
-    assert len(read_table(results / f"{command}.csv")) == rows
-    assert (results / f"{command}.md").read_text() in capsys.readouterr().out + "\n"
+NORM = {"looks": [6], "norm": 5.0, "seed": 0, "kernel": "rbf"}
 
 
 def test_problems_are_what_the_claims_say():
@@ -29,6 +24,24 @@ def test_problems_are_what_the_claims_say():
 
 
 def test_a_run_with_the_right_norm_is_not_unsafe():
-    run = along_the_edge(random_problem(1), 1.0, seed=1, rounds=4)
-    assert (run.unsafe, run.unsafe_evaluations, run.warned) == (False, 0, False)
-    assert 0.0 < run.found <= 1.0
+    run = play_edge({"trial": 1, "claim": 1.0, "rounds": 4})
+    assert (run["unsafe"], run["warned"]) == (0, False)
+    assert 0.0 < run["found"] <= 1.0
+
+
+def test_the_true_norm_is_told_where_nothing_is_estimated_and_a_kept_estimate_never_falls():
+    true, kept = (norm_play.play(NORM | norm.TRACKERS[at]) for at in (0, 2))
+    assert true["ratio"] == pytest.approx([1.0] * 6)
+    assert true["regret"] >= 0.0
+    assert kept["ratio"] == sorted(kept["ratio"])
+    assert kept["ratio"][0] >= 2.0 / 5.0
+
+
+def test_a_sketched_band_is_wider_the_less_its_radius_knows():
+    own = {"kernel": "rbf", "lengthscale": 0.3, "dimension": 2, "seed": 0}
+    run = play_widths(own | {"observations": 60, "sizes": [10, 40]})
+    few, many = pd.DataFrame(run["rows"])[[*BANDS]].astype(float).to_dict("records")
+    for row in (few, many):
+        assert 1.0 <= row["weights"] <= row["band"] <= row["trace"]
+        assert row["further"] <= row["trace"]
+    assert many["band"] < few["band"]

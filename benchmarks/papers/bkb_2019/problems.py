@@ -9,7 +9,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import KnownFunction, fixed_kernel, load_data, rkhs_norm, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, load_data, stream
 from kernelucb.confidence.bkb import required_qbar
 
 ALL = 1e12  # the oversampling with which every observed arm is inducing
@@ -58,6 +58,5 @@ def function_of(task: SimpleNamespace) -> Problem:
     centres = problem.arms[random.choice(len(problem.arms), 20, replace=False)]
     weights = torch.from_numpy(random.standard_normal(20))
     function = KnownFunction(problem.kernel, centres, weights)
-    scale = task.norm_bound / rkhs_norm(problem.kernel, centres, weights)
-    values = function(problem.arms) * scale
+    values = function(problem.arms) * (task.norm_bound / function.norm)
     return Problem(problem.arms, values.numpy(), problem.kernel)
