@@ -250,7 +250,7 @@ def test_a_cautious_norm_bound_is_an_estimate_and_a_safe_set_needs_consent():
             SafeSet(acqf, 0.0)
         assert "norm: pass norm_bound" in str(refusal.value)
         allowed = SafeSet(acqf, 0.0, allow_estimated=True)
-        assert allowed.assumptions.estimated == ("norm of constraint 1",)
+        assert allowed.assumptions.estimated == ("constraint 1: norm",)
 
 
 def test_a_bandit_that_comes_to_contradict_its_data():
