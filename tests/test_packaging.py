@@ -101,28 +101,9 @@ def test_the_description_on_an_index_has_no_relative_link():
             assert (ROOT / own.match(target).group(1)).exists(), target
 
 
-def test_one_address_everywhere():
-    names = [name for name in tracked() if not name.endswith((".png", ".ipynb"))]
-    pattern = re.compile(r"github(?:usercontent)?\.com/([\w.-]+/kernelucb)\b")
-    owners = {
-        owner
-        for name in names
-        for owner in pattern.findall((ROOT / name).read_text(errors="ignore"))
-    }
-    assert owners == {ADDRESS.removeprefix("https://github.com/")}
-    assert all(url.startswith(ADDRESS) for url in PROJECT["urls"].values())
-
-
-def test_citation_is_of_format_1_2_and_of_this_version():
+def test_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    # What the schema of CFF 1.2.0 requires and allows.
-    text = """abstract authors cff-version commit contact date-released doi identifiers
-    keywords license license-url message preferred-citation references repository
-    repository-artifact repository-code title type url version"""
-    allowed = set(text.split())
-    assert {"authors", "cff-version", "message", "title"} <= set(citation) <= allowed
     assert citation["cff-version"] == "1.2.0"
-    assert citation["type"] == "software"
     assert citation["version"] == __version__
     assert citation["license"] == PROJECT["license"]
     assert citation["repository-code"] == ADDRESS
@@ -135,51 +116,34 @@ def test_citation_is_of_format_1_2_and_of_this_version():
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
-def jobs(path):
-    return yaml.safe_load(path.read_text())["jobs"]
-
-
 @pytest.mark.skipif(not WORKFLOWS, reason="an sdist has no workflows")
-class TestWorkflows:
-    @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-    def test_each_is_complete_and_publishes_nothing(self, path):
-        workflow = yaml.safe_load(path.read_text())
+def test_workflows_are_complete_and_publish_nothing():
+    for path in WORKFLOWS:
+        text = path.read_text()
+        workflow = yaml.safe_load(text)
         assert workflow["name"] == path.stem
         assert workflow[True]  # YAML reads the key `on` so
         assert workflow["permissions"] == {"contents": "read"}
-        assert "twine upload" not in path.read_text()
+        assert "twine upload" not in text
         for job in workflow["jobs"].values():
-            assert job["runs-on"] == "ubuntu-latest"
             assert 0 < job["timeout-minutes"] <= 180
-            assert all(("uses" in step) != ("run" in step) for step in job["steps"])
             used = [step["uses"] for step in job["steps"] if "uses" in step]
             assert all(re.fullmatch(r"actions/[\w-]+@v\d+", name) for name in used)
-
-    @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-    def test_files_and_extras_that_are_named_exist(self, path):
-        text = path.read_text()
         for name in re.findall(r"[\w./]+\.(?:py|txt)\b", text):
             assert (ROOT / name).is_file(), name
         for extras in re.findall(r"'\.\[([\w,]+)\]'", text):
             assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
-
-    def test_the_versions_of_python_are_those_of_the_classifiers(self):
-        (path,) = (path for path in WORKFLOWS if path.stem == "tests")
-        matrix = jobs(path)["pytest"]["strategy"]["matrix"]["include"]
-        tested = [row["python"] for row in matrix]
-        found = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
-        assert tested == found == ["3.11", "3.12", "3.13"]
-        assert PROJECT["requires-python"] == f">={tested[0]}"
+        if path.stem == "tests":
+            matrix = workflow["jobs"]["pytest"]["strategy"]["matrix"]["include"]
+            tested = [row["python"] for row in matrix]
+    found = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert tested == found
+    assert PROJECT["requires-python"] == f">={tested[0]}"
 
 
 OTHERS = {"NeurIPS", *calendar.month_name[1:]}
 NAME = r"[A-Z][a-z][\w'-]+"
 CITED = re.compile(rf"({NAME})(?:'s)?(?: et al\.)?,? \(?((?:19|20)\d\d)[a-z]?[,;)]")
-
-
-def plain(text):
-    r"""Without LaTeX's accents and braces."""
-    return re.sub(r"[{}\\'`^~\"]", "", text)
 
 
 def bibliography():
@@ -191,7 +155,10 @@ def bibliography():
 
 def test_every_paper_that_is_named_has_an_entry():
     entries = [
-        (plain(fields["author"]), f"{fields['year']} {fields.get('note', '')}")
+        (
+            re.sub(r"[{}\\'`^~\"]", "", fields["author"]),
+            f"{fields['year']} {fields.get('note', '')}",
+        )
         for _, fields in bibliography()
     ]
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]

@@ -1,14 +1,13 @@
 r"""Pictures: what is drawn equals what the bounds, sets and certificates say."""
 
 import dataclasses
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from botorch.exceptions import (
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.transforms import Log
 from torch.testing import assert_close
 
@@ -260,3 +259,38 @@ class TestGaps:
         plot_gap([decision, report, self.run[-1]], ax=ax)
         gaps = [decision.certificate.gap, report.gap, self.run[-1].gap]
         assert list(ax.lines[0].get_ydata()) == gaps
+
+
+def test_missing_matplotlib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install kernelucb\[plot\]"):
+        plot_bands(two(), LINE)
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "message"),
+    [
+        (lambda: plot_bands({}, LINE), ValueError, "at least one acquisition"),
+        (
+            lambda: plot_slice(SrinivasUCB(PROBLEM.model), POINT, bounds=BOX, witness=True),
+            UnsupportedError,
+            "no witness",
+        ),
+        (
+            lambda: plot_slice(bound(), POINT, bounds=BOX, coordinate=2),
+            ValueError,
+            "columns from 0 to 1",
+        ),
+        (
+            lambda: plot_slice(bound(), POINT[:1], bounds=BOX),
+            BotorchTensorDimensionError,
+            "point must be",
+        ),
+        (lambda: plot_gap([None]), ValueError, "at least one certificate"),
+        (lambda: plot_gap([0.5]), UnsupportedError, "float is no certificate"),
+        (lambda: plot_gap(TestGaps.run, rounds=[1, 2]), ValueError, "rounds has 2 entries"),
+    ],
+)
+def test_bad_input(draw, error, message, ax):
+    with pytest.raises(error, match=message):
+        draw()

@@ -10,6 +10,8 @@ import math
 import pytest
 import torch
 from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
     UnsupportedError,
 )
 from botorch.models.transforms import Normalize, Standardize
@@ -40,6 +42,9 @@ NOISES = {
     "unknown": {"noise_std": UnknownNoise(0.1, 1.0)},
     "nothing known above": {"noise_std": UnknownNoise(0.1)},
 }
+
+
+SHAPES = BotorchTensorDimensionError
 
 
 def sampler(model=None, **options):
@@ -167,6 +172,11 @@ class TestChoice:
             best = (sign * functions(grid).squeeze(-1)).max(-1).values
             assert bool((found >= best - 1e-6).all())
 
+    def test_without_replacement_candidates_are_distinct(self):
+        few = CANDIDATES[:4]
+        chosen = sampler(noise_std=NOISE, replacement=False)(few, num_samples=4)
+        assert {tuple(x) for x in chosen.tolist()} == {tuple(x) for x in few.tolist()}
+
     def test_functions_are_botorch_s_models(self):
         functions = sampler().paths(2)
         points, values = optimize_posterior_samples(functions, CUBE, raw_samples=64)
@@ -240,3 +250,24 @@ class TestEdges:
         assert one(CANDIDATES).shape == (1, 2)
         with pytest.raises(UnsupportedError, match="no Fourier features for LinearKernel"):
             one.paths()
+
+    @pytest.mark.parametrize(
+        ("call", "error", "message"),
+        [
+            (lambda: sampler()(CANDIDATES[0]), SHAPES, "X must be `n x 2`"),
+            (lambda: sampler()(CANDIDATES * math.nan), InputDataError, "X contains NaN"),
+            (lambda: sampler()(CANDIDATES[:0]), InputDataError, "There are no X"),
+            (lambda: sampler().optimize(CUBE[:1]), SHAPES, "bounds must be `2 x 2`"),
+            (lambda: sampler()(CANDIDATES, 0), ValueError, "num_samples must be a whole"),
+            (
+                lambda: sampler(noise_std=NOISE, replacement=False)(CUBE, num_samples=5),
+                ValueError,
+                "num_samples is 5, but there are 2",
+            ),
+            (lambda: sampler().paths(num_features=3), UnsupportedError, "even number"),
+            (lambda: sampler(noise_std=0.0), ValueError, "noise_std must be a finite"),
+        ],
+    )
+    def test_refused(self, call, error, message):
+        with pytest.raises(error, match=message):
+            call()
