@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.overview import words
-from benchmarks.runner import ROOT, recorded, write_lines
+from benchmarks.runner import ROOT, write_lines
 
 PAGE = ROOT / "docs" / "results" / "index.md"
 
@@ -16,10 +16,8 @@ HEAD = (
     "# What was measured",
     "",
     "One line for each claim, made from a committed table by",
-    "`python -m benchmarks.overview`. The links lead to protocol, figures, and what did",
-    "not work. A command notes date and versions beside a table that it changes; older",
-    'tables say "versions not recorded". Seeds and settings are in the repository, so',
-    "every command can be run again with the",
+    "`python -m benchmarks.overview`. The links lead to the tables, with date and versions",
+    "where they were recorded. Every command can be run again with the",
     "[tested versions](../../constraints.txt).",
     "",
 )
@@ -50,17 +48,8 @@ class Line:
         page = self.page or f"{Path(self.folder).name}.md"
         return (
             f"- {self.words(pd.read_csv(path))} [More]({page}).<br>"
-            f"`python -m benchmarks.{command}` ({_made(path)})"
+            f"`python -m benchmarks.{command}`"
         )
-
-
-def _made(table: Path) -> str:
-    if (row := recorded(table)) is None:
-        return "versions not recorded"
-    date = row.pop("date")
-    return ", ".join(
-        [date, *(f"{name} {number}" for name, number in row.items() if number)]
-    )
 
 
 SECTIONS = {

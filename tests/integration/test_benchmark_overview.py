@@ -26,7 +26,7 @@ def test_every_page_of_results_has_a_line():
 @pytest.mark.slow
 def test_commands_exist():
     text = PAGE.read_text(encoding="utf-8")
-    commands = re.findall(r"`python -m ([\w.]+) (\w+)` \(", text)
+    commands = re.findall(r"<br>`python -m ([\w.]+) (\w+)`", text)
     assert len(commands) == 19
     for module, name in commands:
         entry = import_module(f"{module}.__main__")
