@@ -166,19 +166,17 @@ def batch(client, number):
     return trial.mark_running(no_runner_required=True)
 
 
-def table(trial, outcome, arms=None, **columns):
-    r"""Outcomes of the arms of a trial, all of them by default."""
+def report(client, trial, outcome, arms=None):
+    r"""Attach the outcomes of the arms of a trial, all of them by default."""
     entries = [
         {"arm_name": arm.name, "metric_name": name, "metric_signature": name, "mean": mean}
         for arm in (trial.arms if arms is None else arms)
         for name, mean in outcome(arm.parameters).items()
     ]
     df = pandas.DataFrame.from_records(entries)
-    return Data(df=df.assign(trial_index=trial.index, sem=math.nan, **columns))
-
-
-def report(client, trial, outcome, arms=None):
-    client._experiment.attach_data(table(trial, outcome, arms))
+    client._experiment.attach_data(
+        Data(df=df.assign(trial_index=trial.index, sem=math.nan))
+    )
 
 
 def node(client):
@@ -207,12 +205,6 @@ def points(*parameterizations, names=("u", "v")):
 
 def rows(tensor):
     return sorted(tuple(round(value, 9) for value in row) for row in tensor.tolist())
-
-
-def inside(bound, X, values):
-    r"""Whether values lie in the band."""
-    lower, upper = bound.bounds(X)
-    return bool(((lower <= values) & (values <= upper)).all())
 
 
 NORM, NOISE_STD = 2.0, 0.05

@@ -26,7 +26,6 @@ from ax_bench import (
     rows,
     run,
     searching,
-    searching_in_turns,
     stopping,
     wave,
     waves,
@@ -155,22 +154,11 @@ def test_a_tracked_outcome_is_left_out(tracked):
 
 
 class TestTrialsUnderWay:
-    def test_pending_trials_are_conditioned_on(self):
-        client = begun(3, make_client, waves)
-        pending = client.get_next_trials(max_trials=3)
-        assert len(set(map(str, pending.values()))) == 3
-        next_trial(client)
-        acqf = kernelucb.ax.last_bound(client)
-        X = points(*pending.values())
-        assert rows(acqf.X_pending) == rows(X)
-        _, upper = acqf.bounds(X)
-        assert (acqf(X.unsqueeze(1)) < upper - 1.0).all()
-
-    @pytest.mark.slow
     @pytest.mark.parametrize("make", [make_client, searching])
     def test_failed_trials_leave_and_abandoned_ones_stay(self, make):
-        client = begun(3, make, waves)
+        client = attached(make(), SPREAD[:3], waves)
         pending = client.get_next_trials(max_trials=3)
+        assert len(set(map(str, pending.values()))) == 3
         failed, abandoned, running = pending
         client.mark_trial_failed(failed)
         client.mark_trial_abandoned(abandoned)
@@ -178,23 +166,13 @@ class TestTrialsUnderWay:
         acqf, expected = built(client).acqf, points(pending[abandoned], pending[running])
         for each in (acqf, kernelucb.ax.last_bound(client)):
             assert rows(each.X_pending) == rows(expected)
+        bound = kernelucb.ax.last_bound(client)
+        assert (bound(expected.unsqueeze(1)) < bound.bounds(expected)[1] - 1.0).all()
         if make is searching:
             assert rows(acqf.acqf.X_baseline[-2:]) == rows(expected)
         client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
         next_trial(client)
         assert kernelucb.ax.last_bound(client).regression.num_observations == 4
-
-    @pytest.mark.slow
-    def test_sobol_goes_on_until_enough_trials_are_observed(self):
-        client = make_client(num_initial=4)
-        trials = client.get_next_trials(max_trials=6)  # more workers than Sobol trials
-        assert node(client) == "Sobol"
-        for index in list(trials)[:2]:
-            client.complete_trial(trial_index=index, raw_data={"y": wave(trials[index])})
-            assert node(client) == "Sobol"
-            next_trial(client)
-        assert node(client) == "MartingaleMixtureUCB"
-        assert kernelucb.ax.last_bound(client).X_pending.shape == (5, 2)
 
     def test_which_trials_count_as_initial(self):
         early = make_client(num_initial=4, min_observed=1)
@@ -209,15 +187,6 @@ class TestTrialsUnderWay:
         for client in (early, by_hand, lost):
             next_trial(client)
             assert node(client) == "MartingaleMixtureUCB"
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("make", [make_client, searching, searching_in_turns])
-    def test_a_batch_is_spread_over_the_space(self, make):
-        client = begun(4, make, waves)
-        strategy = client._generation_strategy
-        (batch,) = strategy.gen(experiment=client._experiment, n=3)[0]
-        assert len({tuple(arm.parameters.values()) for arm in batch.arms}) == 3
-        assert built(client).acqf.X_pending is None
 
 
 @pytest.mark.slow

@@ -33,7 +33,6 @@ from ax_bench import (
 )
 
 import kernelucb.ax
-from kernelucb.ax.analyses import _spread
 
 pytestmark = AX_WARNINGS
 BAND = kernelucb.ax.BandAnalysis("x", num_points=9)
@@ -244,9 +243,3 @@ def test_a_strategy_without_a_bound_and_no_feasible_arm():
     for card in computed(attached(client, ARMS[:2], problem()), *ALL):
         assert isinstance(card, NotApplicableStateAnalysisCard)
         assert "certainly feasible" in card.blob
-
-
-def test_rounds_are_spread_and_end_with_the_last():
-    assert _spread(3, 5) == [0, 1, 2]
-    assert _spread(5, 3) == [1, 2, 4]
-    assert _spread(100, 4) == [24, 49, 74, 99]

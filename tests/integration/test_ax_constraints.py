@@ -38,7 +38,6 @@ from kernelucb import KernelFamilyUCB
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 from kernelucb.safety import ConstraintWidth
-from tolerances import ORDER
 
 pytestmark = AX_WARNINGS
 
@@ -200,22 +199,19 @@ class TestExplored:
         names = {item.name.partition(": ")[0] for item in joined.items}
         assert names == {"objective", "z"}
 
-    def test_trials_may_be_feasible(self):
-        client = attached(constrained_client("explored"), SOME, problem())
-        _, parameters = next_trial(client)
+    @pytest.mark.parametrize(
+        ("search", "kind"), [(None, ConstrainedUCB), (SEARCH, GuardedAcquisition)]
+    )
+    def test_trials_may_be_feasible(self, search, kind):
+        client = constrained_client("explored", search=search)
+        _, parameters = next_trial(attached(client, SOME, problem()))
         point = torch.tensor([[parameters["x"]]], dtype=torch.float64)
         acqf = built(client).acqf
-        assert type(acqf) is ConstrainedUCB
-        assert float(acqf.outcome_constraints.possible_margin(point)) > -0.2
-
-    def test_a_search(self):
-        client = constrained_client("explored", search=SEARCH)
-        next_trial(attached(client, SOME, problem()))
-        acqf = built(client).acqf
-        assert type(acqf) is GuardedAcquisition
+        assert type(acqf) is kind
         assert acqf.outcome_constraints is built(client).outcome_constraints
-        assert type(acqf.acqf).__name__ == SEARCH
-        assert node(client) == f"{SEARCH} within MartingaleMixtureUCB, explored"
+        assert float(acqf.outcome_constraints.possible_margin(point)) > -0.2
+        within = "" if search is None else f"{search} within "
+        assert node(client) == f"{within}MartingaleMixtureUCB, explored"
 
     def test_nothing_is_feasible(self):
         client = constrained_client("explored", limits=["z >= 1.99"])
@@ -285,26 +281,6 @@ class TestContexts:
         client = constrained_client(parameters=SQUARE, safe_arms=along(0.5))
         with pytest.raises(ValueError, match="lacks the parameter `t`"):
             client.get_next_trials(max_trials=1)
-
-    @SLOW
-    def test_the_report_is_about_the_recommended_arm(self):
-        client = constrained_client(parameters=SQUARE, num_initial=3)
-        for step in range(5):
-            ask(client, {"t": 0.5 + 0.01 * step}, in_square)
-        context = {"t": 0.52}
-        report = kernelucb.ax.optimum_report(client, fixed_parameters=context)
-        best = kernelucb.ax.recommended_arm(client, fixed_parameters=context)
-        assert report.names == ("x", "t")
-        assert report.recommended.tolist() == [best.parameters["x"], 0.52]
-        # Other points of the context may be worth more for certain.
-        assert report.lower >= best.objective[0] - ORDER
-        assert report.region[:, 1].tolist() == [0.52, 0.52]
-        decision = stopping(client).decide(fixed_parameters=context)
-        assert report.gap == pytest.approx(decision.certificate.gap)
-        assert report.certified
-        outcomes = [in_square({"x": i / 100.0, "t": 0.52}) for i in range(101)]
-        safe = max(each["y"] for each in outcomes if each["z"] >= problem().threshold)
-        assert report.lower <= safe <= report.upper
 
 
 class TestBatches:

@@ -12,7 +12,6 @@ from ax_bench import (
     SEARCH,
     SPREAD,
     along,
-    arms_model,
     attached,
     built,
     curve,
@@ -25,7 +24,6 @@ from ax_bench import (
     run,
     searching,
     stopping,
-    stored,
     wave,
     waves,
 )
@@ -42,7 +40,7 @@ from botorch.exceptions import UnsupportedError
 from torch.testing import assert_close
 
 import kernelucb.ax
-from kernelucb import MartingaleMixtureUCB, MetaUCB, ScalarizedUCB, SrinivasUCB
+from kernelucb import MartingaleMixtureUCB, ScalarizedUCB
 
 pytestmark = AX_WARNINGS
 
@@ -87,18 +85,6 @@ class TestSearch:
         attached(client, SPREAD, lambda p: {"y": wave(p), "cost": p["u"]})
         next_trial(client)
         assert kernelucb.ax.last_bound(client).weights == (-2.0, 1.0)
-
-    def test_another_bound(self):
-        client = searching(SrinivasUCB, search_options={"noise_std": 1.0})
-        next_trial(attached(client, SPREAD, waves))
-        assert type(kernelucb.ax.last_bound(client)) is MartingaleMixtureUCB
-
-    def test_between_arms_it_has_no_edge(self):
-        config = kernelucb.ax.meta_model_config(arms_model())
-        strategy = kernelucb.ax.generation_strategy(
-            MetaUCB, {}, search=SEARCH, model_config=config
-        )
-        assert stored(strategy)["acquisition_options"]["temperature"] == 0.0
 
     def test_an_analytic_function_and_what_to_do_about_a_trial_under_way(self):
         client = attached(searching("LogExpectedImprovement"), SPREAD, waves)

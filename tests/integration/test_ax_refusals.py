@@ -3,15 +3,10 @@ r"""What Ax experiments cannot have is refused before a trial is paid for."""
 import pytest
 import torch
 from ax.adapter.registry import Generators
-from ax.api.client import Client
-from ax.api.protocols.metric import IMetric
-from ax.api.protocols.runner import IRunner
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
-from ax.orchestration.orchestrator import Orchestrator
-from ax.orchestration.orchestrator_options import OrchestratorOptions
 from ax_bench import (
     AX_WARNINGS,
     BINOMIAL,
@@ -34,8 +29,6 @@ from ax_bench import (
     fixed_client,
     make_client,
     next_trial,
-    observed,
-    problem,
     reopened,
     run,
     stopping,
@@ -64,12 +57,12 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
-from kernelucb._numerics.estimates import EstimatedNumber, estimated
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.exceptions import UncertifiedError
 
 pytestmark = AX_WARNINGS
 
-REFUSED = (ValueError, UnsupportedError, InputDataError)
+REFUSED = (ValueError, UnsupportedError, InputDataError, UncertifiedError)
 ONE = {"norm_bound": 1.0}
 PRIOR = ONE | {"kernel": "rbf", "lengthscale": 0.3, "noise_std": 0.1}
 FAMILY = ONE | {"shortest": 0.2, "longest": 0.8, "kernel": "matern52", "noise_std": 0.1}
@@ -78,201 +71,195 @@ BOTH = BINOMIAL | {"noise_std": 0.05}
 SAFE = {"constraints": "safe", "safe_arms": along(0.5)}
 
 
-def without(options, name):
-    return {each: value for each, value in options.items() if each != name}
-
-
 def strategy(options, acqf_class=MartingaleMixtureUCB, **arguments):
     return kernelucb.ax.generation_strategy(acqf_class, options, **arguments)
 
 
-class TestOptions:
-    @pytest.mark.parametrize(
-        ("acqf_class", "given", "changes", "message"),
+# For each class, options that are taken, and changes of them that are not.
+OF_A_BOUND = {
+    MartingaleMixtureUCB: (
+        ONE | {"kernel": "rbf", "lengthscale": 0.3},
         [
-            # names
-            (MartingaleMixtureUCB, ONE, {"norm": 1.0}, "no option `norm`; it takes .*norm"),
-            (MartingaleMixtureUCB, ONE, {"maximize": False}, "Ax takes the direction"),
-            (MartingaleMixtureUCB, ONE, {"X_pending": None}, "Leave out the option"),
-            (WangDeFreitasUCB, OPTIONS, {"fixed_design": True}, "bound itself chooses the"),
-            (StreamingKernelUCB, {}, {}, "StreamingKernelUCB needs the option `noise_std`"),
-            (
-                StreamingKernelUCB,
-                REQUIRED[StreamingKernelUCB],
-                {"tracker": None},
-                "`tracker`: Ax cannot store it",
-            ),
-            # what Ax can store
-            (
-                MartingaleMixtureUCB,
-                {},
-                {"norm_bound": NormTracker()},
-                'NormTracker, which Ax cannot store; with "cautious"',
-            ),
-            (MartingaleMixtureUCB, ONE, {"form": print}, "form cannot be a builtin"),
+            # names, and what Ax can store
+            ({"norm": 1.0}, "no option `norm`; it takes .*norm_bound"),
+            ({"maximize": False}, "Ax takes the direction"),
+            ({"norm_bound": NormTracker()}, 'which Ax cannot store; with "cautious"'),
             # values
-            (MartingaleMixtureUCB, ONE, {"norm_bound": -1.0}, "norm_bound must be"),
-            (MartingaleMixtureUCB, ONE, {"norm_bound": "bold"}, "must be a number"),
-            (MartingaleMixtureUCB, ONE, {"delta": 1.5}, "delta must lie strictly between"),
-            (MartingaleMixtureUCB, ONE, {"form": "exact"}, "form must be"),
-            (MartingaleMixtureUCB, ONE, {"noise_std": torch.ones(3)}, "must be one number"),
-            # a prior of its own
-            (MartingaleMixtureUCB, PRIOR, {"kernel": "linear"}, "kernel must be one of"),
-            (MartingaleMixtureUCB, PRIOR, {"lengthscale": None}, "lengthscale"),
-            (MartingaleMixtureUCB, PRIOR, {"lengthscale": []}, "lengthscale"),
-            (MartingaleMixtureUCB, PRIOR, {"lengthscale": {}}, "lengthscale"),
-            (MartingaleMixtureUCB, PRIOR, {"lengthscale": {"x": 0.0}}, "lengthscale must"),
-            (MartingaleMixtureUCB, PRIOR, {"outputscale": -1.0}, "outputscale must be"),
-            (MartingaleMixtureUCB, PRIOR, {"mean": float("nan")}, "mean must be a finite"),
-            # families
-            (KernelFamilyUCB, without(FAMILY, "shortest"), {}, "the option `shortest`"),
-            (KernelFamilyUCB, FAMILY, {"lengthscale": 1.0}, "no option `lengthscale`; it"),
-            (KernelFamilyUCB, FAMILY, {"kernel": RBFKernel()}, "kernel cannot be a RBF"),
-            (KernelFamilyUCB, FAMILY, {"kernels": []}, "describe them with `shortest`"),
-            (KernelFamilyUCB, FAMILY, {"mean_module": 1.0}, "give a number as `mean`"),
-            (KernelFamilyUCB, FAMILY, {"ratio": 1.001}, "kernels, and 64 is the limit"),
-            (
-                KernelFamilyUCB,
-                FAMILY,
-                {"shortest": [0.1] * 2, "longest": [1.0] * 3},
-                "longest has 3 entries for 2 inputs",
-            ),
-            # counts
-            (LikelihoodUCB, without(BINOMIAL, "likelihood"), {}, "the option `likelihood`"),
-            (LikelihoodUCB, without(BINOMIAL, "lengthscale"), {}, "option `lengthscale`"),
-            (LikelihoodUCB, without(BINOMIAL, "num_trials"), {}, "num_trials"),
-            (LikelihoodUCB, BINOMIAL, {"num_trials": [20, 30]}, "num_trials must be"),
-            (LikelihoodUCB, BINOMIAL, {"exposure": 2.0}, "exposure is for"),
-            (LikelihoodUCB, BINOMIAL, {"noise_std": 0.1}, "has no option `noise_std`"),
-            (LikelihoodUCB, BINOMIAL, {"outcomes": "counts"}, "metric is a proportion"),
-            (LikelihoodUCB, BINOMIAL, {"train_Y": 1.0}, "Leave out the option `train_Y`"),
-            # sums
-            (ScalarizedUCB, {}, {"norm_bound": [1.0, -1.0]}, "norm_bound must be a finite"),
-            (ScalarizedUCB, {"norm_bound": [1.0] * 2}, {"noise_std": [1.0]}, "1 entries"),
-            (ScalarizedUCB, ONE, {"bound": IGPUCB}, "Leave out the option `bound`"),
-            (ScalarizedUCB, ONE, {"options": {"shape": 1}}, "has no option `shape`"),
-            (ScalarizedUCB, ONE, {"options": {"maximize": True}}, "Ax takes the direction"),
+            ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
+            ({"noise_std": torch.ones(3)}, "must be one number"),
+            ({"kernel": "linear"}, "kernel must be one of rbf, matern12"),
+            ({"lengthscale": {}}, "lengthscale"),
             # estimates, which Ax would store as plain numbers, as if they were given
+            ({"norm_bound": 1.2 * EstimatedNumber(3.0)}, "norm_bound is an estimate"),
             (
-                MartingaleMixtureUCB,
-                ONE,
-                {"norm_bound": 1.2 * EstimatedNumber(3.0)},
-                "norm_bound is an estimate",
-            ),
-            (
-                MartingaleMixtureUCB,
-                ONE,
-                {"norm_bound": {"y": EstimatedNumber(3.0)}},
-                "y is an estimate",
-            ),
-            (
-                MartingaleMixtureUCB,
-                ONE,
-                {"noise_std": 2 * estimated(torch.ones(1).double()).max()},
-                "noise_std is an estimate",
-            ),
-            (
-                MartingaleMixtureUCB,
-                ONE,
                 {"noise_std": UnknownNoise(0.01, EstimatedNumber(1.0))},
                 "upper is an estimate",
             ),
-            (
-                MartingaleMixtureUCB,
-                PRIOR,
-                {"lengthscale": [0.3, EstimatedNumber(0.3)]},
-                "lengthscale is an estimate",
-            ),
+            ({"lengthscale": [0.3, EstimatedNumber(0.3)]}, "lengthscale is an estimate"),
         ],
-    )
-    def test_of_a_bound(self, acqf_class, given, changes, message):
-        with pytest.raises(REFUSED, match=message):
-            strategy(given | changes, acqf_class)
-
-    @pytest.mark.parametrize(
-        ("classes", "options", "message"),
+    ),
+    StreamingKernelUCB: (
+        REQUIRED[StreamingKernelUCB],
+        [({"tracker": None}, "`tracker`: Ax cannot store it")],
+    ),
+    WangDeFreitasUCB: (OPTIONS, [({"fixed_design": True}, "bound itself chooses the inp")]),
+    KernelFamilyUCB: (
+        FAMILY,
         [
-            ({}, {}, "acqf_class is an empty mapping"),
-            (CLASSES | {"y": SrinivasUCB}, {}, r"acqf_class\['y'\] must be one of .* got"),
-            (CLASSES, {"horizon": 9}, "horizon is given .* bounds of none that take it"),
-            (CLASSES, {"noise_std": {"failures": 0.1}}, "failures, and there are"),
-            (CLASSES, {"mean": {"failure": -2.5}}, "there are bounds of failures, y"),
-            (CLASSES, {"likelihood": None}, "give likelihood="),
-            (CLASSES, {"norm_bound": {"y": -1.0}}, "norm_bound must be"),
-            (MartingaleMixtureUCB, {"norm_bound": {"y": 1.0}, "delta": {}}, "one number"),
-            (MartingaleMixtureUCB, BY_NAME | {"noise_std": {"y": 1.0}}, "bounds of y, z"),
+            ({"lengthscale": 1.0}, "no option `lengthscale`; it takes short"),
+            ({"kernels": [RBFKernel()]}, "describe them with `shortest`"),
+            ({"shortest": [0.1] * 2, "longest": [1.0] * 3}, "3 entries for 2 inputs"),
         ],
-    )
-    def test_by_outcome(self, classes, options, message):
-        given = BOTH if classes is CLASSES else {}
-        with pytest.raises(REFUSED, match=message):
-            strategy(given | options, classes, **SAFE)
+    ),
+    LikelihoodUCB: (
+        BINOMIAL,
+        [
+            ({"num_trials": [20, 30]}, "num_trials must be"),
+            ({"noise_std": 0.1}, "has no option `noise_std`"),
+            ({"outcomes": "counts"}, "`outcomes`: a metric is a proportion"),
+        ],
+    ),
+    ScalarizedUCB: (
+        {"norm_bound": [1.0, 1.0]},
+        [
+            ({"noise_std": [1.0]}, "noise_std has 1 entries for 2"),
+            ({"bound": IGPUCB}, "Leave out the option `bound`"),
+            ({"options": {"shape": 1}}, "has no option `shape`"),
+        ],
+    ),
+}
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
+
+# The same of all arguments of a strategy.
+META = {"options": {}, "model_config": kernelucb.ax.meta_model_config(arms_model())}
+OF_THE_STRATEGY = [
+    (
+        {"options": BY_NAME},
         [
             ({"num_initial": 0}, "num_initial must be a whole number of at least 1"),
-            ({"num_initial": 2.5}, "num_initial must be a whole number"),
-            ({"min_observed": 0}, "min_observed must be a whole number of at least 1"),
             ({"num_initial": 2, "min_observed": 3}, "min_observed is 3, above"),
             ({"acqf_class": SingleTaskGP}, "acqf_class must be one of"),
-            ({"acqf_class": "MartingaleMixtureUCB"}, "acqf_class must be one of"),
-            ({"acqf_class": {"y": IGPUCB}}, "acqf_class is a mapping, for an objective"),
+            ({"acqf_class": CLASSES}, "acqf_class is a mapping, for an objective and"),
             ({"optimizer_options": {"callback": print}}, "callback cannot be a builtin"),
-            # searches
+            ({"constraints": "strict"}, "constraints must be"),
+            ({"constraints": "safe"}, "needs safe_arms: parameters of at least one arm"),
+            ({"safe_arms": along(0.5)}, "safe_arms is for constraints="),
+        ],
+    ),
+    (
+        SAFE | {"options": BY_NAME},
+        [
+            ({"safe_arms": along(object())}, "x cannot be a object"),
+            ({"expand_every": 0}, "expand_every must be a whole"),
+            ({"optimizer_options": {"sequential": True}}, "no optimizer option sequential"),
+            ({"options": BY_NAME | {"delta": {}}}, "delta is one number"),
+            ({"acqf_class": WangDeFreitasUCB}, "A safe set cannot rest on"),
+        ],
+    ),
+    (
+        SAFE | {"acqf_class": CLASSES, "options": BOTH},
+        [
+            ({"acqf_class": {}}, "acqf_class is an empty mapping"),
+            (
+                {"acqf_class": {"y": SrinivasUCB}},
+                r"class\['y'\] must be one of .* got Srin",
+            ),
+            (
+                {"options": BOTH | {"horizon": 9}},
+                "horizon is given .* of none that take it",
+            ),
+            (
+                {"options": BOTH | {"noise_std": {"failures": 1.0}}},
+                "there are bounds of y ",
+            ),
+            ({"options": BOTH | {"mean": {"failure": -2.5}}}, "bounds of failures, y"),
+        ],
+    ),
+    (
+        {"options": OPTIONS},
+        [
             ({"search": "LogNoisyExpectedImprovement"}, "cannot be told the objective"),
             ({"search": "qBestGuess"}, "no acquisition function 'qBestGuess' with an"),
             ({"search": AcquisitionFunction}, "has no input constructor"),
             ({"search_options": {}}, "search_options is given without search"),
-            # constraints
-            ({"constraints": "strict"}, "constraints must be"),
-            ({"constraints": "safe"}, "needs safe_arms: parameters of at least one arm"),
-            (SAFE | {"safe_arms": along(object())}, "x cannot be a object"),
-            (SAFE | {"constraints": None}, "safe_arms is for constraints="),
-            ({"constraints": "explored", "expand_every": 2}, "expand_every is for"),
-            ({"allow_estimated": True}, "allow_estimated is for"),
-            (SAFE | {"expand_every": 0}, "expand_every must be a whole"),
-            (SAFE | {"optimizer_options": {"sequential": True}}, "no optimizer option seq"),
             (
                 {"constraints": "explored", "search": "LogExpectedImprovement"},
-                "LogExpectedImprovement takes no outcome constraints",
+                "takes no out",
             ),
+        ],
+    ),
+    (
+        {"options": OPTIONS, "search": SEARCH},
+        [
+            (
+                {"search_options": {"beta": 2.0}},
+                "no option `beta`; it takes temperature, uc",
+            ),
+            ({"search_options": {"temperature": -1.0}}, "temperature must not be negative"),
+            ({"search_options": {"ucb_every": 0}}, "ucb_every must be a whole number"),
+        ],
+    ),
+    (
+        META,
+        [
+            ({"options": ONE}, "need a model without an estimated"),
+            ({"acqf_class": MetaUCB, "model_config": None}, "need model_config=meta_model"),
+            ({"acqf_class": MetaUCB} | SAFE, "MetaUCB has the prior of one outcome"),
+            ({"acqf_class": MetaPI, "search": SEARCH}, "MetaPI has no band"),
+            (
+                {
+                    "acqf_class": MetaUCB,
+                    "search": SEARCH,
+                    "search_options": {"temperature": 1},
+                },
+                "temperature must be 0 where the prior is",
+            ),
+        ],
+    ),
+]
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("acqf_class", "options", "message"),
+        [
+            (acqf_class, given | changes, message)
+            for acqf_class, (given, refused) in OF_A_BOUND.items()
+            for changes, message in refused
+        ],
+    )
+    def test_of_a_bound(self, acqf_class, options, message):
+        with pytest.raises(REFUSED, match=message):
+            strategy(options, acqf_class)
+
+    @pytest.mark.parametrize(
+        ("acqf_class", "needed"),
+        [
+            (StreamingKernelUCB, ["noise_std"]),
+            (KernelFamilyUCB, ["shortest", "longest", "norm_bound"]),
+            (LikelihoodUCB, ["likelihood", "kernel", "lengthscale", "num_trials"]),
+        ],
+    )
+    def test_missing(self, acqf_class, needed):
+        given, _ = OF_A_BOUND[acqf_class]
+        for name in needed:
+            options = {each: value for each, value in given.items() if each != name}
+            with pytest.raises(REFUSED, match=name):
+                strategy(options, acqf_class)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (given | each, message)
+            for given, rows in OF_THE_STRATEGY
+            for each, message in rows
         ],
     )
     def test_of_the_strategy(self, arguments, message):
         with pytest.raises(REFUSED, match=message):
-            strategy(**({"options": BY_NAME} | arguments))
+            strategy(**arguments)
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"beta": 2.0}, "qLogNoisy.* has no option `beta`; it takes temperature"),
-            ({"ref_point": 0.0}, "Leave out the option `ref_point`"),
-            ({"sampler": None}, "Ax cannot store it"),
-            ({"temperature": -1.0}, "temperature must not be negative"),
-            ({"ucb_every": 0}, "ucb_every must be a whole number"),
-            ({"tau_max": print}, "tau_max cannot be a builtin"),
-        ],
-    )
-    def test_of_a_search(self, options, message):
-        with pytest.raises(REFUSED, match=message):
-            strategy(OPTIONS, search=SEARCH, search_options=options)
-
-    def test_of_estimated_priors(self):
-        own = {"model_config": kernelucb.ax.meta_model_config(arms_model())}
-        with pytest.raises(UnsupportedError, match="need model_config=meta_model_config"):
-            strategy({}, MetaUCB)
-        with pytest.raises(UnsupportedError, match="need a model without an estimated"):
-            strategy(OPTIONS, **own)
-        with pytest.raises(UnsupportedError, match="MetaUCB has the prior of one outcome"):
-            strategy({}, MetaUCB, **SAFE, **own)
-        with pytest.raises(UnsupportedError, match="MetaPI has no band"):
-            strategy({}, MetaPI, search=SEARCH, **own)
-        edge = {"temperature": 1.0}
-        with pytest.raises(ValueError, match="temperature must be 0 where the prior is"):
-            strategy({}, MetaUCB, search=SEARCH, search_options=edge, **own)
-
-    @pytest.mark.parametrize("transforms", [[Log], [Log, Standardize], [Bilog]])
+    @pytest.mark.parametrize("transforms", [[Log, Standardize], [Bilog]])
     def test_transformed_outcomes(self, transforms):
         r"""Ax's best arms and the stopping gap are in units of the metric."""
         own = {"outcome_transform_classes": transforms, "name": "own"}
@@ -293,11 +280,6 @@ class TestOptions:
             strategy(options, **SAFE)
         strategy(options, **SAFE, allow_estimated=True)
 
-    def test_safety_is_for_all_rounds(self):
-        with pytest.raises(UncertifiedError, match="A safe set cannot rest on"):
-            strategy(BY_NAME, WangDeFreitasUCB, **SAFE)
-        strategy({"noise_std": 0.1}, SrinivasUCB, constraints="explored")
-
 
 LIMIT = ["z >= 1"]
 SEVERAL = "is for one objective, and the experiment has several: `y, z`. .* ScalarizedUCB"
@@ -316,7 +298,6 @@ class TestExperiments:
         ("acqf_class", "options"),
         [
             (MartingaleMixtureUCB, ONE),
-            (KernelFamilyUCB, FAMILY),
             (LikelihoodUCB, BINOMIAL),
             (ScalarizedUCB, ONE),
         ],
@@ -394,27 +375,6 @@ class TestExperiments:
             with pytest.raises(UnsupportedError, match=CANNOT):
                 use(client)
 
-    def test_in_the_orchestrator(self):
-        client = fixed_client(limits=LIMIT)
-        client.configure_metrics([Nothing("y"), Nothing("z")])
-        client.configure_runner(Never())
-        options = OrchestratorOptions(init_seconds_between_polls=0)
-        orchestrator = Orchestrator(
-            client._experiment, client._generation_strategy, options
-        )
-        with pytest.raises(UnsupportedError, match=CANNOT):
-            orchestrator.run_n_trials(3)
-        assert len(client._experiment.trials) == 0
-
-
-class Never(IRunner):
-    def run_trial(self, trial_index, parameterization):
-        raise AssertionError("a trial was handed out")
-
-
-class Nothing(IMetric):
-    pass
-
 
 class TestConfiguredLater:
     @pytest.mark.slow
@@ -436,23 +396,6 @@ class TestConfiguredLater:
         client.configure_optimization(objective="-y")
         run(client, 1, curve)
         assert kernelucb.ax.last_bound(client).direction == -1
-
-    @pytest.mark.slow
-    def test_constraints_that_come_and_go(self):
-        client = constrained_client()
-        observed(client, 3)
-        client.configure_optimization(objective="y")
-        fails_early(client, "the experiment has none", UnsupportedError)
-        low = problem().threshold
-        client.configure_optimization(objective="y", outcome_constraints=[f"z >= {low}"])
-        observed(client, 1)
-
-    def test_after_the_strategy(self):
-        client = Client(random_seed=0)
-        client.configure_experiment(parameters=UNIT)
-        client.set_generation_strategy(strategy(ONE))
-        client.configure_optimization(objective="y", outcome_constraints=LIMIT)
-        fails_early(client, CANNOT, UnsupportedError)
 
 
 def test_outcomes_that_ax_transforms_are_not_those_reported():

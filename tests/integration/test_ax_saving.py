@@ -34,14 +34,12 @@ from ax_bench import (
     reopened,
     rows,
     run,
-    searching,
     searching_in_turns,
     stored,
     successes,
-    wave,
     waves,
 )
-from botorch.acquisition import LogExpectedImprovement, qUpperConfidenceBound
+from botorch.acquisition import qUpperConfidenceBound
 from pandas.testing import assert_frame_equal
 
 import kernelucb.ax
@@ -51,9 +49,7 @@ from kernelucb import (
     LikelihoodUCB,
     MartingaleMixtureUCB,
     MetaUCB,
-    UnknownNoise,
 )
-from kernelucb.ax import storage
 from tolerances import DIGITS, SEARCHED
 
 pytestmark = AX_WARNINGS
@@ -93,7 +89,6 @@ def stop(*_, **__):
 
 STAGES = {
     "encoding": (Client, "_to_json_snapshot"),
-    "opening": (Path, "open"),
     "syncing": (os, "fsync"),
     "renaming": (os, "replace"),
 }
@@ -136,7 +131,6 @@ class HalfAndDie:
     "kill",
     [
         (Path, "open", lambda path, mode, *_: HalfAndDie(path)),
-        (os, "fsync", die),
         (os, "replace", die),
     ],
 )
@@ -156,18 +150,6 @@ def test_a_kill_and_what_it_leaves(client, saved, path, kill):
     kernelucb.ax.save(client, path)
     assert path.read_text() == saved
     assert not partial.exists()
-
-
-def test_a_client_that_cannot_be_stored(saved, path):
-    class Own(storage.KernelUCBNode):
-        pass
-
-    other = fixed_client()
-    other._generation_strategy._nodes[0].__class__ = Own
-    with pytest.raises(Exception, match="Own"):
-        kernelucb.ax.save(other, path)
-    assert path.read_text() == saved
-    assert os.listdir(path.parent) == ["bench.json"]
 
 
 def test_a_link_is_followed(client, saved, path):
@@ -220,22 +202,6 @@ class TestStrategies:
             each._unset_non_persistent_state_fields()
         assert copy._nodes == strategy._nodes
         assert len(copy._nodes[0].transition_criteria) == 2
-
-    def test_tensors_become_numbers(self):
-        options = OPTIONS | {"noise_std": torch.tensor(0.5)}
-        options |= {"form": Grid(torch.tensor([1.0, 2.0]))}
-        search = {"search": qUpperConfidenceBound}
-        search |= {"search_options": {"beta": torch.tensor(3.0), "temperature": 0.5}}
-        own = stored(
-            kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options, **search)
-        )
-        numbers = {"noise_std": 0.5, "form": Grid([1.0, 2.0])}
-        assert own["botorch_acqf_options"] == OPTIONS | numbers
-        assert own["acquisition_options"] == {
-            "search": "qUpperConfidenceBound",
-            "search_options": {"beta": 3.0},
-            "temperature": 0.5,
-        }
 
 
 REOPEN = """
@@ -301,21 +267,6 @@ class TestReopened:
             assert type(kernelucb.ax.last_bound(each)) is acqf_class
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("search", "options"),
-        [
-            (SEARCH, {"ucb_every": 2, "tau_max": 0.1}),
-            ("qProbabilityOfImprovement", {"tau": 0.01}),
-            (LogExpectedImprovement, {"temperature": 0.1}),
-        ],
-    )
-    def test_every_kind_of_search(self, search, options):
-        client = attached(searching(search, search_options=options), SPREAD[:4], waves)
-        for _ in range(2):
-            ((index, parameters),) = go_on_alike(client, reopened(client)).items()
-            client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
-
-    @pytest.mark.slow
     @pytest.mark.parametrize("make", [make_client, searching_in_turns, count_client])
     def test_with_trials_under_way(self, make):
         outcome = successes if make is count_client else waves
@@ -331,16 +282,6 @@ class TestReopened:
         for each in (client, twin):
             last = kernelucb.ax.last_bound(each)
             assert rows(last.X_pending) == rows(points(*pending.values(), names=names))
-
-    @pytest.mark.slow
-    def test_unknown_noise(self):
-        options = {"norm_bound": 300.0, "noise_std": UnknownNoise(0.1, 50.0)}
-        client = run(make_client(options=options), 5)
-        twin = reopened(client)
-        go_on_alike(client, twin)
-        mine, theirs = (kernelucb.ax.last_bound(e).noise_interval for e in (client, twin))
-        assert theirs == pytest.approx(mine, rel=1e-6)
-        assert 0.1 <= mine[0] < mine[1] <= 50.0
 
     @pytest.mark.parametrize("unit", [1.0, 1e-3, 1e-9])
     def test_the_outcomes_in_any_unit(self, unit):

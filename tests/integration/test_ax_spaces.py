@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from ax.api.client import Client
 from ax.core.parameter_constraint import ParameterConstraint
 from ax_bench import (
     AX_WARNINGS,
@@ -35,7 +34,6 @@ from ax_bench import (
     waves,
     whole,
 )
-from sympy import SympifyError
 
 import kernelucb.ax
 from kernelucb import regret_certificate
@@ -159,13 +157,6 @@ class TestNames:
     def test_columns_of_choices(self):
         names = ["u", "v_OH_PARAM_0", "v_OH_PARAM_12", "w_OH_PARAM_x"]
         assert parameters_of_columns(names) == ["u", "v", "v", "w_OH_PARAM_x"]
-
-    @pytest.mark.parametrize("name", ["yield", "in", "lambda"])
-    def test_ax_parses_no_metric_of_a_python_word(self, name):
-        client = Client(random_seed=0)
-        client.configure_experiment(parameters=MIXED, name="words")
-        with pytest.raises(SympifyError):
-            client.configure_optimization(objective=name)
 
 
 class TestContexts:
@@ -300,7 +291,8 @@ class TestCertificates:
 
     @pytest.mark.parametrize(
         ("other", "looseness"),
-        [([whole("n", 0, 3)], math.inf), ([], 1.1)],
+        # Of 301 integers there would be too many boxes: an interval holds them.
+        [([whole("n", 0, 3)], math.inf), ([whole("n", 0, 300)], math.inf), ([], 1.1)],
     )
     def test_integers_are_enumerated_and_logarithms_scaled(self, other, looseness):
         space = [real("x", 1e-3, 10.0, scaling="log"), *other]
@@ -324,12 +316,3 @@ class TestCertificates:
             recommended=certificate.recommended,
         )
         assert inner.gap <= certificate.gap <= looseness * inner.gap
-
-    def test_four_dimensions_are_rigorous_and_loose(self):
-        client = fixed_client([real(name) for name in "xbcd"])
-        arms = [{name: (0.3 * i) % 1.0 for name in "xbcd"} for i in range(4)]
-        rule = stopping(attached(client, arms, curve), 1e6, max_evaluations=2000)
-        decision = rule.decide()
-        assert decision.stop
-        assert decision.certificate.certified
-        assert decision.certificate.resolution > 0.0

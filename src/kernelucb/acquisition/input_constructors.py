@@ -1,18 +1,16 @@
 r"""Input constructors: how BoTorch and Ax build the acquisition functions."""
 
-from collections.abc import Callable, Mapping
-from inspect import Parameter, Signature, getclosurevars, signature
-from typing import Any
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
+from typing import Any, TypeVar
 
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import (
-    ACQF_INPUT_CONSTRUCTOR_REGISTRY,
-    acqf_input_constructor,
-    get_acqf_input_constructor,
-)
+from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
+
+Builder = TypeVar("Builder", bound=Callable[..., Any])
 
 # What Ax and BoTorch would otherwise drop without a word, and what to do instead.
 _OF_ONE = (
@@ -75,6 +73,20 @@ def builder_of(acqf_class: type[AcquisitionFunction]) -> Callable[..., Any]:
     return getattr(acqf_class, "from_model", acqf_class)
 
 
+def with_options_of(source: Callable[..., Any]) -> Callable[[Builder], Builder]:
+    r"""Name the options of ``source`` in the signature of a builder with ``**options``."""
+
+    def named(builder: Builder) -> Builder:
+        own = signature(builder).parameters
+        *first, rest = own.values()
+        further = signature(source).parameters.items()
+        told = [*first, *(each for name, each in further if name not in own), rest]
+        builder.__signature__ = Signature(told)  # type: ignore[attr-defined]
+        return builder
+
+    return named
+
+
 def parameters_of(acqf_class: type[AcquisitionFunction]) -> list[Parameter]:
     r"""What a class is built from: a model, and the options that Ax and BoTorch may give.
 
@@ -85,29 +97,3 @@ def parameters_of(acqf_class: type[AcquisitionFunction]) -> list[Parameter]:
     named = {n: each for n, each in own.items() if each.kind is not Parameter.VAR_KEYWORD}
     further = signature(acqf_class).parameters if len(named) < len(own) else {}
     return [*named.values(), *(each for n, each in further.items() if n not in named)]
-
-
-def input_parameters(searched: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
-    r"""What the input constructor of a class takes, which BoTorch has wrapped."""
-    constructor: Any = get_acqf_input_constructor(searched)
-    inner = getclosurevars(constructor).nonlocals.get("f", constructor)
-    return signature(inner).parameters
-
-
-def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:
-    r"""The one with an input constructor of that name; ``UnsupportedError`` if none."""
-    known = {each.__name__: each for each in ACQF_INPUT_CONSTRUCTOR_REGISTRY}
-    found = known.get(search) if isinstance(search, str) else search
-    if found is None:
-        raise UnsupportedError(
-            f"BoTorch has no acquisition function {search!r} with an input constructor; "
-            "import the module that registers one, or give a name such as "
-            "'qLogNoisyExpectedImprovement'."
-        )
-    if found not in ACQF_INPUT_CONSTRUCTOR_REGISTRY:
-        raise UnsupportedError(
-            f"{found.__name__} has no input constructor in BoTorch; register one with "
-            "botorch.acquisition.input_constructors.acqf_input_constructor, or build the "
-            "function yourself and give it to GuardedAcquisition."
-        )
-    return found

@@ -1,26 +1,24 @@
 r"""Upper confidence bound for outcomes that are successes or counts."""
 
+from inspect import signature
 from typing import Any, Literal, Self
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from gpytorch.kernels import Kernel
-from gpytorch.means import Mean
 from gpytorch.models import ApproximateGP
 from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.input_constructors import with_options_of
 from kernelucb.confidence.fit.choice import MartingaleMixture
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.kernel_family import Lengths
-from kernelucb.regression.likelihood.losses import Likelihood
-from kernelucb.regression.likelihood.regression import LikelihoodRegression, Reported
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 
 class LikelihoodUCB(KernelUCB[KernelRegression]):
@@ -103,21 +101,9 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         self.norm_bound = band.assumptions["norm"].number(band.constraints.norm)
 
     @classmethod
+    @with_options_of(LikelihoodRegression.from_model)
     def from_model(
-        cls,
-        model: LikelihoodRegression | Model | ApproximateGP,
-        *,
-        likelihood: Likelihood | None = None,
-        num_trials: float | Tensor | None = None,
-        exposure: float | Tensor | None = None,
-        outcomes: Reported = "counts",
-        kernel: Kernel | str | None = None,
-        lengthscale: Lengths | None = None,
-        outputscale: float = 1.0,
-        mean: float | Mean | None = None,
-        train_X: Tensor | None = None,
-        train_Y: Tensor | None = None,
-        **options: Any,
+        cls, model: LikelihoodRegression | Model | ApproximateGP, **options: Any
     ) -> Self:
         r"""The bound from a variational GP, or from an exact one that holds the data.
 
@@ -127,23 +113,12 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
             ...     lengthscale=0.3, norm_bound=3.0
             ... )
 
-        Arguments and errors are those of ``LikelihoodRegression.from_model``; ``options``
-        are further arguments of the class.
+        Arguments and errors are those of ``LikelihoodRegression.from_model`` and of the
+        class.
         """
-        data = LikelihoodRegression.from_model(
-            model,
-            likelihood=likelihood,
-            num_trials=num_trials,
-            exposure=exposure,
-            outcomes=outcomes,
-            kernel=kernel,
-            lengthscale=lengthscale,
-            outputscale=outputscale,
-            mean=mean,
-            train_X=train_X,
-            train_Y=train_Y,
-        )
-        return cls(model=data, **options)
+        known = {*signature(LikelihoodRegression.from_model).parameters} & {*options}
+        own = {name: options.pop(name) for name in known}
+        return cls(model=LikelihoodRegression.from_model(model, **own), **options)
 
     @property
     def data(self) -> LikelihoodRegression:

@@ -25,12 +25,12 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
-from kernelucb.acquisition.input_constructors import search_class
 from kernelucb.ax.options import (
     OF_THE_GUARD,
     Options,
     bounds_of,
     built,
+    search_class,
 )
 from kernelucb.ax.spaces import mixed_space, parameters_of_columns
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints

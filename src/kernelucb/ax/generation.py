@@ -14,7 +14,8 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, MetaPI
+from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB
+from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.acquisitions import BoundAcquisition
 from kernelucb.ax.bounds import check_given
 from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
@@ -116,19 +117,16 @@ def generation_strategy(
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
-    options = options or {}
-    if isinstance(acqf_class, Mapping) and constraints is None:
+    classes = acqf_class if isinstance(acqf_class, Mapping) else {"": acqf_class}
+    if classes is acqf_class and constraints is None:
         raise ValueError(
             "acqf_class is a mapping, for an objective and the constraints beside it; give "
             'constraints="safe" or "explored" as well, or one class.'
         )
-    classes = acqf_class.values() if isinstance(acqf_class, Mapping) else [acqf_class]
-    bound, own = checked_bounds(acqf_class, options)
-    name = " and ".join(dict.fromkeys(each.__name__ for each in classes))
+    bound, own = checked_bounds(acqf_class, options or {})
     further = _checked_constraints(constraints, safe_arms, expand_every, allow_estimated)
-    spec = surrogate_spec(model_config, acqf_class, options)
-    arguments = {
-        "surrogate_spec": spec,
+    arguments: dict[str, Any] = {
+        "surrogate_spec": surrogate_spec(model_config, acqf_class, options or {}),
         "acquisition_class": BoundAcquisition,
         "acquisition_options": further,
         "botorch_acqf_class": bound,
@@ -136,52 +134,38 @@ def generation_strategy(
         "transforms": [*TRANSFORMS],
     }
     bands = rehearsed_bounds(arguments)
+    name = " and ".join(dict.fromkeys(each.__name__ for each in classes.values()))
     if constraints is not None and bound in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
             "MartingaleMixtureUCB or KernelFamilyUCB."
         )
     if constraints == "safe":
-        check_given('constraints="safe"', bands, allow_estimated)
-        for band in bands:
-            # Any that the outcome can have; those of the experiment are not known yet.
-            threshold = float(band.outcome_map.inverse(torch.zeros(()).double()))
-            if not isinstance(band, LikelihoodUCB):
-                SafeSet(band, threshold, allow_estimated=allow_estimated)
-        if others := {*(optimizer_options or ())} - {*_SAFE_OPTIMIZER}:
-            raise ValueError(
-                f"A safe search has no optimizer option {', '.join(sorted(others))}; it "
-                f"takes {', '.join(_SAFE_OPTIMIZER)}."
-            )
-    if search is None and search_options is not None:
-        raise ValueError("search_options is given without search; give both or none.")
+        _check_safe(bands, allow_estimated, optimizer_options or {})
     if search is not None:
-        if bound is MetaPI:
-            raise UnsupportedError(
-                "MetaPI has no band to search within: its bounds are one standard "
-                "deviation, without a guarantee; use MetaUCB."
-            )
-        model_class = spec.model_configs[0].botorch_model_class
-        limited = constraints is not None
-        further |= checked_search(search, search_options or {}, model_class, limited)
+        further |= checked_search(search, search_options or {}, arguments)
         name = f"{further['search']} within {name}"
+    elif search_options is not None:
+        raise ValueError("search_options is given without search; give both or none.")
     name = name if constraints is None else f"{name}, {constraints}"
     optimizing = plain_value("optimizer_options", optimizer_options or {})
-    searching = GeneratorSpec(
-        generator_enum=Generators.BOTORCH_MODULAR,
-        generator_kwargs=arguments,
-        generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizing}},
-    )
     node = KernelUCBNode(
         name=name,
-        generator_specs=[searching],
+        generator_specs=[
+            GeneratorSpec(
+                generator_enum=Generators.BOTORCH_MODULAR,
+                generator_kwargs=arguments,
+                generator_gen_kwargs={
+                    "model_gen_options": {"optimizer_kwargs": optimizing}
+                },
+            )
+        ],
         # A safe set may consist of its safe arms alone, to be observed again.
         should_deduplicate=constraints != "safe",
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
-    trials = _transitions(name, num_initial, min_observed)
     shared: dict[str, Any] = {
-        "transition_criteria": trials,
+        "transition_criteria": _transitions(name, num_initial, min_observed),
         "suggested_experiment_status": ExperimentStatus.INITIALIZATION,
     }
     if constraints == "safe":
@@ -191,6 +175,23 @@ def generation_strategy(
         shared["should_deduplicate"] = True
         initial = KernelUCBNode(name="Sobol", generator_specs=[sobol], **shared)
     return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
+
+
+def _check_safe(
+    bands: Sequence[KernelUCB], allow_estimated: bool, optimizer_options: Options
+) -> None:
+    r"""Refuse bands that no safe set may rest on, and what no safe search takes."""
+    check_given('constraints="safe"', bands, allow_estimated)
+    for band in bands:
+        # Any that the outcome can have; those of the experiment are not known yet.
+        threshold = float(band.outcome_map.inverse(torch.zeros(()).double()))
+        if not isinstance(band, LikelihoodUCB):
+            SafeSet(band, threshold, allow_estimated=allow_estimated)
+    if others := {*optimizer_options} - {*_SAFE_OPTIMIZER}:
+        raise ValueError(
+            f"A safe search has no optimizer option {', '.join(sorted(others))}; it "
+            f"takes {', '.join(_SAFE_OPTIMIZER)}."
+        )
 
 
 def _checked_constraints(

@@ -136,11 +136,6 @@ class SafeArmsNode(KernelUCBNode):
     r"""Hands out the safe arms of the strategy in turn, in the context of the trial."""
 
     @property
-    def generator_spec_to_gen_from(self) -> Any:
-        r"""None: no model generates."""
-        return None
-
-    @property
     def _fitted_adapter(self) -> None:
         return None
 
@@ -210,8 +205,5 @@ def _replace_arms(run: GeneratorRun, change: Callable[[Parameters], Parameters])
     for old in run._arm_weight_table.values():
         parameters = dict(change(old.arm.parameters))
         arm = old.arm if parameters == old.arm.parameters else Arm(parameters)
-        weight = old.weight
-        if arm.signature in table:
-            weight += table[arm.signature].weight
-        table[arm.signature] = ArmWeight(arm=arm, weight=weight)
+        table[arm.signature] = ArmWeight(arm=arm, weight=old.weight)
     run._arm_weight_table = table

@@ -1,7 +1,7 @@
 r"""Classes, options and models of the bounds, for one outcome or by names of several."""
 
 from collections.abc import Collection, Mapping, Sequence
-from inspect import Parameter
+from inspect import Parameter, getclosurevars, signature
 from itertools import chain
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -15,6 +15,10 @@ from ax.generators.torch.botorch_modular.kernels import DefaultRBFKernel
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import (
+    ACQF_INPUT_CONSTRUCTOR_REGISTRY,
+    get_acqf_input_constructor,
+)
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
@@ -34,14 +38,11 @@ from kernelucb.acquisition import (
     KernelFamilyUCB,
     LikelihoodUCB,
     MartingaleMixtureUCB,
+    MetaPI,
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.input_constructors import (
-    builder_of,
-    input_parameters,
-    search_class,
-)
+from kernelucb.acquisition.input_constructors import builder_of
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
 from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
@@ -108,6 +109,32 @@ _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
     KernelFamilyUCB: ("shortest", "longest"),
     LikelihoodUCB: ("likelihood", "kernel", "lengthscale"),
 }
+
+
+def input_parameters(searched: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
+    r"""What the input constructor of a class takes, which BoTorch has wrapped."""
+    constructor: Any = get_acqf_input_constructor(searched)
+    inner = getclosurevars(constructor).nonlocals.get("f", constructor)
+    return signature(inner).parameters
+
+
+def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:
+    r"""The one with an input constructor of that name; ``UnsupportedError`` if none."""
+    known = {each.__name__: each for each in ACQF_INPUT_CONSTRUCTOR_REGISTRY}
+    found = known.get(search) if isinstance(search, str) else search
+    if found is None:
+        raise UnsupportedError(
+            f"BoTorch has no acquisition function {search!r} with an input constructor; "
+            "import the module that registers one, or give a name such as "
+            "'qLogNoisyExpectedImprovement'."
+        )
+    if found not in ACQF_INPUT_CONSTRUCTOR_REGISTRY:
+        raise UnsupportedError(
+            f"{found.__name__} has no input constructor in BoTorch; register one with "
+            "botorch.acquisition.input_constructors.acqf_input_constructor, or build the "
+            "function yourself and give it to GuardedAcquisition."
+        )
+    return found
 
 
 def _check_names(
@@ -243,12 +270,17 @@ def outcomes_of(options: Options, configs: Collection[str] = ()) -> list[str]:
 
 
 def checked_search(
-    search: type[AcquisitionFunction] | str,
-    options: Options,
-    model_class: Any,
-    constrained: bool,
+    search: type[AcquisitionFunction] | str, options: Options, arguments: Options
 ) -> dict[str, Any]:
-    r"""Name and options of a search within a bound, as Ax can store them."""
+    r"""Name and options of a search, as Ax can store them.
+
+    ``arguments`` are those of Ax's generator for the bound that it keeps within.
+    """
+    if arguments["botorch_acqf_class"] is MetaPI:
+        raise UnsupportedError(
+            "MetaPI has no band to search within: its bounds are one standard deviation, "
+            "without a guarantee; use MetaUCB."
+        )
     searched = search_class(search)
     name = searched.__name__
     if search_class(name) is not searched:
@@ -263,7 +295,8 @@ def checked_search(
             f"{name} cannot be told the objective: its input constructor in BoTorch takes "
             f"no posterior_transform; {instead}."
         )
-    if constrained and "constraints" not in parameters:
+    limited = "constraints" in arguments["acquisition_options"]
+    if limited and "constraints" not in parameters:
         raise UnsupportedError(f"{name} takes no outcome constraints; {instead}.")
     plain = plain_values(options)
     _check_names(searched, plain, OF_THE_GUARD)
@@ -271,7 +304,8 @@ def checked_search(
     nonnegative_scalar("temperature", guard.get("temperature", 0.0))
     whole_number("ucb_every", guard.get("ucb_every", 1))
     # Between candidates there is no prior, so no unit for a smooth edge, and no need.
-    finite = getattr(model_class, "finite_domain", False)
+    (config, *_) = arguments["surrogate_spec"].model_configs
+    finite = getattr(config.botorch_model_class, "finite_domain", False)
     if finite and guard.setdefault("temperature", 0.0) != 0.0:
         raise ValueError(
             "temperature must be 0 where the prior is known at candidates only: the "
