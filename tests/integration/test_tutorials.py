@@ -29,6 +29,9 @@ def test_committed_with_outputs_and_without_clutter(path):
     assert not [output for output in outputs if output.get("name") == "stderr"]
     assert "site-packages" not in path.read_text()
     assert "assert " in cells[-1].source
+    assert not [cell for cell in cells if "environ" in cell.source]
+    for cell in cells:
+        assert all(name in cell.source for name in cell.metadata.get("short", {}))
 
 
 # One of them is quick; the others are as long as all other tests together.
@@ -40,12 +43,7 @@ RUNS += [pytest.param(path, marks=pytest.mark.slow) for path in SLOW]
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 def test_runs_in_short_mode(path, tmp_path):
-    assert (
-        exit_code(
-            short_sources(read(path).cells), tmp_path, SECONDS, KERNELUCB_TUTORIAL_SHORT="1"
-        )
-        == 0
-    )
+    assert exit_code(short_sources(read(path).cells), tmp_path, SECONDS) == 0
 
 
 def test_a_cell_that_fails_is_noticed(tmp_path):
