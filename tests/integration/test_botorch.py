@@ -1,8 +1,7 @@
 r"""BoTorch's optimisers run every bound, find its maximum, and read nothing it lacks.
 
-One row for each place in ``botorch.optim``, ``botorch.generation`` and the wrappers of
-``botorch.acquisition`` (0.18) that reads an attribute of an acquisition function, tests its
-type or calls it; one column for each class of band.
+One row for each place in ``botorch.optim`` (0.18) that reads an attribute of an acquisition
+function, tests its type or calls it; one column for each class of band.
 """
 
 from copy import deepcopy
@@ -10,16 +9,12 @@ from copy import deepcopy
 import pytest
 import torch
 from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
-from botorch.acquisition.penalized import L2Penalty, PenalizedAcquisitionFunction
-from botorch.acquisition.prior_guided import PriorGuidedAcquisitionFunction
-from botorch.acquisition.proximal import ProximalAcquisitionFunction
 from botorch.exceptions import (
     BotorchError,
     BotorchTensorDimensionError,
     UnsupportedError,
 )
 from botorch.generation.gen import gen_candidates_torch
-from botorch.generation.sampling import BoltzmannSampling
 from botorch.models.model import Model
 from botorch.optim import (
     optimize_acqf,
@@ -30,9 +25,6 @@ from botorch.optim import (
     optimize_acqf_mixed_alternating,
 )
 from botorch.optim.homotopy import Homotopy, HomotopyParameter, LinearHomotopySchedule
-from botorch.optim.initializers import (
-    sample_points_around_best,
-)
 from botorch.optim.optimize import optimize_acqf_list
 from botorch.optim.optimize_homotopy import optimize_acqf_homotopy
 from botorch.optim.utils.acquisition_utils import get_X_baseline
@@ -46,7 +38,7 @@ from contract.bands import BANDS, CUBE, NORM, TRUTH
 from kernelucb import MartingaleMixtureUCB, MetaPI, SafeSet
 from kernelucb.acquisition import BOUNDS
 from kernelucb.safety import ConstraintWidth
-from problems import frozen_model, generator, make_problem, uniform
+from problems import generator, uniform
 
 X, POINTS, PENDING = (uniform(n, 2, seed) for n, seed in ((8, 21), (6, 22), (2, 23)))
 GRID = torch.cartesian_prod(*2 * [torch.linspace(0.0, 1.0, 21, dtype=torch.float64)])
@@ -109,11 +101,6 @@ FAST = {"num_restarts": 2, "raw_samples": 8}
 FEW = {"maxiter": 3}
 
 
-class Sum(torch.nn.Module):
-    def forward(self, X):
-        return X.sum(-1)
-
-
 def search(acqf, q=1, **options):
     options = {"options": FEW} | FAST | options
     return optimize_acqf(acqf, CUBE, q, **options)
@@ -158,26 +145,6 @@ def around(**options):
     return lambda acqf: search(acqf, options=FEW | {"sample_around_best": True} | options)
 
 
-def penalized(acqf):
-    penalty = L2Penalty(torch.zeros(2, dtype=torch.float64))
-    wrapper = PenalizedAcquisitionFunction(acqf, penalty, 0.1)
-    expected = acqf(POINTS.unsqueeze(1)) - 0.1 * penalty(POINTS.unsqueeze(1))
-    assert_close(wrapper(POINTS.unsqueeze(1)), expected)
-    return search(wrapper)
-
-
-def guided(acqf):
-    wrapper = PriorGuidedAcquisitionFunction(acqf, Sum())
-    X = POINTS.unsqueeze(1)
-    assert_close(wrapper(X), acqf(X) * X.sum((-1, -2)))
-
-
-def boltzmann(acqf):
-    sampler = BoltzmannSampling(acqf)
-    assert sampler(POINTS.expand(3, 6, 2), 2).shape == (3, 2, 2)
-    return sampler(POINTS, 2), None
-
-
 SINGLE_POINTS = {
     "search": search,
     "topn": lambda acqf: search(acqf, options=FEW | {"topn": True}),
@@ -193,9 +160,6 @@ SINGLE_POINTS = {
     "alternating": alternating,
     "lattice": lattice,
     "homotopy": homotopy,
-    "penalized": penalized,
-    "guided": guided,
-    "Boltzmann": boltzmann,
 }
 
 # These read the inputs that the model was trained on.
@@ -267,14 +231,6 @@ def test_observed_inputs(name):
         feasible(AROUND[use](acqf))
 
 
-def test_points_around_the_best_are_around_the_best():
-    for name, sign in (("filters", 1.0), ("minimized", -1.0)):
-        acqf = made(name)
-        best = X[(sign * acqf.model.posterior(X).mean).argmax()]
-        sampled = sample_points_around_best(acqf, 6, 1e-3, CUBE)
-        assert float((sampled - best).abs().max()) < 0.05
-
-
 @of_each(SEQUENCES)
 def test_points_in_sequence(use, name):
     acqf = made(name)
@@ -296,33 +252,8 @@ def test_joint_values(use):
         JOINT[use](width)
 
 
-@pytest.mark.parametrize("name", ACQUISITIONS)
-def test_printed_in_a_few_lines(name):
-    acqf = made(name)
-    parts = ("confidence_set", "outcome_constraints", "safe_set")
-    for each in (acqf, *(getattr(acqf, part, None) for part in parts)):
-        if each is None:
-            continue
-        lines = repr(each).splitlines()
-        assert len(lines) <= 10
-        assert max(map(len, lines)) <= 300
-        assert lines[0].startswith(f"{type(each).__name__}(")
-        assert str(each.assumptions).partition("\n")[0] in repr(each)
-        delta, norm = each.assumptions.delta, getattr(each, "norm_bound", None)
-        assert delta is None or f"delta={delta:.6g}" in lines[0]
-        assert norm is None or f"norm_bound={norm:.6g}" in lines[0]
-    if name != "width":
-        count = 2 if name in ("meta", "improvement") else len(X)  # six are of the tasks
-        assert f"num_observations={count}" in repr(acqf)
-
-
 def test_all_bounds_are_here():
     assert set(BOUNDS) <= {type(made(name)) for name in ACQUISITIONS}
-
-
-def test_proximal():
-    wrapper = ProximalAcquisitionFunction(made("filters"), torch.ones(2).double(), beta=1.0)
-    feasible(search(wrapper))
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -375,20 +306,3 @@ def test_maximum(name):
     # Pending points push the next ones away, and lower what they promise.
     assert float(torch.pdist(points).min()) > 1e-3
     assert float(values[-1]) < float(values[0])
-
-
-def test_a_short_optimisation_improves():
-    r"""The loop a user writes: fit nothing, ask, observe, tell."""
-    problem = make_problem(n=2, d=2, kernel="matern52", seed=8)
-    points, outcomes = problem.X, problem.Y
-    for step in range(8):
-        model = frozen_model(points, outcomes, problem.kernel, problem.noise_std)
-        acqf = MartingaleMixtureUCB(model, norm_bound=3.0)
-        chosen, _ = optimize_acqf(acqf, CUBE, q=1, num_restarts=2, raw_samples=32)
-        noise = torch.randn(1, dtype=torch.float64, generator=generator(step))
-        points = torch.cat([points, chosen])
-        noisy = problem.function(chosen) + problem.noise_std * noise
-        outcomes = torch.cat([outcomes, noisy])
-    values, found = problem.function(GRID), problem.function(points).max()
-    assert found > problem.function(points[:2]).max()
-    assert values.max() - found < 0.25 * (values.max() - values.median())

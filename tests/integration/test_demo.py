@@ -1,13 +1,11 @@
 r"""The demo in-process, with few rounds."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks.trust.demo import play_demo
 from kernelucb.__main__ import FUNCTIONS, main
 from kernelucb._demo import show
 from kernelucb._demo.problems import make_problem, sobol
@@ -156,19 +154,6 @@ def test_norm_estimate_is_said_and_never_called_certified(capsys):
     assert "smallest gap" not in output
 
 
-def test_too_small_norm_bound_is_said_before_the_data_show_it(capsys):
-    assert run("--norm-bound", "40", "--no-picture") == 0
-    output = capsys.readouterr().out
-    output = words(output)
-    assert output.startswith(
-        "no guarantee: norm violated: the norm bound given, 40, is too small for this "
-        f"function, whose norm is {make_problem('branin').function.norm:.6g}. The band may "
-        "miss it."
-    )
-    assert "Warning:" not in output
-    assert "(not certified; no guarantee: norm violated)" in output
-
-
 def test_contradicted_norm_is_reported(capsys, tmp_path):
     path = str(tmp_path / "demo.png")
     assert run("--function", "rkhs", "--norm-bound", "0.5", "--output", path) == 0
@@ -195,20 +180,6 @@ def test_interrupted_run_prints_the_table_and_writes_the_picture(
     assert "interrupted after 1 of 5 rounds" in captured.err
     assert "What the band rests on" in captured.out
     assert path.read_bytes().startswith(PNG_MAGIC)
-
-
-@pytest.mark.parametrize("estimate", [False, True])
-def test_counted_runs_are_the_demos(estimate):
-    counted = play_demo(
-        {"function": "branin", "estimate": estimate, "rounds": 2, "seed": 1}
-    )
-    demo = Run(make_problem("branin"), rounds=2, seed=1, estimate=estimate)
-    rows = list(demo.steps())
-    assert json.loads(json.dumps(counted)) == counted
-    assert counted["missed"] == sum(not row.covered for row in rows)
-    assert counted["final_gap"] == demo.best.gap
-    assert counted["final_regret"] == demo.regret(demo.best)
-    assert (counted["norm_bound"] >= counted["norm"]) is not estimate
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import ClassVar
 import pytest
 import torch
 from botorch.acquisition import (
-    FixedFeatureAcquisitionFunction,
     qLogNoisyExpectedImprovement,
 )
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
@@ -35,7 +34,7 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
-from kernelucb.exceptions import SinglePrecisionWarning, StateError
+from kernelucb.exceptions import StateError
 from kernelucb.safety import ConstraintWidth
 from problems import make_problem, uniform
 from tolerances import REARRANGED
@@ -103,14 +102,6 @@ def test_pending_value_is_the_band_of_the_larger_design(acqf_class):
     mean = points.baseline + state.deviation_at(points, tau)
     expected = mean + band.width * variance.sqrt()
     assert_close(at(acqf), expected, rtol=REARRANGED, atol=1e-12)
-
-
-def test_single_precision_points_warn_once():
-    acqf = exact()
-    with pytest.warns(SinglePrecisionWarning, match=r"float32.*Use float64"):
-        at(acqf, X.float())
-    lower, _ = acqf.bounds(X.float())  # a second warning would be an error here
-    assert lower.dtype == torch.float32
 
 
 def test_many_points_are_what_their_parts_are():
@@ -192,15 +183,6 @@ class TestStates:
                 with pytest.raises(StateError, match="Build it again"):
                     acqf.load_state_dict(state, strict=strict)
         assert all(torch.equal(part, own[key]) for key, part in acqf.state_dict().items())
-
-    def test_through_a_wrapper(self):
-        one, other = (
-            FixedFeatureAcquisitionFunction(self.constrained(threshold=t), 2, [1], [0.5])
-            for t in (-1.0, -0.5)
-        )
-        one.load_state_dict(one.state_dict())
-        with pytest.raises(StateError):
-            one.load_state_dict(other.state_dict())
 
 
 class TestInputConstructors:

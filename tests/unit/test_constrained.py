@@ -2,12 +2,9 @@ r"""Outcome constraints: what is called feasible, and the search among such poin
 
 import pytest
 import torch
-from botorch.acquisition import FixedFeatureAcquisitionFunction
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import ExpectationPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.models import ModelListGP
-from botorch.models.transforms import Log
 from botorch.optim import optimize_acqf_discrete
 from torch.testing import assert_close
 from two_outcomes import (
@@ -37,8 +34,7 @@ from kernelucb import (
 from kernelucb.acquisition import outcome_bands
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.optim import chunked
-from problems import frozen_kernel, frozen_model
-from tolerances import REARRANGED
+from problems import frozen_kernel
 
 KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
 SIDES = {"sides": [">=", "<="]}
@@ -72,21 +68,6 @@ class TestMargins:
         given = OutcomeConstraints(bandit, 0.1)
         assert_close(given.possible_margin(GRID), bandit.bounds(GRID)[1] - 0.1)
         assert given.constraints[0].band.confidence_set is None
-
-    def test_a_constraint_on_logarithms_is_scaled_in_a_certificate_on_a_box(self):
-        outcomes = PURITY.Y.exp()
-        logs = frozen_model(
-            PURITY.X, outcomes, PURITY.kernel, 0.05, outcome_transform=Log()
-        )
-        objective, *others = outcome_bands([OBJECTIVE.model, PURITY.model, logs], **GIVEN)
-        levels = torch.tensor([2.2]).log().item(), 2.2
-        plain, mapped = (
-            regret_certificate(
-                objective, bounds=CUBE, constraints=OutcomeConstraints(*pair)
-            )
-            for pair in zip(others, levels, strict=True)
-        )
-        assert mapped.gap == pytest.approx(plain.gap, rel=REARRANGED)
 
 
 class TestAssumptions:
@@ -170,16 +151,6 @@ class TestValues:
         X = GRID[order.argsort()[:2]].unsqueeze(-2).requires_grad_()
         assert torch.autograd.gradcheck(acqf, (X,), eps=1e-6, atol=1e-5, rtol=1e-4)
 
-    def test_pending_points_narrow_the_objective_alone(self):
-        acqf = made()
-        before = acqf.outcome_constraints.possible_margin(GRID)
-        acqf.set_X_pending(GRID[:3])
-        acqf.outcome_constraints.constraints[0].band.set_X_pending(GRID[:3])
-        assert torch.equal(acqf.outcome_constraints.possible_margin(GRID), before)
-        fixed = FixedFeatureAcquisitionFunction(acqf, 2, [0], [0.3])
-        fixed.X_pending = GRID[:1, 1:]
-        assert acqf.X_pending.tolist() == [[0.3, float(GRID[0, 1])]]
-
     def test_a_weight_for_the_objective_alone(self):
         for transform in (weights(-2.0), weights(-2.0, 0.0)):
             acqf = made(posterior_transform=transform)
@@ -241,14 +212,6 @@ class TestFromModel:
         plain = MartingaleMixtureUCB(OBJECTIVE.model, **GIVEN, delta=0.025).bounds(GRID)
         lower, upper = ConstrainedUCB(**negative).bounds(GRID)
         assert_close((-upper, -lower), plain)
-
-    def test_one_outcome(self):
-        one = ModelListGP(OBJECTIVE.model)
-        alone = [
-            ConstrainedUCB.from_model(each, constraints={0: (0.0, None)}, **GIVEN)
-            for each in (one, OBJECTIVE.model)
-        ]
-        assert_close(*(acqf.bounds(GRID) for acqf in alone))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,6 @@ from kernelucb import (
     ConstrainedUCB,
     GuardedAcquisition,
     KernelFamilyUCB,
-    KernelRegression,
     MartingaleMixtureUCB,
     OutcomeConstraints,
     ScalarizedUCB,
@@ -159,13 +158,6 @@ class TestDomains:
         point, _ = optimize_acqf_discrete(acqf, 1, X)
         assert float(acqf.excess(point)) >= 0.0
 
-    def test_what_was_observed_must_be_known(self):
-        transformed = KernelRegression.from_model(MODEL)
-        transformed.prior.input_transform = torch.nn.Identity()
-        own = MartingaleMixtureUCB(transformed, norm_bound=5.0)
-        with pytest.raises(UnsupportedError, match="give them as `observed`"):
-            guarded(Plain(MODEL), own)
-
 
 class TestValues:
     @pytest.mark.parametrize("log", [True, False])
@@ -256,14 +248,6 @@ class TestSearch:
         fixed.X_pending = GRID[:1, 1:]
         assert acqf.band.X_pending.tolist() == [[0.3, float(GRID[0, 1])]]
 
-    def test_pending_points_of_the_function_are_kept_unless_it_takes_none(self):
-        other = qUpperConfidenceBound(MODEL, 2.0, X_pending=GRID[:2])
-        assert torch.equal(guarded(other).band.X_pending, GRID[:2])
-        acqf = guarded(LogExpectedImprovement(MODEL, 0.0))
-        acqf.set_X_pending(None)
-        with pytest.raises(UnsupportedError, match="X_pending"):
-            acqf.set_X_pending(GRID[:1])
-
 
 class TestTurns:
     @given(st.integers(1, 12), st.integers(0, 500), st.integers(1, 500))
@@ -273,13 +257,6 @@ class TestTurns:
         assert sum(turns) >= rounds // every
         blocks = [turns[i : i + every] for i in range(0, rounds - every + 1, every)]
         assert all(sum(block) == 1 for block in blocks)
-
-    @pytest.mark.parametrize("every", [2, 3, 4, 5, 8])
-    @pytest.mark.parametrize("step", [2, 3, 4, 5, 8])
-    def test_no_batch_size_misses_all_turns(self, every, step):
-        for start in range(every):
-            turns = [is_ucb_turn(start + step * i, every) for i in range(400)]
-            assert 0.7 / every < sum(turns) / 400 < 1.4 / every
 
     @pytest.mark.parametrize("limited", [False, True])
     def test_on_its_turn_the_upper_bound_is_maximised(self, limited):

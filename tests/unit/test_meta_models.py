@@ -88,14 +88,6 @@ class TestDiscretePosterior:
             monkeypatch.setattr(torch.linalg, name, None)
         model.condition_on_observations(CANDIDATES[[7]], torch.ones(1, 1).double())
 
-    def test_all_at_once_and_in_any_order(self):
-        index, y = [3, 9, 0, 5], torch.tensor([[0.3], [1.0], [-2.0], [0.1]]).double()
-        prior = DiscreteMetaModel(VALUES, CANDIDATES)
-        forward = prior.condition_on_observations(CANDIDATES[index], y)
-        back = prior.condition_on_observations(CANDIDATES[index[::-1]], y.flip(0))
-        for left, right in zip(moments_of(forward), moments_of(back), strict=True):
-            assert_close(left, right, atol=META_POSTERIOR, rtol=META_POSTERIOR)
-
     def test_batches_and_dtypes(self):
         model = DiscreteMetaModel(VALUES, CANDIDATES)
         model = model.condition_on_observations(CANDIDATES[:1], float64(0.5).reshape(1, 1))
@@ -150,23 +142,6 @@ class TestDegenerate:
         changed = model.condition_on_observations(CANDIDATES[[1]], float64(3.0).view(1, 1))
         assert bool(moments_of(changed)[0].isfinite().all())
 
-    def test_equal_columns(self):
-        values = VALUES.clone()
-        values[:, 3] = values[:, 2]
-        model = DiscreteMetaModel(values, CANDIDATES)
-        model = model.condition_on_observations(
-            CANDIDATES[[2, 3]], torch.tensor([[1.0], [5.0]]).double()
-        )
-        assert model.num_evaluations == 1  # the second contradicts the prior; it is ignored
-        assert float(model.posterior(CANDIDATES[[3]]).mean) == pytest.approx(1.0)
-
-    def test_as_many_tasks_as_evaluations_and_two(self):
-        model = DiscreteMetaModel(VALUES[:5], CANDIDATES)
-        y = torch.arange(4.0).double().reshape(4, 1)
-        model.condition_on_observations(CANDIDATES[:3], y[:3])
-        with pytest.raises(InputDataError, match=r"at most 3 evaluations; .* needs 6"):
-            model.condition_on_observations(CANDIDATES[:4], y)
-
 
 class TestMissing:
     def low_rank(self, seed=1, count=60, rank=2):
@@ -186,24 +161,6 @@ class TestMissing:
         assert completion.rank == 2
         assert completion.share_missing == pytest.approx(float(gone.double().mean()))
         assert completion.error_ratio < 0.01
-
-    def test_a_stored_prior_says_it_as_well(self):
-        values, random = self.low_rank()
-        gone = torch.rand(values.shape, generator=random) < 0.2
-        X = torch.arange(20.0).double().unsqueeze(-1)
-        model = DiscreteMetaModel(values.masked_fill(gone, torch.nan), X, seed=3)
-        options = json.loads(json.dumps(model.constructor_options(), allow_nan=False))
-        data = SimpleNamespace(X=X[:2], Y=values[:1, :2].mT)
-        stored = DiscreteMetaModel(**DiscreteMetaModel.construct_inputs(data, **options))
-        assert stored.estimated == model.estimated
-        assert torch.equal(stored.completion.values, model.completion.values)
-        assert stored.value_range == model.value_range
-
-    def test_hopeless_shares_are_refused(self):
-        values, random = self.low_rank(rank=10)
-        gone = torch.rand(values.shape, generator=random) < 0.7
-        with pytest.raises(InputDataError, match="too much to complete"):
-            complete_matrix(values.masked_fill(gone, torch.nan))
 
     def test_tasks_at_candidates_of_their_own(self):
         values, random = self.low_rank()
@@ -240,20 +197,6 @@ class TestFeatures:
         assert_close(actual[0], mean, **tolerance)
         assert_close(actual[1], phi @ left @ phi.mT, **tolerance)
 
-    def test_dependent_features_change_nothing(self):
-        class Doubled(Polynomials):
-            def forward(self, X):
-                phi = super().forward(X)
-                return torch.cat([phi, phi.sum(-1, keepdim=True), 3.0 * phi], -1)
-
-        X, y = CANDIDATES[[1, 6]], torch.tensor([[0.5], [-1.0]]).double()
-        plain = feature_model().condition_on_observations(X, y)
-        doubled = FeatureMetaModel(CANDIDATES, VALUES, Doubled())
-        assert doubled.num_features == 4
-        doubled = doubled.condition_on_observations(X, y)
-        for left, right in zip(moments_of(plain), moments_of(doubled), strict=True):
-            assert_close(left, right, atol=META_POSTERIOR, rtol=META_POSTERIOR)
-
     def test_tasks_with_inputs_of_their_own(self):
         random = generator(3)
         inputs = [torch.rand(n, 1, generator=random).double() for n in [9, 14, 20, 11, 30]]
@@ -289,16 +232,6 @@ class TestFeatures:
         correlation = models[0].covar_module(X).to_dense()
         assert float((correlation - torch.cov(sampled.mT)).abs().mean()) < 0.3
 
-    def test_a_stored_prior_says_that_its_features_were_trained(self):
-        model = FeatureMetaModel(CANDIDATES, VALUES, num_features=4, progress=False)
-        options = json.loads(json.dumps(model.constructor_options(), allow_nan=False))
-        data = SimpleNamespace(X=CANDIDATES[:2], Y=VALUES[:1, :2].mT)
-        stored = FeatureMetaModel(**FeatureMetaModel.construct_inputs(data, **options))
-        assert stored.estimated == {"features"}
-        model = model.condition_on_observations(data.X, data.Y)
-        for left, right in zip(moments_of(model), moments_of(stored), strict=True):
-            assert torch.equal(left, right)
-
 
 class TestNorms:
     def test_norm_is_that_of_the_kernel_matrix(self):
@@ -331,13 +264,6 @@ class TestNorms:
         assert conformal_quantile(norms, 0.95) == 19.0
         with pytest.raises(InputDataError, match="needs at least 99 tasks, got 19"):
             conformal_quantile(norms, 0.99)
-
-    def test_feature_norms(self):
-        model = feature_model()
-        held_out = model.task_norms(CANDIDATES, VALUES)
-        inside = model._moments.leverages.mul(N - 1).sqrt()
-        assert_close(held_out, inside, rtol=1e-8, atol=0.0)
-        assert model.norm_bound(0.9, norms=held_out) < model.norm_bound(0.9)
 
 
 class TestUnderTheCore:
@@ -373,6 +299,31 @@ def test_cosine_features():
     assert_close(features(torch.tensor([[3.0]])), expected)
 
 
+def stored_again(model):
+    options = json.loads(json.dumps(model.constructor_options(), allow_nan=False))
+    data = SimpleNamespace(X=CANDIDATES[:2], Y=VALUES[:1, :2].mT)
+    stored = type(model)(**type(model).construct_inputs(data, **options))
+    return model.condition_on_observations(data.X, data.Y), stored
+
+
+def test_a_stored_prior_says_what_was_estimated():
+    gaps = VALUES.clone()
+    gaps[::7, ::5] = torch.nan
+    features = FeatureMetaModel(CANDIDATES, VALUES, num_features=4, progress=False)
+    models = {"values": DiscreteMetaModel(gaps, CANDIDATES, seed=3), "features": features}
+    for name, model in models.items():
+        model, stored = stored_again(model)
+        assert stored.estimated == model.estimated == {name}
+        for left, right in zip(moments_of(model), moments_of(stored), strict=True):
+            assert torch.equal(left, right)
+    assert not DiscreteMetaModel(VALUES, CANDIDATES).estimated
+
+
+SHAPES, DATA = BotorchTensorDimensionError, InputDataError
+GAPS = VALUES.masked_fill(torch.rand(N, M, generator=generator(4)) < 0.8, torch.nan)
+THREE = [VALUES[0], VALUES[1, :3]], [CANDIDATES, CANDIDATES[:3]]
+
+
 def discrete(values=VALUES, candidates=CANDIDATES):
     return DiscreteMetaModel(values, candidates)
 
@@ -381,62 +332,43 @@ def of_features(values=VALUES, inputs=CANDIDATES, features=None):
     return FeatureMetaModel(inputs, values, features or Polynomials())
 
 
-ONES = torch.ones(2, 3, dtype=torch.float64)
-
-
-def observed(make, Y, X=CANDIDATES[:2]):
-    return lambda: make().condition_on_observations(X, Y)
-
-
-SHAPES, DATA = BotorchTensorDimensionError, InputDataError
-WRONG = [
-    (lambda: discrete(VALUES[:1]), DATA, "at least 2 training tasks, got 1"),
-    (lambda: discrete(candidates=CANDIDATES[:, 0]), SHAPES, "candidates must be `M x d`"),
-    (lambda: discrete(VALUES[:, :5]), SHAPES, "task_values must be `N x 12`"),
-    (lambda: discrete(candidates=0.0 * CANDIDATES), DATA, "equal rows"),
-    (lambda: discrete(VALUES / 0.0), DATA, "infinite"),
-    (lambda: discrete(VALUES * torch.nan), DATA, "have fewer than"),
-    (lambda: discrete().posterior(CANDIDATES[:1] + 0.01), DATA, "not one of the model's"),
-    (lambda: of_features(VALUES[:, :5]), SHAPES, "task_inputs must be"),
-    (lambda: of_features(inputs=CANDIDATES[:, :0]), SHAPES, "task_inputs must be"),
-    (lambda: of_features(VALUES * torch.nan), DATA, "task_values contains NaN"),
-    (lambda: of_features(features=torch.nn.Flatten(0)), SHAPES, "features must map"),
-    (
-        lambda: of_features([VALUES[0], VALUES[1, :3]], [CANDIDATES, CANDIDATES[:3]]),
-        DATA,
-        "3 inputs for 4 independent basis",
-    ),
-    (
-        lambda: MartingaleMixtureUCB(discrete(), norm_bound=1.0),
-        UnsupportedError,
-        "not an exact single-task GP",
-    ),
-    (
-        lambda: of_features().constructor_options(),
-        UnsupportedError,
-        "Polynomials cannot be written",
-    ),
-    (lambda: CosineFeatures(ONES[0], ONES[0]), SHAPES, "frequencies must be `d x K`"),
-    (lambda: CosineFeatures(ONES, ONES), SHAPES, "phases must have K = 3 values"),
-    (lambda: CosineFeatures(ONES, math.nan * ONES[0]), DATA, "phases contains NaN"),
-    *(
-        case
-        for make in (discrete, of_features)
-        for case in (
-            (lambda make=make: make().posterior(ONES), SHAPES, "X must be"),
-            (observed(make, ONES[:, 0]), SHAPES, "Y must be `n x 1`"),
-            (observed(make, ONES[:, :1] * torch.nan), DATA, "Y contains NaN"),
-            (
-                observed(make, ONES[:, :1, None], CANDIDATES[:2, None]),
-                UnsupportedError,
-                "without batch dimensions",
-            ),
-        )
-    ),
-]
-
-
-@pytest.mark.parametrize(("use", "error", "message"), WRONG)
+@pytest.mark.parametrize(
+    ("use", "error", "message"),
+    [
+        (lambda: discrete(VALUES[:1]), DATA, "at least 2 training tasks, got 1"),
+        (lambda: discrete(candidates=CANDIDATES[:, 0]), SHAPES, "candidates must be `M x"),
+        (lambda: discrete(VALUES[:, :5]), SHAPES, "task_values must be `N x 12`"),
+        (lambda: discrete(candidates=0.0 * CANDIDATES), DATA, "equal rows"),
+        (lambda: discrete(VALUES / 0.0), DATA, "infinite"),
+        (lambda: discrete(GAPS), DATA, r"too much to complete|have fewer than"),
+        (lambda: discrete().posterior(CANDIDATES[:1] + 0.01), DATA, "not one of the"),
+        (lambda: of_features(VALUES[:, :5]), SHAPES, "task_inputs must be"),
+        (lambda: of_features(VALUES * torch.nan), DATA, "task_values contains NaN"),
+        (lambda: of_features(features=torch.nn.Flatten(0)), SHAPES, "features must map"),
+        (lambda: of_features(*THREE), DATA, "3 inputs for 4 independent basis"),
+        (lambda: of_features().constructor_options(), UnsupportedError, "Polynomials"),
+        (
+            lambda: MartingaleMixtureUCB(discrete(), norm_bound=1.0),
+            UnsupportedError,
+            "not an exact single-task GP",
+        ),
+    ],
+)
 def test_refused(use, error, message):
     with pytest.raises(error, match=message):
         use()
+
+
+@pytest.mark.parametrize("make", [discrete, of_features])
+def test_queries_and_observations_that_are_refused(make):
+    model, y = make(), torch.ones(2, 1).double()
+    with pytest.raises(SHAPES, match="X must be"):
+        model.posterior(torch.zeros(3, 2).double())
+    with pytest.raises(SHAPES, match="Y must be `n x 1`"):
+        model.condition_on_observations(CANDIDATES[:2], y.squeeze(-1))
+    with pytest.raises(DATA, match="Y contains NaN"):
+        model.condition_on_observations(CANDIDATES[:2], y * torch.nan)
+    few = make(VALUES[:5])
+    few.condition_on_observations(CANDIDATES[:3], y[:1].repeat(3, 1))
+    with pytest.raises(DATA, match=r"at most 3 evaluations; .* needs 6"):
+        few.condition_on_observations(CANDIDATES[:4], y.repeat(2, 1))

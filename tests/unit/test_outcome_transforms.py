@@ -6,7 +6,6 @@ from pickle import dumps, loads
 
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.transforms.outcome import (
     Bilog,
@@ -235,23 +234,6 @@ def test_what_is_assumed():
     assert "outcome transform" not in names
 
 
-def test_variances_given_in_outcome_units_are_an_approximation_after_log():
-    model, known = transformed(noise_std=0.1 * LATENT.exp()), {"noise_std": 0.1}
-    assert band(model).assumptions.estimated == ("noise",)
-    assert band(model, **known).assumptions.certified
-
-
-def test_posterior_transforms_turn_round_and_no_more():
-    def scalarized(weight, offset=0.0):
-        return ScalarizedPosteriorTransform(torch.tensor([weight]).double(), offset)
-
-    negative = band(transformed(), posterior_transform=scalarized(-1.0))
-    assert_close(negative(CANDIDATES), -negative.latent_bounds(POINTS)[0], **CLOSE)
-    for other in (scalarized(2.0), scalarized(1.0, 0.5)):
-        with pytest.raises(UnsupportedError, match="weight 1 or -1 without an offset"):
-            band(transformed(), posterior_transform=other)
-
-
 def test_safe_sets_decide_as_the_bounds_do():
     own, other = pair(band)
     lower, upper = own.bounds(POINTS)
@@ -295,17 +277,6 @@ def test_numbers_are_in_units_of_the_transformed_outcome():
     assert causes[0] == causes[1]
     words = describe_norm_bound(transformed(), 3.0, bounds=CUBE, outcome_unit="kg")
     assert "kg after Log" in str(words)
-
-
-def test_more_observations_of_a_sketch_are_outcomes():
-    own, other = pair(lambda model: NystromRegression.from_model(model, X[:4]))
-    more = POINTS[:, 0]
-    states = own.observe(POINTS, more.exp()), other.observe(POINTS, more)
-    bands = [SketchedMartingaleMixtureUCB(each, **NORM) for each in states]
-    sides = [each.latent_bounds(POINTS)[0] for each in bands]
-    assert_close(*sides, rtol=0.0, atol=1e-8)
-    with pytest.raises(InputDataError, match="above 0, since the model is of them after"):
-        own.observe(POINTS, -more)
 
 
 def test_what_needs_outcome_units_refuses():

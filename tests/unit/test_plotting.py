@@ -13,19 +13,15 @@ from torch.testing import assert_close
 
 from kernelucb import (
     AbbasiYadkoriUCB,
-    CertifiedGapStopping,
     KernelRegression,
     MartingaleMixtureUCB,
     SafeSet,
-    ScalarizedUCB,
     SrinivasUCB,
-    optimum_report,
     regret_certificate,
 )
 from kernelucb.ax.analyses import _gap_figure
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.plotting import (
-    band_widths,
     plot_bands,
     plot_gap,
     plot_safe_set,
@@ -80,22 +76,6 @@ class TestBands:
         assert line_of(ax, "AY") == pytest.approx(bands["AY"].bounds(LINE)[1].numpy())
         names = {"exact", "AY", "mean", "true function", "data", "chosen points"}
         assert set(named(ax)) == names
-
-    def test_the_mean_of_a_weighted_sum_is_drawn_and_its_points_cannot_fade(self, ax):
-        one, other = two().values()
-        total = ScalarizedUCB([one, other], [2.0, -1.0], offset=0.5)
-        plot_bands({"sum": total}, LINE, ax=ax)
-        expected = 0.5 + 2.0 * one.regression.mean(LINE) - other.regression.mean(LINE)
-        assert line_of(ax, "mean") == pytest.approx(expected.numpy())
-        with pytest.raises(UnsupportedError, match="leave out fade"):
-            plot_bands({"sum": total}, LINE, data=(LINE[:3], LINE[:3]), fade=True, ax=ax)
-
-    def test_widths_are_means_over_the_points(self):
-        bands = two()
-        lower, upper = bands["AY"].bounds(LINE)
-        widths = band_widths(bands, LINE)
-        assert widths["AY"] == pytest.approx((upper - lower).mean().item())
-        assert widths["exact"] < widths["AY"]
 
 
 class TestSlices:
@@ -164,11 +144,6 @@ class TestSlices:
     def test_the_legend_says_what_the_assumptions_say(self, ax, acqf, words):
         plot_slice(acqf, POINT, bounds=BOX, ax=ax)
         assert named(ax)[0] == f"band, {words}" == f"band, {acqf.assumptions.verdict}"
-
-    def test_single_rounds_and_points_are_not_called_certified(self):
-        for field, words in (("anytime", "round only"), ("all_points", "points only")):
-            assumptions = dataclasses.replace(bound().assumptions, **{field: False})
-            assert assumptions.verdict.endswith(words)
 
 
 class TestSafeSets:
@@ -252,13 +227,6 @@ class TestGaps:
         plot_gap([dataclasses.replace(self.run[0], rigorous=False)], ax=ax)
         words = "gap, heuristic: the maximum over the domain comes from a search"
         assert named(ax) == [words]
-
-    def test_decisions_and_reports_are_taken_as_their_certificates(self, ax):
-        decision = CertifiedGapStopping(0.5, candidates=LINE)(after(20))
-        report = optimum_report(after(20), LINE)
-        plot_gap([decision, report, self.run[-1]], ax=ax)
-        gaps = [decision.certificate.gap, report.gap, self.run[-1].gap]
-        assert list(ax.lines[0].get_ydata()) == gaps
 
 
 def test_missing_matplotlib_says_what_to_install(monkeypatch):

@@ -15,8 +15,6 @@ from botorch.exceptions import (
     UnsupportedError,
 )
 from botorch.models.transforms import Normalize, Standardize
-from botorch.utils.sampling import manual_seed, optimize_posterior_samples
-from gpytorch.kernels import LinearKernel
 from torch.testing import assert_close
 
 from kernelucb import (
@@ -29,7 +27,7 @@ from kernelucb import (
 )
 from oracles import closed_forms
 from problems import frozen_model, make_problem, uniform
-from tolerances import LINEAR_SOLVE, REARRANGED, REPEATED_SAMPLE
+from tolerances import LINEAR_SOLVE, REPEATED_SAMPLE
 
 NORM, DELTA, NOISE = 3.0, 0.1, 0.2
 PROBLEM = make_problem(n=10, d=2, noise_std=NOISE, outputscale=2.5, seed=50)
@@ -177,28 +175,6 @@ class TestChoice:
         chosen = sampler(noise_std=NOISE, replacement=False)(few, num_samples=4)
         assert {tuple(x) for x in chosen.tolist()} == {tuple(x) for x in few.tolist()}
 
-    def test_functions_are_botorch_s_models(self):
-        functions = sampler().paths(2)
-        points, values = optimize_posterior_samples(functions, CUBE, raw_samples=64)
-        assert points.shape == (2, 2)
-        assert values.shape == (2, 1)
-        each = torch.stack([CANDIDATES[:3], CANDIDATES[3:6]]).requires_grad_(True)
-        own = functions(each)
-        assert_close(own[0], functions(CANDIDATES[:3])[0], rtol=0.0, atol=REARRANGED)
-        assert_close(own[1], functions(CANDIDATES[3:6])[1], rtol=0.0, atol=REARRANGED)
-        own.sum().backward()
-        assert each.grad.abs().max() > 0.1
-
-    @pytest.mark.parametrize("method", ["__call__", "sample_values", "optimize"])
-    def test_seeds_make_a_run_reproducible(self, method):
-        def draw(seed):
-            with manual_seed(seed):
-                argument = CUBE if method == "optimize" else CANDIDATES
-                return getattr(sampler(), method)(argument, 4)
-
-        assert torch.equal(draw(1), draw(1))
-        assert not torch.equal(draw(1), draw(2))
-
 
 class TestNoise:
     def test_a_tracker_is_updated_and_used(self):
@@ -209,19 +185,6 @@ class TestNoise:
         assert tracker.num_observations == 10
         acqf = StreamingKernelUCB(PROBLEM.model, norm_bound=NORM, delta=DELTA, **options)
         assert_close(one.confidence_set.bounds(CANDIDATES), acqf.bounds(CANDIDATES))
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"noise_std": 0.1, "tracker": TRACKER}, "A tracker is for an unknown noise"),
-            ({"tracker": TRACKER}, "A tracker is for an unknown noise"),
-            ({"noise_std": UnknownNoise(upper=1.0)}, "noise_std has no lower limit"),
-            ({"noise_std": UnknownNoise()}, "noise_std has no lower limit"),
-        ],
-    )
-    def test_known_and_unknown_do_not_mix(self, options, message):
-        with pytest.raises(ValueError, match=message):
-            sampler(**options)
 
     def test_assumptions(self):
         assert "Theorem 1" in str(sampler().assumptions)
@@ -243,13 +206,6 @@ class TestEdges:
         assert bool(torch.isfinite(one.sample_values(CANDIDATES, 3)).all())
         assert bool(torch.isfinite(one.paths(3)(CANDIDATES)).all())
         assert one(X, num_samples=2).shape == (2, 2)
-
-    def test_kernels_without_fourier_features(self):
-        state = KernelRegression(PROBLEM.X, PROBLEM.Y, LinearKernel().double(), NOISE)
-        one = sampler(state)
-        assert one(CANDIDATES).shape == (1, 2)
-        with pytest.raises(UnsupportedError, match="no Fourier features for LinearKernel"):
-            one.paths()
 
     @pytest.mark.parametrize(
         ("call", "error", "message"),
