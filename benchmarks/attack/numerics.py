@@ -20,7 +20,7 @@ _PROMISED = 1e-8
 # A search stops where its value is flat to half of all digits.
 _SEARCH = math.sqrt(EPS)
 # Of the width: a bandit's grid of regularisers next to the least consistent norm.
-GRID_SHARE = 0.06
+_GRID_SHARE = 0.06
 _STATELESS: dict[str, Any] = {
     "exact": lambda model, **given: MartingaleMixtureUCB(model, **given),
     "grid": lambda model, **given: MartingaleMixtureUCB(model, form=Grid(), **given),
@@ -157,7 +157,7 @@ def check_bandit(problem: Problem, random: np.random.Generator) -> None:
     wider = torch.maximum(low - lower, upper - high)
     _require_within(-wider, room, f"bandit {name} narrower than the stateless class by")
     if name == "exact":  # over a grid of regularisers
-        room = room + GRID_SHARE * (high - low)
+        room = room + _GRID_SHARE * (high - low)
     _require_within(wider, room, f"bandit {name} wider than the stateless class by")
 
 

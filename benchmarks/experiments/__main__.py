@@ -170,10 +170,6 @@ MIXED = _reactions(range(20), "certified", "estimated", "Ax")
 OPTIMISER = _reactions(
     range(8), "certified, Ax's optimiser", "estimated, Ax's optimiser", "Ax"
 )
-# On the seeds on which settings may be chosen.
-TUNING = _reactions(
-    range(100, 104), "certified", "certified, upper bound every 4th", "estimated", "Ax"
-)
 
 
 @STUDY.table("safe", SAFE, play_experiment)
@@ -230,7 +226,6 @@ def explored(runs: pd.DataFrame) -> Summary:
 
 @STUDY.table("mixed", MIXED, play_experiment)
 @STUDY.table("optimiser", OPTIMISER, play_experiment)
-@STUDY.table("tuning", TUNING, play_experiment)
 def reactions(runs: pd.DataFrame) -> Summary:
     r"""Ax experiments on reactions: ours, certified and estimated, beside Ax alone."""
     rows, cells = _experiments(runs), []

@@ -26,7 +26,7 @@ _RATES, _RATE_SPREAD = (0.5, 0.02, 0.03), 0.5
 _ENERGIES, _ENERGY_SPREAD = (60.0, 80.0, 75.0), 6.0
 _GAS, _KELVIN, _REFERENCE = 8.314e-3, 273.15, 333.15  # kJ / (mol K), K
 # What the certified bands are given. Length scales are in units of the unit cube, after
-# the logarithm of the hours; kernels and norms were chosen on the seeds of ``tuning``.
+# the logarithm of the hours; kernels and norms were chosen on seeds from 100 on.
 BELIEFS = {
     "output": {
         "kernel": "matern52",

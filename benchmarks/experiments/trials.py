@@ -35,7 +35,6 @@ _METHODS: dict[str, dict[str, Any]] = {
     "explored": {"constraints": "explored"},
     "explored, qLogNEI": _MIXED,
     "certified": _SEARCH,
-    "certified, upper bound every 4th": _MIXED,
     "estimated": _SEARCH | {"is_given": False},
     "certified, Ax's optimiser": _SEARCH | {"is_thorough": True},
     "estimated, Ax's optimiser": _SEARCH | {"is_given": False, "is_thorough": True},

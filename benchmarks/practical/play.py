@@ -12,7 +12,7 @@ from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from benchmarks.practical.fitting import fitted_model, hyperparameters
-from benchmarks.practical.learners import METHODS, Learner
+from benchmarks.practical.learners import METHODS, Chooser
 from benchmarks.practical.model import LeanGP
 from benchmarks.practical.problems import Environment, environment_of
 from benchmarks.runner import stream
@@ -44,8 +44,8 @@ class _History:
 class _Search:
     r"""Choosing points, and what went wrong with it."""
 
-    def __init__(self, learner: Learner, environment: Environment) -> None:
-        self.learner, self.environment = learner, environment
+    def __init__(self, choose: Chooser, environment: Environment) -> None:
+        self.choose, self.environment = choose, environment
         self.failed = self.repeated = 0
         self.seconds = 0.0
 
@@ -54,7 +54,7 @@ class _Search:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                points = self.learner.select(model, self.environment, count)
+                points = self.choose(model, self.environment, count)
             except (NanError, NotPSDError, torch.linalg.LinAlgError):  # pyright: ignore
                 random = [self.environment.random_point() for _ in range(count)]
                 points = torch.stack(random)
@@ -84,8 +84,8 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _play(task: SimpleNamespace) -> dict[str, Any]:
-    environment, (_, make_learner) = environment_of(task), METHODS[task.method]
-    history, search = _History(environment), _Search(make_learner(), environment)
+    environment, (_, make) = environment_of(task), METHODS[task.method]
+    history, search = _History(environment), _Search(make(), environment)
     for _ in range(min(task.starts_per_dimension * task.dimension, task.most_starts)):
         history.evaluate(environment.random_point())
     recommended, failed_fits, fit_seconds, previous = [], 0, 0.0, None

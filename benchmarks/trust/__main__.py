@@ -4,19 +4,17 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.runner import ROOT, read_table
 from benchmarks.runner.events import event_row, event_table
 from benchmarks.runner.study import Study, Summary, grid
-from benchmarks.trust import demo, edges, lost, stops, unsafe
+from benchmarks.trust import demo, lost, stops, unsafe
 from benchmarks.trust.functions import TEST_FUNCTIONS
 from kernelucb._demo.run import Run as Demo
 
 STUDY = Study(
     "benchmarks.trust",
     "Counts promises that were broken: false certified stops, unsafe evaluations, demo "
-    "bands that miss, bands where outcomes are lost, and what is certified at the edges.",
+    "bands that miss, and bands where outcomes are lost.",
 )
-_BEFORE = ROOT / "benchmarks" / "trust" / "results" / "edges_before.csv"
 _RULES = {
     ("given", False): "`norm_bound=10`",
     ("none", False): "`norm_bound=None`",
@@ -132,22 +130,6 @@ def lost_outcomes(runs: pd.DataFrame) -> Summary:
             event_row(len(part), part["missed"] > 0, {"lost": _LOSSES[losses]}, promise)
         )
     return event_table(rows, "runs with a miss")
-
-
-@STUDY.table("edges", grid({"edge": [*edges.EDGES], "seed": range(40)}), edges.play_edge)
-def false_at_edges(runs: pd.DataFrame) -> Summary:
-    r"""What is called certified, and false, where a user slips."""
-    rows = []
-    for edge, part in (dict([*runs.groupby("edge", sort=False)]) | {"all": runs}).items():
-        certified = part["said"] == "certified"
-        refused = ~part["said"].isin(["certified", "less", "nothing"])
-        numbers = {"refused": refused.sum(), "certified": certified.sum()}
-        if _BEFORE.exists():
-            before = read_table(_BEFORE).set_index("edge").loc[edge]
-            numbers["false before"] = f"{before['events']} of {before['runs']}"
-        false = certified & ~part["true"]
-        rows.append(event_row(len(part), false, {"edge": edge}, edges.DELTA, **numbers))
-    return event_table(rows, "false and certified")
 
 
 if __name__ == "__main__":

@@ -4,29 +4,18 @@ import pytest
 import torch
 
 from benchmarks.attack import numerics
-from benchmarks.attack.__main__ import FAMILIES, STUDY
 from benchmarks.attack.bounds import KINDS, Attacked
 from benchmarks.attack.problems import make_problem
-from benchmarks.attack.verdicts import KINDS as KINDS_OF_ENDS
-from benchmarks.attack.verdicts import Verdict, judge
-from benchmarks.runner import read_table, stream
+from benchmarks.attack.verdicts import judge
+from benchmarks.runner import stream
 from kernelucb import KernelBandit, KernelRegression
 
 pytestmark = pytest.mark.slow
 
-# Cases of each family, spread evenly over it.
-SHORT = {
-    "numerics": 40,
-    "precision": 5,
-}
 
-
-@pytest.mark.parametrize("name", SHORT)
 @pytest.mark.filterwarnings("ignore")
-def test_nothing_is_silently_wrong_and_no_error_is_raw(name):
-    play, count, _ = FAMILIES[name]
-    step = count // SHORT[name]
-    verdicts = {seed: play(seed) for seed in range(0, SHORT[name] * step, step)}
+def test_nothing_is_silently_wrong_and_no_error_is_raw():
+    verdicts = {seed: numerics.play(seed) for seed in range(0, 13_500, 337)}
     bad = [(s, *v) for s, v in verdicts.items() if v.kind in ("untyped", "wrong")]
     assert not bad, "\n".join(map(str, bad))
 
@@ -91,15 +80,3 @@ class TestTheHarness:
             verdict = judge(attempt)
             assert verdict.kind == "typed"
             assert verdict.where
-
-
-def test_failures_are_counted_and_kept(tmp_path, monkeypatch, capsys):
-    def seen(seed):
-        return Verdict(KINDS_OF_ENDS[seed % 4], f"a.py:{seed} f", "off", f"case {seed}")
-
-    monkeypatch.setitem(FAMILIES, "precision", (seen, 100, 50))
-    only = ["--only", "family=precision", "first=0,50", "--output", str(tmp_path)]
-    STUDY.main(["attack", *only])
-    (row,) = read_table(tmp_path / "results" / "attack.csv").to_dict("records")
-    assert [int(row[kind]) for kind in KINDS_OF_ENDS] == [25, 25, 25, 25]
-    assert "98 untyped a.py:98 f off case 98" in capsys.readouterr().out

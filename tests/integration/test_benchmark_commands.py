@@ -9,17 +9,47 @@ pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
 
 pytestmark = pytest.mark.slow
 
-BKB = "papers.bkb_2019"
+BKB, GP_UCB, PEM = "papers.bkb_2019", "papers.srinivas_2010", "papers.wang_2018"
+TWO, VI = "rounds=2", "variational_iterations=2"
+SHORT, LOOKS = "restarts=1 raw_samples=4 iterations=2 evaluations=20", "looks=[1,3]"
+AX = "restarts=1 raw_samples=4 iterations=2 grid=11"
+TASKS = "evaluations=3 points=120 num_features=8 tasks=40"
+TINY = "rounds=3 samples=4 raw_samples=4 iterations=1"
 LARGE = "observations=300 candidates=500 inducing=40 threads=1"
 SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
+    ("attack", "attack", "first=0", "cases=3", 1),
+    ("counts", "coverage", "block=0 kernel=rbf dimension=1", "size=1 batches=[1,2]", 48),
+    (
+        "counts",
+        "width",
+        "observations=30 function=0 kernel=rbf",
+        f"exact_queries=2 {VI}",
+        24,
+    ),
+    ("counts", "regret", "run=0 dimension=1 kernel=rbf", f"rounds=3 {VI}", 5),
+    ("counts", "safe", "run=0 kernel=rbf", f"rounds=3 {VI}", 2),
+    ("experiments", "dimensions", "seed=0 problem=rbf_d4", f"{SHORT} {LOOKS}", 2),
+    ("experiments", "coverage", "block=0", f"size=1 looks=[4] arms=5 {SHORT}", 6),
+    ("experiments", "safe", "seed=0 problem=plane_matern52", f"{AX} trials=3", 3),
+    ("experiments", "explored", "seed=0 problem=ConstrainedGramacy", f"{AX} trials=6", 3),
+    ("experiments", "mixed", "seed=0", f"{AX} trials=6", 3),
+    ("filters", "width", "observations=10 dimension=1 function=0", "queries=20", 9),
+    ("filters", "lengths", "observations=10 dimension=1 function=0", "queries=20", 4),
+    ("filters", "calibrated", "observations=30 function=0", "simulations=2000", 2),
+    ("filters", "weights", "observations=30 function=0", "steps=3 points=2", 2),
+    ("filters", "branin", "seed=0", "observations=[3,5]", 8),
+    ("guarded", "arms", "seed=20 setting=rbf_2_d2", f"{TINY} arms=20", 6),
+    ("guarded", "boxes", "seed=20 setting=box_matern52_2_d1", TINY, 4),
+    ("guarded", "coverage", "block=0", "rounds=2 size=2", 9),
     (BKB, "regret", "trial=0,1", "arms=40 rounds=15", 286),
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
     (BKB, "widths", "dimension=4", "observations=60", 3),
     (BKB, "time", "", "shown=[3,6]", 3),
     (BKB, "long", "", "rounds=30 threads=1", None),
     ("norm", "estimate", "seed=0 kernel=rbf", "looks=[1,3]", 15),
+    ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
     ("safety", "coverage", "trial=0,1", "rounds=2", 5),
     ("safety", "expansion", "trial=0,1", "rounds=2", 4),
     ("scale", "width", "observations=200 seed=0 kernel=rbf", "sizes=[10,40]", 2),
@@ -33,6 +63,14 @@ COMMANDS = [
     ("speed", "growth", "n=200 task=build,bounds", "n=20 points=300", 5),
     ("speed", "bandit", "n=250", "n=20", 4),
     ("speed", "imports", "repeat=0 case=import", "", 2),
+    (GP_UCB, "synthetic", "trial=0,1", "rounds=3 points=40", None),
+    (GP_UCB, "temperature", "trial=0,1,2,3", "rounds=3", None),
+    (GP_UCB, "information_gain", "", "", None),
+    ("trust", "stops", "seed=0 function=spike,Forrester", TWO, 8),
+    ("trust", "unsafe", "seed=0 norm=2.0", TWO, 8),
+    ("trust", "lost", "seed=0", "outcomes=3", 5),
+    ("trust", "demo", "seed=0 function=rkhs estimate=False", "rounds=1", 4),
+    (PEM, "synthetic", "problem=0 method=pem_ucb,mixture,known,tlsm", TASKS, None),
 ]
 
 

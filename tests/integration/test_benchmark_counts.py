@@ -9,31 +9,13 @@ import torch
 pytest.importorskip("joblib", reason="needs the extra `bench`")
 
 from benchmarks.counts import __main__ as counts
-from benchmarks.counts import coverage, rivals, safe
+from benchmarks.counts import coverage, rivals
 from benchmarks.counts.exact_set import Basis, ExactSet, Losses, penalised
 from benchmarks.counts.problems import Problem
-from benchmarks.runner import fixed_kernel, read_table, rkhs_norm
+from benchmarks.runner import fixed_kernel, rkhs_norm
 
 GAP = 1e-4  # of ExactSet
 BELIEFS = [(name, *numbers) for name, numbers in counts.BELIEFS.items()]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "only", "change", "rows"),
-    [
-        ("coverage", "block=0 kernel=rbf dimension=1", "size=1 batches=[1,2]", 48),
-        ("width", "observations=30 function=0", "observations=10 exact_queries=2", 48),
-        ("regret", "run=0 dimension=1 kernel=rbf", "rounds=3", 5),
-        ("safe", "run=0 kernel=rbf", "rounds=3", 2),
-    ],
-)
-def test_commands_write_their_tables(tmp_path, name, only, change, rows):
-    options = ["--only", *only.split(), "--change", *change.split()]
-    if name != "coverage":
-        options.append("variational_iterations=2")
-    counts.STUDY.main([name, *options, "--output", str(tmp_path)])
-    assert len(read_table(tmp_path / "results" / f"{name}.csv")) == rows
 
 
 @pytest.mark.parametrize("likelihood", ["binomial", "poisson"])
@@ -139,11 +121,3 @@ def test_wrong_bands_are_found_out_and_true_ones_are_not():
     assert not any(found.pop("truth"))
     assert len(found) == 2
     assert all(any(wrong) for wrong in found.values())
-
-
-def test_a_safe_run_starts_where_it_is_safe():
-    task = SimpleNamespace(**counts.SAFE_RUNS[0])
-    problem, start = safe.problem_with_start(task)
-    failing = problem.latent(problem.grid(task.candidates)).sigmoid()
-    assert float(failing[start]) <= task.start
-    assert float(failing.max()) > task.threshold

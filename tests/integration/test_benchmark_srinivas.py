@@ -1,8 +1,7 @@
-r"""The GP-UCB benchmark: pooled observations, the same problems for all, resumable."""
+r"""The GP-UCB benchmark: pooled observations, BoTorch's rules, priors, gains."""
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,57 +22,19 @@ from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
 from kernelucb.acquisition import FiniteDomain
 from tolerances import LINEAR_SOLVE, LOG_TAIL, PERMUTATION, REARRANGED
 
-pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
-SENSORS, TRAIN_ROWS, TEST_ROWS = 6, 40, 8
+from benchmarks.papers.srinivas_2010.__main__ import METHODS, average_regret
+from benchmarks.papers.srinivas_2010.gain import NOISE_SHARE, bound_rows, covariances
+from benchmarks.papers.srinivas_2010.learners import make_learner
+from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
+from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, TabulatedMean
 
+pytestmark = pytest.mark.slow
 
-@pytest.fixture(autouse=True)
-def repository_importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-
-
-@pytest.fixture
-def readings(tmp_path, monkeypatch):
-    r"""A small sensor network in place of the real one, and its folder."""
-    from benchmarks.papers.srinivas_2010 import priors
-
-    generator = np.random.default_rng(0)
-    mixing = generator.standard_normal((SENSORS, SENSORS))
-    rows = 20.0 + generator.standard_normal((TRAIN_ROWS + TEST_ROWS, SENSORS)) @ mixing
-    folder = tmp_path / "data"
-    folder.mkdir()
-    np.savez(folder / "intel_temperature.npz", T=rows, n_train_rows=np.int64(TRAIN_ROWS))
-    monkeypatch.setenv("KERNELUCB_DATA", str(folder))
-    caches = (priors.prior_of, priors._readings)
-    for cache in caches:
-        cache.cache_clear()
-    yield rows
-    for cache in caches:
-        cache.cache_clear()
-
-
+TRAIN_ROWS, TEST_ROWS = 40, 8  # of ``small_data``
 SYNTHETIC = ("squared_exponential", 0.025, 40)
 DELTA = 0.1
-
-
-def small(**changes):
-    r"""Runs of all methods on synthetic functions of few points."""
-    from benchmarks.papers.srinivas_2010.__main__ import RUNS
-
-    few = {"points": 40, "rounds": 12} | changes
-    return [run | few for run in RUNS["synthetic"] if run["trial"] < 2]
-
-
-def command(name: str, output: Path, trials: int, rounds: int) -> None:
-    from benchmarks.papers.srinivas_2010.__main__ import STUDY
-
-    only = ["--only", "trial=" + ",".join(map(str, range(trials)))]
-    change = ["--change", f"rounds={rounds}"]
-    STUDY.main([name, *only, *change, "--output", str(output)])
 
 
 def observations(prior, count: int = 30) -> tuple[list[int], Tensor]:
@@ -87,8 +48,6 @@ def observations(prior, count: int = 30) -> tuple[list[int], Tensor]:
 
 
 def unpooled(prior, arms: list[int], outcomes: Tensor) -> KernelRegression:
-    from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, TabulatedMean
-
     inputs = torch.tensor(arms, dtype=torch.float64)[:, None]
     kernel, mean = TabulatedKernel(prior.covariance), TabulatedMean(prior.mean)
     return KernelRegression(inputs, outcomes, kernel, prior.noise_std, mean)
@@ -101,15 +60,11 @@ def taught(learner, arms: list[int], outcomes: Tensor):
 
 
 def learner(name: str, prior):
-    from benchmarks.papers.srinivas_2010.learners import METHODS, make_learner
-
     return make_learner(prior, METHODS[name], DELTA)
 
 
 def shifted_prior():
     r"""The synthetic prior with a mean that is not zero."""
-    from benchmarks.papers.srinivas_2010.priors import prior_of
-
     prior = prior_of(*SYNTHETIC)
     return replace(prior, mean=torch.linspace(-1.0, 1.0, prior.size).double())
 
@@ -196,8 +151,6 @@ def test_botorch_s_rules_see_the_posterior_of_an_exact_gp(name):
 
 
 def test_synthetic_prior_is_the_kernel_and_its_samples_have_the_norm_of_their_weights():
-    from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
-
     prior = prior_of(*SYNTHETIC)
     kernel = RBFKernel().double()
     kernel.lengthscale = torch.tensor(0.2, dtype=torch.float64)
@@ -216,40 +169,8 @@ def test_synthetic_prior_is_the_kernel_and_its_samples_have_the_norm_of_their_we
     assert float(samples.square().mean(0).min()) > 1.0 - 4.0 * math.sqrt(2.0 / 400)
 
 
-def test_all_methods_meet_the_same_first_point_and_function():
-    from benchmarks.papers.srinivas_2010.play import play
-
-    runs = [(task["trial"], play(task)) for task in small(rounds=3)]
-    firsts = {(trial, run["arms"][0], run["regret"][0]) for trial, run in runs}
-    assert len(firsts) == 2
-
-
-def test_fewer_rounds_are_the_first_of_more():
-    from benchmarks.papers.srinivas_2010.play import play
-
-    for task in (small()[0], small()[4]):
-        assert play(task | {"rounds": 5})["arms"] == play(task)["arms"][:5]
-
-
-def test_command_writes_every_table(tmp_path):
-    from benchmarks.papers.srinivas_2010.__main__ import METHODS
-    from benchmarks.papers.srinivas_2010.play import play
-
-    command("synthetic", tmp_path, trials=2, rounds=4)
-    rows = pd.read_csv(tmp_path / "results" / "synthetic.csv")
-    last = rows[(rows["method"] == "ei") & (rows["round"] == 4)]
-    ei = [run for run in small(rounds=4, points=1000) if run["method"] == "ei"]
-    expected = sum(sum(play(run)["regret"]) for run in ei) / 8
-    assert float(last["mean"].iloc[0]) == pytest.approx(expected, rel=1e-4)  # five digits
-    table = (tmp_path / "results" / "synthetic.md").read_text(encoding="utf-8")
-    assert all(method.label in table for method in METHODS.values())
-    assert "standard errors from" not in table
-    assert (tmp_path / "images" / "srinivas_2010_synthetic.png").stat().st_size > 10_000
-
-
-def test_sensor_prior_is_that_of_the_rows_for_training(readings, tmp_path):
-    from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
-
+def test_sensor_prior_is_that_of_the_rows_for_training(small_data):
+    readings = np.load(small_data / "intel_temperature.npz")["T"]
     prior = prior_of("intel_temperature", 0.05)
     np.testing.assert_allclose(prior.mean.numpy(), readings[:TRAIN_ROWS].mean(0))
     np.testing.assert_allclose(prior.covariance.numpy(), np.cov(readings[:TRAIN_ROWS].T))
@@ -259,15 +180,10 @@ def test_sensor_prior_is_that_of_the_rows_for_training(readings, tmp_path):
         row = readings[TRAIN_ROWS + trial % TEST_ROWS]
         found = function_of(prior, "intel_temperature", "rows", 2010, trial)
         np.testing.assert_array_equal(found.numpy(), row)
-    command("temperature", tmp_path, trials=4, rounds=3)
-    (table,) = (tmp_path / "results").glob("*.md")
-    assert f"RKHS norm of the {TEST_ROWS} rows" in table.read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("readings")
+@pytest.mark.usefixtures("small_data")
 def test_trials_of_one_row_or_its_neighbours_are_one_block():
-    from benchmarks.papers.srinivas_2010.__main__ import average_regret
-
     task = {"source": "intel_temperature", "functions": "rows", "rounds": 2}
     trials = range(2 * TEST_ROWS)
     runs = [task | {"trial": t, "regret": [float(t), 0.0]} for t in trials]
@@ -276,15 +192,7 @@ def test_trials_of_one_row_or_its_neighbours_are_one_block():
     np.testing.assert_allclose(curves, [[5.5, 2.75], [9.5, 4.75]])
 
 
-def test_absent_readings_are_said_to_be_absent(readings, tmp_path, monkeypatch):
-    monkeypatch.setenv("KERNELUCB_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(SystemExit, match="KERNELUCB_DATA"):
-        command("temperature", tmp_path, trials=1, rounds=1)
-
-
 def test_information_gain_bounds_are_ordered():
-    from benchmarks.papers.srinivas_2010.gain import NOISE_SHARE, bound_rows, covariances
-
     samples = (1, 5, 30)
     tables = covariances(60)
     assert [float(table.trace()) for table in tables.values()] == pytest.approx([60.0] * 4)

@@ -4,7 +4,6 @@ import math
 import os
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
 
@@ -17,26 +16,6 @@ needs_data = pytest.mark.skipif(
     not (DATA / "metabo_ag.npz").is_file(),
     reason="metabo_ag.npz is absent: set KERNELUCB_DATA to the folder that holds it",
 )
-
-
-@pytest.fixture(autouse=True)
-def repository_importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-
-
-def table(output, name, *arguments):
-    from benchmarks.papers.wang_2018.__main__ import STUDY
-
-    STUDY.main([name, *arguments, "--output", str(output)])
-    return pd.read_csv(output / "results" / f"{name}.csv")
-
-
-@needs_data
-def test_grasp_domain(tmp_path):
-    found = table(tmp_path, "grasp", "--only", "problem=0,1,2", "--change", "evaluations=3")
-    assert {*found["method"]} >= {"pem_ucb", "pem_pi", "plain", "tlsm"}
-    assert found["mean"].notna().all()
-    assert (tmp_path / "images" / "wang_2018_grasp.png").stat().st_size > 10_000
 
 
 @needs_data
@@ -66,23 +45,6 @@ def test_the_arms_are_those_of_the_released_protocol():
         score[played] = -torch.inf
         played.append(int(score.argmax()))
         assert values[t] == float(truth[played[-1]])
-
-
-@needs_data
-def test_too_few_tasks_are_reported_and_not_papered_over(tmp_path):
-    table(tmp_path, "grasp_curve", "--only", "problem=0", "--change", "evaluations=2")
-    text = (tmp_path / "results" / "grasp_curve.md").read_text()
-    assert text.count("not defined") == 2
-    assert "| 1% of the tasks | PEM-BO UCB | not defined |" in text
-
-
-def test_synthetic_functions(tmp_path):
-    methods = "pem_ucb,mixture,known,tlsm"
-    small = ("evaluations=3", "points=120", "num_features=8", "tasks=40")
-    only = ("problem=0", f"method={methods}")
-    found = table(tmp_path, "synthetic", "--only", *only, "--change", *small)
-    assert {*found["method"]} == {*methods.split(",")}
-    assert len(list((tmp_path / "runs").rglob("*.json"))) == 4
 
 
 def test_synthetic_functions_have_the_kernel_that_they_say():
