@@ -108,15 +108,15 @@ class BuiltBand(BuiltOnce, Band):
     r"""A band that ``at`` builds again, from the arguments that were given."""
 
     def at(self, **changes: Any) -> Self:
-        r"""The same, of the same data, with other arguments.
+        r"""The band of the same data with other arguments.
 
-        Trackers stay as they are: a ``NormTracker`` is copied first, and any other is left
-        out, with the norm bound that is in use.
+        Trackers stay as they are: the new band has a copy of a ``NormTracker``, and the
+        norm bound in use in place of any other tracker.
 
         Args:
             changes: Arguments of the constructor, such as ``norm_bound``, ``noise_std``
-                and ``delta``. Of a combination these are the parts': one value for all
-                distinct bands or one for each, and a ``delta`` that they share as before.
+                and ``delta``. For a combination they go to its parts: one value for all
+                distinct bands or one for each, and a ``delta`` that the bands share.
 
         Raises:
             TypeError: If there is no such argument.
@@ -377,8 +377,8 @@ class RegressionUCB(KernelUCB[KernelRegression]):
     ) -> Self:
         r"""The bound, whose kernel and mean may be its own instead of the model's.
 
-        The model is then the data alone, so it may be fitted anew in every round, for a
-        search that runs on it, while the bound's prior was fixed before the data.
+        With a ``kernel`` the bound takes only the data from the model. So the model may be
+        refitted in every round for a search, while the bound's prior stays fixed.
 
         Args:
             model: A single-output exact GP (``SingleTaskGP``) or a ``KernelRegression``.
@@ -392,7 +392,7 @@ class RegressionUCB(KernelUCB[KernelRegression]):
 
         Raises:
             ValueError: If the kernel is unknown or without length scale, a number is out of
-                its range, or what describes a kernel comes without one.
+                its range, or length scale, output scale or mean come without a kernel.
             BotorchTensorDimensionError: If there is another number of length scales.
         """
         if kernel is None:

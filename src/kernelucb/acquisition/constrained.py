@@ -128,9 +128,10 @@ class ConstrainedUCB(AroundBand):
     domain may be feasible, none is feasible.
 
     A positive ``temperature`` makes the edge smooth for ``optimize_acqf``: inside, values
-    fall by at most 0.02 units for each constraint at its edge; outside by 0.7 units at four
-    ``temperature`` and by one for every further one, the unit being the spread of the upper
-    bound around the observed points. A candidate may lie outside by a few ``temperature``.
+    fall by at most 0.02 units for each constraint at its edge; outside by 0.7 units at a
+    distance of four ``temperature`` and by one unit for every further ``temperature``. The
+    unit is the spread of the upper bound around the observed points. A candidate may lie
+    outside by a few ``temperature``.
     With ``temperature=0`` the restriction is exact; use that with
     ``optimize_acqf_discrete``. If no candidate may be feasible, the one that comes closest
     is chosen.

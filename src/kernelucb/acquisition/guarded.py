@@ -49,13 +49,13 @@ class GuardedAcquisition(AroundBand):
     r"""An acquisition function within the possible maximisers of a band.
 
     The band says what is known of the function, the acquisition function says where to look
-    next. This one takes any of BoTorch's, analytic or Monte Carlo, and keeps it to the
-    possible maximisers: the points ``x`` at which some function of the band's confidence
-    set is at least what it is at the ``reference``, the observed point with the largest
-    lower bound. Where the true function is in the set (see ``band.assumptions``) and the
-    reference is in the domain that is searched, every maximiser over the domain is one of
-    them: the guard takes nothing away that can be the optimum. With ``maximize=False`` all
-    of this is about minimisers.
+    next. The guard keeps any acquisition function of BoTorch, analytic or Monte Carlo, to
+    the possible maximisers: the points ``x`` where some function of the band's confidence
+    set is at least as large as at the ``reference``, the observed point with the largest
+    lower bound. If the true function is in the set (see ``band.assumptions``) and the
+    reference is in the searched domain, every maximiser over the domain is a possible
+    maximiser: the guard excludes no optimum. With ``maximize=False`` all of this is about
+    minimisers.
 
     **The domain.** Give ``bounds``, ``fixed_features`` and ``inequality_constraints`` of
     ``optimize_acqf`` here too, where they leave out observed points: the guard cannot see
@@ -67,10 +67,11 @@ class GuardedAcquisition(AroundBand):
     feasible; while none is, nothing is asked of the objective. Then every maximiser among
     the feasible candidates is kept.
 
-    **Values.** Inside that set they are those of ``acqf``, up to 0.02 units at its edge.
-    Outside they fall steeply and smoothly, with a gradient that leads back: by 0.7 units at
-    four ``temperature`` and by one for every further one, the unit being one where ``acqf``
-    is a logarithm and the spread of its values around the observed points elsewhere. So
+    **Values.** Inside that set the values are ``acqf``'s, up to 0.02 units at its edge.
+    Outside they fall steeply and smoothly, with a gradient that leads back: by 0.7 units
+    at a distance of four ``temperature``, and by one unit for every further
+    ``temperature``. The unit is 1 for the logarithm of an acquisition function, otherwise
+    the spread of the values of ``acqf`` around the observed points. So
     ``optimize_acqf`` works as with ``acqf``, with ``q > 1`` (jointly for Monte Carlo
     functions, ``sequential=True`` where ``acqf`` takes pending points, and always with
     ``ucb_every``). A candidate may lie outside by a few ``temperature``. With

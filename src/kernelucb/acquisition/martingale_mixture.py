@@ -37,10 +37,10 @@ class MartingaleMixtureUCB(RegressionUCB):
 
     ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that fit the
     data, by a mixture of filters or within Flynn & Reeb's radius. Both rest on the same
-    assumptions; the first band is usually the narrower one. If they are true, the band
-    ``bounds(X)`` holds the true function at every point and every round at once with
-    probability ``1 - delta``, for inputs chosen from the past by any rule.
-    ``assumptions`` says which of them were given and which were estimated.
+    assumptions; the mixture's band is usually narrower. If the assumptions are true, the
+    band ``bounds(X)`` holds the true function at every point and every round at once with
+    probability ``1 - delta``, for inputs chosen from the past by any rule. ``assumptions``
+    lists the given and the estimated ones.
 
     Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Eq. (12) on
     a ``Grid``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
@@ -70,8 +70,8 @@ class MartingaleMixtureUCB(RegressionUCB):
         noise_interval: Lower and upper bound on the noise scale, outcome units; None where
             the scale is known.
 
-    Those of these numbers that come from the data count as estimated where they are given
-    to another bound, and so does what is computed from them.
+    Norms and noise scales that come from the data count as estimated when they are given
+    to another bound, and so do numbers computed from them.
     """
 
     def __init__(

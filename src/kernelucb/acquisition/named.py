@@ -219,9 +219,9 @@ class StreamingKernelUCB(RegressionUCB):
     ``alpha = noise_upper^2 / B^2``, where ``noise_upper``, an upper bound on the noise
     scale, comes from the data.
 
-    With a ``tracker`` the noise interval is the one of Corollary 1, a running maximum and
-    minimum over all rounds so far. Without one, the corollary takes one step for each
-    observation, every step on all data: valid, since the noise bounds hold for every
+    With a ``tracker`` the noise interval is the interval of Corollary 1, a running maximum
+    and minimum over all rounds so far. Without a tracker the corollary takes one step for
+    each observation, every step on all data: valid, since the noise bounds hold for every
     regulariser on the same event, but the interval may widen again in the next round.
 
     Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel

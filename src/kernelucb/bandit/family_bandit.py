@@ -34,13 +34,12 @@ _LOG = logging.getLogger(__name__)
 class FamilyBandit:
     r"""Bounds over a family of kernels for finite, changing sets of arms, anytime.
 
-    What ``KernelFamilyUCB`` is to ``MartingaleMixtureUCB``, this is to ``KernelBandit``:
-    ``bounds`` is the union of the bands of those kernels that no round has contradicted,
-    each at the full ``delta``, and holds the true function at every arm and every round at
-    once with probability ``1 - delta``, whoever chose the arms. A kernel that was
-    contradicted is left out for good. A round costs ``O(n^2)`` for each kernel that is
-    left. The bands are those of ``KernelBandit``, whose filters are fewer than those of
-    ``KernelFamilyUCB``, so kernels may fall out later.
+    ``bounds`` is the union of the bands of all kernels that no round has contradicted, each
+    a ``KernelBandit`` at the full ``delta``. It holds the true function at every arm and
+    every round at once with probability ``1 - delta``, whoever chose the arms. A
+    contradicted kernel is left out for good. A round costs ``O(n^2)`` for each remaining
+    kernel. ``KernelBandit`` has fewer filters than ``KernelFamilyUCB``, so kernels may fall
+    out later here.
 
     Source: the union is ours (``docs/mathematics.md``), over the sets of ``KernelBandit``,
     with their assumptions: conditionally sub-Gaussian noise of scale ``noise_std``, and

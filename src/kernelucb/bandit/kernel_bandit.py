@@ -223,8 +223,8 @@ class KernelBandit(Band):
             y: Its outcome, one number.
 
         Raises:
-            BotorchTensorDimensionError: If it is not one arm with as many columns as those
-                observed, or not one outcome.
+            BotorchTensorDimensionError: If ``x`` is not one arm with as many columns as the
+                observed arms, or ``y`` not one outcome.
             InputDataError: If a value is not finite.
             ValueError: If the horizon of ``"igp_ucb"`` is over, or ``noise_std`` is too
                 small for the prior deviation there.

@@ -100,9 +100,9 @@ def regret_certificate(
 ) -> RegretCertificate:
     r"""Bound the regret of a recommended point, at any time if the bound is anytime.
 
-    The martingale-mixture sets bound the difference ``f(x) - f(recommended)`` itself, over
-    all functions in the set at once, which is tighter than the difference of an upper and
-    a lower bound; the other bounds give the latter.
+    The martingale-mixture sets bound ``f(x) - f(recommended)`` for every function of the
+    set, which is tighter than an upper minus a lower bound; all other bounds give an upper
+    minus a lower bound.
 
     **Contexts.** With ``fixed_features`` the optimum and the recommended point have these
     values: the best setting at today's temperature. Certificates of several contexts, each

@@ -195,13 +195,13 @@ def optimum_report(
     interval's far end, the gap and the region come from branch and bound (see
     ``regret_certificate``) and are rigorous where its kernel and mean are known ones.
 
-    Source: the confidence set's own theorem. The optimum is at least what any point of the
-    domain is worth at least, and at most what one may be worth. A point may be an optimum
-    if some function of the set is at least as good there as at the recommended point of the
-    domain. The gap is that of ``regret_certificate``.
+    Source: the confidence set's own theorem. The optimum is at least the largest lower
+    bound in the domain, and at most the largest upper bound. A point may be an optimum if
+    some function of the set is at least as good there as at the recommended point. The gap
+    is the gap of ``regret_certificate``.
 
-    Arguments and errors are those of ``regret_certificate``; ``max_evaluations`` count for
-    the gap, the interval and the region each. ``names`` of the inputs are for print and
+    Arguments and errors: see ``regret_certificate``; gap, interval and region each have
+    ``max_evaluations``. ``names`` of the inputs are for print and
     picture; ``x0``, ``x1`` and so on when absent.
 
     Raises:

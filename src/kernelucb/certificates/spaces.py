@@ -159,8 +159,8 @@ class MixedSpace:
         constraints: The linear constraints, as given; empty if there are none.
 
     Raises:
-        ValueError: If a column is listed twice, does not exist, has no values, has a lower
-            limit that is not below its upper one, or there are too many combinations.
+        ValueError: If a column is listed twice, does not exist or has no values, if a lower
+            limit is not below the upper limit, or if there are too many combinations.
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite.
     """

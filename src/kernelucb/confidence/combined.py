@@ -183,12 +183,12 @@ class WeightedSum(Rule):
 class PlusError(Rule):
     r"""All functions nowhere farther than ``error`` from a function of the one part.
 
-    Where that was made for residuals that are larger by ``misfit_of_error``, it holds some
-    ``g`` near ``f`` whenever the fit holds ``f``; so values of ``f`` are bounded by values
-    of ``g`` plus ``error``, and differences of two values by those of ``g`` plus twice
-    that, at the reference as well. There the gain is zero, but not the largest gain of
-    points next to it, which branch and bound needs: the error may change by any amount from
-    point to point.
+    A part whose radius allows for residuals larger by ``misfit_of_error`` holds some ``g``
+    near ``f`` whenever the fit holds ``f``. So values of ``f`` are bounded by values of
+    ``g`` plus ``error``, and differences of two values by differences of ``g`` plus twice
+    ``error``. Twice ``error`` is added at the reference as well: the gain there is zero,
+    but branch and bound needs the largest gain of points next to it, and the error may
+    change by any amount from point to point.
 
     Source: ours; see ``docs/mathematics.md``.
 

@@ -70,17 +70,16 @@ class OutcomeConstraints(Described):
     While the bands hold, every point is of one of three kinds:
 
     - *certainly feasible*: every band lies on the right side of its threshold, so the point
-      satisfies all constraints. What is recommended or used should be one of these.
-    - *possibly feasible*: no band excludes it. The optimum among the feasible points is one
-      of these, so a search may look there and nowhere else. Certainly feasible points are
-      possibly feasible as well.
+      satisfies all constraints. Recommend and use certainly feasible points alone.
+    - *possibly feasible*: no band excludes the point. The best feasible point is possibly
+      feasible, so a search need look nowhere else. Certainly feasible points are possibly
+      feasible as well.
     - *infeasible*: some band lies on the wrong side, so the point violates that constraint.
 
-    With the probability that ``assumptions`` states, on what they rest on, no point is ever
+    If the ``assumptions`` are true, with the probability that they state no point is ever
     of the wrong kind. The constraints are on the functions, not on noisy outcomes. Bands
-    that rest on estimates are accepted, since a search may use them, and ``assumptions``
-    says so; ``SafeSet``, which acts on what is certain, refuses them. Pending points change
-    nothing.
+    that rest on estimates are accepted for a search, and ``assumptions`` says so;
+    ``SafeSet`` refuses them. Pending points change nothing.
 
     An outcome with a lower and an upper limit is two constraints on the same band, which
     counts once among the failure probabilities.
@@ -112,9 +111,9 @@ class OutcomeConstraints(Described):
             thresholds: One for all outcomes or one for each, outcome units.
             sides: ``">="`` where an outcome must be at least its threshold, ``"<="`` where
                 at most; one for all outcomes or one for each.
-            names: What the outcomes are called in ``assumptions`` and reports, one for
-                each band (the same for the two limits of one); by default
-                ``"constraint 1"`` and so on.
+            names: Names of the outcomes in ``assumptions`` and reports, one for each band
+                (two limits of an outcome share its name); by default ``"constraint 1"``
+                and so on.
 
         Raises:
             ValueError: If there is no band, thresholds, sides or names do not fit, or two

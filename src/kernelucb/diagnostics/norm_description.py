@@ -116,8 +116,8 @@ class NormDescription:
 
     ``f`` has outcome units and ``m`` is the prior mean. For successes and counts ``f`` is
     the latent function, the log odds of a success or the log of a rate, and ``m`` its mean.
-    Range and changes are those of the functions whose norm is at most ``norm_bound``,
-    whether or not the true function is one of them.
+    Range and changes describe every function of norm at most ``norm_bound``, whether or
+    not the true function has so small a norm.
 
     Attributes:
         norm_bound: The norm bound that is described.

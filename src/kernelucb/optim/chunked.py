@@ -34,9 +34,9 @@ class Best(NamedTuple):
 def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024) -> Best:
     r"""The candidate of largest value, the first where several tie.
 
-    The result is that of ``acqf(candidates.unsqueeze(-2)).argmax()``, in the memory that
-    the candidates and one chunk need. A bound that needs a search at each point is searched
-    only where a cheap upper bound (``majorant``) says that it may be the largest.
+    The same candidate as ``acqf(candidates.unsqueeze(-2)).argmax()``, in the memory of the
+    candidates and one chunk. A bound that needs a search at each point is searched only at
+    candidates whose cheap upper bound (``majorant``) exceeds the best value found.
 
     Args:
         acqf: An acquisition function of single points.

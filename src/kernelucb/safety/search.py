@@ -65,9 +65,9 @@ def optimize_acqf_safely(
         >>> space = MixedSpace(bounds, discrete_dims={1: [1, 2, 3]}, one_hot=[[3, 4, 5]])
         >>> x, value = optimize_acqf_safely(acqf, safe_set, space=space)
 
-    Arguments are those of ``optimize_acqf``, with an ``acq_function`` that scores one point
-    at a time and linear constraints on single points, beside those of ``space``.
-    ``raw_samples`` is the number of Sobol points and of lines from safe points each.
+    Arguments: see ``optimize_acqf``. ``acq_function`` must score one point at a time, and
+    linear constraints be on single points; the constraints of ``space`` hold besides.
+    ``raw_samples`` is the number of Sobol points, and also of lines from safe points.
 
     Returns:
         ``q x d`` points, and their acquisition values (one number for ``q=1``).

@@ -33,16 +33,16 @@ class KernelFamily:
         kernels: From the simplest to the roughest, output scales included; fixed before the
             data, so frozen (``requires_grad_(False)``), as those of ``lengthscale_family``
             are.
-        combine: ``"any"``: at least one kernel is true. ``"all"``: every one is, at its
-            norm bound, the band is the intersection of theirs, whose fits hold together
-            with probability ``1 - delta``, and it is what is searched by, whatever
-            ``select`` is.
-        select: What is searched by; band and certificates do not depend on it.
-            ``"widest"`` is the union's upper bound, which explores for the roughest kernel;
-            ``"simplest"`` that of the first consistent kernel, which alone can miss a
-            narrow spike for ever, where no outcome contradicts that kernel. A number takes
-            the first in one of so many rounds, spread evenly over the numbers of
-            observations and pending points, and the second in the others;
+        combine: ``"any"``: at least one kernel is true at its norm bound. ``"all"``: every
+            kernel is; the band is the intersection of the kernels' bands, whose fits hold
+            together with probability ``1 - delta``, and the search is by that band,
+            whatever ``select`` is.
+        select: Upper bound that the search maximises; band and certificates do not depend
+            on it. ``"widest"``: the union's, which explores for the roughest kernel.
+            ``"simplest"``: the first consistent kernel's, which alone can miss a narrow
+            spike for ever, if no outcome contradicts that kernel. A number ``w`` takes
+            ``"widest"`` in one of ``w`` rounds, spread evenly over the numbers of
+            observations and pending points, and ``"simplest"`` in the others;
             ``"alternate"`` is 8.
         mean: Known prior mean, outcome units: a number, or a frozen GPyTorch mean.
         tracker: What earlier rounds have said of the same family. Kernels that were
@@ -89,9 +89,10 @@ class KernelFamily:
         return replace(self, tracker=None)
 
     def covering(self, dimension: int) -> list[Cover]:
-        r"""What covers each kernel for so many input columns.
+        r"""Covers of the kernels for ``dimension`` input columns.
 
-        Of a union of length scales those between them as well; else each kernel itself.
+        In a union of length scales each cover also holds the lengths up to the next kernel;
+        otherwise each kernel is its own cover.
         """
         if self.combine == "any" and isinstance(self.kernels, LengthscaleFamily):
             return self.kernels.covering(dimension)

@@ -149,8 +149,8 @@ class NormTracker:
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
         r"""Update the estimate with data and the radius of their fit.
 
-        Where no norm is consistent with them (the noise scale is too small), the norm of
-        the posterior mean takes the place of the least consistent one.
+        Where no norm is consistent with the data (the noise scale is too small), the norm
+        of the posterior mean takes the place of the least consistent norm.
         """
         outcomes = regression.outcome_map.same_as(self.outcomes)
         centre, scale = least_norm(regression, radius), regression.outcome_scale

@@ -32,10 +32,11 @@ class BKBInducingPointAllocator(InducingPointAllocator):
     r"""Draws inducing points by their posterior variance, at cost ``O(n m^2)``.
 
     BoTorch asks for a number of points ``m``, so each draw has a fixed size. The variances
-    come from ``m`` points drawn among half of the inputs, theirs from a quarter, and so on.
-    Where there are not two points for each effective dimension, the variances are those of
-    a larger noise at which there are: otherwise all points would be drawn where there are
-    none yet. An input that comes several times is drawn once at most, but is more probable.
+    come from ``m`` points drawn among half of the inputs, whose own variances come from a
+    quarter, and so on. A budget of fewer than two points for each effective dimension
+    raises the noise in these variances until the budget suffices; otherwise all points
+    would be drawn in one unexplored region. A repeated input is drawn at most once, but is
+    more probable.
 
     Source: Calandriello et al. (2019), Algorithm 1; Musco & Musco (2017) for halves and for
     the larger noise; Ohlsson (1998) for draws of fixed size.
