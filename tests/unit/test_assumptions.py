@@ -1,6 +1,7 @@
-r"""What the guarantee rests on: given, estimated or violated."""
+r"""What a guarantee rests on (given, estimated, violated), its scope, and its source."""
 
 from copy import deepcopy
+from functools import partial
 
 import pytest
 import torch
@@ -21,10 +22,19 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     BKBBandit,
     CertifiedGapStopping,
+    Filters,
+    Grid,
     KernelBandit,
     KernelRegression,
+    KernelThompsonSampling,
+    LikelihoodRegression,
+    MartingaleMixture,
     MartingaleMixtureUCB,
+    MetaPI,
+    MetaUCB,
+    NearNormBall,
     NystromRegression,
+    PrequentialRadius,
     SafeSet,
     ScalarizedUCB,
     SketchedMartingaleMixtureUCB,
@@ -37,13 +47,15 @@ from kernelucb import (
 from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.assumptions import Status
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
-from kernelucb.models import BKBModel
-from problems import frozen_model, make_problem
+from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
+from problems import family_ucb, frozen_model, likelihood_ucb, make_problem, uniform
 
 PROBLEM = make_problem(n=6)
+MODEL, STATE, X, KERNEL = PROBLEM.model, PROBLEM.state, PROBLEM.X, PROBLEM.kernel
+Y = PROBLEM.Y.unsqueeze(-1)
 G, E = Status.GIVEN, Status.ESTIMATED
-CUBE = CompactDomain(length=1.0, lipschitz_a=1.0, lipschitz_b=2.0)
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+frozen = partial(frozen_model, X, PROBLEM.Y, KERNEL)
 
 
 def statuses(model, **options):
@@ -52,15 +64,15 @@ def statuses(model, **options):
     return tuple(acqf.assumptions[name].status for name in names)
 
 
-def trainable(part):
-    model = PROBLEM.model
+def trainable(part, **options):
+    model = frozen(0.1, **options)
     getattr(model, part).requires_grad_(True)
     return model
 
 
 def test_everything_given():
-    assumptions = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0).assumptions
-    assert statuses(PROBLEM.model) == (G, G, G, G)
+    assumptions = MartingaleMixtureUCB(MODEL, norm_bound=3.0).assumptions
+    assert statuses(MODEL) == (G, G, G, G)
     assert assumptions.certified
     assert assumptions.anytime
     assert assumptions.summary == "certified"
@@ -70,51 +82,29 @@ def test_everything_given():
 def test_trainable_parts_are_estimated():
     assert statuses(trainable("covar_module")) == (E, G, G, G)
     assert statuses(trainable("likelihood")) == (G, G, E, G)
-    mean = frozen_model(PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, 0.1, mean=0.5)
-    assert statuses(mean) == (G, G, G, G)
-    mean.mean_module.requires_grad_(True)
-    assert statuses(mean) == (G, E, G, G)
-
-
-def test_default_botorch_model_is_estimated_throughout_but_the_norm():
-    model = SingleTaskGP(PROBLEM.X, PROBLEM.Y.unsqueeze(-1))
-    assert statuses(model) == (E, E, E, G)
-    assumptions = MartingaleMixtureUCB(model).assumptions
-    assert not assumptions.certified
-    assert assumptions.estimated == ("kernel", "mean", "noise", "norm")
-    first, second = str(assumptions).splitlines()[:2]
+    assert statuses(trainable("likelihood"), noise_std=0.1) == (G, G, G, G)
+    assert statuses(frozen(0.1, mean=0.5)) == (G, G, G, G)
+    assert statuses(trainable("mean_module", mean=0.5)) == (G, E, G, G)
+    noise = torch.full_like(PROBLEM.Y, 0.1)
+    noise[0] = 0.2
+    several = MartingaleMixtureUCB(frozen(noise), norm_bound=50.0).assumptions
+    assert several["noise"].status is G
+    expected = "0.1 to 0.2", "one for each observation, fixed before its outcome"
+    assert all(words in several["noise"].statement for words in expected)
+    default = MartingaleMixtureUCB(SingleTaskGP(X, Y)).assumptions
+    assert default.estimated == ("kernel", "mean", "noise", "norm")
+    first, second = str(default).splitlines()[:2]
     assert first == "heuristic: kernel, mean, noise, norm estimated"
     assert second.startswith("  If the estimates were true: holds for every point")
 
 
-def test_given_noise_std_is_given():
-    assert statuses(trainable("likelihood"), noise_std=0.1) == (G, G, G, G)
-
-
-def test_known_noise_of_each_observation_is_given():
-    noise = torch.full_like(PROBLEM.Y, 0.1)
-    noise[0] = 0.2
-    model = frozen_model(PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, noise)
-    assert statuses(model) == (G, G, G, G)
-    assumptions = MartingaleMixtureUCB(model, norm_bound=50.0).assumptions
-    assert "0.1 to 0.2" in assumptions["noise"].statement
-
-
-def test_standardize_estimates_the_mean():
-    model = frozen_model(
-        PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, 0.1, outcome_transform=Standardize(m=1)
-    )
+def test_standardize_estimates_the_mean_even_where_it_changes_nothing():
+    data = X[:3], torch.tensor([-1.0, 1.0, 0.0], dtype=torch.float64), KERNEL, 0.1
+    model = frozen_model(*data, outcome_transform=Standardize(m=1))
     assert statuses(model) == (G, E, G, G)
-
-
-def test_trainable_input_warping_is_part_of_the_kernel():
-    transform = Warp(d=1, indices=[0], bounds=UNIT)
-    model = frozen_model(
-        PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, 0.1, input_transform=transform
-    )
-    assert statuses(model) == (G, G, G, G)
-    model.input_transform.requires_grad_(True)
-    assert statuses(model) == (E, G, G, G)
+    model.outcome_transform.means.fill_(0.0)
+    model.outcome_transform.stdvs.fill_(1.0)
+    assert statuses(model) == (G, E, G, G)
 
 
 class Shifted(InputTransform):
@@ -140,6 +130,7 @@ class Shifted(InputTransform):
         (Normalize(d=1, bounds=UNIT), G),
         (Normalize(d=1, bounds=UNIT, learn_bounds=True), E),
         (InputStandardize(d=1), E),
+        (Warp(d=1, indices=[0], bounds=UNIT), E),
         (Warp(d=1, indices=[0]).requires_grad_(False), E),
         (Warp(d=1, indices=[0], bounds=UNIT).requires_grad_(False), G),
         (ChainedInputTransform(a=Normalize(d=1, bounds=UNIT), b=Normalize(d=1)), E),
@@ -147,201 +138,296 @@ class Shifted(InputTransform):
     ],
 )
 def test_a_transform_that_learns_from_the_data_is_an_estimate(transform, status):
-    transform = deepcopy(transform)
-    model = frozen_model(
-        PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, 0.1, input_transform=transform
-    )
-    before = deepcopy(transform.state_dict())
+    model = frozen(0.1, input_transform=deepcopy(transform))
+    for each, own in zip(
+        model.input_transform.parameters(), transform.parameters(), strict=True
+    ):
+        each.requires_grad_(own.requires_grad)
+    before = deepcopy(model.input_transform.state_dict())
     assert statuses(model) == (status, G, G, G)
     after = model.input_transform.state_dict()  # being asked leaves no trace
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_standardize_that_changes_nothing_was_learned_all_the_same():
-    Y = torch.tensor([-1.0, 1.0, 0.0], dtype=torch.float64)
-    model = frozen_model(
-        PROBLEM.X[:3], Y, PROBLEM.kernel, 0.1, outcome_transform=Standardize(m=1)
-    )
-    model.outcome_transform.means.fill_(0.0)
-    model.outcome_transform.stdvs.fill_(1.0)
-    assert statuses(model) == (G, E, G, G)
+def budgeted_model(kernel=KERNEL, **options):
+    return BKBModel(X, Y, kernel, alpha=0.01, qbar=1e4, **options)
+
+
+def test_trainable_kernels_are_estimates_wherever_they_are_passed():
+    kernel, norm = RBFKernel().double(), {"norm_bound": 9.0}
+    given = {**norm, "noise_std": 0.1}
+    state = KernelRegression(X, PROBLEM.Y, kernel, 0.1)
+    sketch = NystromRegression(X, PROBLEM.Y, kernel, 0.1, X)
+    for band in (
+        MartingaleMixtureUCB(state, **norm),
+        SketchedMartingaleMixtureUCB(sketch, **norm),
+        BKBUCB(budgeted_model(kernel), **norm),
+        BKBUCB(budgeted_model(input_transform=Normalize(d=1)), **norm),
+        BKBUCB(budgeted_model(input_transform=InputStandardize(d=1)), **norm),
+        KernelBandit(kernel, **given),
+        BKBBandit(X, kernel, **given, qbar=1e4),
+    ):
+        assert band.assumptions.estimated == ("kernel",)
 
 
 def test_outcomes_must_be_reported_whatever_their_noise():
-    for acqf in (
-        MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0),
-        IGPUCB(PROBLEM.model, norm_bound=3.0),
-        SrinivasUCB(PROBLEM.model),
-    ):
+    for acqf in MartingaleMixtureUCB(MODEL, norm_bound=3.0), SrinivasUCB(MODEL):
         statement = acqf.assumptions["outcomes"].statement
         assert "does not depend on its noise" in statement
         assert "not changed, averaged or merged" in statement
 
 
-def test_noise_scales_of_their_own_must_be_fixed_before_their_outcomes():
-    noise_std = torch.linspace(0.1, 0.2, len(PROBLEM.X), dtype=torch.float64)
-    several = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0, noise_std=noise_std)
-    expected = "one for each observation, fixed before its outcome"
-    assert expected in several.assumptions["noise"].statement
-    one = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0)
-    assert "one for each" not in one.assumptions["noise"].statement
+CUBE = CompactDomain(length=1.0, lipschitz_a=1.0, lipschitz_b=2.0)
 
 
-def test_wang_de_freitas_needs_fixed_inputs():
-    assumptions = WangDeFreitasUCB(PROBLEM.model, norm_bound=3.0).assumptions
-    assert assumptions.summary == "no guarantee: design violated"
-    assert "fixed_design=True" in assumptions["design"].statement
-    fixed = WangDeFreitasUCB(PROBLEM.model, norm_bound=3.0, fixed_design=True).assumptions
-    assert fixed.certified
-    assert "fixed before any outcome" in fixed["design"].statement
+class TestScope:
+    def test_wang_de_freitas_needs_fixed_inputs(self):
+        assumptions = WangDeFreitasUCB(MODEL, norm_bound=3.0).assumptions
+        assert assumptions.summary == "no guarantee: design violated"
+        assert "fixed_design=True" in assumptions["design"].statement
+        fixed = WangDeFreitasUCB(MODEL, norm_bound=3.0, fixed_design=True).assumptions
+        assert fixed.certified
+        assert not fixed.anytime
+        assert "fixed before any outcome" in fixed["design"].statement
 
+    @pytest.mark.parametrize("theorem", [None, FiniteDomain(10), CUBE])
+    def test_a_maximum_over_points_needs_all_of_them(self, theorem):
+        acqf = AbbasiYadkoriUCB(MODEL, norm_bound=3.0)
+        if theorem is not None:
+            acqf = SrinivasUCB(MODEL, theorem=theorem)
+        certificate = regret_certificate(acqf, PROBLEM.test_X)
+        assert acqf.assumptions.all_points is certificate.certified is (theorem is None)
+        if theorem is not None:
+            first = str(certificate).splitlines()[0]
+            assert "does not hold at all points at once" in first
+            assert not CertifiedGapStopping(1e9, PROBLEM.test_X)(acqf).stop
 
-def test_a_violation_is_the_first_word():
-    with pytest.warns(InconsistentConfidenceSetWarning):
-        acqf = MartingaleMixtureUCB(PROBLEM.model, norm_bound=1e-3)
-    assert str(acqf.assumptions).startswith("no guarantee: norm violated\n")
+    def test_theorems_of_srinivas(self):
+        scaled = SrinivasUCB(MODEL, scale=0.2).assumptions
+        assert scaled.guarantee.startswith("heuristic, no guarantee")
+        assert scaled["theorem"].status is Status.VIOLATED
+        wide = SrinivasUCB(MODEL, scale=2.0, theorem=FiniteDomain(9)).assumptions
+        assert wide.certified
+        for theorem in FiniteDomain(), CompactDomain(), CompactDomain(lipschitz_a=2.0):
+            assumptions = SrinivasUCB(MODEL, theorem=theorem).assumptions
+            assert assumptions.summary == "heuristic: domain estimated"
+            assert "sample of the GP" in assumptions["prior"].statement
+            assert "norm" not in [item.name for item in assumptions.items]
+        assert SrinivasUCB(MODEL, theorem=CUBE).assumptions.certified
 
-
-@pytest.mark.parametrize(
-    ("acqf", "all_points"),
-    [
-        (MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0), True),
-        (AbbasiYadkoriUCB(PROBLEM.model, norm_bound=3.0), True),
-        (SrinivasUCB(PROBLEM.model, theorem=FiniteDomain(10)), False),
-        (SrinivasUCB(PROBLEM.model, theorem=CUBE), False),
-    ],
-)
-def test_a_maximum_over_points_needs_all_of_them(acqf, all_points):
-    certificate = regret_certificate(acqf, PROBLEM.test_X)
-    assert acqf.assumptions.all_points is all_points
-    assert certificate.certified is all_points
-    if not all_points:
-        assert "does not hold at all points at once" in str(certificate).splitlines()[0]
-        decision = CertifiedGapStopping(1e9, PROBLEM.test_X)(acqf)
-        assert not decision.stop
-
-
-@pytest.mark.parametrize(
-    ("acqf", "anytime", "source"),
-    [
-        (MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0), True, "Flynn & Reeb"),
-        (AbbasiYadkoriUCB(PROBLEM.model, norm_bound=3.0), True, "Abbasi-Yadkori"),
-        (IGPUCB(PROBLEM.model, norm_bound=3.0), True, "Chowdhury & Gopalan"),
-        (
-            WangDeFreitasUCB(PROBLEM.model, norm_bound=3.0, fixed_design=True),
-            False,
-            "Wang & de Freitas",
-        ),
-        (
-            StreamingKernelUCB(PROBLEM.model, norm_bound=3.0, noise_std=UnknownNoise(0.05)),
-            True,
-            "Durand, Maillard & Pineau (2018), Corollary 1",
-        ),
-        (SrinivasUCB(PROBLEM.model), True, "Theorem 1"),
-        (SrinivasUCB(PROBLEM.model, theorem=CompactDomain()), True, "Theorem 2"),
-        (SrinivasUCB(PROBLEM.model, theorem=BoundedNorm(3.0)), True, "Theorem 3"),
-    ],
-)
-def test_source_and_rounds(acqf, anytime, source):
-    assert acqf.assumptions.anytime is anytime
-    assert source in str(acqf.assumptions)
-    assert "probability 0.95" in acqf.assumptions.guarantee
-
-
-def test_horizon_is_part_of_the_guarantee():
-    acqf = IGPUCB(PROBLEM.model, norm_bound=3.0, horizon=77)
-    assert "every round up to 77" in acqf.assumptions.guarantee
-
-
-def test_scaled_srinivas_has_no_guarantee():
-    assumptions = SrinivasUCB(PROBLEM.model, scale=0.2).assumptions
-    assert assumptions.guarantee.startswith("heuristic, no guarantee")
-    assert assumptions["theorem"].status is Status.VIOLATED
-    assert not assumptions.certified
-    assert SrinivasUCB(
-        PROBLEM.model, scale=2.0, theorem=FiniteDomain(9)
-    ).assumptions.certified
-
-
-@pytest.mark.parametrize(
-    "theorem", [FiniteDomain(), CompactDomain(), CompactDomain(lipschitz_a=2.0)]
-)
-def test_a_default_domain_is_an_estimate(theorem):
-    assumptions = SrinivasUCB(PROBLEM.model, theorem=theorem).assumptions
-    assert assumptions.summary == "heuristic: domain estimated"
-    assert SrinivasUCB(PROBLEM.model, theorem=CUBE).assumptions.certified
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda **norm: AbbasiYadkoriUCB(PROBLEM.model, **norm),
-        lambda **norm: IGPUCB(PROBLEM.model, **norm),
-        lambda **norm: WangDeFreitasUCB(PROBLEM.model, fixed_design=True, **norm),
-        lambda **norm: SrinivasUCB(
-            PROBLEM.model, theorem=BoundedNorm(information_gain=99.0, **norm)
-        ),
-    ],
-)
-def test_a_norm_that_the_data_contradict(build):
-    assert build(norm_bound=3.0).assumptions.certified
-    assumptions = build(norm_bound=1e-3).assumptions
-    assert assumptions.summary == "no guarantee: norm violated"
-    assert "least consistent norm" in assumptions["norm"].statement
-    with pytest.raises(UncertifiedError, match="norm violated"):
-        SafeSet(build(norm_bound=1e-3), allow_estimated=True)
-
-
-def test_trainable_kernels_are_estimates_wherever_they_are_passed():
-    X, Y, kernel = PROBLEM.X, PROBLEM.Y, RBFKernel().double()
-    state = KernelRegression(X, Y, kernel, 0.1)
-    sketch = NystromRegression(X, Y, kernel, 0.1, X)
-    budgeted = BKBModel(X, Y.unsqueeze(-1), kernel, alpha=0.01, qbar=1e4)
-    for assumptions in (
-        MartingaleMixtureUCB(state, norm_bound=9.0).assumptions,
-        SketchedMartingaleMixtureUCB(sketch, norm_bound=9.0).assumptions,
-        BKBUCB(budgeted, norm_bound=9.0).assumptions,
-        KernelBandit(kernel, norm_bound=9.0, noise_std=0.1).assumptions,
-        BKBBandit(X, kernel, norm_bound=9.0, noise_std=0.1, qbar=1e4).assumptions,
-    ):
-        assert assumptions.estimated == ("kernel",)
-
-
-@pytest.mark.parametrize("transform", [Normalize(d=1), InputStandardize(d=1)])
-def test_a_budgeted_model_with_a_transform_that_learns(transform):
-    model = BKBModel(
-        PROBLEM.X,
-        PROBLEM.Y.unsqueeze(-1),
-        PROBLEM.kernel,
-        alpha=0.01,
-        qbar=1e4,
-        input_transform=transform,
+    @pytest.mark.parametrize(
+        "build",
+        [
+            partial(AbbasiYadkoriUCB, MODEL),
+            partial(IGPUCB, MODEL),
+            partial(WangDeFreitasUCB, MODEL, fixed_design=True),
+            lambda norm_bound: SrinivasUCB(
+                MODEL, theorem=BoundedNorm(norm_bound, information_gain=99.0)
+            ),
+        ],
     )
-    assert BKBUCB(model, norm_bound=9.0).assumptions.estimated == ("kernel",)
+    def test_a_norm_that_the_data_contradict(self, build):
+        assert build(norm_bound=3.0).assumptions.certified
+        assumptions = build(norm_bound=1e-3).assumptions
+        assert str(assumptions).startswith("no guarantee: norm violated\n")
+        assert "least consistent norm" in assumptions["norm"].statement
+        with pytest.raises(UncertifiedError, match="norm violated"):
+            SafeSet(build(norm_bound=1e-3), allow_estimated=True)
+        with pytest.warns(InconsistentConfidenceSetWarning):
+            acqf = MartingaleMixtureUCB(MODEL, norm_bound=1e-3)
+        assert str(acqf.assumptions).startswith("no guarantee: norm violated\n")
+
+    def test_several_bands_keep_the_narrowest_scope(self):
+        bands = [IGPUCB(MODEL, norm_bound=3.0, horizon=h, delta=0.01) for h in (9, 7)]
+        assert "every round up to 7 at once" in SafeSet(bands).assumptions.guarantee
+        domain = SrinivasUCB(MODEL, theorem=FiniteDomain(9))
+        summed = ScalarizedUCB([domain, bands[0]], [1.0, 1.0]).assumptions
+        assert "at single points only" in summed.guarantee
+        loose = SafeSet(domain, allow_estimated=True).assumptions
+        assert loose.summary == "no guarantee: theorem violated"
+        with pytest.raises(UncertifiedError, match="all points and all rounds at once"):
+            SafeSet(domain)
+
+    def test_failure_probabilities_that_add_up_to_one(self):
+        bands = [MartingaleMixtureUCB(MODEL, norm_bound=3.0, delta=0.4) for _ in range(3)]
+        assumptions = SafeSet(bands).assumptions
+        assert assumptions.summary == "no guarantee: delta violated"
+        assert "add up to 1.2" in assumptions["delta"].statement
 
 
-def test_several_bands_keep_the_narrowest_scope():
-    bands = [IGPUCB(PROBLEM.model, norm_bound=3.0, horizon=h, delta=0.01) for h in (9, 7)]
-    assert "every round up to 7 at once" in SafeSet(bands).assumptions.guarantee
-    domain = SrinivasUCB(PROBLEM.model, theorem=FiniteDomain(9))
-    summed = ScalarizedUCB([domain, bands[0]], [1.0, 1.0]).assumptions
-    assert "at single points only" in summed.guarantee
-    loose = SafeSet(domain, allow_estimated=True).assumptions
-    assert loose.summary == "no guarantee: theorem violated"
-    with pytest.raises(UncertifiedError, match="all points and all rounds at once"):
-        SafeSet(domain)
+FLYNN, DURAND = "Flynn & Reeb (2024)", "Durand, Maillard & Pineau (2018)"
+ENERGY = "with the energy of the noise (ours)"
+FILTERS = "Mixture of filters (ours; docs/mathematics.md)"
+CLOSED = f"{FLYNN}, Eq. (8)"
+SCALES = f"{FLYNN}, Theorem 4.1, for a mixture over scales (ours)"
+PREDICTED = f"{FLYNN}, Theorem 4.1, for predictions one step ahead, {ENERGY}"
+UNKNOWN = "Ville's inequality for a mixture over noise scales (ours)"
+NEAR, ABOVE = "with a model error (ours)", "bounded from above (ours)"
+SKETCH = f"weak duality of {FLYNN}, Theorem 4.5, in the span of a few features (ours)"
+DUAL = f"{FLYNN}, Theorem 4.5; fit: {FILTERS}"
+ABBASI = f"Abbasi-Yadkori (2012), Theorem 3.11 ({DURAND}, Theorem 1)"
+IGP = "Chowdhury & Gopalan (2017), Theorem 2"
+BKB = "Abbasi-Yadkori (2012), Theorem 3.11, for any inducing points (ours)"
+COROLLARY = (
+    f"{DURAND}, Corollary 1, the noise bounds of Theorem 3 as its proof gives them (ours)"
+)
+ELLIPSOID = (
+    f"{FLYNN}, Theorem 4.5; ellipsoid of secant curvatures (ours); "
+    "tangents of the losses (ours)"
+)
+RATIO = "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
+META, SRINIVAS = "Wang, Kim & Kaelbling (2018)", "Srinivas et al. (2010), Theorem"
+NORM, GIVEN = {"norm_bound": 9.0}, {"norm_bound": 9.0, "noise_std": 0.1}
+NEARBY, LIMITS = {"norm_bound": NearNormBall(9.0, 0.1)}, UnknownNoise(0.01, 1.0)
+MARTINGALE, MIXTURE = {"fit": "martingale"}, {"fit": MartingaleMixture("mixture")}
+SUCCESSES = (Y.median() < Y).double()
 
 
-def test_failure_probabilities_that_add_up_to_one():
-    options = {"norm_bound": 3.0, "delta": 0.4}
-    bands = [MartingaleMixtureUCB(PROBLEM.model, **options) for _ in range(3)]
-    assumptions = SafeSet(bands).assumptions
-    assert assumptions.summary == "no guarantee: delta violated"
-    assert "add up to 1.2" in assumptions["delta"].statement
+def predicted():
+    radius = PrequentialRadius()
+    radius.observe_predictions(torch.zeros(6), torch.ones(6), PROBLEM.Y, 0.1, X)
+    return {"fit": radius}
 
 
-def test_bayesian_bounds_assume_a_sample_not_a_norm():
-    assumptions = SrinivasUCB(PROBLEM.model).assumptions
-    assert "sample of the GP" in assumptions["prior"].statement
-    with pytest.raises(KeyError):
-        assumptions["norm"]
+def mixture(**options):
+    return MartingaleMixtureUCB(STATE, **(NORM | options))
+
+
+def family(state=STATE, **options):
+    return family_ucb(state, [KERNEL], **(NORM | options))
+
+
+def counted():
+    return LikelihoodRegression(X, SUCCESSES, KERNEL)
+
+
+def sketched(**options):
+    state = NystromRegression(X, PROBLEM.Y, KERNEL, 0.1, X[:3])
+    return SketchedMartingaleMixtureUCB(state, **NORM, **options)
+
+
+def bandit(**options):
+    return KernelBandit(KERNEL, **GIVEN, **options)
+
+
+def tasks_at_candidates():
+    candidates = torch.linspace(0.0, 1.0, 5).double().unsqueeze(-1)
+    return uniform(60, 5, seed=1), candidates
+
+
+def features():
+    tasks, candidates = tasks_at_candidates()
+    maps = CosineFeatures(torch.tensor([[0.0, 2.0]]), torch.tensor([0.0, 0.3]))
+    return FeatureMetaModel(candidates, tasks, maps.double())
+
+
+UNION, ALL = (
+    "Union over a family of kernels (ours)",
+    "Intersection over a family of kernels",
+)
+LEMMA = "; band: Lemma 11 and Corollary 6"
+SOURCES = [
+    (mixture, DUAL),
+    (partial(mixture, form="convex"), f"{FLYNN}, Theorem 4.4; fit: {FILTERS}"),
+    (partial(mixture, form="analytic"), f"{FLYNN}, Corollary 4.6; fit: {FILTERS}"),
+    (partial(mixture, form=Grid()), f"{FLYNN}, Eq. (12) over a grid; fit: {FILTERS}"),
+    (partial(mixture, fit=Filters("mixture")), DUAL),
+    (partial(mixture, **MARTINGALE), f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"),
+    (
+        partial(mixture, **MARTINGALE, form="analytic"),
+        f"{FLYNN}, Corollary 4.6; fit: {CLOSED}",
+    ),
+    (
+        partial(mixture, fit=MartingaleMixture([0.5, 1.0])),
+        f"{FLYNN}, Theorem 4.5; fit: {SCALES}",
+    ),
+    (lambda: mixture(**predicted()), f"{FLYNN}, Theorem 4.5; fit: {PREDICTED}"),
+    (partial(mixture, **NEARBY), f"{DUAL}, {NEAR}"),
+    (
+        lambda: mixture(**predicted(), **NEARBY),
+        f"{FLYNN}, Theorem 4.5; fit: {PREDICTED}, {NEAR}",
+    ),
+    (
+        partial(mixture, noise_std=UnknownNoise()),
+        f"{FLYNN}, Theorem 4.5; fit: {UNKNOWN}",
+    ),
+    (family, f"{UNION}, each by {DUAL}"),
+    (partial(family, combine="all"), f"{ALL} (ours), each by {DUAL}"),
+    (
+        partial(family, **MARTINGALE),
+        f"{UNION}, each by {FLYNN}, Theorem 4.5; fit: {CLOSED}",
+    ),
+    (partial(family, **NEARBY), f"{UNION}, each by {DUAL}, {NEAR}"),
+    (lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM), f"{ELLIPSOID}; fit: {RATIO}"),
+    (
+        lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM, form="tangent"),
+        f"Tangents of the losses (ours); fit: {RATIO}",
+    ),
+    (lambda: family(counted()), f"{UNION}, each by {ELLIPSOID}; fit: {RATIO}"),
+    (
+        lambda: family(counted(), combine="all"),
+        f"{ALL} (ours), each by {ELLIPSOID}; fit: {RATIO}",
+    ),
+    (sketched, f"{SKETCH}; fit: {CLOSED}, {ABOVE}, {ENERGY}"),
+    (partial(sketched, **MARTINGALE), f"{SKETCH}; fit: {CLOSED}, {ABOVE}"),
+    (partial(sketched, **MIXTURE), f"{SKETCH}; fit: {SCALES}, {ABOVE}"),
+    (lambda: sketched(**predicted()), f"{SKETCH}; fit: {PREDICTED}"),
+    (lambda: AbbasiYadkoriUCB(MODEL, **NORM), ABBASI),
+    (lambda: KernelThompsonSampling(MODEL, **GIVEN), ABBASI),
+    (lambda: KernelThompsonSampling(MODEL, **NORM, noise_std=LIMITS), COROLLARY),
+    (lambda: IGPUCB(MODEL, **NORM), IGP),
+    (
+        lambda: WangDeFreitasUCB(MODEL, **NORM, fixed_design=True),
+        f"Wang & de Freitas (2014), Proposition 1 ({DURAND}, Lemma 3), its last term in "
+        "noise units (ours)",
+    ),
+    (lambda: StreamingKernelUCB(MODEL, **NORM, noise_std=LIMITS), COROLLARY),
+    (lambda: SrinivasUCB(MODEL, theorem=FiniteDomain()), f"{SRINIVAS} 1"),
+    (lambda: SrinivasUCB(MODEL, theorem=CompactDomain()), f"{SRINIVAS} 2"),
+    (lambda: SrinivasUCB(MODEL, theorem=BoundedNorm(9.0)), f"{SRINIVAS} 3"),
+    (lambda: BKBUCB(budgeted_model(), **NORM), BKB),
+    (
+        lambda: BKBUCB(budgeted_model(), **NORM, radius="theorem2"),
+        "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)",
+    ),
+    (
+        lambda: BKBUCB(budgeted_model(), **NORM, radius="practical"),
+        "the code that Calandriello et al. (2019) released",
+    ),
+    (lambda: BKBBandit(X, KERNEL, **GIVEN, qbar=1e4), BKB),
+    (bandit, DUAL),
+    (partial(bandit, **MARTINGALE), f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"),
+    (partial(bandit, **MIXTURE), f"{FLYNN}, Theorem 4.5; fit: {SCALES}"),
+    (
+        partial(bandit, form=Grid()),
+        f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}",
+    ),
+    (
+        partial(bandit, form="analytic"),
+        f"{FLYNN}, Corollary 4.6; fit: {CLOSED}, {ENERGY}",
+    ),
+    (partial(bandit, bound="abbasi_yadkori"), ABBASI),
+    (partial(bandit, bound="igp_ucb"), IGP),
+    (
+        lambda: MetaUCB(DiscreteMetaModel(*tasks_at_candidates())),
+        f"{META}, Theorem 2{LEMMA}",
+    ),
+    (lambda: MetaPI(DiscreteMetaModel(*tasks_at_candidates())), f"{META}, Theorem 2"),
+    (lambda: MetaUCB(features()), f"{META}, Theorem 4{LEMMA}"),
+    (lambda: MetaPI(features()), f"{META}, Theorem 4"),
+    # Several bands name each source once.
+    (lambda: SafeSet([mixture(), mixture(), IGPUCB(MODEL, **NORM)]), f"{DUAL}; {IGP}"),
+    (lambda: ScalarizedUCB([mixture(), IGPUCB(MODEL, **NORM)], [1, 1]), f"{DUAL}; {IGP}"),
+]
+
+
+@pytest.mark.parametrize(("build", "source"), SOURCES)
+def test_the_source_is_the_theorem_whose_statement_is_used(build, source):
+    assumptions = build().assumptions
+    assert assumptions.source == source
+    assert source.partition(";")[0] in str(assumptions)
+
+
+def test_an_estimated_norm_is_no_theorem():
+    norm = MartingaleMixtureUCB(MODEL).assumptions["norm"]
+    assert "an estimate from these data (ours, by no theorem)" in str(norm)

@@ -1,9 +1,11 @@
 r"""The best of very many candidates, a chunk at a time."""
 
+from functools import partial
+
 import pytest
 import torch
 from botorch.acquisition.analytic import PosteriorMean
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import InputDataError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,22 +29,16 @@ MODEL = BKBModel(
 PROBLEM = make_problem(n=25, d=2, kernel="matern52")
 
 
-def bounds():
-    state = NystromRegression(
-        PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, PROBLEM.noise_std, PROBLEM.X[:8]
-    )
-    pending = {"X_pending": uniform(3, 2, 8)}
-    return {
-        "bkb": BKBUCB(MODEL, norm_bound=2.0, noise_std=0.3),
-        "exact": MartingaleMixtureUCB(PROBLEM.state, norm_bound=3.0),
-        "pending": MartingaleMixtureUCB(PROBLEM.state, norm_bound=3.0, **pending),
-        "minimum": MartingaleMixtureUCB(PROBLEM.state, norm_bound=3.0, maximize=False),
-        "sketched": SketchedMartingaleMixtureUCB(state, norm_bound=3.0),
-        "ridge": AbbasiYadkoriUCB(PROBLEM.state, norm_bound=3.0),
-    }
-
-
-BOUNDS = bounds()
+SKETCH = NystromRegression(PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, 0.1, PROBLEM.X[:8])
+exact = partial(MartingaleMixtureUCB, PROBLEM.state, norm_bound=3.0)
+BOUNDS = {
+    "bkb": BKBUCB(MODEL, norm_bound=2.0, noise_std=0.3),
+    "exact": exact(),
+    "pending": exact(X_pending=uniform(3, 2, 8)),
+    "minimum": exact(maximize=False),
+    "sketched": SketchedMartingaleMixtureUCB(SKETCH, norm_bound=3.0),
+    "ridge": AbbasiYadkoriUCB(PROBLEM.state, norm_bound=3.0),
+}
 
 
 @pytest.fixture(params=BOUNDS)
@@ -89,12 +85,6 @@ def test_first_of_several(acqf):
     assert argmax(acqf, uniform(1, 2, 0).expand(10, 2), 3).index == 0
 
 
-def test_any_acquisition_function():
-    candidates = uniform(20, 2, 3)
-    best = argmax(PosteriorMean(MODEL), candidates, 6)
-    assert best.value == pytest.approx(float(MODEL.posterior(candidates).mean.max()))
-
-
 def test_never_more_than_a_chunk_at_once():
     sizes = []
 
@@ -103,29 +93,20 @@ def test_never_more_than_a_chunk_at_once():
             sizes.append(len(X))
             return super().forward(X)
 
-    argmax(Recorded(MODEL), uniform(100, 2, 3), 30)
+    candidates = uniform(100, 2, 3)
+    best = argmax(Recorded(MODEL), candidates, 30)
     assert sizes == [30, 30, 30, 10]
-
-
-def test_minus_infinity_everywhere():
-    class Nothing(PosteriorMean):
-        def forward(self, X):
-            return torch.full(X.shape[:1], -torch.inf)
-
-    assert argmax(Nothing(MODEL), uniform(5, 2, 3)).index == 0
+    assert best.value == pytest.approx(float(MODEL.posterior(candidates).mean.max()))
 
 
 def test_bad_arguments():
     class Undefined(PosteriorMean):
         def forward(self, X):
-            return torch.where(X[:, 0, 0] > 0.5, torch.nan, X[:, 0, 0])
+            return torch.where(X[:, 0, 0] > 0.5, torch.nan, -torch.inf)
 
-    acqf, X = BOUNDS["bkb"], uniform(5, 2, 0)
-    with pytest.raises(BotorchTensorDimensionError):
-        argmax(acqf, X[None])
-    with pytest.raises(InputDataError, match="no candidates"):
-        argmax(acqf, X[:0])
-    with pytest.raises(ValueError, match="chunk_size"):
-        argmax(acqf, X, 0)
+    X = torch.linspace(0, 1, 9).double().repeat(2, 1).mT
+    assert argmax(Undefined(MODEL), X[:3]).index == 0  # minus infinity everywhere
     with pytest.raises(InputDataError, match="NaN"):
-        argmax(Undefined(MODEL), torch.linspace(0, 1, 9).double().repeat(2, 1).mT, 2)
+        argmax(Undefined(MODEL), X, 2)
+    with pytest.raises(InputDataError, match="no candidates"):
+        argmax(Undefined(MODEL), X[:0])
