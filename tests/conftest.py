@@ -55,6 +55,16 @@ def pytest_configure(config):
         setattr(owner, name, perturbed(getattr(owner, name)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session):
+    r"""The device that pretends is registered before a test file is imported.
+
+    Torch counts its devices at its first backward pass, which may be in such a file.
+    """
+    if session.config.getoption("numprocesses", None) is None:  # not where no test runs
+        import pretended_device  # noqa: F401
+
+
 def pytest_collection_finish():
     r"""What was imported stays: the garbage collector need not look through it again."""
     gc.freeze()

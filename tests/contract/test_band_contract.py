@@ -25,7 +25,7 @@ def test_law(case):
 def test_coverage(name):
     r"""Wrongly failed with probability 1e-4; the power is in ``test_a_narrow_band``.
 
-    A family of successes would take long: ``tests/statistical/test_family_coverage.py``.
+    A family of successes would take long: ``tests/statistical/test_coverage.py``.
     """
     band = BANDS[name]
     check_coverage(band.build, band.truth, runs=12 if name == "convex" else 30)

@@ -1,7 +1,7 @@
 r"""The verdict on a count of failures."""
 
 import pytest
-from binomial import Claim
+from simulation import Claim
 
 
 @pytest.fixture

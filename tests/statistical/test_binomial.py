@@ -1,8 +1,8 @@
 r"""What the verdicts of the coverage tests rest on."""
 
 import pytest
-from binomial import LEAST_POWER, Claim
 from scipy.stats import binom
+from simulation import LEAST_POWER, Claim
 
 from tolerances import COVERAGE_FALSE_ALARM
 

@@ -13,8 +13,7 @@ import math
 
 import pytest
 import torch
-from binomial import Claim
-from simulation import Arms, History
+from simulation import Arms, Claim, History
 
 from kernelucb import ConstrainedUCB, MartingaleMixture, OutcomeConstraints
 from kernelucb.acquisition import outcome_bands

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from binomial import Claim
-from simulation import Arms, crossings
+from simulation import Arms, Claim, crossings
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression

@@ -12,8 +12,8 @@ import functools
 
 import pytest
 import torch
-from binomial import Claim
 from scipy.stats import norm
+from simulation import Claim
 
 from kernelucb import MartingaleMixtureUCB, MetaUCB
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel

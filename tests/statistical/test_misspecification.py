@@ -6,8 +6,8 @@ The tail bounds themselves are counted in ``test_noise_crossings``.
 """
 
 import pytest
-from binomial import Claim
 from scipy.stats import chi2
+from simulation import Claim
 
 from kernelucb import KernelRegression, check_consistency, least_consistent_norm
 from kernelucb.confidence.fit.radius import noise_energy_bound

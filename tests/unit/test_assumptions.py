@@ -22,7 +22,6 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     BKBBandit,
     CertifiedGapStopping,
-    Filters,
     Grid,
     KernelBandit,
     KernelRegression,
@@ -279,7 +278,7 @@ RATIO = "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence boun
 META, SRINIVAS = "Wang, Kim & Kaelbling (2018)", "Srinivas et al. (2010), Theorem"
 NORM, GIVEN = {"norm_bound": 9.0}, {"norm_bound": 9.0, "noise_std": 0.1}
 NEARBY, LIMITS = {"norm_bound": NearNormBall(9.0, 0.1)}, UnknownNoise(0.01, 1.0)
-MARTINGALE, MIXTURE = {"fit": "martingale"}, {"fit": MartingaleMixture("mixture")}
+MARTINGALE = {"fit": "martingale"}
 SUCCESSES = (Y.median() < Y).double()
 
 
@@ -331,22 +330,13 @@ SOURCES = [
     (partial(mixture, form="convex"), f"{FLYNN}, Theorem 4.4; fit: {FILTERS}"),
     (partial(mixture, form="analytic"), f"{FLYNN}, Corollary 4.6; fit: {FILTERS}"),
     (partial(mixture, form=Grid()), f"{FLYNN}, Eq. (12) over a grid; fit: {FILTERS}"),
-    (partial(mixture, fit=Filters("mixture")), DUAL),
     (partial(mixture, **MARTINGALE), f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"),
-    (
-        partial(mixture, **MARTINGALE, form="analytic"),
-        f"{FLYNN}, Corollary 4.6; fit: {CLOSED}",
-    ),
     (
         partial(mixture, fit=MartingaleMixture([0.5, 1.0])),
         f"{FLYNN}, Theorem 4.5; fit: {SCALES}",
     ),
     (lambda: mixture(**predicted()), f"{FLYNN}, Theorem 4.5; fit: {PREDICTED}"),
     (partial(mixture, **NEARBY), f"{DUAL}, {NEAR}"),
-    (
-        lambda: mixture(**predicted(), **NEARBY),
-        f"{FLYNN}, Theorem 4.5; fit: {PREDICTED}, {NEAR}",
-    ),
     (
         partial(mixture, noise_std=UnknownNoise()),
         f"{FLYNN}, Theorem 4.5; fit: {UNKNOWN}",
@@ -357,20 +347,14 @@ SOURCES = [
         partial(family, **MARTINGALE),
         f"{UNION}, each by {FLYNN}, Theorem 4.5; fit: {CLOSED}",
     ),
-    (partial(family, **NEARBY), f"{UNION}, each by {DUAL}, {NEAR}"),
     (lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM), f"{ELLIPSOID}; fit: {RATIO}"),
     (
         lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM, form="tangent"),
         f"Tangents of the losses (ours); fit: {RATIO}",
     ),
     (lambda: family(counted()), f"{UNION}, each by {ELLIPSOID}; fit: {RATIO}"),
-    (
-        lambda: family(counted(), combine="all"),
-        f"{ALL} (ours), each by {ELLIPSOID}; fit: {RATIO}",
-    ),
     (sketched, f"{SKETCH}; fit: {CLOSED}, {ABOVE}, {ENERGY}"),
     (partial(sketched, **MARTINGALE), f"{SKETCH}; fit: {CLOSED}, {ABOVE}"),
-    (partial(sketched, **MIXTURE), f"{SKETCH}; fit: {SCALES}, {ABOVE}"),
     (lambda: sketched(**predicted()), f"{SKETCH}; fit: {PREDICTED}"),
     (lambda: AbbasiYadkoriUCB(MODEL, **NORM), ABBASI),
     (lambda: KernelThompsonSampling(MODEL, **GIVEN), ABBASI),
@@ -397,7 +381,6 @@ SOURCES = [
     (lambda: BKBBandit(X, KERNEL, **GIVEN, qbar=1e4), BKB),
     (bandit, DUAL),
     (partial(bandit, **MARTINGALE), f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"),
-    (partial(bandit, **MIXTURE), f"{FLYNN}, Theorem 4.5; fit: {SCALES}"),
     (
         partial(bandit, form=Grid()),
         f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}",

@@ -3,6 +3,8 @@ contexts, constrained and transformed outcomes.
 """
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -28,7 +30,6 @@ from torch.testing import assert_close
 from kernelucb import (
     AbbasiYadkoriUCB,
     CertifiedGapStopping,
-    Grid,
     KernelRegression,
     MartingaleMixtureUCB,
     MixedSpace,
@@ -75,7 +76,6 @@ SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 CUBE = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64)
 LEVELS = [0.0, 0.3, 0.6, 1.0]
 FINE = torch.linspace(0.0, 1.0, 401).tolist()
-FORMS = [{"form": Grid()}, {"form": "convex"}]
 
 
 def bound(problem, **options):
@@ -153,13 +153,6 @@ def test_between_the_true_regret_and_the_sides_of_the_band(seed, n, maximize):
         assert index == int(upper.argmin())
     assert certificate.gap <= float(sides) + ORDER
     assert certificate.gap >= float(regret) - ORDER
-
-
-@pytest.mark.parametrize("options", FORMS)
-def test_forms_are_in_order(options):
-    problem, X = make_problem(n=10, d=2, kernel="matern52", norm=NORM), uniform(8, 2, 1)
-    exact, other = (regret_certificate(bound(problem, **o), X) for o in ({}, options))
-    assert exact.gap <= other.gap + 1e-6
 
 
 def test_follows_the_direction_of_the_outcome():
@@ -255,24 +248,6 @@ def test_where_nothing_is_proven_it_says_heuristic():
         assert not CertifiedGapStopping(1e6, bounds=box)(acqf).stop
 
 
-def test_input_transforms_and_units():
-    r"""The same problem on [0, 10] with Normalize, outcomes in thousands."""
-    problem = make_problem(n=12, d=1, norm=NORM, seed=2)
-    acqf = bound(problem)
-    plain = regret_certificate(acqf, bounds=LINE)
-    transform = Normalize(d=1, bounds=10.0 * LINE)
-    model = frozen_model(
-        10.0 * problem.X, problem.Y, problem.kernel, 0.1, input_transform=transform
-    )
-    scaled = regret_certificate(
-        MartingaleMixtureUCB(model, norm_bound=NORM), bounds=10.0 * LINE
-    )
-    assert scaled.gap == pytest.approx(plain.gap, rel=1e-6)
-    found = torch.stack([plain.recommended, scaled.recommended / 10.0])
-    lower, _ = acqf.bounds(found)
-    assert_close(lower[1], lower[0], rtol=SEARCHED, atol=SEARCHED)
-
-
 class TestPriorMean:
     r"""A prior mean that changes within a cell counts as well as the kernel."""
 
@@ -304,18 +279,16 @@ class TestPriorMean:
         assert not certificate.rigorous  # and that is said
         assert not certificate.certified
 
-    @pytest.mark.parametrize("slope", [3.0, -1000.0])
-    def test_a_slope_is_bounded(self, slope):
-        certificate = self.certificate(self.slope(slope))
-        assert certificate.certified
-        # The mean alone rises by the slope over the box, or falls from its recommended end.
-        assert certificate.gap >= max(slope, 0.0)
-        assert certificate.gap <= max(slope, 0.0) * 1.05 + 0.25
-
-    def test_a_slope_counts_from_the_best_end(self):
+    @pytest.mark.parametrize(
+        ("slope", "recommended"), [(3.0, 0.0), (-1000.0, 0.0), (1000.0, 0.4996)]
+    )
+    def test_a_slope_is_bounded(self, slope, recommended):
         r"""Without the mean's part, a cell next to the optimum would be cut off."""
-        certificate = self.certificate(self.slope(1000.0), 0.4996)
-        assert certificate.gap >= 1000.0 * (1.0 - 0.4996)
+        certificate = self.certificate(self.slope(slope), recommended)
+        # The mean alone rises by the slope to the end, or falls from its recommended end.
+        rise = max(slope, 0.0) * (1.0 - recommended)
+        assert certificate.certified
+        assert rise <= certificate.gap <= rise * 1.05 + 0.25
 
 
 TENT = CellFunction(
@@ -362,15 +335,6 @@ def test_the_bound_on_cells_finds_what_a_local_search_misses(monkeypatch):
         found = regret_certificate(acqf, bounds=LINE, **options)
         assert found.gap >= grid.gap - FLOOR
     assert found.gap - found.resolution >= 0.99 * grid.gap
-
-
-def test_a_sketched_band_on_a_box():
-    problem = make_problem(n=12, d=1, norm=NORM)
-    state = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X[:6])
-    acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM)
-    certificate = regret_certificate(acqf, bounds=LINE)
-    assert certificate.certified
-    assert certificate.gap >= regret_certificate(bound(problem), bounds=LINE).gap - ORDER
 
 
 class TestStopping:
@@ -481,82 +445,113 @@ def test_round_off_is_no_reason_to_refuse():
         assert "space" in domain or torch.equal(found.recommended, edge)
 
 
-PAIR = (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -0.8)  # x0 + x1 <= 0.8
-TRIANGLE = MixedSpace(CUBE, discrete_dims={2: [0.0, 0.5]}, inequality_constraints=[PAIR])
-ONE_AXIS = MixedSpace(CUBE, discrete_dims={0: LEVELS, 2: [0.0, 1.0]})
-GRIDS = {
-    "one continuous input": (enumerated(LEVELS, FINE, [0.0, 1.0]), {"space": ONE_AXIS}),
-    "a context": (
-        enumerated(FINE[::8], FINE[::8], [0.4]),
-        {"bounds": CUBE, "fixed_features": {2: 0.4}},
-    ),
-    "a linear constraint": (
-        enumerated(FINE[::5], FINE[::5], [0.0, 0.5]),
-        {"space": TRIANGLE},
-    ),
-    "an outcome constraint": (
-        enumerated(LEVELS, FINE[::8], FINE[::8]),
-        {"space": MixedSpace(CUBE, discrete_dims={0: LEVELS}), "max_evaluations": 20_000},
-    ),
-    "a sum": (
-        enumerated(FINE[::10], FINE[::10], [0.5]),
-        {"bounds": CUBE, "fixed_features": {2: 0.5}},
-    ),
-    "BoTorch's mixed model": (
-        enumerated(FINE[::8], FINE[::8], [0.0, 1.0, 2.0]),
-        {"space": MixedSpace(CUBE, discrete_dims={2: [0, 1, 2]})},
-    ),
-}
-
-
 def constrained(seed=1):
     objective, other = three(seed=seed), three(seed=seed + 50, n=40)
     level = float(other.function(uniform(500, 3, 3)).median())
     return bound(objective), OutcomeConstraints(bound(other), level)
 
 
-def mixed_model():
+def mixed_model(maximize):
     r"""A sum and product of a Matern and a categorical kernel."""
     X = uniform(12, 3, 1)
     X[:, 2] = (3.0 * X[:, 2]).floor()
     model = MixedSingleTaskGP(X, X.sum(-1, keepdim=True).sin(), cat_dims=[2])
     model.outcome_transform = None
-    return model.requires_grad_(False)
+    options = {"norm_bound": NORM, "noise_std": 0.1, "maximize": maximize}
+    return MartingaleMixtureUCB(model.requires_grad_(False), **options)
+
+
+def total(maximize):
+    bands = [bound(three(kernel="matern52", seed=seed)) for seed in (2, 3)]
+    return ScalarizedUCB(bands, [1.0, -0.5], maximize=maximize)
+
+
+def normalized(maximize):
+    r"""Inputs on [0, 10]."""
+    problem, transform = make_problem(n=12, norm=NORM), Normalize(d=1, bounds=10.0 * LINE)
+    data = 10.0 * problem.X, problem.Y, problem.kernel, 0.1
+    model = frozen_model(*data, input_transform=transform)
+    return MartingaleMixtureUCB(model, norm_bound=NORM, maximize=maximize)
+
+
+def sketched(maximize):
+    problem = make_problem(n=12, norm=NORM)
+    state = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X[:6])
+    return SketchedMartingaleMixtureUCB(state, norm_bound=NORM, maximize=maximize)
+
+
+class Domain(NamedTuple):
+    r"""A grid of a domain, the domain, and a bound; the grid misses little of it."""
+
+    grid: torch.Tensor
+    domain: dict
+    build: Callable = lambda maximize: bound(three(kernel="matern52"), maximize=maximize)
+    tolerance: float = 0.02
+    near: float = 1.01
+
+
+ONE_AXIS = MixedSpace(CUBE, discrete_dims={0: LEVELS, 2: [0.0, 1.0]})
+TRIANGLE = MixedSpace(CUBE, discrete_dims={2: [0.0, 0.5]}, inequality_constraints=SUM)
+BELOW = enumerated(FINE[::5], FINE[::5], [0.0, 0.5])
+GRIDS = {
+    "one continuous input": Domain(
+        enumerated(LEVELS, FINE, [0.0, 1.0]),
+        {"space": ONE_AXIS},
+        tolerance=0.01,
+        near=1.001,
+    ),
+    "a context": Domain(
+        enumerated(FINE[::8], FINE[::8], [0.4]),
+        {"bounds": CUBE, "fixed_features": {2: 0.4}},
+    ),
+    "a linear constraint": Domain(
+        BELOW[BELOW[:, :2].sum(-1) <= 0.8 + FLOOR], {"space": TRIANGLE}
+    ),
+    "a sum": Domain(
+        enumerated(FINE[::10], FINE[::10], [0.5]),
+        {"bounds": CUBE, "fixed_features": {2: 0.5}},
+        total,
+    ),
+    "BoTorch's mixed model": Domain(
+        enumerated(FINE[::8], FINE[::8], [0.0, 1.0, 2.0]),
+        {"space": MixedSpace(CUBE, discrete_dims={2: [0, 1, 2]})},
+        mixed_model,
+    ),
+    "normalized inputs": Domain(10.0 * mesh(1001, 1), {"bounds": 10.0 * LINE}, normalized),
+    "a sketch": Domain(mesh(1001, 1), {"bounds": LINE}, sketched),
+}
 
 
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("name", GRIDS)
 def test_domains_agree_with_fine_grids(name, maximize):
-    (grid, domain), rest = GRIDS[name], {}
-    acqf = bound(three(kernel="matern52"), maximize=maximize)
-    if name == "a linear constraint":
-        grid = grid[grid[:, :2].sum(-1) <= 0.8 + FLOOR]
-    elif name == "a sum":
-        bands = [bound(three(seed=seed)) for seed in (2, 3)]
-        acqf = ScalarizedUCB(bands, [1.0, -0.5], maximize=maximize)
-    elif name == "BoTorch's mixed model":
-        options = {"norm_bound": NORM, "noise_std": 0.1, "maximize": maximize}
-        acqf = MartingaleMixtureUCB(mixed_model(), **options)
-    elif name == "an outcome constraint":
-        acqf, rest["constraints"] = constrained()
-    tight = 0.01 if name == "one continuous input" else 0.02
-    own = {} if name == "an outcome constraint" else {"tolerance": tight}
-    found = regret_certificate(acqf, **domain, **rest, **own)
+    grid, domain, build, tolerance, near = GRIDS[name]
+    acqf = build(maximize)
+    found = regret_certificate(acqf, **domain, tolerance=tolerance)
     best = found.recommended
-    other = regret_certificate(acqf, with_point(grid, best), recommended=best, **rest)
+    other = regret_certificate(acqf, with_point(grid, best), recommended=best)
     assert found.rigorous
     assert found.certified or name == "BoTorch's mixed model"
     assert found.gap >= other.gap - FLOOR
+    assert found.gap - found.resolution <= near * other.gap + FLOOR
+    assert found.resolution <= tolerance * found.gap + FLOOR
+
+
+def test_an_outcome_constraint_agrees_with_a_fine_grid():
+    acqf, constraints = constrained()
+    grid = enumerated(LEVELS, FINE[::8], FINE[::8])
+    space, own = MixedSpace(CUBE, discrete_dims={0: LEVELS}), {"constraints": constraints}
+    options = {"space": space, "max_evaluations": 20_000}
+    found = regret_certificate(acqf, **options, **own)
+    best = found.recommended
+    other = regret_certificate(acqf, with_point(grid, best), recommended=best, **own)
+    assert found.certified
+    assert found.gap >= other.gap - FLOOR
     assert found.gap - found.resolution <= 1.05 * other.gap + FLOOR
-    if name != "an outcome constraint":
-        near = 1.001 if name == "one continuous input" else 1.01
-        assert found.gap - found.resolution <= near * other.gap + FLOOR
-        assert found.resolution <= tight * found.gap + FLOOR
-        return
-    free = regret_certificate(acqf, **domain, recommended=best)
+    free = regret_certificate(acqf, **options, recommended=best)
     assert found.gap <= free.gap + free.resolution + FLOOR
-    assert bool(rest["constraints"].is_feasible(best))
-    assert bool(rest["constraints"].may_be_feasible(found.challenger))
+    assert bool(constraints.is_feasible(best))
+    assert bool(constraints.may_be_feasible(found.challenger))
 
 
 def test_points_are_of_the_domain():

@@ -15,14 +15,12 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     Grid,
     KernelRegression,
-    KernelThompsonSampling,
     MartingaleMixture,
     MartingaleMixtureUCB,
     NormTracker,
     PrequentialRadius,
     SrinivasUCB,
     StreamingKernelUCB,
-    StreamingNoiseTracker,
     UnknownNoise,
     WangDeFreitasUCB,
     check_consistency,
@@ -201,15 +199,6 @@ def test_the_estimate_is_a_norm_bound_like_any_other(problem, name):
     assert re.search(rf"at most {tracker.norm_bound:.6g}, .* at least {least}", str(norm))
 
 
-def test_thompson_sampling(problem):
-    tracker = NormTracker()
-    sampler = KernelThompsonSampling(problem.model, norm_bound=tracker, **UNKNOWN)
-    number = float(tracker.norm_bound)
-    given = KernelThompsonSampling(problem.model, norm_bound=number, **UNKNOWN)
-    assert sampler.assumptions["norm"].status is Status.ESTIMATED
-    assert sampler.inflation_factor == pytest.approx(given.inflation_factor)
-
-
 def test_the_formula(problem):
     least = least_consistent_norm(problem.model)
     assert least > 0.5
@@ -234,13 +223,6 @@ def test_no_norm_is_consistent(problem):
     assert acqf.assumptions["noise"].status is Status.VIOLATED
     lower, upper = acqf.bounds(problem.test_X)
     assert bool((lower <= upper).all() & torch.isfinite(upper - lower).all())
-
-
-def test_a_noise_tracker_brings_its_norm_bound(problem):
-    noise = StreamingNoiseTracker(norm_bound=7.0, delta=0.0375, **UNKNOWN)
-    acqf = StreamingKernelUCB(problem.model, tracker=noise, **UNKNOWN)
-    assert acqf.norm_bound == 7.0
-    assert acqf.assumptions["norm"].status is Status.GIVEN
 
 
 def test_it_never_falls_over_rounds(problem):
@@ -374,13 +356,6 @@ def test_warns_once_with_both_numbers_and_uses_the_least_norm(problem, options, 
 
 
 class TestConsistencyCheck:
-    def test_no_contradiction(self, problem):
-        result = check_consistency(problem.model, 5.0)
-        assert result.consistent
-        assert result.cause is None
-        assert result.remedy.startswith("No contradiction")
-        assert result.norm_bound == 5.0
-
     def test_noise_too_small_for_any_norm(self):
         problem = make_problem(n=40, duplicates=True, noise_std=1.0, seed=3)
         result = check_consistency(problem.model, 1e6, noise_std=0.02)
@@ -442,6 +417,10 @@ class TestConsistencyCheck:
         result = check_consistency(state, 5.0)
         assert result.cause == "kernel"
         assert "shorter" in result.remedy
+        result = check_consistency(problem.model, 5.0)
+        assert result.consistent
+        assert result.cause is None
+        assert result.remedy.startswith("No contradiction")
 
     @pytest.mark.parametrize(("noise_std", "smaller"), [(0.1, "energy"), (1.0, "mixture")])
     def test_the_norm_is_the_least_one_within_both_radii(self, problem, noise_std, smaller):

@@ -251,12 +251,3 @@ class TestInputs:
         MartingaleMixtureUCB(model, **options)
         state = NystromRegression.from_model(model, X[:5], 0.1)
         SketchedMartingaleMixtureUCB(state, **options)
-
-    def test_of_a_state_that_grew(self):
-        X, Y, noise = self.problem.X, self.problem.Y, self.problem.noise_std
-        state = NystromRegression(X[:6], Y[:6], self.problem.kernel, noise, X[:5])
-        grown = state.observe(X[6:], Y[6:])
-        options = {"norm_bound": 9.0, "delta": DELTA, "fit": self.radius(X)}
-        SketchedMartingaleMixtureUCB(grown, **options)
-        with pytest.raises(ValueError, match="hold different inputs"):
-            SketchedMartingaleMixtureUCB(state.observe(X[6:].flip(0), Y[6:]), **options)
