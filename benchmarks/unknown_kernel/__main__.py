@@ -1,128 +1,464 @@
 r"""Command line: ``python -m benchmarks.unknown_kernel regret``."""
 
-from pathlib import Path
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
-from benchmarks.runner import (
-    RUN_OPTIONS,
-    Benchmark,
-    Call,
-    load_configuration,
-    names,
-    number,
-    write_summary,
-)
-from benchmarks.runner.events import event_table
-from benchmarks.unknown_kernel import (
-    boxes,
-    conjunction,
-    coverage,
-    play,
-    published,
-    stops,
-    stops_table,
-    tables,
-)
-from benchmarks.unknown_kernel.configuration import Configuration
-from benchmarks.unknown_kernel.settings import Experiment
+import numpy as np
+import pandas as pd
 
-CONFIGURATION = load_configuration(Configuration)
-BENCHMARK = Benchmark(
-    "benchmarks.unknown_kernel",
-    "Bandits whose length scale is not known.",
-    number("--seeds", "only the first ones"),
-    *RUN_OPTIONS,
-)
-_PARTS = (
-    names("--methods", "play only these; no tables are written"),
-    names("--settings", "play only these; no tables are written"),
-)
+from benchmarks.runner import Moments, markdown_table, most_events, ratio_of_means
+from benchmarks.runner.events import event_row, event_table
+from benchmarks.runner.study import Settings, Study, Summary, grid
+from benchmarks.unknown_kernel import stops
+from benchmarks.unknown_kernel.boxes import play_box
+from benchmarks.unknown_kernel.conjunction import WHICH, certify_or_cover
+from benchmarks.unknown_kernel.play import EVENTS, play, sequences
+from benchmarks.unknown_kernel.problems import covering, lengthscales
+
+STUDY = Study("benchmarks.unknown_kernel", "Bandits whose length scale is not known.")
+TOLERANCE = 0.05  # simple regret above which a run did not converge
+FALSE_ALARM = 0.001  # of the limit on violations, at rate delta
+PROTOCOL = {
+    "seed": 2026,
+    "norm_factor": 1.25,  # norm bound over norm
+    "noise_std": 0.1,
+    "delta": 0.05,
+    "centres": 20,  # uniform on [0, 1]^d, normal weights
+    "arms": 500,  # uniform on [0, 1]^d
+    "starts": 4,  # random arms that every learner plays first
+    "rounds": 100,  # arms that it chooses after them
+    "check_every": 10,  # rounds between two looks at the whole band of a family
+}
+# Name -> label, class in play.py or rule of ``learners.Refits``, and its options.
+METHODS: dict[str, tuple[str, str, Settings]] = {
+    "oracle": ("oracle", "Oracle", {}),
+    "alternate": ("family, alternate", "Family", {"select": "alternate"}),
+    "simplest": ("family, simplest", "Family", {"select": "simplest"}),
+    "widest": ("family, widest", "Family", {"select": "widest"}),
+    "balancing": ("LB-GP-UCB", "LengthscaleBalancing", {}),
+    # The best exponent of 1/4, 1/2 and 3/4 in four trials that are not reported.
+    "shrinking": ("A-GP-UCB", "ShrinkingLengthscale", {"exponent": 0.25}),
+    "fitted": ("refits, martingale mixture", "FittedMixture", {"option": 0.0}),
+    "ucb_2": ("refits, UCB beta 2", "UpperConfidenceBound", {"option": 2.0}),
+    "q_log_nei": ("refits, qLogNEI", "LogNoisyExpectedImprovement", {"option": 32}),
+}
 
 
-@BENCHMARK.command(*CONFIGURATION.experiments, options=_PARTS)
-def regret(call: Call) -> list[Path]:
-    r"""Regret, convergence and bands of every learner on finitely many arms."""
-    experiment = CONFIGURATION.experiments[call.command].with_seeds(call.options.seeds)
-    methods, settings = call.options.methods, call.options.settings
+def _setting(
+    name: str,
+    dimension: int,
+    lengthscale: float,
+    place: str,
+    norm: float = 4.0,
+) -> Settings:
+    r"""A kind of function, and a family of seven members that learners believe in.
+
+    Length scales that double with the dimension keep the problems alike. A *spike* is a
+    narrow hill of this length scale and height 2 beside a wide one of the family's longest
+    and height 1, scaled to about 3 and 1.5 by the norm.
+    """
+    shortest = {1: 0.05, 2: 0.1, 4: 0.2}[dimension]
+    return {
+        "setting": name,
+        "function": "spike" if name.startswith("spike") else "random",
+        "kernel": "rbf" if "rbf" in name else "matern52",
+        "dimension": dimension,
+        "lengthscale": lengthscale,
+        "place": place,
+        "norm": norm,
+        "shortest": shortest,
+        "longest": 8 * shortest,
+        "ratio": 1.4143,
+    }
+
+
+SETTINGS = [
+    _setting("rbf_d1_longest", 1, 0.4, "longest"),
+    _setting("rbf_d1_between", 1, 0.12, "between"),
+    _setting("rbf_d1_shortest", 1, 0.05, "shortest"),
+    _setting("matern_d1_between", 1, 0.085, "between"),
+    _setting("rbf_d2_longest", 2, 0.8, "longest"),
+    _setting("rbf_d2_between", 2, 0.24, "between"),
+    _setting("rbf_d2_shortest", 2, 0.1, "shortest"),
+    _setting("matern_d2_member", 2, 0.4, "member"),
+    _setting("matern_d2_between", 2, 0.17, "between"),
+    _setting("rbf_d4_longest", 4, 1.6, "longest"),
+    _setting("rbf_d4_between", 4, 0.48, "between"),
+    _setting("matern_d4_member", 4, 0.8, "member"),
+    _setting("spike_rbf_d1", 1, 0.05, "shortest", norm=5.0),
+    _setting("spike_rbf_d2", 2, 0.1, "shortest", norm=9.0),
+    _setting("spike_matern_d2", 2, 0.1, "shortest", norm=16.0),
+]
+# The settings of the methods that cost more.
+FURTHER = ("rbf_d2_between", "matern_d2_between", "spike_rbf_d2")
+
+
+def _runs(trials: range, methods: str, further: str = "") -> list[Settings]:
+    r"""A trial is finished in every setting before the next begins."""
     chosen = [
-        task
-        for task in experiment.tasks()
-        if task.method.name in (methods or [task.method.name])
-        and task.setting in _chosen(experiment, settings)
+        setting | {"method": name, "rule": METHODS[name][1]} | METHODS[name][2]
+        for setting in SETTINGS
+        for name in f"{methods} {further if setting['setting'] in FURTHER else ''}".split()
     ]
-    store = call.play(chosen, play.Run, play.play)
-    if methods or settings:
-        return []
-    return tables.write_tables(store, experiment, call.folders.results)
+    return grid(PROTOCOL, {"trial": trials}, chosen)
 
 
-@BENCHMARK.command("coverage")
-def run_coverage(call: Call) -> list[Path]:
+EVERYWHERE = "oracle alternate simplest balancing shrinking"
+SOMEWHERE = "widest fitted ucb_2 q_log_nei"
+
+
+@STUDY.table("regret", _runs(range(20), EVERYWHERE, SOMEWHERE), play)
+def regret(runs: pd.DataFrame) -> dict[str, Summary]:
+    r"""Regret, convergence and bands of every learner on finitely many arms."""
+    runs = runs.assign(cumulative=runs["regret"].map(sum))
+    parts = [part for _, part in runs.groupby(["setting", "method"], sort=False)]
+    ordered = pd.concat(parts)
+    columns = {
+        "setting": ordered["setting"],
+        "method": ordered["method"],
+        "seed": ordered["trial"],
+        "cumulative": ordered["cumulative"].map("{:.5g}".format),
+        "recommended": ordered["recommended"].map("{:.5g}".format),
+        "misses": ordered["misses"],
+        "eliminated": [" ".join(map(str, each)) for each in ordered["eliminated"]],
+        "width": ordered["width"].map("{:.5g}".format),
+        "oracle_width": ordered["oracle_width"].map("{:.5g}".format),
+    }
+    found = {"runs": Summary(pd.DataFrame(columns), None)}
+    found[""] = Summary(lines=_regret(runs))
+    found["convergence"] = Summary(lines=_convergence(runs))
+    found["bands"] = Summary(lines=_bands(runs))
+    found["eliminations"] = Summary(lines=_eliminations(runs))
+    return found
+
+
+def title(task: Any) -> str:
+    r"""Of a setting, in a table."""
+    kernel = {"rbf": "RBF", "matern52": "Matérn 5/2"}[task.kernel]
+    spike = "spike, " if task.function == "spike" else ""
+    length = f"{task.lengthscale:g} ({task.place})"
+    return f"{spike}{kernel}, d = {task.dimension}, length {length}"
+
+
+def _settings(runs: pd.DataFrame) -> list[tuple[str, dict[str, pd.DataFrame]]]:
+    r"""Title of each setting, and its runs by method."""
+    return [
+        (title(part.iloc[0]), {str(m): own for m, own in part.groupby("method")})
+        for _, part in runs.groupby("setting", sort=False)
+    ]
+
+
+def _regret(runs: pd.DataFrame) -> list[str]:
+    r"""Cumulative regret of the oracle, and of the others over it."""
+    methods = [name for name in runs["method"].unique() if name != "oracle"]
+    totals: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
+    rows = []
+    for words, parts in _settings(runs):
+        oracle = parts["oracle"]["cumulative"].to_numpy()
+        moments = Moments.of(oracle)
+        rows.append([words, f"{moments.mean:.1f} ± {moments.standard_error:.1f}"])
+        for name in methods:
+            if name not in parts:
+                rows[-1].append("")
+                continue
+            own = parts[name]["cumulative"].to_numpy()
+            ratio = ratio_of_means(own, oracle)
+            totals[name].append((float(own.sum()), float(oracle.sum())))
+            rows[-1].append(f"{ratio.mean:.2f} ± {ratio.standard_error:.2f}")
+    ratios = {name: [own / oracle for own, oracle in totals[name]] for name in methods}
+    means = [f"{np.mean(ratios[name]):.2f}" for name in methods]
+    geometric = [f"{_geometric_mean(ratios[name]):.2f}" for name in methods]
+    whole = [f"{np.divide(*np.sum(totals[name], axis=0)):.2f}" for name in methods]
+    rows += [
+        ["mean of the ratios", "", *means],
+        ["geometric mean of the ratios", "", *geometric],
+        ["ratio of the mean regrets", "", *whole],
+    ]
+    return [
+        f"Cumulative regret of {runs['rounds'][0]} rounds: the oracle's, and that of the "
+        f"others over it, each over the same {runs['trial'].nunique()} seeds, ± "
+        "standard error.",
+        "",
+        *markdown_table(["setting", "oracle", *_labels(methods)], rows),
+    ]
+
+
+def _convergence(runs: pd.DataFrame) -> list[str]:
+    methods = runs["method"].unique()
+    failed = runs["recommended"] > TOLERANCE
+    rows = [
+        [words, *(f"{failed[parts[m].index].sum()}" if m in parts else "" for m in methods)]
+        for words, parts in _settings(runs)
+    ]
+    rows.append(["all", *(f"{failed[runs['method'] == m].sum()}" for m in methods)])
+    return [
+        f"Runs of {runs['trial'].nunique()} in which the recommended arm is more "
+        f"than {TOLERANCE:g} below the best one.",
+        "",
+        *markdown_table(["setting", *_labels(methods)], rows),
+    ]
+
+
+def _bands(runs: pd.DataFrame) -> list[str]:
+    r"""Widths over the oracle's, and what must not happen."""
+    families = runs[runs["rule"] == "Family"]
+    methods, rows = families["method"].unique(), []
+    found: dict[str, list[list[float]]] = {name: [] for name in methods}
+    for words, parts in _settings(runs):
+        cells, alone = [], parts["oracle"]["width"].to_numpy()
+        for name in methods:
+            if name not in parts:
+                cells.append("")
+                continue
+            own = parts[name]
+            beside = _geometric_mean(own["width"] / own["oracle_width"])
+            apart = _geometric_mean(own["width"].to_numpy() / alone)
+            found[name].append([beside, apart])
+            cells.append(f"{beside:.2f} / {apart:.2f}")
+        rows.append([words, *cells])
+    means = [[_geometric_mean(c) for c in zip(*found[m], strict=True)] for m in methods]
+    rows.append(["geometric mean", *(f"{a:.2f} / {b:.2f}" for a, b in means)])
+    missed = (families["misses"] > 0).sum()
+    lost = sum(run.eliminated[covering(run)] > 0 for run in families.itertuples())
+    return [
+        f"Mean width of the union's band after {runs['rounds'][0]} rounds over the "
+        "oracle's: from the same data / from the oracle's own data; geometric means over "
+        "seeds.",
+        "",
+        *markdown_table(["setting", *_labels(methods)], rows),
+        "",
+        f"Of {len(families)} runs {missed} had the function outside the union's band at "
+        f"some arm (a look every {runs['check_every'][0]} rounds), {lost} lost the "
+        f"covering member; delta is {runs['delta'][0]:g}.",
+    ]
+
+
+def _eliminations(runs: pd.DataFrame) -> list[str]:
+    r"""When the members longer than the covering one were contradicted."""
+    families = runs[runs["rule"] == "Family"]
+    longer = [
+        (run.method, length / run.lengthscale, count or math.inf)
+        for run in families.itertuples()
+        for length, count in zip(
+            lengthscales(run)[: covering(run)], run.eliminated, strict=False
+        )
+    ]
+    counts, rows = pd.DataFrame(longer, columns=["method", "factor", "count"]), []
+    methods = families["method"].unique()
+    for low, high in pairwise((1.0, 1.5, 2.2, 3.2, 4.5, 6.5, math.inf)):
+        between = (counts["factor"] >= low) & (counts["factor"] < high)
+        cells = []
+        for name in methods:
+            own = counts[between & (counts["method"] == name)]["count"]
+            median = float(np.median(own)) if len(own) else math.inf
+            when = f"{median:.0f}" if math.isfinite(median) else "-"
+            share = f"{np.isfinite(own).mean():.0%}" if len(own) else "-"
+            cells.append(f"{share}, {when}")
+        upper = f"to {high:g}" if math.isfinite(high) else "and more"
+        rows.append([f"{low:g} {upper}", *cells])
+    return [
+        "Members longer than the one that covers the function: share in which they were "
+        "contradicted, over settings, members and seeds, and the median number of "
+        "observations that it took (- where most were kept).",
+        "",
+        *markdown_table(["length over the function's", *_labels(methods)], rows),
+    ]
+
+
+def _labels(methods: Sequence[str]) -> list[str]:
+    return [METHODS[name][0] for name in methods]
+
+
+def _geometric_mean(values: Any) -> float:
+    return float(np.exp(np.mean(np.log(values)))) if len(values) else math.nan
+
+
+def _coverage() -> list[Settings]:
+    r"""Norm bounds are the norms themselves: nothing is left over."""
+    few = {"seed": 2027, "norm_factor": 1.0, "arms": 60, "starts": 1, "rounds": 24}
+    fixed = PROTOCOL | few | {"function": "random", "kernel": "rbf", "dimension": 1}
+    fixed |= {"norm": 4.0, "ratio": 2.0, "size": 50}
+    # Length scales in turn: the longest, two between, the shortest.
+    family = {"lengthscales": [0.4, 0.3, 0.15, 0.1], "shortest": 0.1, "longest": 0.4}
+    rules = [
+        {"label": s, "select": s} | family for s in ("alternate", "simplest", "widest")
+    ]
+    wrong = {"lengthscales": [0.1], "shortest": 0.4, "longest": 0.8}
+    wrong |= {"label": "alternate, too long", "select": "alternate"}
+    return [
+        *grid(fixed, rules, {"block": range(20)}),
+        *grid(fixed, [wrong], {"block": range(4)}),
+    ]
+
+
+@STUDY.table("coverage", _coverage(), sequences)
+def coverage(runs: pd.DataFrame) -> Summary:
     r"""Violations in any round over many short sequences, for every rule."""
-    part, few = CONFIGURATION.coverage, call.options.seeds
-    tasks = {select: part.tasks(select, few or part.sequences) for select in part.selects}
-    tasks[f"{part.selects[0]}, too long"] = part.wrong_tasks(few or part.wrong_sequences)
-    every = [task for blocks in tasks.values() for task in blocks]
-    store = call.play(every, coverage.Run, coverage.play, "coverage")
-    rows = coverage.rows(store, tasks)
-    return write_summary(call.folders.results, "coverage", rows, coverage.table(part, rows))
-
-
-@BENCHMARK.command("published")
-def run_published(call: Call) -> list[Path]:
-    r"""The rivals on the first problem of Ziomek et al."""
-    part = CONFIGURATION.published
-    seeds = call.options.seeds or part.seeds
-    tasks = [
-        published.Task(part, name, seed)
-        for seed in range(seeds)
-        for name in published.LEARNERS
+    rows = []
+    for label, part in runs.groupby("label", sort=False):
+        rounds = part[[*EVENTS]].explode([*EVENTS]).astype(bool)
+        row = {"rule": label, "sequences": len(rounds)}
+        row |= {name: rounds[name].sum() for name in EVENTS}
+        either = rounds["missed"] | rounds["emptied"]
+        rows.append(row | {"missed_or_emptied": either.sum()})
+    task, wrong = runs.iloc[0], rows[-1]
+    count = rows[0]["sequences"]
+    header = ["family and rule", "sequences", "outside the union's band", "lost", "emptied"]
+    cells = [[str(value) for value in row.values()][:-1] for row in rows]
+    lines = [
+        f"Sequences of {task['starts'] + task['rounds']} rounds on {task['arms']} arms, "
+        f"delta {task['delta']:g}: with the function outside the union's band at any arm "
+        "in any round, with the covering member contradicted, with all members "
+        "contradicted. At rate delta more than "
+        f"{most_events(count, task['delta'], FALSE_ALARM)} of {count} would come with "
+        f"probability {FALSE_ALARM:g} at most.",
+        "",
+        *markdown_table(header, cells),
+        "",
+        f"The family that does not hold the function missed or was emptied in "
+        f"{wrong['missed_or_emptied']} of {wrong['sequences']} sequences.",
     ]
-    store = call.play(tasks, published.Run, published.play, "published")
-    rows = published.rows(store, part, seeds)
-    lines = published.table(part, rows)
-    return write_summary(call.folders.results, "published", rows, lines)
+    return Summary(pd.DataFrame(rows), lines)
 
 
-@BENCHMARK.command("boxes")
-def run_boxes(call: Call) -> list[Path]:
+def _boxes() -> list[Settings]:
+    search = {"rounds": 25, "restarts": 2, "raw_samples": 64, "iterations": 30}
+    names = ("matern_d2_between", "spike_rbf_d2")
+    rules = ("oracle", "alternate", "fitted", "ucb_2", "q_log_nei")
+    options = {"ucb_2": 2.0, "q_log_nei": 64}
+    chosen = [
+        setting | {"method": METHODS[name][1], "option": options.get(name, 0.0)}
+        for setting in SETTINGS
+        if setting["setting"] in names
+        for name in rules
+    ]
+    return grid(PROTOCOL | search, {"trial": range(20)}, chosen)
+
+
+@STUDY.table("boxes", _boxes(), play_box)
+def boxes(runs: pd.DataFrame) -> Summary:
     r"""Regret in the unit cube, with the library's acquisition functions."""
-    part = CONFIGURATION.boxes
-    tasks = part.tasks(CONFIGURATION.settings, call.options.seeds)
-    store = call.play(tasks, boxes.Run, boxes.play, "boxes")
-    rows = boxes.rows((task, store.load(task)) for task in tasks)
-    lines = boxes.table(part, rows)
-    return write_summary(call.folders.results, "boxes", rows, lines)
+    titles = [title(run) for run in runs.itertuples()]
+    rows = pd.DataFrame({"setting": titles, "method": runs["method"]})
+    rows["seed"], rows["cumulative"] = runs["trial"], runs["regret"].map(sum)
+    rows["recommended"], cells = runs["recommended"], []
+    labels = {rule: label for label, rule, _ in reversed(METHODS.values())}
+    labels["Family"] = METHODS["alternate"][0]
+    for setting, group in rows.groupby("setting", sort=False):
+        totals = group.pivot(index="seed", columns="method", values="cumulative")
+        failed = group["recommended"] > TOLERANCE
+        for method in rows["method"].unique():
+            mean = Moments.of(totals[method])
+            ratio = ratio_of_means(totals[method], totals["Oracle"])
+            cells.append(
+                [
+                    str(setting),
+                    labels[method],
+                    f"{mean.mean:.1f} ± {mean.standard_error:.1f}",
+                    f"{ratio.mean:.2f} ± {ratio.standard_error:.2f}",
+                    f"{failed[group['method'] == method].sum()} of {len(totals)}",
+                ]
+            )
+    header = ["setting", "learner", "cumulative regret", "over the oracle's"]
+    lines = [
+        f"{runs['rounds'][0]} points after {runs['starts'][0]} random ones; mean ± "
+        "standard error. Not converged: the recommended point is more than "
+        f"{TOLERANCE:g} below the best one.",
+        "",
+        *markdown_table([*header, "not converged"], cells),
+    ]
+    return Summary(rows, lines)
 
 
-@BENCHMARK.command("conjunction")
-def run_conjunction(call: Call) -> list[Path]:
+def _conjunction() -> list[Settings]:
+    fixed = {"seed": 2028, "norm": 10.0, "norm_factor": 1.2}
+    fixed |= {"noise_std": 0.1, "delta": 0.05}
+    # Length scales of the RBF and the Matern 5/2 kernel, over sqrt(dimension / 2).
+    pairs = grid(
+        {"dimension": [1, 2, 3]},
+        [{"smooth": 0.3, "rough": 0.3}, {"smooth": 0.7, "rough": 0.5}],
+    )
+    gaps = {"asked": "gaps", "candidates": 512, "observations": [30, 65, 90]}
+    blocks = {"asked": "coverage", "arms": 60, "rounds": 15, "size": 50}
+    return [
+        *grid([fixed | gaps], {"trial": range(10)}, pairs),
+        *grid(fixed | blocks, pairs[:1], {"block": range(20)}),
+    ]
+
+
+@STUDY.table("conjunction", _conjunction(), certify_or_cover)
+def conjunction(runs: pd.DataFrame) -> Summary:
     r"""Certified gaps where two kernels are right, under each and under both."""
-    part, few = CONFIGURATION.conjunction, call.options.seeds
-    tasks, blocks = part.tasks(few), part.blocks(few)
-    store = call.play([*tasks, *blocks], conjunction.Run, conjunction.play, "conjunction")
-    rows = list(conjunction.rows(store, tasks))
-    missed = [each for block in blocks for each in store.load(block).missed]
-    lines = conjunction.table(part, rows, missed)
-    return write_summary(call.folders.results, "conjunction", rows, lines)
+    rows, blocks = [], runs[runs["asked"] == "coverage"]
+    for run in runs[runs["asked"] == "gaps"].itertuples():
+        for index, count in enumerate(run.observations):
+            row = {"dimension": run.dimension, "smooth": run.smooth, "rough": run.rough}
+            row |= {"seed": int(run.trial), "n": count}
+            gaps = {f"gap_{name}": f"{run.gaps[name][index]:.6g}" for name in WHICH}
+            rows.append(row | gaps)
+    found, lines = pd.DataFrame(rows), []
+    for keys, part in found.groupby(["dimension", "smooth", "rough", "n"], sort=False):
+        dimension, smooth, rough, count = keys
+        gaps = part[[f"gap_{name}" for name in WHICH]].astype(float)
+        ratios = [_ratio(both, min(each)) for *each, both in gaps.to_numpy()]
+        lengths = [f"{each * math.sqrt(dimension / 2):.3g}" for each in (smooth, rough)]
+        means = [f"{value:.3g}" for value in gaps.mean()]
+        largest = f"{max(ratios):.3f}"
+        lines.append([str(dimension), *lengths, str(count), *means, largest])
+    missed = [each for block in blocks["missed"] for each in block]
+    task = SimpleNamespace(**blocks.iloc[0])
+    allowed = most_events(len(missed), task.delta, FALSE_ALARM)
+    header = ["d", "RBF, length", "Matérn 5/2, length", "n", "RBF alone", "Matérn alone"]
+    lines = [
+        *markdown_table([*header, "both", "largest ratio to the least"], lines),
+        "",
+        f"Certified gaps, means of {found['seed'].nunique()} functions. In {len(missed)} "
+        f"sequences of {task.rounds:.0f} rounds on {task.arms:.0f} points (first pair) "
+        f"the band of both missed the function in any round in {sum(missed)}; at rate "
+        f"delta = {task.delta:g} more than {allowed} come with probability "
+        f"{FALSE_ALARM:g} at most.",
+    ]
+    return Summary(found, lines)
 
 
-@BENCHMARK.command("stops", "stops_ax")
-def run_stops(call: Call) -> list[Path]:
+def _ratio(value: float, least: float) -> float:
+    r"""One where both are nothing."""
+    return value / least if least > 0.0 else 1.0 if value == least else math.inf
+
+
+def _stops(search: str, seeds: int = 100) -> list[Settings]:
+    fixed = {"search": search, "rounds": 40, "seed": range(seeds)}
+    return grid(fixed, {"kernel": ["rbf", "matern52"]})
+
+
+# LogEI alone hardly ever stops.
+STOPS = [*_stops("logei", 5), *_stops("logei+widest"), *_stops("widest"), *_stops("known")]
+
+
+@STUDY.table("stops", STOPS, stops.play_stop)
+@STUDY.table("stops_ax", _stops("ax"), stops.play_stop)
+def certified_stops(runs: pd.DataFrame) -> Summary:
     r"""Certified stops by a family beside a refitted search, and in Ax experiments."""
-    in_ax = call.command == "stops_ax"
-    searches = [search for search in stops_table.SEARCHES if (search == "ax") == in_ax]
-    rows, seeds = [], call.options.seeds or stops_table.SEEDS
-    for search in searches:
-        tasks = stops_table.tasks_of(search, seeds)
-        store = call.play(tasks, stops.Run, stops.play)
-        rows += stops_table.rows(search, [store.load(task) for task in tasks])
-    summary = event_table(rows, "false stops")
-    return write_summary(call.folders.results, call.command, rows, summary.lines)
-
-
-def _chosen(experiment: Experiment, settings: list[str] | None) -> list:
-    return [experiment.settings[name] for name in settings or experiment.settings]
+    rows = []
+    for search, part in runs.groupby("search", sort=False):
+        for rule in ["known"] if search == "known" else ["family", "known"]:
+            numbers = part[rule].where(part[rule] > 0, np.inf)  # most without a stop
+            regrets = part[f"{rule}_regret"]
+            columns = {
+                "stops": int(np.isfinite(numbers).sum()),
+                "median": float(np.quantile(numbers, 0.5, method="higher")),
+                "90 %": float(np.quantile(numbers, 0.9, method="higher")),
+                "worst regret at a stop / accepted": regrets.max(),
+            }
+            certificate = {"family": "family", "known": "known kernel"}[rule]
+            labels = {"search": stops.SEARCHES[str(search)], "certificate": certificate}
+            false = regrets > 1.0
+            rows.append(event_row(len(part), false, labels, stops.DELTA, **columns))
+    return Summary(pd.DataFrame(rows), event_table(rows, "false stops").lines)
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    STUDY.main()

@@ -1,7 +1,6 @@
 r"""Rivals with a regret theorem for a length scale that is not known."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,9 +11,6 @@ from torch import Tensor
 from benchmarks.runner import fixed_kernel
 from benchmarks.unknown_kernel.learners import Learner
 from benchmarks.unknown_kernel.problems import Problem
-
-# Of a fit by maximum likelihood, in units of the box.
-_LENGTHSCALES = np.geomspace(0.01, 10.0, 49).tolist()
 
 
 class Posterior(NamedTuple):
@@ -45,15 +41,15 @@ class _GPUCB(Learner):
 
     def norm_bound(self, lengthscale: float) -> float:
         r"""That holds under a shorter length scale than the longest one."""
-        longer = self.problem.family.longest / lengthscale
-        return self.problem.norm_bound * longer ** (self.problem.dimension / 2)
+        longer = self.task.longest / lengthscale
+        return self.problem.norm_bound * longer ** (self.task.dimension / 2)
 
     def posterior(self, lengthscale: float) -> Posterior:
         r"""At all arms, for all data so far."""
         if lengthscale not in self._kernels:
-            kernel = fixed_kernel(self.problem.kernel_name, lengthscale)
+            kernel = fixed_kernel(self.task.kernel, lengthscale)
             self._kernels[lengthscale] = kernel(self.problem.arms).to_dense()
-        table, variance = self._kernels[lengthscale], self.problem.noise_std**2
+        table, variance = self._kernels[lengthscale], self.task.noise_std**2
         columns = table[:, self.played]
         gram = columns[self.played].clone()
         gram.diagonal().add_(variance)
@@ -69,7 +65,7 @@ class _GPUCB(Learner):
     def width(self, lengthscale: float, posterior: Posterior) -> float:
         r"""What the deviation is multiplied by."""
         inside = posterior.information + 1.0 + math.log(1.0 / self.failure)
-        return self.norm_bound(lengthscale) + self.problem.noise_std * math.sqrt(2 * inside)
+        return self.norm_bound(lengthscale) + self.task.noise_std * math.sqrt(2 * inside)
 
     def upper(self, lengthscale: float) -> tuple[Tensor, Tensor]:
         r"""Upper bounds at all arms, and the widths above the means."""
@@ -86,19 +82,18 @@ class ShrinkingLengthscale(_GPUCB):
     r"""A-GP-UCB (Berkenkamp, Schoellig & Krause 2019).
 
     The length scale is ``longest / g(t)``, not below the shortest one, with
-    ``g(t) = max(start, t^exponent)``, and the norm bound grows with it.
+    ``g(t) = t^exponent``, and the norm bound grows with it.
     """
 
-    def __init__(self, problem: Problem, exponent: float, start: float = 1.0) -> None:
-        super().__init__(problem, problem.delta)
-        self.exponent, self.start, self.number = exponent, start, 0
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem, problem.task.delta)
+        self.number = 0
 
     @property
     def lengthscale(self) -> float:
         r"""Of this round."""
-        family = self.problem.family
-        growth = max(self.start, max(self.number, 1) ** self.exponent)
-        return max(family.shortest, family.longest / growth)
+        growth = max(self.number, 1) ** self.task.exponent
+        return max(self.task.shortest, self.task.longest / growth)
 
     def select(self) -> int:
         self.number += 1
@@ -125,51 +120,32 @@ class LengthscaleBalancing(_GPUCB):
     r"""LB-GP-UCB (Ziomek, Adachi & Osborne 2024, Algorithm 1).
 
     Candidates ``longest e^(-i/d)`` down to the shortest one, which is known here, all from
-    the first round on unless there is a growth function. The one with the least suspected
-    regret ``sqrt(T gamma_T) (B + sqrt(gamma_T))`` over its own rounds is played, with
-    ``gamma_T`` as in Proposition 2.2.
-    It is dropped as in the proof of Lemma B.2, which adds the noise term to the left side
-    of the test; Algorithm 1 as printed subtracts it there.
-
-    Args:
-        problem: What is played.
-        step: Logarithm of the ratio of neighbouring candidates; ``1/d`` without.
-        growth: Candidates are at least ``longest / g(t)`` in round ``t``; without, all are
-            there from the first round on.
+    the first round on. The one with the least suspected regret
+    ``sqrt(T gamma_T) (B + sqrt(gamma_T))`` over its own rounds is played, with ``gamma_T``
+    as in Proposition 2.2. It is dropped as in the proof of Lemma B.2, which adds the noise
+    term to the left side of the test; Algorithm 1 as printed subtracts it there.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        step: float | None = None,
-        growth: Callable[[int], float] | None = None,
-    ) -> None:
-        super().__init__(problem, problem.delta / 2)
-        family, step = problem.family, step or 1.0 / problem.dimension
-        count = math.ceil(math.log(family.longest / family.shortest) / step - 1e-9)
-        lengths = [family.longest * math.exp(-i * step) for i in range(count)]
-        self.candidates = [_Base(length, [], []) for length in [*lengths, family.shortest]]
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem, problem.task.delta / 2)
+        whole, step = self.task.longest / self.task.shortest, 1.0 / self.task.dimension
+        count = math.ceil(math.log(whole) / step - 1e-9)
+        lengths = [self.task.longest * math.exp(-i * step) for i in range(count)]
+        lengths.append(self.task.shortest)
+        self.candidates = [_Base(length, [], []) for length in lengths]
         self._dropped: list[_Base] = []
-        self._growth = growth
         self._next: tuple[_Base, float] | None = None
 
     @property
     def left(self) -> list[_Base]:
-        r"""The candidates that are there in the next round, and not dropped."""
-        number = 1 + sum(base.rounds for base in self.candidates)
-        family = self.problem.family
-        least = family.longest / self._growth(number) if self._growth else family.shortest
-        return [
-            base
-            for base in self.candidates
-            if base.lengthscale >= least * (1 - 1e-9) and base not in self._dropped
-        ]
+        r"""The candidates that are not dropped."""
+        return [base for base in self.candidates if base not in self._dropped]
 
     def suspected_regret(self, base: _Base) -> float:
         r"""After one more round of its own, up to a constant."""
-        rounds, d = base.rounds + 1, self.problem.dimension
+        rounds, d = base.rounds + 1, self.task.dimension
         log_rounds = math.log(rounds)
-        if self.problem.kernel_name == "rbf":
+        if self.task.kernel == "rbf":
             gain = log_rounds ** (d + 1)
         else:
             growth = d * (d + 1) / (5.0 + d * (d + 1))
@@ -199,8 +175,8 @@ class LengthscaleBalancing(_GPUCB):
         if not all(base.rounds for base in left):
             return
         number = sum(base.rounds for base in self.candidates)
-        size = len(self.candidates) * math.pi**2 * number**2 / (3.0 * self.problem.delta)
-        noise = 2.0 * self.problem.noise_std**2 * math.log(size)
+        size = len(self.candidates) * math.pi**2 * number**2 / (3.0 * self.task.delta)
+        noise = 2.0 * self.task.noise_std**2 * math.log(size)
         mean = np.array([np.mean(base.outcomes) for base in left])
         error = np.array([math.sqrt(noise / base.rounds) for base in left])
         widths = np.array([2.0 * np.mean(base.widths) for base in left])
@@ -209,43 +185,3 @@ class LengthscaleBalancing(_GPUCB):
 
     def means(self) -> Tensor:
         return self.means_at(min(self.left, key=self.suspected_regret).lengthscale)
-
-
-def likeliest(
-    kernel_name: str, inputs: Tensor, outcomes: Tensor, noise_std: float
-) -> float:
-    r"""The length scale of largest likelihood, of a grid, for unit prior variance."""
-
-    def log_likelihood(lengthscale: float) -> float:
-        gram = fixed_kernel(kernel_name, lengthscale)(inputs).to_dense()
-        gram.diagonal().add_(noise_std**2)
-        factor = torch.linalg.cholesky(gram)
-        residual = torch.linalg.solve_triangular(factor, outcomes[:, None], upper=False)
-        return -float(0.5 * residual.square().sum() + factor.diagonal().log().sum())
-
-    return max(_LENGTHSCALES, key=log_likelihood)
-
-
-class MaximumLikelihood(_GPUCB):
-    r"""GP-UCB at the length scale of largest likelihood, found anew in every round."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem, problem.delta)
-
-    @property
-    def lengthscale(self) -> float:
-        r"""Of the next round."""
-        inputs = self.problem.arms[self.played]
-        outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
-        name, noise_std = self.problem.kernel_name, self.problem.noise_std
-        return likeliest(name, inputs, outcomes, noise_std)
-
-    def norm_bound(self, lengthscale: float) -> float:
-        r"""The same for every length scale."""
-        return self.problem.norm_bound
-
-    def select(self) -> int:
-        return int(self.upper(self.lengthscale)[0].argmax())
-
-    def means(self) -> Tensor:
-        return self.means_at(self.lengthscale)

@@ -1,26 +1,34 @@
-r"""Learners with bands: one that knows the kernel, and families of kernels."""
+r"""Learners on finitely many arms: with bands, and BoTorch's model refitted."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from functools import cached_property
 
 import torch
+from botorch import acquisition
+from botorch.acquisition import AcquisitionFunction
+from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
-from benchmarks.runner import fixed_kernel
-from benchmarks.unknown_kernel.members import Member, MemberBand
-from benchmarks.unknown_kernel.problems import Problem
-from kernelucb import KernelFamily, lengthscale_family
+from benchmarks.practical.fitting import fitted_model, hyperparameters
+from benchmarks.practical.model import LeanGP
+from benchmarks.unknown_kernel.problems import Problem, family_of
+from kernelucb import KernelFamily, MartingaleMixtureUCB
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.family.data import Appraisal, NoisyData
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.from_model import ModelData
+from kernelucb.regression.prior import Prior
 
 
 class Learner(ABC):
     r"""Chooses an arm by its index, then sees its outcome.
 
     Subclasses take the problem, whose ``kernel`` only the oracle may read and whose values
-    none, and the options of a method.
+    none.
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+        self.problem, self.task = problem, problem.task
         self.played: list[int] = []
         self.outcomes: list[float] = []
 
@@ -42,16 +50,63 @@ class Learner(ABC):
         return self.played[int(self.means().argmax())]
 
 
+class MemberBand:
+    r"""The exact band of a member for a learner's data so far, computed when asked for."""
+
+    def __init__(self, prior: Prior, norm_bound: float, learner: Learner) -> None:
+        self.norm_bound, self.arms = norm_bound, learner.problem.arms
+        self._inputs, task = self.arms[learner.played], learner.task
+        outcomes = torch.tensor(learner.outcomes, dtype=torch.float64)
+        noise_std = torch.full_like(outcomes, task.noise_std)
+        none = frozenset()
+        data = ModelData(prior, self._inputs, outcomes, noise_std, task.dimension, none)
+        # The data as ``KernelFamilyUCB`` has them, without further arguments.
+        self._data, self._prior = NoisyData(data, "filters", task.delta), prior
+
+    @cached_property
+    def regression(self) -> KernelRegression:
+        r"""The data, decomposed."""
+        return self._data.state(self._prior, frozenset())
+
+    @property
+    def consistent(self) -> bool:
+        r"""Whether a function of at most the norm bound is in the set."""
+        return self._appraised.least_norm <= self.norm_bound
+
+    @cached_property
+    def upper(self) -> Tensor:
+        r"""Upper bounds at all arms."""
+        return self._points.baseline + self._set.support(self._points, 1).value
+
+    @cached_property
+    def lower(self) -> Tensor:
+        r"""Lower bounds at all arms."""
+        return self._points.baseline - self._set.support(self._points, -1).value
+
+    @cached_property
+    def mean(self) -> Tensor:
+        r"""Posterior mean of a Gaussian process with this kernel at the played arms."""
+        return self.regression.mean(self._inputs)
+
+    @cached_property
+    def _appraised(self) -> Appraisal:
+        return self._data.appraised(self.regression, self.norm_bound)
+
+    @cached_property
+    def _set(self) -> ConfidenceSet:
+        return self._appraised.confidence_set()[0]
+
+    @cached_property
+    def _points(self):
+        return self._set.project(self.arms)
+
+
 class Oracle(Learner):
     r"""The exact band of the true kernel and its norm bound."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.member = Member.of(problem.kernel, problem.norm_bound)
-
     def band(self) -> MemberBand:
         r"""The band of all data so far."""
-        return MemberBand(self.member, self.problem, self.played, self.outcomes)
+        return MemberBand(Prior(self.problem.kernel, None), self.problem.norm_bound, self)
 
     def select(self) -> int:
         return int(self.band().upper.argmax())
@@ -66,24 +121,16 @@ class Family(Learner):
     Members go from the longest length scale to the shortest, and have the library's
     covering kernels, so that every length scale between the ends is covered. A member is
     checked when its band is asked for; its set holds at all rounds at once, so it may be
-    checked at any of them.
-
-    Args:
-        problem: What is played.
-        select: ``"simplest"`` plays the upper bound of the longest member that is left,
-            ``"widest"`` that of the union, ``"alternate"`` the second in some rounds and
-            the first in the others.
+    checked at any of them. The task's ``select`` is ``KernelFamily``'s.
     """
 
-    def __init__(self, problem: Problem, select: Any) -> None:
+    def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        told, longest = problem.family, problem.family.longest
-        kernel = fixed_kernel(problem.kernel_name, longest)
-        family = lengthscale_family(kernel, told.shortest, longest, told.ratio)
-        self.family = KernelFamily(family, select=select)
+        family = family_of(self.task)
+        self.family = KernelFamily(family, select=self.task.select)
         self.members = [
-            Member.of(cover.kernel, problem.norm_bound * cover.norm_factor)
-            for cover in family.covering(problem.dimension)
+            (Prior(cover.kernel, None), problem.norm_bound * cover.norm_factor)
+            for cover in family.covering(self.task.dimension)
         ]
         # Number of observations that contradicted it.
         self.eliminated = [0] * len(self.members)
@@ -96,9 +143,7 @@ class Family(Learner):
     def band(self, index: int) -> MemberBand:
         r"""The band of one member for all data so far, eliminated or not."""
         if index not in self._bands:
-            self._bands[index] = MemberBand(
-                self.members[index], self.problem, list(self.played), list(self.outcomes)
-            )
+            self._bands[index] = MemberBand(*self.members[index], self)
         return self._bands[index]
 
     def is_left(self, index: int) -> bool:
@@ -114,9 +159,8 @@ class Family(Learner):
 
     def survivors(self) -> list[int]:
         r"""All members that are left; the shortest one where none is."""
-        return [i for i in range(len(self.members)) if self.is_left(i)] or [
-            len(self.members) - 1
-        ]
+        every = range(len(self.members))
+        return [i for i in every if self.is_left(i)] or [every[-1]]
 
     def upper(self) -> Tensor:
         r"""Upper bounds of the union at all arms."""
@@ -133,3 +177,56 @@ class Family(Learner):
 
     def means(self) -> Tensor:
         return self.band(self.simplest()).mean
+
+
+class Refits:
+    r"""BoTorch's default model, its hyper-parameters refitted in every round.
+
+    Args:
+        rule: ``"FittedMixture"``, ``"UpperConfidenceBound"`` or
+            ``"LogNoisyExpectedImprovement"``.
+        option: beta of the second, number of samples of the third.
+    """
+
+    def __init__(self, rule: str, option: float) -> None:
+        self.rule, self.option = rule, option
+        self._previous = None
+
+    def model(self, inputs: Tensor, outcomes: Tensor) -> LeanGP:
+        r"""Fitted to ``n x d`` inputs and ``n`` outcomes."""
+        model, _ = fitted_model(inputs, outcomes, self._previous)
+        self._previous = hyperparameters(model)
+        return model
+
+    def acquisition(self, model: LeanGP) -> AcquisitionFunction:
+        r"""On the model of a round."""
+        if self.rule == "FittedMixture":
+            return MartingaleMixtureUCB(model)
+        if self.rule == "UpperConfidenceBound":
+            return acquisition.UpperConfidenceBound(model, self.option)
+        sampler = SobolQMCNormalSampler(torch.Size([int(self.option)]))
+        return acquisition.qLogNoisyExpectedImprovement(
+            model, model.train_inputs[0], sampler, prune_baseline=True
+        )
+
+
+class Refitted(Learner):
+    r"""What people use today: told nothing."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self._refits = Refits(self.task.rule, self.task.option)
+
+    def _model(self) -> LeanGP:
+        outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
+        return self._refits.model(self.problem.arms[self.played], outcomes)
+
+    @torch.no_grad()
+    def select(self) -> int:
+        # The fit needs gradients, and asks for them itself.
+        values = self._refits.acquisition(self._model())(self.problem.arms[:, None])
+        return int(values.argmax())
+
+    def means(self) -> Tensor:
+        model = self._model()
+        return model.posterior(model.train_inputs[0]).mean.detach().squeeze(-1)

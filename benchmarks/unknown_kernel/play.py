@@ -1,8 +1,8 @@
-r"""One run: a method plays one seed of a setting with finitely many arms."""
+r"""One run on finitely many arms, and how often the union's band misses."""
 
 import warnings
-from dataclasses import dataclass
-from time import process_time
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from botorch.utils.sampling import manual_seed
@@ -10,109 +10,86 @@ from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 
 from benchmarks.runner import stream
-from benchmarks.unknown_kernel import balancing, practice
-from benchmarks.unknown_kernel.learners import Family, Learner, Oracle
-from benchmarks.unknown_kernel.problems import Problem, noise_of, start_arms
-from benchmarks.unknown_kernel.settings import Task
+from benchmarks.unknown_kernel.balancing import LengthscaleBalancing, ShrinkingLengthscale
+from benchmarks.unknown_kernel.learners import Family, Learner, Oracle, Refitted
+from benchmarks.unknown_kernel.problems import (
+    Problem,
+    covering,
+    function_name,
+    noise_of,
+    start_arms,
+)
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _RULES: dict[str, type[Learner]] = {
     rule.__name__: rule
-    for rule in (
-        Oracle,
-        Family,
-        balancing.LengthscaleBalancing,
-        balancing.ShrinkingLengthscale,
-        practice.FittedMixture,
-        practice.UpperConfidenceBound,
-        practice.LogNoisyExpectedImprovement,
-    )
+    for rule in (Oracle, Family, LengthscaleBalancing, ShrinkingLengthscale)
 }
 
 
-@dataclass(frozen=True)
-class Run:
-    r"""Result of a task. Regret is the largest value on the arms minus the true value.
+def play(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""Play one method; regret is the largest value on the arms minus the true value.
 
-    Misses and eliminations are those of a family, widths those of a band: where there is
-    none they are 0 or empty.
-
-    Attributes:
-        regret: Of every arm that the learner chose.
-        recommended: Of the arm that it recommends in the end.
-        seconds: Processor time of the whole run.
-        misses: Number of looks at the union's band that found the function outside.
-        eliminated: For each member the number of observations that contradicted it, 0 for
-            none.
-        width: Mean width of the learner's band over the arms, at the end.
-        oracle_width: The same of the band that knows the kernel, from the same data.
+    Returns:
+        ``regret`` of every arm that the learner chose, and of the arm that it recommends in
+        the end (``recommended``); ``misses``, the number of looks at the union's band that
+        found the function outside; ``eliminated``, for each member of a family the number
+        of observations that contradicted it, 0 for none; mean ``width`` of the learner's
+        band over the arms, and ``oracle_width`` from the same data. 0 or empty where there
+        is none.
     """
-
-    regret: list[float]
-    recommended: float
-    seconds: float
-    misses: int
-    eliminated: list[int]
-    width: float
-    oracle_width: float
-
-
-def play(task: Task) -> Run:
-    r"""Play one task. It depends on nothing else that was drawn in this process."""
-    own = stream(task.seed, "own", task.setting.name, task.method.name)
+    task = SimpleNamespace(**settings)
+    own = stream(task.trial, "own", function_name(task), task.method)
     with manual_seed(int(own.integers(2**31))), warnings.catch_warnings():
         warnings.simplefilter("ignore", NumericalWarning)  # a jitter of BoTorch's
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)  # counted
         return _play(task)
 
 
-def _play(task: Task) -> Run:
-    begin, protocol = process_time(), task.protocol
-    problem = Problem.draw(protocol, task.setting, task.seed)
-    learner = _RULES[task.method.rule](problem, **task.method.options)
-    noise = noise_of(protocol, task.setting, task.seed)
-    for number, arm in enumerate(start_arms(protocol, task.setting, task.seed)):
+def _play(task: SimpleNamespace) -> dict[str, Any]:
+    problem = Problem.draw(task, task.trial)
+    learner = _RULES.get(task.rule, Refitted)(problem)
+    noise = noise_of(task, task.trial)
+    for number, arm in enumerate(start_arms(task, task.trial)):
         learner.observe(arm, float(problem.values[arm]) + noise[number])
-    covering = task.setting.family.covering(task.setting.lengthscale)
     regret, misses = [], 0
-    for number, error in enumerate(noise[protocol.starts :], 1):
+    for number, error in enumerate(noise[task.starts :], 1):
         arm = learner.select()
         value = float(problem.values[arm])
         learner.observe(arm, value + error)
         regret.append(problem.optimum - value)
-        if isinstance(learner, Family) and number % protocol.check_every == 0:
+        if isinstance(learner, Family) and number % task.check_every == 0:
             learner.survivors()  # looks at every member
-            misses += is_outside(learner, covering)
+            misses += is_outside(learner)
     recommended = problem.optimum - float(problem.values[learner.recommended()])
     if not np.all(np.isfinite([*regret, recommended])):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
-    eliminated = learner.eliminated if isinstance(learner, Family) else []
-    widths = _widths(learner)
-    seconds = process_time() - begin
-    return Run(regret, recommended, seconds, misses, eliminated, *widths)
+    found = {"regret": regret, "recommended": recommended, "misses": misses}
+    found["eliminated"] = learner.eliminated if isinstance(learner, Family) else []
+    return found | _widths(learner)
 
 
-def outside(problem: Problem, lower: Tensor, upper: Tensor) -> bool:
+def _outside(problem: Problem, lower: Tensor, upper: Tensor) -> bool:
     r"""Whether the function leaves a band at any arm; round-off does not count."""
     values, slack = problem.values, 1e-9 * problem.norm_bound
     return bool(((values < lower - slack) | (values > upper + slack)).any())
 
 
-def is_outside(family: Family, covering: int | None) -> bool:
+def is_outside(family: Family) -> bool:
     r"""Whether the function leaves the union's band at any arm.
 
     It does not where it stays in the band of one member that is left, so the member that
     should hold it, if there is one, is asked first.
     """
-    if covering is not None and family.is_left(covering):
-        band = family.band(covering)
-        if not outside(family.problem, band.lower, band.upper):
+    index = covering(family.task)
+    if index is not None and family.is_left(index):
+        band = family.band(index)
+        if not _outside(family.problem, band.lower, band.upper):
             return False
-    return outside(family.problem, family.lower(), family.upper())
+    return _outside(family.problem, family.lower(), family.upper())
 
 
-def _widths(learner: Learner) -> tuple[float, float]:
-    r"""Mean width of the learner's band, and of the oracle's on the same data; or zeros."""
+def _widths(learner: Learner) -> dict[str, float]:
     oracle = Oracle(learner.problem)
     oracle.played, oracle.outcomes = learner.played, learner.outcomes
     band = oracle.band()
@@ -121,5 +98,40 @@ def _widths(learner: Learner) -> tuple[float, float]:
     elif isinstance(learner, Oracle):
         own = band.upper - band.lower
     else:
-        return 0.0, 0.0
-    return float(own.mean()), float((band.upper - band.lower).mean())
+        return {"width": 0.0, "oracle_width": 0.0}
+    widths = {"width": own, "oracle_width": band.upper - band.lower}
+    return {name: float(width.mean()) for name, width in widths.items()}
+
+
+EVENTS = ("missed", "lost", "emptied")
+
+
+def sequences(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""For each sequence of a block the first round of an event, 0 where it never came.
+
+    The function was outside the union's band at some arm (``missed``); the member that
+    covers it was contradicted (``lost``); all members were (``emptied``).
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)  # counted
+        first = settings["block"] * settings["size"]
+        numbers = range(first, first + settings["size"])
+        rounds = [_sequence(settings, number) for number in numbers]
+    columns = zip(*rounds, strict=True)
+    return {name: list(column) for name, column in zip(EVENTS, columns, strict=True)}
+
+
+def _sequence(settings: dict[str, Any], number: int) -> list[int]:
+    lengths = settings["lengthscales"]
+    task = SimpleNamespace(**settings, lengthscale=lengths[number % len(lengths)])
+    problem = Problem.draw(task, number)
+    learner, index = Family(problem), covering(task)
+    starts, found = start_arms(task, number), [0, 0, 0]
+    for count, error in enumerate(noise_of(task, number), 1):
+        arm = starts[count - 1] if count <= len(starts) else learner.select()
+        learner.observe(arm, float(problem.values[arm]) + error)
+        missed = is_outside(learner)
+        lost = index is not None and learner.eliminated[index] > 0
+        events = (missed, lost, all(learner.eliminated))
+        found = [old or count * now for old, now in zip(found, events, strict=True)]
+    return found

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,11 +13,36 @@ from gpytorch.kernels import Kernel
 from scipy.integrate import quad
 from torch import Tensor
 
-from benchmarks.runner import fixed_kernel, rkhs_norm, stream
-from benchmarks.unknown_kernel.settings import Family, Protocol, Setting
+from benchmarks.runner import KnownFunction, fixed_kernel, stream
+from kernelucb import lengthscale_family
+from kernelucb.regression.kernel_family import LengthscaleFamily
 
 # Least distance of the two hills' centres, of the largest in the unit cube.
 _APART = 0.4
+
+
+def function_name(task: Any) -> str:
+    r"""Names the random streams of a kind of function."""
+    return f"{task.function}_{task.kernel}_d{task.dimension}_l{task.lengthscale:g}"
+
+
+def family_of(task: Any) -> LengthscaleFamily:
+    r"""The kernels that a learner believes possible, the longest first."""
+    kernel = fixed_kernel(task.kernel, task.longest)
+    return lengthscale_family(kernel, task.shortest, task.longest, task.ratio)
+
+
+def lengthscales(task: Any) -> list[float]:
+    r"""Of the members, the longest first."""
+    whole = task.longest / task.shortest
+    steps = math.ceil(math.log(whole) / math.log(task.ratio) - 1e-9)
+    return [task.longest * whole ** (-i / max(steps, 1)) for i in range(steps + 1)]
+
+
+def covering(task: Any) -> int | None:
+    r"""Index of the longest member that must hold the function; None where none must."""
+    lengths, most = lengthscales(task), task.lengthscale * (1 + 1e-9)
+    return next((i for i, own in enumerate(lengths) if own <= most), None)
 
 
 @dataclass(frozen=True)
@@ -23,24 +50,29 @@ class Problem:
     r"""A function on arms, and what learners are told.
 
     Attributes:
-        kernel: That the norm is known under; only the oracle is told.
-        kernel_name: As ``fixed_kernel`` takes it.
-        norm_bound: Under that kernel.
-        family: What the others are told about the length scale.
-        noise_std: Noise scale.
-        delta: Failure probability.
+        task: Settings; the length scale is for the oracle only.
+        kernel: That the norm is known under; for the oracle only.
         arms: ``n x d`` points of the unit cube.
         function: From ``b x d`` points to ``b`` values.
     """
 
+    task: SimpleNamespace
     kernel: Kernel
-    kernel_name: str
-    norm_bound: float
-    family: Family
-    noise_std: float
-    delta: float
     arms: Tensor
     function: Callable[[Tensor], Tensor]
+
+    @classmethod
+    def draw(cls, task: SimpleNamespace, trial: int) -> "Problem":
+        r"""The problem of a trial, the same for all methods."""
+        names, seed = (function_name(task), trial), task.seed
+        kernel = fixed_kernel(task.kernel, task.lengthscale)
+        drawn = stream(seed, "arms", *names)
+        arms = torch.from_numpy(drawn.random((task.arms, task.dimension)))
+        random = stream(seed, "function", *names)
+        if task.function == "spike":
+            return cls(task, kernel, arms, _spike(task, kernel, arms, random))
+        shape = task.norm, task.dimension, task.centres
+        return cls(task, kernel, arms, KnownFunction.draw(random, kernel, *shape))
 
     @cached_property
     def values(self) -> Tensor:
@@ -48,103 +80,64 @@ class Problem:
         return self.function(self.arms)
 
     @property
-    def dimension(self) -> int:
-        r"""Number of inputs."""
-        return self.arms.shape[-1]
+    def norm_bound(self) -> float:
+        r"""Under the function's own kernel."""
+        return self.task.norm_factor * self.task.norm
 
     @property
     def optimum(self) -> float:
         r"""Largest value on the arms."""
         return float(self.values.max())
 
-    @classmethod
-    def draw(cls, protocol: Protocol, setting: Setting, seed: int) -> "Problem":
-        r"""The problem of a seed, the same for all methods."""
-        names = setting.name, seed
-        kernel = fixed_kernel(setting.kernel, setting.lengthscale)
-        drawn = stream(protocol.seed, "arms", *names)
-        arms = torch.from_numpy(drawn.random((protocol.arms, setting.dimension)))
-        function = stream(protocol.seed, "function", *names)
-        make = {"random": _random_function, "spike": _spike}[setting.function]
-        unscaled, norm = make(protocol, setting, kernel, arms, function)
-        return cls(
-            kernel,
-            setting.kernel,
-            protocol.norm_factor * setting.norm,
-            setting.family,
-            protocol.noise_std,
-            protocol.delta,
-            arms,
-            lambda X: unscaled(X) * (setting.norm / norm),
-        )
 
-
-def start_arms(protocol: Protocol, setting: Setting, seed: int) -> list[int]:
+def start_arms(task: SimpleNamespace, trial: int) -> list[int]:
     r"""Indices of the arms that are played first."""
-    drawn = stream(protocol.seed, "starts", setting.name, seed)
-    return drawn.integers(protocol.arms, size=protocol.starts).tolist()
+    drawn = stream(task.seed, "starts", function_name(task), trial)
+    return drawn.integers(task.arms, size=task.starts).tolist()
 
 
-def noise_of(protocol: Protocol, setting: Setting, seed: int) -> np.ndarray:
+def noise_of(task: SimpleNamespace, trial: int) -> np.ndarray:
     r"""The noise of every round, the same for all methods."""
-    drawn = stream(protocol.seed, "noise", setting.name, seed)
-    rounds = protocol.starts + protocol.rounds
-    return protocol.noise_std * drawn.standard_normal(rounds)
-
-
-def _random_function(
-    protocol: Protocol,
-    setting: Setting,
-    kernel: Kernel,
-    arms: Tensor,
-    random: np.random.Generator,
-) -> tuple[Callable[[Tensor], Tensor], float]:
-    r"""An expansion with uniform centres and normal weights, and its norm."""
-    centres = torch.from_numpy(random.random((protocol.centres, setting.dimension)))
-    weights = torch.from_numpy(random.standard_normal(protocol.centres))
-    norm = float(rkhs_norm(kernel, centres, weights))
-    return lambda X: kernel(X, centres).to_dense() @ weights, norm
+    drawn = stream(task.seed, "noise", function_name(task), trial)
+    return task.noise_std * drawn.standard_normal(task.starts + task.rounds)
 
 
 def _spike(
-    protocol: Protocol,
-    setting: Setting,
-    kernel: Kernel,
-    arms: Tensor,
-    random: np.random.Generator,
-) -> tuple[Callable[[Tensor], Tensor], float]:
-    r"""A wide hill of height 1 and a narrow one of height 2 on an arm, and their norm.
+    task: SimpleNamespace, kernel: Kernel, arms: Tensor, random: np.random.Generator
+) -> Callable[[Tensor], Tensor]:
+    r"""A wide hill of height 1 and a narrow one of height 2 on an arm, scaled to the norm.
 
     By the reproducing property their inner product under the narrow kernel is the wide
     one's value at the centre of the narrow one.
     """
-    wide_kernel = fixed_kernel(setting.kernel, setting.family.longest)
-    least = _APART * math.sqrt(setting.dimension)
+    wide_kernel = fixed_kernel(task.kernel, task.longest)
+    least = _APART * math.sqrt(task.dimension)
     while True:
-        pair = arms[torch.from_numpy(random.integers(protocol.arms, size=2))]
+        pair = arms[torch.from_numpy(random.integers(task.arms, size=2))]
         if float((pair[0] - pair[1]).norm()) >= least:
             break
     wide, narrow = pair[:1], pair[1:]
+    between = float(wide_kernel(wide, narrow).to_dense())
+    squared = squared_section_norm(task, task.longest) + 4.0 * between + 4.0
+    scale = task.norm / math.sqrt(squared)
 
     def function(X: Tensor) -> Tensor:
         low, high = wide_kernel(X, wide).to_dense(), kernel(X, narrow).to_dense()
-        return (low + 2.0 * high).squeeze(-1)
+        return (low + 2.0 * high).squeeze(-1) * scale
 
-    between = float(wide_kernel(wide, narrow).to_dense())
-    squared = squared_section_norm(setting, setting.family.longest) + 4.0 * between + 4.0
-    return function, math.sqrt(squared)
+    return function
 
 
-def squared_section_norm(setting: Setting, longer: float) -> float:
-    r"""Squared norm, under the setting's kernel, of a section of one with a longer scale.
+def squared_section_norm(task: Any, longer: float) -> float:
+    r"""Squared norm, under the task's kernel, of a section of one with a longer scale.
 
     The integral of the squared spectral density of the longer over that of the shorter.
     """
-    d, short = setting.dimension, setting.lengthscale
+    d, short = task.dimension, task.lengthscale
 
     def log_density(frequency: float, length: float) -> float:
         squared = (length * frequency) ** 2
-        if setting.kernel == "rbf":
+        if task.kernel == "rbf":
             return d * math.log(length) - 0.5 * squared
         return d * math.log(length) - (2.5 + 0.5 * d) * math.log1p(squared / 5.0)
 

@@ -1,14 +1,14 @@
 r"""Does a stop by a family of kernels, certified beside any search, come too early?"""
 
-from dataclasses import dataclass
-from pathlib import PurePath
-from typing import Any, NamedTuple
+import logging
+import warnings
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from botorch import acquisition
 from torch import Tensor
 
-from benchmarks import runner
 from benchmarks.practical.fitting import fitted_model
 from benchmarks.runner import fixed_kernel, stream
 from benchmarks.trust.functions import drawn_values, line
@@ -20,154 +20,143 @@ from kernelucb import (
     MartingaleMixtureUCB,
     lengthscale_family,
 )
-from kernelucb.regression.kernel_family import LengthscaleFamily
 
 SHORTEST, LONGEST = 0.1, 0.8
 NORM, NOISE_STD, DELTA, GAP, START = 3.0, 0.1, 0.05, 0.5, 3
-GIVEN = {"norm_bound": NORM, "noise_std": NOISE_STD, "delta": DELTA}
-REFITTED = ("logei", "logei+widest")
+GIVEN: dict[str, Any] = {"norm_bound": NORM, "noise_std": NOISE_STD, "delta": DELTA}
+SEARCHES = {
+    "logei": "LogEI, refitted",
+    "logei+widest": "LogEI, refitted, and widest in turn",
+    "widest": "widest",
+    "known": "known kernel",
+    "ax": "widest, in Ax",
+}
 
 
-@dataclass(frozen=True)
-class Task(runner.Task):
-    r"""One run.
+class Referee:
+    r"""A function under a kernel that only one side knows; notes certificates' stops.
 
-    Attributes:
-        kernel: ``"rbf"`` or ``"matern52"``; the length scale is drawn, uniform in its
-            logarithm from ``SHORTEST`` to ``LONGEST``.
-        search: ``"logei"``: ``LogExpectedImprovement`` on a ``SingleTaskGP`` refitted in
-            every round. ``"logei+widest"``: the family's upper bound in every second round.
-            ``"widest"``: in all. ``"ax"``: the same in an Ax experiment. ``"known"``: the
-            upper bound with the true kernel; only its certificate is asked.
-        rounds: How many observations at most.
-        seed: Of length scale, function, start and noise; the same for all searches.
+    The length scale is drawn, uniform in its logarithm from ``SHORTEST`` to ``LONGEST``;
+    function, start and noise are the same for all searches.
     """
 
-    kernel: str
-    search: str
-    rounds: int
-    seed: int
-
-    @property
-    def location(self) -> PurePath:
-        r"""One folder for each search and kernel."""
-        file = f"{self.rounds}-rounds-seed-{self.seed:03d}.json"
-        return PurePath("stops", self.search, self.kernel, file)
-
-
-@dataclass(frozen=True)
-class Run:
-    r"""When each certificate let a run stop, on the same data.
-
-    Attributes:
-        lengthscale: The true one.
-        family: Number of observations at the stop by the family; 0 without one.
-        family_regret: True regret of the recommended point then, over the accepted gap.
-        known: The same with the true kernel.
-        known_regret: The same.
-    """
-
-    lengthscale: float
-    family: int = 0
-    family_regret: float = 0.0
-    known: int = 0
-    known_regret: float = 0.0
-
-    def false_stop(self, certificate: str) -> bool:
-        r"""Whether ``"family"`` or ``"known"`` stopped further off than accepted."""
-        return getattr(self, f"{certificate}_regret") > 1.0
-
-
-class Game(NamedTuple):
-    r"""A function on a finite set of arms under a kernel that only one side knows."""
-
-    kernel: str
-    lengthscale: float
-    kernels: LengthscaleFamily
-    arms: Tensor
-    values: Tensor
-
-    @classmethod
-    def of(cls, task: Task) -> "Game":
-        r"""The game of a task."""
+    def __init__(self, task: SimpleNamespace) -> None:
         share = float(stream(task.seed, "length").random())
         length = SHORTEST * (LONGEST / SHORTEST) ** share
-        kernel = fixed_kernel(task.kernel, length)
-        values = drawn_values("random", kernel, NORM, task.seed)
-        family = lengthscale_family(kernel, SHORTEST, LONGEST)
-        return cls(task.kernel, length, family, line()[::2], values[::2])
+        self.kernel = fixed_kernel(task.kernel, length)
+        values = drawn_values("random", self.kernel, NORM, task.seed)
+        self.arms, self.values = line()[::2], values[::2]
+        self.kernels = lengthscale_family(self.kernel, SHORTEST, LONGEST)
+        self.rule = CertifiedGapStopping(GAP, self.arms)
+        # Number of observations, and true regret of the recommended arm over the gap.
+        self.stops: dict[str, tuple[int, float]] = {}
 
     def known(self, X: Tensor, Y: Tensor) -> MartingaleMixtureUCB:
         r"""The bound that knows the kernel."""
-        kernel = fixed_kernel(self.kernel, self.lengthscale)
-        state = KernelRegression(X, Y, kernel, NOISE_STD)
+        state = KernelRegression(X, Y, self.kernel, NOISE_STD)
         return MartingaleMixtureUCB(state, norm_bound=NORM, delta=DELTA)
 
     def family(self, model: Any) -> KernelFamilyUCB:
         r"""The bound that knows the ends of the length scales."""
-        family = KernelFamily(self.kernels, select="widest")
-        return KernelFamilyUCB(model, family, **GIVEN)
-
-
-class Referee:
-    r"""Asks both certificates until each has let the run stop."""
-
-    def __init__(self, game: Game) -> None:
-        self.game, self.rule = game, CertifiedGapStopping(GAP, game.arms)
-        self.stops: dict[str, tuple[int, float]] = {}
+        return KernelFamilyUCB(model, KernelFamily(self.kernels, select="widest"), **GIVEN)
 
     def ask(self, bounds: dict[str, Any], count: int) -> bool:
         r"""Note the first stop of each certificate; whether each has stopped."""
         for name, bound in bounds.items():
-            if name in self.stops:
-                continue
-            decision = self.rule(bound)
-            if decision.stop:
-                same = (self.game.arms == decision.certificate.recommended).all(-1)
+            if name not in self.stops and (decision := self.rule(bound)).stop:
+                same = (self.arms == decision.certificate.recommended).all(-1)
                 self.note(name, count, int(same.int().argmax()))
         return self.stops.keys() >= bounds.keys()
 
     def note(self, name: str, count: int, recommended: int) -> None:
         r"""A certificate stopped after ``count`` observations with this arm."""
-        regret = self.game.values.max() - self.game.values[recommended]
+        regret = self.values.max() - self.values[recommended]
         self.stops[name] = count, float(regret) / GAP
 
-    @property
-    def run(self) -> Run:
-        r"""What came out."""
-        fields = {name: count for name, (count, _) in self.stops.items()}
-        regrets = {f"{name}_regret": each for name, (_, each) in self.stops.items()}
-        return Run(self.game.lengthscale, **fields, **regrets)
 
+def play_stop(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""Play a search and ask both certificates in every round.
 
-def play(task: Task) -> Run:
-    r"""Play a search and ask both certificates in every round."""
+    The search is ``"logei"``: ``LogExpectedImprovement`` on a ``SingleTaskGP`` refitted in
+    every round; ``"logei+widest"``: the family's upper bound in every second round;
+    ``"widest"``: in all; ``"ax"``: the same in an Ax experiment; ``"known"``: the upper
+    bound with the true kernel, whose certificate alone is asked.
+
+    Returns:
+        Observations at the stop by the family (0 without one) and true regret of the
+        recommended point then, over the accepted gap; the same with the true kernel.
+    """
+    task = SimpleNamespace(**settings)
+    referee = Referee(task)
+    noise = stream(task.seed, "noise").standard_normal(task.rounds)
+    noise = NOISE_STD * torch.from_numpy(noise)
     if task.search == "ax":
-        from benchmarks.unknown_kernel.stops_ax import play_in_ax
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Ax's own
+            _play_in_ax(task, referee, noise)
+    else:
+        _play(task, referee, noise)
+    stops = {"family": (0, 0.0), "known": (0, 0.0)} | referee.stops
+    counts = {name: count for name, (count, _) in stops.items()}
+    return counts | {f"{name}_regret": regret for name, (_, regret) in stops.items()}
 
-        return play_in_ax(task)
-    game = Game.of(task)
-    referee, random = Referee(game), stream(task.seed, "start")
-    chosen = random.choice(len(game.arms), START, replace=False).tolist()
-    noise = NOISE_STD * torch.from_numpy(noises(task))
+
+def _play(task: SimpleNamespace, referee: Referee, noise: Tensor) -> None:
+    arms, random = referee.arms, stream(task.seed, "start")
+    chosen = random.choice(len(arms), START, replace=False).tolist()
+    refitted = task.search.startswith("logei")
     while True:
-        X, Y = game.arms[chosen], game.values[chosen] + noise[: len(chosen)]
-        bounds: dict[str, Any] = {"known": game.known(X, Y)}
+        X, Y = arms[chosen], referee.values[chosen] + noise[: len(chosen)]
+        bounds: dict[str, Any] = {"known": referee.known(X, Y)}
+        model: Any = None
         if task.search != "known":
             data = KernelRegression(X, Y, fixed_kernel("rbf", 1.0), NOISE_STD)
-            refitted = task.search in REFITTED
             model = fitted_model(X, Y, None)[0] if refitted else data
-            bounds["family"] = game.family(model)
+            bounds["family"] = referee.family(model)
         if referee.ask(bounds, len(chosen)) or len(chosen) == task.rounds:
-            return referee.run
+            return
         acqf = bounds.get("family", bounds["known"])
-        if task.search == "logei" or (task.search in REFITTED and len(chosen) % 2 == 0):
+        if task.search == "logei" or (refitted and len(chosen) % 2 == 0):
             best = model.posterior(model.train_inputs[0]).mean.max()
             acqf = acquisition.LogExpectedImprovement(model, best)
         with torch.no_grad():
-            chosen.append(int(acqf(game.arms.unsqueeze(-2)).argmax()))
+            chosen.append(int(acqf(arms.unsqueeze(-2)).argmax()))
 
 
-def noises(task: Task) -> Any:
-    r"""Standard normal numbers, one for each observation."""
-    return stream(task.seed, "noise").standard_normal(task.rounds)
+def _play_in_ax(task: SimpleNamespace, referee: Referee, noise: Tensor) -> None:
+    r"""Play in a client with Ax's model refitted; the family's stop is that of its rule."""
+    from ax.api.client import Client
+    from ax.api.configs import RangeParameterConfig
+    from ax.utils.common.logger import set_ax_logger_levels
+
+    import kernelucb.ax
+
+    set_ax_logger_levels(logging.ERROR)
+    client, last = Client(random_seed=task.seed), len(referee.arms) - 1
+    whole = RangeParameterConfig(name="x", parameter_type="int", bounds=(0, last))
+    client.configure_experiment(parameters=[whole])
+    client.configure_optimization(objective="y")
+    lengths = {"shortest": SHORTEST, "longest": LONGEST, "kernel": task.kernel}
+    strategy = kernelucb.ax.generation_strategy(
+        KernelFamilyUCB,
+        lengths | GIVEN | {"select": "widest"},
+        num_initial=START,
+        seed=task.seed,
+        optimizer_options={"num_restarts": 2, "raw_samples": 16},
+    )
+    client.set_generation_strategy(strategy)
+    rule = kernelucb.ax.CertifiedGapStoppingStrategy(GAP, client)
+    chosen: list[int] = []
+    for number in range(task.rounds):
+        ((index, parameters),) = client.get_next_trials(max_trials=1).items()
+        chosen.append(int(parameters["x"]))
+        outcomes = referee.values[chosen] + noise[: number + 1]
+        client.complete_trial(trial_index=index, raw_data={"y": float(outcomes[-1])})
+        if number + 1 < START:
+            continue
+        if "family" not in referee.stops and (decision := rule.decide()).stop:
+            referee.note("family", number + 1, int(decision.arm.parameters["x"]))
+        known = referee.known(referee.arms[chosen], outcomes)
+        referee.ask({"known": known}, number + 1)
+        if len(referee.stops) == 2:
+            return
