@@ -10,6 +10,7 @@ pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
 pytestmark = pytest.mark.slow
 
 BKB, GP_UCB, PEM = "papers.bkb_2019", "papers.srinivas_2010", "papers.wang_2018"
+CMM, NOISE = "papers.flynn_reeb_2024", "papers.durand_2018"
 TWO, VI = "rounds=2", "variational_iterations=2"
 SHORT, LOOKS = "restarts=1 raw_samples=4 iterations=2 evaluations=20", "looks=[1,3]"
 AX = "restarts=1 raw_samples=4 iterations=2 grid=11"
@@ -17,6 +18,7 @@ TASKS = "evaluations=3 points=120 num_features=8 tasks=40"
 TINY = "rounds=3 samples=4 raw_samples=4 iterations=1"
 LARGE = "observations=300 candidates=500 inducing=40 threads=1"
 SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
+PAIR, SIX, FEW = "candidates=30 observations=[3,5] arms=10", "rounds=6 arms=10", "arms=20"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
     ("attack", "attack", "first=0", "cases=3", 1),
@@ -43,6 +45,17 @@ COMMANDS = [
     ("guarded", "arms", "seed=20 setting=rbf_2_d2", f"{TINY} arms=20", 6),
     ("guarded", "boxes", "seed=20 setting=box_matern52_2_d1", TINY, 4),
     ("guarded", "coverage", "block=0", "rounds=2 size=2", 9),
+    (CMM, "table1", "repetition=0,1 method=filters,exact,dmm,random", SIX, 24),
+    (CMM, "paired_filters", "repetition=0,1", SIX, 6),
+    (CMM, "figure5_filters", "repetition=0", SIX, 72),
+    (CMM, "figure7", "repetition=0,1 method=filters,ay,igp", SIX, 12),
+    (CMM, "figure1", "repetition=0,1", "", 6),
+    (NOISE, "noise", "repetition=0,1", "rounds=60", 160),
+    (NOISE, "band", "repetition=0,1", "rounds=60", 160),
+    (NOISE, "regret", "repetition=0,1", "rounds=16", None),
+    (NOISE, "rate", "repetition=0,1", "rounds=16", None),
+    (NOISE, "joint", "repetition=0,1", "rounds=16", None),
+    (NOISE, "concentration", "repetition=0,1", "rounds=16", None),
     (BKB, "regret", "trial=0,1", "arms=40 rounds=15", 286),
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
     (BKB, "widths", "dimension=4", "observations=60", 3),
@@ -70,6 +83,24 @@ COMMANDS = [
     ("trust", "unsafe", "seed=0 norm=2.0", TWO, 8),
     ("trust", "lost", "seed=0", "outcomes=3", 5),
     ("trust", "demo", "seed=0 function=rkhs estimate=False", "rounds=1", 4),
+    (
+        "unknown_kernel",
+        "regret",
+        "trial=0 setting=rbf_d2_between,spike_rbf_d2",
+        f"{FEW} {TWO} check_every=1",
+        None,
+    ),
+    ("unknown_kernel", "coverage", "block=0", f"size=2 arms=8 {TWO}", 4),
+    ("unknown_kernel", "boxes", "trial=0", f"{FEW} {TWO} raw_samples=4 iterations=1", 10),
+    (
+        "unknown_kernel",
+        "conjunction",
+        "dimension=1 trial=0,None block=0,None",
+        f"{PAIR} {TWO} size=2",
+        4,
+    ),
+    ("unknown_kernel", "stops", "seed=0", "rounds=4", 7),
+    ("unknown_kernel", "stops_ax", "seed=0", "rounds=4", 2),
     (PEM, "synthetic", "problem=0 method=pem_ucb,mixture,known,tlsm", TASKS, None),
 ]
 

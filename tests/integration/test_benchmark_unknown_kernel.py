@@ -4,7 +4,6 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -20,36 +19,6 @@ from kernelucb import KernelFamilyUCB, KernelRegression, lengthscale_family
 from tolerances import REARRANGED
 
 pytestmark = pytest.mark.slow
-
-FEW = "arms=20 rounds=2 check_every=1"
-SMALL = {
-    "regret": ("trial=0 setting=rbf_d2_between,spike_rbf_d2", FEW, 18),
-    "coverage": ("block=0", "size=2 rounds=2 arms=8", 4),
-    "boxes": ("trial=0", f"{FEW} raw_samples=4 iterations=1", 10),
-    "conjunction": (
-        "dimension=1 trial=0,None block=0,None",
-        "candidates=30 observations=[3,5] arms=10 rounds=2 size=2",
-        4,
-    ),
-    "stops": ("seed=0", "rounds=4", 7),
-    "stops_ax": ("seed=0", "rounds=4", 2),
-}
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_commands_write_their_tables(tmp_path, name):
-    if name == "stops_ax":
-        pytest.importorskip("ax", reason="needs the extra `ax`")
-    only, change, count = SMALL[name]
-    part = ["--only", *only.split(), "--change", *change.split()]
-    STUDY.main([name, *part, "--output", str(tmp_path)])
-    results = tmp_path / "results"
-    table = "regret_runs" if name == "regret" else name
-    assert len(pd.read_csv(results / f"{table}.csv")) == count
-    assert (results / f"{name}.md").read_text(encoding="utf-8").count("\n|") > 2
-    if name == "regret":
-        text = (results / "regret_bands.md").read_text(encoding="utf-8")
-        assert "Of 6 runs 0 had the function outside" in text
 
 
 def task(setting: str = "matern_d1_between", **changes) -> SimpleNamespace:
