@@ -34,7 +34,7 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
-from kernelucb.exceptions import StateError
+from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.safety import ConstraintWidth
 from problems import make_problem, uniform
 from tolerances import REARRANGED
@@ -102,6 +102,14 @@ def test_pending_value_is_the_band_of_the_larger_design(acqf_class):
     mean = points.baseline + state.deviation_at(points, tau)
     expected = mean + band.width * variance.sqrt()
     assert_close(at(acqf), expected, rtol=REARRANGED, atol=1e-12)
+
+
+def test_single_precision_points_warn_once():
+    acqf = exact()
+    with pytest.warns(SinglePrecisionWarning, match=r"float32.*Use float64"):
+        at(acqf, X.float())
+    lower, _ = acqf.bounds(X.float())  # a second warning would be an error here
+    assert lower.dtype == torch.float32
 
 
 def test_many_points_are_what_their_parts_are():

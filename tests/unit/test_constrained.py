@@ -5,6 +5,7 @@ import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import ExpectationPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.transforms import Log
 from botorch.optim import optimize_acqf_discrete
 from torch.testing import assert_close
 from two_outcomes import (
@@ -34,7 +35,8 @@ from kernelucb import (
 from kernelucb.acquisition import outcome_bands
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.optim import chunked
-from problems import frozen_kernel
+from problems import frozen_kernel, frozen_model
+from tolerances import REARRANGED
 
 KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
 SIDES = {"sides": [">=", "<="]}
@@ -68,6 +70,19 @@ class TestMargins:
         given = OutcomeConstraints(bandit, 0.1)
         assert_close(given.possible_margin(GRID), bandit.bounds(GRID)[1] - 0.1)
         assert given.constraints[0].band.confidence_set is None
+
+    def test_a_constraint_on_logarithms_is_scaled_in_a_certificate_on_a_box(self):
+        X, Y, kernel = PURITY.X, PURITY.Y.exp(), PURITY.kernel
+        logs = frozen_model(X, Y, kernel, 0.05, outcome_transform=Log())
+        objective, *others = outcome_bands([OBJECTIVE.model, PURITY.model, logs], **GIVEN)
+        levels = torch.tensor([2.2]).log().item(), 2.2
+        plain, mapped = (
+            regret_certificate(
+                objective, bounds=CUBE, constraints=OutcomeConstraints(*pair)
+            )
+            for pair in zip(others, levels, strict=True)
+        )
+        assert mapped.gap == pytest.approx(plain.gap, rel=REARRANGED)
 
 
 class TestAssumptions:

@@ -258,6 +258,13 @@ class TestTurns:
         blocks = [turns[i : i + every] for i in range(0, rounds - every + 1, every)]
         assert all(sum(block) == 1 for block in blocks)
 
+    @pytest.mark.parametrize("every", [2, 3, 4, 5, 8])
+    @pytest.mark.parametrize("step", [2, 3, 4, 5, 8])
+    def test_no_batch_size_misses_all_turns(self, every, step):
+        for start in range(every):
+            turns = [is_ucb_turn(start + step * i, every) for i in range(400)]
+            assert 0.7 / every < sum(turns) / 400 < 1.4 / every
+
     @pytest.mark.parametrize("limited", [False, True])
     def test_on_its_turn_the_upper_bound_is_maximised(self, limited):
         own = ConstrainedUCB(band(), CONSTRAINTS) if limited else band()

@@ -232,6 +232,10 @@ def test_what_is_assumed():
     assert "outcomes are above 0" in str(known)
     names = [item.name for item in band(by_hand()).assumptions.items]
     assert "outcome transform" not in names
+    # Variances in outcome units are an approximation after Log.
+    model = transformed(noise_std=0.1 * LATENT.exp())
+    assert band(model).assumptions.estimated == ("noise",)
+    assert band(model, noise_std=0.1).assumptions.certified
 
 
 def test_safe_sets_decide_as_the_bounds_do():

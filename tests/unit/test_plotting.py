@@ -144,6 +144,9 @@ class TestSlices:
     def test_the_legend_says_what_the_assumptions_say(self, ax, acqf, words):
         plot_slice(acqf, POINT, bounds=BOX, ax=ax)
         assert named(ax)[0] == f"band, {words}" == f"band, {acqf.assumptions.verdict}"
+        for field, words in (("anytime", "round only"), ("all_points", "points only")):
+            assumptions = dataclasses.replace(bound().assumptions, **{field: False})
+            assert assumptions.verdict.endswith(words)
 
 
 class TestSafeSets:
