@@ -16,6 +16,7 @@ from kernelucb import MetaPI, MetaUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.meta import exploration_factor
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
+from oracles import meta_many
 from problems import generator, make_problem
 
 M = 15
@@ -50,6 +51,11 @@ CLASSES = pytest.mark.parametrize("acqf_class", [MetaUCB, MetaPI])
 
 
 class TestZeta:
+    def test_is_the_papers(self):
+        for count, t, delta in ((1799, 1, 0.01), (40, 12, 0.1)):
+            expected = meta_many.zeta(count, t, delta)
+            assert exploration_factor(count, t, delta) == pytest.approx(expected, rel=1e-14)
+
     @given(
         st.integers(1, 30), st.integers(0, 500), st.floats(1e-6, 0.9), st.floats(0.1, 0.99)
     )
