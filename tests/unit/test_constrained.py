@@ -1,9 +1,10 @@
 r"""Outcome constraints: what is called feasible, and the search among such points."""
 
+import math
+
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.acquisition.objective import ExpectationPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.transforms import Log
 from botorch.optim import optimize_acqf_discrete
@@ -33,6 +34,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.acquisition import outcome_bands
+from kernelucb.acquisition.constrained import edge_penalty
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.optim import chunked
 from problems import frozen_kernel, frozen_model
@@ -143,6 +145,13 @@ class TestValues:
         assert 0.0 <= float(paid[inside].min()) < float(paid[inside].max()) < 0.02
         far = smooth.outcome_constraints.possible_margin(GRID) < -0.08
         assert float(paid[far].min()) > 0.69
+        # One more for every further temperature, from a margin of minus four of them.
+        margins = 0.02 * torch.tensor([-4.0, -104.0, -105.0]).double()
+        four, *further = edge_penalty(margins, 0.02).tolist()
+        assert (four, further) == (
+            pytest.approx(math.log(2.0)),
+            pytest.approx([100.0, 101.0]),
+        )
 
     def test_the_best_of_a_finite_set_is_the_best_that_may_be_feasible(self):
         acqf = made(temperature=0.0)
@@ -234,15 +243,8 @@ class TestFromModel:
     [
         (lambda: made({}), ValueError, "There are no constraints; give one"),
         (lambda: made({1: (1.0, 1.0)}), ValueError, "the lower limit 1 must be below the"),
-        (lambda: made({2: (0.0, None)}), ValueError, "the model has the outputs 0 to 1"),
-        (lambda: made(norm_bound=[1.0]), ValueError, "norm_bound has 1 entries for 2"),
         (lambda: made(temperature=-1.0), ValueError, "temperature must not be negative"),
         (lambda: made(options={"maximize": False}), ValueError, "options holds maximize"),
-        (
-            lambda: made(posterior_transform=ExpectationPosteriorTransform(2)),
-            UnsupportedError,
-            "use ScalarizedPosteriorTransform",
-        ),
         (
             lambda: build(MODEL, constraints=[abs], **GIVEN),
             UnsupportedError,
@@ -253,8 +255,6 @@ class TestFromModel:
             BotorchTensorDimensionError,
             "must be `k x 2` and `k x 1`",
         ),
-        (lambda: bands(num_bounds=1), ValueError, "num_bounds is 1, below the number"),
-        (lambda: OutcomeConstraints([]), ValueError, "bands is empty"),
         (lambda: between(bands()[0], names=["a"]), ValueError, "names"),
         (
             lambda: OutcomeConstraints(torch.nn.Identity()),

@@ -241,25 +241,17 @@ def test_missing_matplotlib_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize(
     ("draw", "error", "message"),
     [
-        (lambda: plot_bands({}, LINE), ValueError, "at least one acquisition"),
         (
             lambda: plot_slice(SrinivasUCB(PROBLEM.model), POINT, bounds=BOX, witness=True),
             UnsupportedError,
             "no witness",
         ),
         (
-            lambda: plot_slice(bound(), POINT, bounds=BOX, coordinate=2),
-            ValueError,
-            "columns from 0 to 1",
-        ),
-        (
             lambda: plot_slice(bound(), POINT[:1], bounds=BOX),
             BotorchTensorDimensionError,
             "point must be",
         ),
-        (lambda: plot_gap([None]), ValueError, "at least one certificate"),
         (lambda: plot_gap([0.5]), UnsupportedError, "float is no certificate"),
-        (lambda: plot_gap(TestGaps.run, rounds=[1, 2]), ValueError, "rounds has 2 entries"),
     ],
 )
 def test_bad_input(draw, error, message, ax):

@@ -212,14 +212,7 @@ class TestEdges:
         [
             (lambda: sampler()(CANDIDATES[0]), SHAPES, "X must be `n x 2`"),
             (lambda: sampler()(CANDIDATES * math.nan), InputDataError, "X contains NaN"),
-            (lambda: sampler()(CANDIDATES[:0]), InputDataError, "There are no X"),
-            (lambda: sampler().optimize(CUBE[:1]), SHAPES, "bounds must be `2 x 2`"),
             (lambda: sampler()(CANDIDATES, 0), ValueError, "num_samples must be a whole"),
-            (
-                lambda: sampler(noise_std=NOISE, replacement=False)(CUBE, num_samples=5),
-                ValueError,
-                "num_samples is 5, but there are 2",
-            ),
             (lambda: sampler().paths(num_features=3), UnsupportedError, "even number"),
             (lambda: sampler(noise_std=0.0), ValueError, "noise_std must be a finite"),
         ],
