@@ -1,9 +1,11 @@
 r"""BoTorch plumbing of every confidence bound, once."""
 
 import copy
+import math
 import warnings
 from abc import ABC
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from typing import Any, Generic, Self
@@ -16,10 +18,11 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import finite, finite_scalar, tensor
+from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, tensor
+from kernelucb._numerics.estimates import draft_of, estimated, is_estimate
 from kernelucb._numerics.saving import fingerprint, plain_digest, same_values
-from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, changed_bands
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.band import Band, changed_bands, terms_of
 from kernelucb.confidence.base import (
     ConfidenceSet,
     Described,
@@ -27,10 +30,14 @@ from kernelucb.confidence.base import (
     StateT,
     Support,
 )
+from kernelucb.confidence.combined import CombinedSet, within
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.martingale_mixture.problem import announce
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
+from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
@@ -133,18 +140,39 @@ class BuiltBand(BuiltOnce, Band):
         if of_parts and self.parts:
             kept = {name: each for name, each in arguments.items() if name in own}
             arguments = kept | self._parts_at(changed_bands([self], **of_parts))
+        return self._again(arguments)
+
+    def _again(self, arguments: dict[str, Any]) -> Self:
+        r"""The same from other arguments."""
         return type(self)(**arguments)
 
     def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
         r"""Arguments that hold the parts, from the terms in their place by ``id``."""
         return {}
 
+    def relaxed(
+        self,
+        norm_factor: float = 1.0,
+        noise_factor: float = 1.0,
+        lengthscale: float | None = None,
+    ) -> Self:
+        r"""See ``Band``; of a combination, each part."""
+        factors = norm_factor, noise_factor
+        if not self.parts:
+            return self.at(**self._relaxation(*factors))
+        terms = {id(term): term.relaxed(*factors) for term in terms_of(self)}
+        return self._again(self._arguments | self._parts_at(terms))
+
+    def _relaxation(self, norm_factor: float, noise_factor: float) -> dict[str, Any]:
+        r"""Changes of the arguments for ``relaxed``."""
+        return {"": Band.relaxed(self)}  # refused
+
 
 def part_at(band: Any, terms: Mapping[int, Band]) -> Any:
     r"""A band made of other terms, by the ``id`` of the ones they replace."""
     if id(band) in terms:
         return terms[id(band)]
-    return type(band)(**band._arguments | band._parts_at(terms))
+    return band._again(band._arguments | band._parts_at(terms))
 
 
 class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
@@ -159,6 +187,8 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     """
 
     norm_bound: float | None = None
+    least_consistent_norm: float | None = None
+    _range: tuple[float, float] | None = None  # outcome units
 
     def __init__(
         self,
@@ -170,6 +200,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     ) -> None:
         super().__init__(model=model)  # pyright: ignore[reportArgumentType]
         self._set = confidence_set
+        self._kept: list[CombinedSet] = []  # the set within the range; no part of the state
         self.maximize = maximize
         self.posterior_transform = posterior_transform
         self._weight, self._offset = 1.0, 0.0
@@ -199,10 +230,91 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         again._arguments["noise_std"] = given.get("noise_std")
         return again
 
+    def _again(self, arguments: dict[str, Any]) -> Self:
+        again = super()._again(arguments)
+        return again if self._range is None else again.within(*self._range)
+
     @property
     def confidence_set(self) -> ConfidenceSet[StateT, PointsT]:
-        r"""The set of functions that explain the data."""
-        return self._set
+        r"""The set of functions that explain the data, and stay in a known range."""
+        ranged: Any = self._kept
+        return ranged[0] if ranged else self._set
+
+    @property
+    def outcome_range(self) -> tuple[float, float] | None:
+        r"""Least and largest value of ``f`` anywhere, outcome units; None if not known."""
+        return self._range
+
+    @property
+    def observed(self) -> Tensor | None:
+        r"""See ``Band``."""
+        try:
+            return observed_inputs(self.model)
+        except UnsupportedError:
+            return None
+
+    @property
+    def noise_scale(self) -> float | None:
+        r"""See ``Band``."""
+        if self.parts:
+            return super().noise_scale
+        scales = _noise_scales(self)
+        return None if scales is None else float(scales.max())
+
+    @property
+    def least_norm_factor(self) -> float:
+        r"""See ``Band``."""
+        if self.least_consistent_norm is None or self.norm_bound is None:
+            return super().least_norm_factor
+        return float(self.least_consistent_norm) / float(self.norm_bound)
+
+    def within(self, lower: float = -math.inf, upper: float = math.inf) -> Self:
+        r"""The same band of a function that is known to lie in a range everywhere.
+
+        Such as a yield between 0 and 100. Band, gains, certificates, stops, safe sets and
+        guards are then those of functions in the range; the acquisition value stays the
+        plain upper bound, which still ranks the points that may all reach the end of the
+        range. The range is about the function: noisy outcomes may leave it. ``at`` keeps
+        it.
+
+        Source: ours; the band is the same event, so its probability stays.
+
+        Args:
+            lower: Least value of the function (of its median, under ``Log`` and the like),
+                outcome units.
+            upper: Largest value.
+
+        Raises:
+            ValueError: If ``lower`` is not below ``upper``.
+        """
+        if not lower < upper:
+            raise ValueError(f"lower must be below upper, got {lower:g} and {upper:g}.")
+        ends = self.outcome_map.forward(torch.tensor([lower, upper], dtype=torch.float64))
+        limits = f"between {lower:.6g} and {upper:.6g}"
+        if math.isinf(lower) or math.isinf(upper):
+            limits = (
+                f"at most {upper:.6g}" if math.isinf(lower) else f"at least {lower:.6g}"
+            )
+        estimate = is_estimate(lower) or is_estimate(upper)
+        status = Status.ESTIMATED if estimate else Status.GIVEN
+        item = Assumption("range", f"f lies {limits} everywhere", status)
+        inputs = self.observed
+        if inputs is None:
+            inputs = torch.zeros(0, self.regression.dimension, dtype=torch.float64)
+        least, most = self._set.bounds(inputs)
+        if bool((least > ends[1]).any() | (most < ends[0]).any()):
+            wrong = (
+                f"{item.statement}; the data contradict this: the band lies outside at an "
+                "input that was observed (or norm bound or noise scale are too small)"
+            )
+            item = replace(item, statement=wrong, status=Status.VIOLATED)
+            announce(item, "The band is left as it was.")
+            ends = torch.tensor([-math.inf, math.inf])
+        band = draft_of(self)
+        band._range = lower, upper
+        own = self._set.assumptions.with_extra(item)
+        band._kept = [within(self._set, *ends.tolist(), own.with_item(item))]
+        return band
 
     @property
     def regression(self) -> StateT:
@@ -217,7 +329,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     @property
     def norm_bounds(self) -> tuple[float, ...]:
         r"""See ``Band``."""
-        return () if self.norm_bound is None else (self.norm_bound,)
+        return super().norm_bounds if self.norm_bound is None else (self.norm_bound,)
 
     @property
     def direction(self) -> int:
@@ -337,7 +449,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     def _sides(self, X: Tensor) -> Tensor:
         r"""Lower and upper bound on the scale of the confidence set, ``2 x n``."""
         self._check_points("X", X, "n x d")
-        return in_parts(X, lambda part: torch.stack(self._set.bounds(part)))
+        return in_parts(X, lambda part: torch.stack(self.confidence_set.bounds(part)))
 
     def _check_points(self, name: str, X: Tensor, shape: str) -> None:
         given, dimension = tuple(tensor(name, X).shape), self._set.regression.dimension
@@ -410,6 +522,45 @@ class RegressionUCB(KernelUCB[KernelRegression]):
         prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
         data = data._replace(prior=prior, estimated=data.estimated_anyway)
         return cls(model=KernelRegression.from_data(data), **options)
+
+
+def relaxed_numbers(
+    band: KernelUCB, norm_bound: float, norm_factor: float, noise_factor: float
+) -> dict[str, Any]:
+    r"""A larger norm bound, and larger noise scales, as arguments of ``at``.
+
+    Raises:
+        ValueError: If a factor is out of its range.
+        UnsupportedError: If the band has no noise scale that could be larger.
+    """
+    norm_bound = positive_scalar("norm_factor", norm_factor) * norm_bound
+    if "norm" in band.assumptions.estimated:
+        norm_bound = estimated(norm_bound)
+    changes: dict[str, Any] = {"norm_bound": norm_bound}
+    if noise_factor == 1.0:
+        return changes
+    if not noise_factor > 1.0:
+        raise ValueError(f"noise_factor must be at least 1, got {noise_factor}.")
+    scales = _noise_scales(band)
+    if scales is None:
+        raise UnsupportedError(
+            f"This {type(band).__name__} has no noise scale of its own that could be "
+            "larger; only its norm bound can be."
+        )
+    noise = noise_factor * scales
+    was_estimated = "noise" in band.assumptions.estimated
+    return changes | {"noise_std": estimated(noise) if was_estimated else noise}
+
+
+def _noise_scales(band: KernelUCB) -> Tensor | None:
+    r"""Noise scales, outcome units; None where they are not the band's to change."""
+    given = band._arguments.get("noise_std")
+    known = "noise_std" in signature(type(band)).parameters
+    predicted = isinstance(getattr(band, "fit", None), PrequentialRadius)
+    counts = isinstance(band.model, LikelihoodRegression)
+    if not known or predicted or counts or isinstance(given, UnknownNoise):
+        return None
+    return data_of(band.model, given).noise_std  # pyright: ignore[reportArgumentType]
 
 
 def affine_weights(

@@ -1,6 +1,7 @@
 r"""Upper confidence bound over a family of kernels, for when the kernel is not known."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -10,18 +11,22 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedPoints, CombinedState
-from kernelucb.confidence.family.data import family_data
+from kernelucb.confidence.family.data import family_data, tied_scale
 from kernelucb.confidence.family.kernels import Combine, KernelFamily, Select
 from kernelucb.confidence.family.members import family_of, family_report, per_kernel
-from kernelucb.confidence.fit.choice import Fit
+from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
 from kernelucb.confidence.norm.tracker import NearNormBall, ball_and_error
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.kernel_family import Lengths, lengthscale_family
+from kernelucb.regression.kernel_family import (
+    Lengths,
+    LengthscaleFamily,
+    lengthscale_family,
+)
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
-from kernelucb.regression.named import named_kernel
+from kernelucb.regression.named import named_kernel, unscaled
 
 
 class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
@@ -190,6 +195,48 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
     def at(self, **changes: Any) -> Self:
         r"""See ``BuiltBand``; whatever earlier rounds have said."""
         return super().at(**{"kernels": self.family.untracked(), **changes})
+
+    @property
+    def lengthscales(self) -> tuple[float, ...]:
+        r"""See ``Band``; empty where the family is no ``lengthscale_family`` of numbers."""
+        if not isinstance(self.family.kernels, LengthscaleFamily):
+            return ()
+        lengths = [unscaled(kernel).lengthscale for kernel in self.family.kernels]
+        single = all(length.numel() == 1 for length in lengths)
+        return tuple(float(length) for length in lengths) if single else ()
+
+    @property
+    def least_norm_factor(self) -> float:
+        r"""See ``Band``: of the kernel that needs the least."""
+        pairs = zip(self.least_consistent_norms, self.norm_bounds, strict=True)
+        return min(float(least) / float(bound) for least, bound in pairs)
+
+    def relaxed(
+        self,
+        norm_factor: float = 1.0,
+        noise_factor: float = 1.0,
+        lengthscale: float | None = None,
+    ) -> Self:
+        r"""See ``Band``."""
+        family = self.family.untracked()
+        ball, error = ball_and_error(self._arguments["norm_bound"])
+        norms = [float(norm) for norm in per_kernel(ball, family.kernels)]
+        largest = max(norms)
+        changes = relaxed_numbers(self, largest, norm_factor, noise_factor)
+        if lengthscale is not None:
+            kept = sum(length >= lengthscale for length in self.lengthscales)
+            family = replace(family, kernels=family.kernels[:kept])
+            norms = norms[:kept]
+        norms = [changes["norm_bound"] * (norm / largest) for norm in norms]
+        changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
+        changes["kernels"] = family
+        if isinstance(self.model, LikelihoodRegression):
+            return self.at(**changes)
+        fit = fit_of(self.fit, tied_scale(largest))  # tied to what was given, for good
+        if isinstance(fit, Filters):
+            factor = fit.noise_factor * noise_factor
+            fit = replace(fit, every_norm=True, noise_factor=factor)
+        return self.at(**changes, fit=fit)
 
     @property
     def norm_bounds(self) -> tuple[float, ...]:

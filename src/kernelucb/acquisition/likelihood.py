@@ -10,7 +10,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.acquisition.input_constructors import with_options_of
 from kernelucb.confidence.fit.choice import MartingaleMixture
 from kernelucb.confidence.likelihood.evidence import Ratio
@@ -124,6 +124,9 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     def data(self) -> LikelihoodRegression:
         r"""See the class."""
         return self._data
+
+    def _relaxation(self, norm_factor: float, noise_factor: float) -> dict[str, Any]:
+        return relaxed_numbers(self, float(self.norm_bound or 0), norm_factor, noise_factor)
 
     @property
     def least_consistent_norm(self) -> float:

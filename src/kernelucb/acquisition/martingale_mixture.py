@@ -1,5 +1,6 @@
 r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.acquisition.base import RegressionUCB
+from kernelucb.acquisition.base import RegressionUCB, relaxed_numbers
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.fit.choice import (
     Filters,
@@ -159,6 +160,16 @@ class MartingaleMixtureUCB(RegressionUCB):
         r"""The data and the prior; the confidence set counts them by a filter."""
         state: Any = self.confidence_set.regression
         return state.state if isinstance(state, FilteredRegression) else state
+
+    def _relaxation(self, norm_factor: float, noise_factor: float) -> dict[str, Any]:
+        changes = relaxed_numbers(self, float(self.norm_bound), norm_factor, noise_factor)
+        fit = fit_of(self.fit)
+        if isinstance(fit, Filters):
+            factor = fit.noise_factor * noise_factor
+            changes["fit"] = replace(fit, every_norm=True, noise_factor=factor)
+        if self.model_error > 0.0:
+            changes["norm_bound"] = NearNormBall(changes["norm_bound"], self.model_error)
+        return changes
 
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
         r"""The function that attains the set's upper (or lower) bound at a ``1 x d`` point.

@@ -18,8 +18,17 @@ from kernelucb.regression import RidgeState
 _LOG = logging.getLogger(__name__)
 _BATCH = 2048
 _Change = Callable[[Tensor, Tensor], Tensor]
-# Of a set, or a part of it, and `n x d` points: `n` values.
-SetFunction = Callable[[ConfidenceSet, Tensor], Tensor]
+
+
+class SetFunction(NamedTuple):
+    r"""A function of points that follows from a confidence set, or from a part of one."""
+
+    values: Callable[[ConfidenceSet, Tensor], Tensor]  # of `n x d` points, `n` values
+    limit: Callable[[ConfidenceSet], float]  # what no value exceeds
+
+    def __call__(self, own: ConfidenceSet, X: Tensor) -> Tensor:
+        r"""``n`` values at ``n x d`` points."""
+        return self.values(own, X)
 
 
 class Maximum(NamedTuple):
@@ -67,13 +76,15 @@ class CellFunction(NamedTuple):
     changes: Sequence[_Change]
     # From `m` values of each part to those of the function; increasing in each
     joined: Callable[[Sequence[Tensor]], Tensor]
+    limits: Sequence[float]  # what no value of each part exceeds
 
     def bounds(self, centres: Tensor, halves: Tensor) -> tuple[Tensor, Tensor]:
         r"""Values at the centres, and upper bounds on the cells."""
         values = [in_parts(centres, value) for value in self.values]
+        known = zip(values, self.changes, self.limits, strict=True)
         uppers = [
-            value + change(centres, halves)
-            for value, change in zip(values, self.changes, strict=True)
+            (value + change(centres, halves)).clamp_max(limit)
+            for value, change, limit in known
         ]
         return self.joined(values), self.joined(uppers)
 
@@ -232,7 +243,7 @@ def upper_side(sign: int, level: float = 0.0) -> SetFunction:
         points = own.project(X)
         return sign * points.baseline + own.support(points, sign).value - level
 
-    return values
+    return SetFunction(values, lambda own: own.limit(sign) - level)
 
 
 def on_cells(
@@ -248,4 +259,5 @@ def on_cells(
         parts, joined = confidence_set.parts, confidence_set.rule.joined
     changes = _known([change_in(part, fixed) for part in parts])
     values = [partial(function, part) for part in parts]
-    return None if changes is None else CellFunction(values, changes, joined)
+    limits = [function.limit(part) for part in parts]
+    return None if changes is None else CellFunction(values, changes, joined, limits)

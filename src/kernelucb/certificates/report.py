@@ -1,15 +1,19 @@
 r"""What is known of the optimum, in one object: how large it is, and where it may lie."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
 from kernelucb.certificates.boxes import cover, largest_in_region, upper_side
+from kernelucb.certificates.claims import Asked, Claim, Wording, ladder
 from kernelucb.certificates.regret import (
     RegretCertificate,
     in_outcome_units,
@@ -21,6 +25,7 @@ from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _MOST_LINES = 5  # of combinations, in print
+_ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ class OptimumReport:
             ``rigorous``.
         combination_count: How many combinations the space has, with the inputs that are
             given; 0 without listed values.
+        norm_bounds: The norm bounds in use, outcome units.
+        said: Computes ``claims``.
     """
 
     lower: float
@@ -96,6 +103,17 @@ class OptimumReport:
     names: tuple[str, ...]
     combinations: tuple[PossibleCombination, ...] = ()
     combination_count: int = 0
+    norm_bounds: tuple[float, ...] = ()
+    said: Callable[[], tuple[Claim, ...]] = tuple
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        r"""What may be said, and what would have to be wrong; computed when first asked.
+
+        The best run so far, then sentences about the recommended point, those first that
+        stand most firmly.
+        """
+        return self.said()
 
     @property
     def recommended(self) -> Tensor:
@@ -132,6 +150,7 @@ class OptimumReport:
             "region": self._region(),
             "combinations": [each.to_dict() for each in self.combinations],
             "combination_count": self.combination_count,
+            "claims": [claim.to_dict() for claim in self.claims],
             "assumptions": str(self.certificate.assumptions),
         }
 
@@ -153,6 +172,10 @@ class OptimumReport:
             lines += [f"  {each}" for each in left[:_MOST_LINES]]
             if len(left) > _MOST_LINES:
                 lines.append(f"  and {len(left) - _MOST_LINES} more")
+        norms = " and ".join(f"{norm:.4g}" for norm in self.norm_bounds)
+        norms = f" (numbers at the norm bound {norms})" if norms else ""
+        lines.append(f"what may be said{norms}, and what would have to be wrong:")
+        lines += [f"  {claim}" for claim in self.claims]
         return "\n".join([*lines, str(self.certificate.assumptions)])
 
     # Ax's report says these four by the names and values of parameters.
@@ -185,8 +208,13 @@ def optimum_report(
     fixed_features: FixedFeatures | None = None,
     constraints: OutcomeConstraints | None = None,
     recommended: Tensor | None = None,
+    baseline: Tensor | Sequence[float] | None = None,
+    window: float = 0.05,
+    threshold: float | None = None,
+    tolerance: float | None = None,
     names: Sequence[str] | None = None,
-    tolerance: float = 0.05,
+    outcome: str = "the outcome",
+    units: Mapping[str, str] | None = None,
     max_evaluations: int = 100_000,
 ) -> OptimumReport:
     r"""Report the optimum's value, where it may lie, and how good the best point is.
@@ -200,21 +228,50 @@ def optimum_report(
     some function of the set is at least as good there as at the recommended point. The gap
     is the gap of ``regret_certificate``.
 
-    Arguments and errors: see ``regret_certificate``; gap, interval and region each have
-    ``max_evaluations``. ``names`` of the inputs are for print and
-    picture; ``x0``, ``x1`` and so on when absent.
+    **Claims.** ``report.claims`` are sentences about the recommended point, all of which
+    hold together: its value; by how much it is better than a baseline; by how much, at
+    most, points near it and anywhere are better; and the largest box around it in which the
+    outcome keeps a threshold. Each says up to which norm and noise it stands
+    (``breakdown``).
+
+    Where the band's sets are one event for all norm bounds, interval, gap, region and
+    claims all rest on it (``Band.relaxed``); they are then up to 3 % wider than those of
+    ``regret_certificate``.
+
+    Args:
+        acqf: See ``regret_certificate``, for the other arguments and errors as well.
+        candidates: See there.
+        bounds: See there.
+        space: See there.
+        fixed_features: See there.
+        constraints: See there.
+        recommended: See there.
+        baseline: ``d`` coordinates of a setting to compare with, such as today's.
+        window: Half sides of the box that is near the recommended point, as a share of the
+            domain's sides.
+        threshold: What the outcome should be at least (at most, where small outcomes are
+            sought), outcome units.
+        tolerance: A difference that does not matter, outcome units; by default a twentieth
+            of the spread of the estimates at the observed inputs.
+        names: Of the inputs, for print and picture; ``x0``, ``x1`` and so on when absent.
+        outcome: Name of the outcome.
+        units: Units by the names of inputs and outcome, for print.
+        max_evaluations: Count for the gap, the interval and the region each.
 
     Raises:
         ValueError: If the number of names is not the number of inputs.
     """
     domain = candidates, bounds, space
     task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
+    with suppress(UnsupportedError):
+        task = task.relaxed()  # one event for interval, gap, region and all claims
     dimension = task.region.lower.shape[1]
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
-    certificate = latent_certificate(task, tolerance, max_evaluations)
-    lower, upper = interval(task, certificate, tolerance, max_evaluations)
+    asked = Asked.of(task, baseline, window, threshold, tolerance)
+    certificate = latent_certificate(task, _ACCURACY, max_evaluations)
+    lower, upper = interval(task, certificate, _ACCURACY, max_evaluations)
     possible = possible_maximisers(task, certificate.recommended, max_evaluations)
     combinations, count = (), 0
     if space is not None and space.listed_columns:
@@ -233,6 +290,14 @@ def optimum_report(
         names=labels,
         combinations=combinations,
         combination_count=count,
+        norm_bounds=task.bound.norm_bounds,
+        said=partial(
+            ladder,
+            task,
+            certificate.recommended,
+            asked,
+            Wording(labels, outcome, units or {}),
+        ),
     )
 
 

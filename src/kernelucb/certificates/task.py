@@ -115,10 +115,40 @@ class Task:
         r"""``n x d`` points that are looked at: all of a finite region, else some."""
         return self.region.sample(_SCAN)
 
+    def relaxed(self, *factors: float) -> Self:
+        r"""The task with every band under larger norms and noises; see ``Band.relaxed``."""
+        known: dict[int, Band] = {}
+
+        def again(band: Band) -> Band:
+            if id(band) not in known:
+                known[id(band)] = band.relaxed(*factors)
+            return known[id(band)]
+
+        limits = self.constraints
+        if limits is not None:
+            limits = limits.with_bands([again(each.band) for each in limits.constraints])
+        return replace(self, bound=again(self.bound), constraints=limits)
+
+    def around(self, point: Tensor, share: float) -> Self:
+        r"""The task in a box around ``d`` coordinates of a point of the region.
+
+        ``share`` is half of each side over the largest side of the region.
+        """
+        region = self.region
+        room = share * (region.upper.amax(0) - region.lower.amin(0))
+        lower = torch.maximum(region.lower, point - room)
+        upper = torch.minimum(region.upper, point + room)
+        kept = (lower <= upper).all(-1)
+        region = region._replace(lower=lower[kept], upper=upper[kept])
+        return replace(self, region=region)
+
     def gain(self, reference: Tensor) -> SetFunction:
         r"""The largest gain of points over ``d`` coordinates of another."""
         other, sign = reference.unsqueeze(0), self.sign
-        return lambda own, X: own.max_gain_over(X, other, sign)
+        return SetFunction(
+            lambda own, X: own.max_gain_over(X, other, sign),
+            lambda own: own.gain_limit(other, sign),
+        )
 
     def values(self, function: SetFunction, X: Tensor) -> Tensor:
         r"""A function of the objective's set at ``n x d`` points that may be feasible.

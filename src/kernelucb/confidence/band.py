@@ -1,5 +1,6 @@
 r"""What everything above asks of a confidence band, and what several rest on together."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -107,6 +108,67 @@ class Band(Described):
             UnsupportedError: If it cannot be computed anew.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot be computed anew.")
+
+    def within(self, lower: float = -math.inf, upper: float = math.inf) -> Self:
+        r"""The same band of a function that is known to lie in a range everywhere.
+
+        Raises:
+            UnsupportedError: If the band knows of no set of functions.
+        """
+        raise UnsupportedError(
+            f"{type(self).__name__} takes no range; give it to its parts: "
+            "band.within(lower, upper)."
+        )
+
+    @property
+    def observed(self) -> Tensor | None:
+        r"""``n x d`` inputs that were observed, as ``bounds`` takes them; or not known."""
+        return None
+
+    @property
+    def noise_scale(self) -> float | None:
+        r"""The largest noise scale, outcome units; None where none could be larger."""
+        scales = [part.noise_scale for part in self.parts]
+        return None if None in scales or not scales else max(filter(None, scales))
+
+    @property
+    def lengthscales(self) -> tuple[float, ...]:
+        r"""Of a family of length scales, down to which each kernel goes, longest first."""
+        return ()
+
+    @property
+    def least_norm_factor(self) -> float:
+        r"""Least consistent norm over the norm bound in use; of several, the largest."""
+        if not self.parts:
+            raise UnsupportedError(f"{type(self).__name__} has no least consistent norm.")
+        return max(term.least_norm_factor for term in terms_of(self))
+
+    def relaxed(
+        self,
+        norm_factor: float = 1.0,
+        noise_factor: float = 1.0,
+        lengthscale: float | None = None,
+    ) -> Self:
+        r"""The band of the same data under a larger norm bound and a larger noise scale.
+
+        Bands of all factors rest on one event. With probability ``1 - delta``, whatever the
+        norm, every one of them holds whose norm bound and noise scale are large enough, in
+        every round at once; so a factor may be chosen after looking at them.
+
+        Source: ours; proven in ``docs/mathematics.md``.
+
+        Args:
+            norm_factor: Of the norm bound in use, above 0.
+            noise_factor: Of the noise scale, at least 1.
+            lengthscale: Of a family of length scales: kernels of this one and longer ones.
+
+        Raises:
+            UnsupportedError: If the theorem of the band does not give such an event.
+        """
+        raise UnsupportedError(
+            f"The sets of {type(self).__name__} are not one event for all norm bounds; use "
+            "MartingaleMixtureUCB, KernelFamilyUCB or LikelihoodUCB."
+        )
 
     def _described(self) -> dict[str, Any]:
         known = dict.fromkeys(f"{norm:.6g}" for norm in self.norm_bounds)

@@ -1,5 +1,6 @@
 r"""What every confidence set offers: its support function."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, Generic, NamedTuple, Self
 
@@ -102,6 +103,14 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
         Outcome units; zero where ``f`` itself is one of them.
         """
         return 0.0
+
+    def limit(self, sign: int) -> float:
+        r"""What ``sign * f`` is at most anywhere, where a range is known; else infinite."""
+        return math.inf
+
+    def gain_limit(self, reference: Tensor, sign: int) -> float:
+        r"""The same of ``sign * (f(x) - f(reference))``, ``reference`` ``1 x d``."""
+        return math.inf
 
     def _described(self) -> dict[str, Any]:
         return {

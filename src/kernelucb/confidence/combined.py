@@ -1,4 +1,4 @@
-r"""Confidence sets made of others: a union, an intersection, a weighted sum, an error.
+r"""Confidence sets made of others: union, intersection, weighted sum, error, range.
 
 A combination is a list of sets and a rule, which says how bounds of the whole follow from
 bounds of the parts. A new kind of combination is a new rule.
@@ -44,6 +44,7 @@ class Rule:
     """
 
     error: float = 0.0
+    of_one: bool = False  # whether the whole is its one part, changed
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""Bound on the whole, without ``error``, from ``b`` values of each part."""
@@ -78,6 +79,29 @@ class Rule:
         r"""Support of the whole at ``b`` points."""
         rows = enumerate(zip(parts, points.parts, strict=True))
         return self.combined([p.support(own, self.side(i, sign)) for i, (p, own) in rows])
+
+    def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+        r"""Cheap upper bound on ``support``, from those of the parts."""
+        rows = enumerate(zip(parts, points.parts, strict=True))
+        return self.combined([p.majorant(own, self.side(i, sign)) for i, (p, own) in rows])
+
+    def max_gain_over(
+        self, parts: Sequence[Part], X: Tensor, reference: Tensor, sign: int, cheap: bool
+    ) -> Tensor:
+        r"""Upper bound on ``sign * (f(x) - f(reference))``, from those of the parts."""
+        gains = [
+            part.max_gain_over(X, reference, self.side(index, sign), cheap)
+            for index, part in enumerate(parts)
+        ]
+        return self.joined(gains) + 2.0 * self.error
+
+    def limit(self, parts: Sequence[Part], sign: int) -> float:
+        r"""See ``ConfidenceSet``."""
+        return math.inf
+
+    def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
+        r"""See ``ConfidenceSet``."""
+        return math.inf
 
 
 @dataclass(frozen=True)
@@ -197,6 +221,65 @@ class PlusError(Rule):
     """
 
     error: float
+    of_one = True
+
+
+@dataclass(frozen=True)
+class Within(Rule):
+    r"""All functions of the one part that stay between two numbers everywhere.
+
+    Bounds on a value are clipped. A gain over a reference is at most what the range leaves
+    above the reference's least value: ``f(x) - f(r) <= min(gain, upper - L(r))``.
+
+    Source: ours, the intersection of the set with the functions of that range, or a larger
+    set: imposing the range at every point at once narrows the band a little more.
+
+    Attributes:
+        lower: Least value, on the scale of the set; minus infinity for none.
+        upper: Largest value.
+    """
+
+    lower: float
+    upper: float
+    of_one = True
+
+    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+        r"""Clipped support."""
+        support = parts[0].support(points.parts[0], sign)
+        return self._clipped(support, points, sign)
+
+    def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+        r"""Clipped majorant."""
+        support = parts[0].majorant(points.parts[0], sign)
+        return self._clipped(support, points, sign)
+
+    def max_gain_over(
+        self, parts: Sequence[Part], X: Tensor, reference: Tensor, sign: int, cheap: bool
+    ) -> Tensor:
+        r"""The part's gain, at most what the range leaves above the reference."""
+        gain = parts[0].max_gain_over(X, reference, sign, cheap)
+        return torch.minimum(gain, self._room(parts[0], reference, sign))
+
+    def limit(self, parts: Sequence[Part], sign: int) -> float:
+        r"""The end of the range."""
+        return self.upper if sign > 0 else -self.lower
+
+    def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
+        r"""What the range leaves above the reference."""
+        return float(self._room(parts[0], reference, sign))
+
+    def _room(self, part: Part, reference: Tensor, sign: int) -> Tensor:
+        lower, upper = (
+            side.clamp(self.lower, self.upper) for side in part.bounds(reference)
+        )
+        return self.upper - lower if sign > 0 else upper - self.lower
+
+    def _clipped(self, support: Support, points: CombinedPoints, sign: int) -> Support:
+        # Both ends clip both sides, so that the sides never swap: where the part lies
+        # outside the range, data and range contradict each other.
+        baseline = points.baseline
+        side = (baseline + sign * support.value).clamp(self.lower, self.upper)
+        return support._replace(value=sign * (side - baseline))
 
 
 class CombinedState:
@@ -235,8 +318,8 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
 
     def __init__(self, parts: Sequence[Part], rule: Rule, assumptions: Assumptions) -> None:
         states = [part.regression for part in parts]
-        alone = isinstance(rule, PlusError)
-        super().__init__(states[0] if alone else CombinedState(states, rule), assumptions)
+        state = states[0] if rule.of_one else CombinedState(states, rule)
+        super().__init__(state, assumptions)
         self._parts, self.rule = ModuleList(parts), rule
         self.settings = repr(rule)  # part of the fingerprint
 
@@ -247,8 +330,8 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
 
     @property
     def norm(self) -> float | None:
-        r"""Norm of ``g`` where an error is added to it; else None."""
-        return self.parts[0].norm if isinstance(self.rule, PlusError) else None
+        r"""Norm in the one part, of ``g`` where an error is added to it; else None."""
+        return self.parts[0].norm if self.rule.of_one else None
 
     @property
     def model_error(self) -> float:
@@ -266,9 +349,7 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
 
     def majorant(self, points: CombinedPoints, sign: int) -> Support:
         r"""From the majorants of the parts."""
-        pairs = enumerate(zip(self.parts, points.parts, strict=True))
-        side = self.rule.side
-        return self.rule.combined([p.majorant(own, side(i, sign)) for i, (p, own) in pairs])
+        return self.rule.majorant(self.parts, points, sign)
 
     def with_pending(self, X_pending: Tensor) -> "CombinedSet":
         r"""Each part with variances conditioned on pending points as well."""
@@ -279,11 +360,27 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""From the maximum over each part; see ``ConfidenceSet``."""
-        gains = [
-            part.max_gain_over(X, reference, self.rule.side(index, sign), cheap)
-            for index, part in enumerate(self.parts)
-        ]
-        return self.rule.joined(gains) + 2.0 * self.rule.error
+        return self.rule.max_gain_over(self.parts, X, reference, sign, cheap)
+
+    def limit(self, sign: int) -> float:
+        r"""See ``ConfidenceSet``."""
+        return self.rule.limit(self.parts, sign)
+
+    def gain_limit(self, reference: Tensor, sign: int) -> float:
+        r"""See ``ConfidenceSet``."""
+        return self.rule.gain_limit(self.parts, reference, sign)
+
+
+def within(part: Part, lower: float, upper: float, assumptions: Assumptions) -> CombinedSet:
+    r"""The functions of a set that stay in a range, on its scale.
+
+    In a union or an intersection the range is that of each part, where branch and bound
+    finds it.
+    """
+    if isinstance(part, CombinedSet) and isinstance(part.rule, Union | Intersection):
+        parts = [within(each, lower, upper, each.assumptions) for each in part.parts]
+        return CombinedSet(parts, part.rule, assumptions)
+    return CombinedSet([part], Within(lower, upper), assumptions)
 
 
 def _at(rows: Tensor, support: Support) -> Support:

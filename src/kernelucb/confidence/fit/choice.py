@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from kernelucb._numerics.checks import positive_scalar
 from kernelucb.confidence.fit.filters import (
     ALONE,
     FILTERS_SOURCE,
@@ -68,8 +69,26 @@ class Filters(MixtureFit):
     They weigh a direction by how much the kernel explains of it, with weights for a narrow
     band. The covariance scale is that of Flynn & Reeb's member.
 
+    Attributes:
+        every_norm: Whether the mixture is the same for all norm bounds, instead of one that
+            is tied to the norm bound in use. Bands of several norm bounds then hold
+            together at one ``delta``; they are a little wider. For ``breakdown``.
+        noise_factor: How many times larger the noise scale is than the scale that the
+            mixture was fixed for; 1 or more. Bands of several factors then hold together.
+
     Source: ours; proven in ``docs/mathematics.md``.
+
+    Raises:
+        ValueError: If ``noise_factor`` is below 1, or see ``MixtureFit``.
     """
+
+    every_norm: bool = False
+    noise_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not positive_scalar("noise_factor", self.noise_factor) >= 1.0:
+            raise ValueError(f"noise_factor must be at least 1, got {self.noise_factor}.")
 
 
 @dataclass(frozen=True)
@@ -133,7 +152,8 @@ def data_fit(
     fit = fit_of(fit)
     misfit = misfit_of_error(regression, model_error) if model_error else 0.0
     if isinstance(fit, Filters):
-        return FilterMixture(regression, delta, fit.scales, norm, misfit, shares)
+        own = fit.every_norm, fit.noise_factor
+        return FilterMixture(regression, delta, fit.scales, norm, misfit, shares, *own)
     if isinstance(fit, MartingaleMixture):
         radius = mixture_radius(regression, delta, fit.scales)
     else:

@@ -15,6 +15,7 @@ from kernelucb.confidence.fit.radius import (
     FitConstraint,
     KernelFree,
     Radius,
+    energy_levels,
     mixture_radius,
 )
 from kernelucb.regression import KernelRegression, RidgeState
@@ -30,8 +31,9 @@ FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
 _SCALES = tuple(4.0**-power for power in range(1, 9))
 _FLOORS = (0.0, 0.1, 0.3, 0.6)
 _NUM_HYBRIDS = len(_SCALES) * len(_FLOORS)
-# In place of the norm in the grid that is tied to the prior alone: c is 4 to 1/4096.
-_UNIT_NORM = 4.0
+# In place of the norm in the grid that is tied to the prior alone: c is 4 to 1/4096; and
+# in a second one, for norm bounds that are chosen afterwards: c is 262,144 to 16.
+_UNIT_NORM, _LARGE_NORM = 4.0, 4.0**5
 _LARGEST, _LARGEST_PRICE = 1e150, 1e12
 # Steps towards the best weights, each by a share of the way in ln(w). More of them, or
 # gradient descent until nothing changes, narrow the band by less than 0.1 %.
@@ -101,16 +103,26 @@ class Hybrids(NamedTuple):
 
     @classmethod
     @lru_cache(maxsize=128)
-    def for_norm(cls, norm: float) -> "Hybrids":
+    def for_norm(cls, norm: float, noise_factor: float = 1.0) -> "Hybrids":
         r"""The grid for a norm in prior units.
 
-        A kernel ``s^2 k`` with the norm ``B / s`` gives the same e-processes.
+        A kernel ``s^2 k`` with the norm ``B / s`` gives the same e-processes. A member is
+        ``E_h exp(<h, e> - |h|^2 / 2)`` for residuals ``e`` and guesses ``h``, in noise
+        units, of covariance ``c' K + v I``, where ``l = v / (1 + v)`` and
+        ``g = (1 + v) / c'``. ``noise_factor`` is the noise scale over the scale that these
+        guesses were fixed for, in outcome units: it makes ``v`` smaller.
         """
         unit = min(norm, _LARGEST) ** 2
         scales = unit * torch.tensor(_SCALES, dtype=torch.float64)
         floors = torch.tensor(_FLOORS, dtype=torch.float64)
         grid = torch.cartesian_prod(scales.clamp(1.0 / _LARGEST, _LARGEST), floors)
-        return cls(grid[:, 0], grid[:, 1], (1.0 - grid[:, 1]) / grid[:, 0])
+        scales, floors = grid.unbind(-1)
+        corners = (1.0 - floors) / scales
+        if noise_factor != 1.0:
+            fewer = energy_levels(floors, noise_factor)
+            corners = corners * (1.0 - floors) / (1.0 - fewer)
+            floors = fewer
+        return cls(scales, floors, corners)
 
     def filters(self, eigenvalues: Tensor) -> Tensor:
         r"""``a`` at ``r`` eigenvalues, ``J x r``."""
@@ -176,6 +188,10 @@ class FilterMixture:
         misfit: How much larger the residuals may be of the functions whose norm is bounded,
             noise units; see ``misfit_of_error``.
         shares: Prior weights.
+        every_norm: Whether a second grid for the prior takes the place of the one that is
+            tied to the norm bound: one mixture, one event, for all norm bounds.
+        noise_factor: Noise scale over the scale that the mixture was fixed for, at least 1:
+            the sets of all these factors are one event, and nested.
     """
 
     def __init__(
@@ -186,6 +202,8 @@ class FilterMixture:
         norm: float | None,
         misfit: float = 0.0,
         shares: Shares = ALONE,
+        every_norm: bool = False,
+        noise_factor: float = 1.0,
     ) -> None:
         self.regression, self.misfit = regression, misfit
         self.confidence = 2.0 * math.log(1.0 / delta)
@@ -197,14 +215,17 @@ class FilterMixture:
         self.predicted = Radius(radius.tau_ref, alone)
         if misfit > 0.0:
             self.predicted = self.predicted.widened(regression, misfit)
-        first = KernelFree.of(count, delta, radius.squared(regression), shares[:2])
+        squared = radius.squared(regression)
+        first = KernelFree.of(count, delta, squared, shares[:2], noise_factor)
         squared_radius, self.level = first.ball
         # The grid for the prior, with its covariance times the mean scale; then the norm's.
         mean_scale = float(np.exp(np.mean(np.log(scales))))
-        self.hybrids = Hybrids.for_norm(_UNIT_NORM * math.sqrt(mean_scale))
-        if norm is not None:
-            pairs = zip(self.hybrids, Hybrids.for_norm(norm), strict=True)
-            self.hybrids = Hybrids(*map(torch.cat, pairs))
+        unit = math.sqrt(mean_scale)
+        second = _LARGE_NORM * unit if every_norm else norm
+        self.hybrids = Hybrids.for_norm(_UNIT_NORM * unit, noise_factor)
+        if second is not None:
+            other = Hybrids.for_norm(second, noise_factor)
+            self.hybrids = Hybrids(*map(torch.cat, zip(self.hybrids, other, strict=True)))
         # What counts as zero may be as large as the cut-off; less would be too cheap.
         lam = regression.eigenvalues
         largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
@@ -214,7 +235,7 @@ class FilterMixture:
         self.prices = np.append(own, prices.cpu().numpy())
         filters = self.hybrids.filters(lam).cpu().numpy()
         self.filters = np.insert(filters, 0, self.level, axis=0)
-        self.num_untied = 1 + _NUM_HYBRIDS
+        self.num_untied = len(self.prices) if every_norm else 1 + _NUM_HYBRIDS
 
     def ellipsoid(self, weights: Array) -> Ellipsoid:
         r"""What ``J`` weights that sum up to one say of the residuals.

@@ -32,8 +32,6 @@ DEFAULT_SCALES = tuple(2.0**power for power in range(-8, 9))
 # Chernoff parameters of the noise energy: near 1 they serve the first rounds, near 0 the
 # thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
 _CHERNOFF = 1.0 / (1.0 + 2.0 ** (0.5 * np.arange(-6.0, 17.0)))
-_LOG_REST = np.append(np.log1p(-_CHERNOFF), 0.0)
-_SLOPES = np.append(_CHERNOFF, 1.0)  # of the members' logarithms in E / 2
 _TOLERANCE = 1e-13  # of the energy
 _MOST_STEPS, _SMALLEST_CHANGE = 60, 1e-30  # of a search for a slope
 # Share of the predictions where they are mixed with the energy alone: the squared radius is
@@ -219,10 +217,14 @@ class KernelFree(NamedTuple):
     normal, ``exp(l e^2 / 2) = E exp(sqrt(l) h e)``. By Ville's inequality the true
     residuals lie in the ``ball`` at every round at once with probability ``1 - delta``.
 
+    The members guess residuals of variance ``noise_s^2 l / (1 - l)``. Where these guesses
+    were fixed for smaller noise scales, ``l`` is smaller (see ``energy_levels``).
+
     Source: ours; see ``docs/mathematics.md``.
     """
 
     offsets: NDArray[np.float64]  # logarithms of the members at E = 0
+    slopes: NDArray[np.float64]  # of their logarithms in E / 2
     log_level: float  # ln(1/delta)
 
     @classmethod
@@ -232,27 +234,30 @@ class KernelFree(NamedTuple):
         delta: float,
         predicted: float = math.inf,
         shares: tuple[float, float] = (0.0, 1.0),
+        noise_factor: float = 1.0,
     ) -> "KernelFree":
         r"""The mixture after ``n = count`` observations.
 
         ``predicted`` is the squared radius of the predictions, with its ``2 ln(1/delta)``,
         infinite where there are none; ``shares`` are ``p`` and ``q``, at most one together.
+        ``noise_factor`` is the noise scale over the scale that the guesses were fixed for.
         """
         log_level, (own, energy) = math.log(1.0 / delta), shares
-        offsets = 0.5 * count * _LOG_REST
+        slopes = np.append(energy_levels(_CHERNOFF, noise_factor), 1.0)
+        offsets = np.append(0.5 * count * np.log1p(-slopes[:-1]), 0.0)
         offsets[:-1] += math.log(energy / len(_CHERNOFF))
         price = predicted - 2.0 * log_level
         offsets[-1] = math.log(own) - 0.5 * price if own else -math.inf
-        return cls(offsets, log_level)
+        return cls(offsets, slopes, log_level)
 
     def at(self, energy: float) -> tuple[float, float, float]:
         r"""Logarithm of the mixture, and twice its first two derivatives in ``E``."""
-        terms = 0.5 * energy * _SLOPES + self.offsets
+        terms = 0.5 * energy * self.slopes + self.offsets
         largest = float(terms.max())
         shares = np.exp(terms - largest)
         total = float(shares.sum())
-        slope = float(_SLOPES @ shares) / total
-        spread = float((_SLOPES - slope) ** 2 @ shares) / total
+        slope = float(self.slopes @ shares) / total
+        spread = float((self.slopes - slope) ** 2 @ shares) / total
         return largest + math.log(total), slope, 0.5 * spread
 
     @property
@@ -260,7 +265,7 @@ class KernelFree(NamedTuple):
         r"""The residuals at which the mixture stays below ``1 / delta``."""
         # A single component reaches the level at a larger energy than the mixture, whose
         # logarithm is convex and increases: Newton's method falls from there to the root.
-        energy = float((2.0 * (self.log_level - self.offsets) / _SLOPES).min())
+        energy = float((2.0 * (self.log_level - self.offsets) / self.slopes).min())
         while True:
             log_value, slope, _ = self.at(energy)
             step = 2.0 * (log_value - self.log_level) / slope
@@ -286,6 +291,16 @@ class KernelFree(NamedTuple):
         log_value, here, _ = self.at(energy)
         rest = abs(here - slope) * (upper - lower)  # by concavity
         return slope * energy - 2.0 * log_value + (rest if slope < own else 0.0)
+
+
+def energy_levels(levels: Any, noise_factor: float) -> Any:
+    r"""Levels ``l`` of guesses that were fixed for a smaller noise scale, by its factor.
+
+    A level stands for guesses of variance ``v = noise^2 l / (1 - l)``. With ``v`` fixed and
+    the noise scale ``noise_factor`` times as large it is ``l / (l + factor^2 (1 - l))``.
+    Array in, array out.
+    """
+    return levels / (levels + noise_factor**2 * (1.0 - levels))
 
 
 def noise_energy_bound(count: int, delta: float) -> float:

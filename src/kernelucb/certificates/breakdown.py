@@ -1,0 +1,185 @@
+r"""What would have to be wrong before a claim is: breakdown values of norm and noise."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from kernelucb._numerics.checks import positive_scalar
+from kernelucb.confidence.band import Band
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+
+BandT = TypeVar("BandT", bound=Band)
+
+_JUST_ABOVE = 1.02  # times the least consistent norm: the smallest norm bound tried
+_NORM_STEP, _NOISE_STEP = 2.0, 1.5
+_MOST_NOISE = 100.0
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    r"""How large norm and noise may be before a claim falls.
+
+    *The claim holds, or the norm is above* ``norm_bound`` (*the noise scale being at most
+    the one given*); and *the claim holds, or the noise scale is above* ``noise_std`` (*the
+    norm being at most* ``noise_norm_bound``). All such sentences about one band, of all
+    claims and all rounds, chosen after looking at anything, are true at once with
+    probability ``1 - delta``. No norm bound is assumed.
+
+    Norms are those of the first norm bound in use where a band rests on several, which then
+    rise and fall together.
+
+    Attributes:
+        norm_bound: Largest norm bound at which the claim was found to stand, outcome units;
+            0 where it stands at none.
+        least_consistent_norm: Lower bound on the norm that the data force, outcome units.
+        noise_std: Largest noise scale at which the claim was found to stand, outcome units
+            (the largest of several scales); None where the band has none that could be
+            larger.
+        noise_norm_bound: Norm bound at which ``noise_std`` was found.
+        lengthscale: Of a family of length scales: the shortest length scale down to which
+            the claim was found to stand, in the kernels' units; None of other bands.
+            *The claim holds, or the length scale is below that*.
+        stands_throughout: Whether ``norm_bound`` is merely the largest one that was tried.
+    """
+
+    norm_bound: float
+    least_consistent_norm: float
+    noise_std: float | None = None
+    noise_norm_bound: float | None = None
+    lengthscale: float | None = None
+    stands_throughout: bool = False
+
+    @property
+    def margin(self) -> float:
+        r"""``norm_bound / least_consistent_norm``; 0 where the claim stands at no norm."""
+        if self.norm_bound == 0.0:
+            return 0.0
+        least = self.least_consistent_norm
+        return self.norm_bound / least if least > 0.0 else math.inf
+
+    def __str__(self) -> str:
+        least = f"{self.least_consistent_norm:.4g}"
+        if self.norm_bound == 0.0:
+            return f"does not stand even at the least norm that explains the data, {least}"
+        times = f"{self.margin:.3g} times the least that explains the data"
+        text = f"stands unless the norm is above {self.norm_bound:.4g} ({times})"
+        if self.stands_throughout:
+            text = f"stands at every norm tried, up to {self.norm_bound:.4g} ({times})"
+        if self.noise_std is not None:
+            text += (
+                f", or the noise above {self.noise_std:.3g} at a norm of at most "
+                f"{self.noise_norm_bound:.4g}"
+            )
+        if self.lengthscale is not None:
+            text += f", or the length scale below {self.lengthscale:.3g}"
+        return text
+
+
+def breakdown(
+    band: BandT,
+    claim: Callable[[BandT], bool],
+    *,
+    largest_margin: float = 1000.0,
+    accuracy: float = 0.05,
+) -> Breakdown:
+    r"""Up to which norm and which noise scale a claim stands, anytime.
+
+    Example:
+        >>> breakdown(band, lambda b: regret_certificate(b, bounds=box).gap <= 5.0)
+
+    Source: ours (``docs/mathematics.md``). The sets of functions that explain the data grow
+    with the norm bound and the noise scale, and rest on one event (``Band.relaxed``):
+    the true function is in all of them whose numbers are large enough. A claim that is true
+    of every function of the largest such set is therefore true, or a number was too small.
+    Assumptions: those of the band but the norm bound.
+
+    A norm bound at which the claim was not tried is never returned, so the values are never
+    too large; they may be too small by the share ``accuracy``, or where the claim falls and
+    stands again.
+
+    Args:
+        band: ``MartingaleMixtureUCB``, ``KernelFamilyUCB`` or ``LikelihoodUCB``, within a
+            range or not, or a combination of them.
+        claim: A function of a band of the same kind that returns whether every function of
+            its set satisfies the claim. It may use anything that is computed from the band.
+        largest_margin: Norm bounds are tried up to so many times the least consistent norm.
+        accuracy: See above.
+
+    Raises:
+        UnsupportedError: If the band's sets are not one event for all norm bounds.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return breakdown_of(
+            band, lambda *factors: claim(band.relaxed(*factors)), largest_margin, accuracy
+        )
+
+
+def breakdown_of(
+    band: Band,
+    stands: Callable[..., bool],
+    largest_margin: float = 1000.0,
+    accuracy: float = 0.05,
+) -> Breakdown:
+    r"""As ``breakdown``, of a function of the arguments of ``Band.relaxed``."""
+    most = positive_scalar("largest_margin", largest_margin)
+    step = 1.0 + positive_scalar("accuracy", accuracy)
+    own = float(max(band.norm_bounds, default=math.nan))
+    least = band.relaxed().least_norm_factor
+    first = _JUST_ABOVE * least if least > 0.0 else 1.0 / most
+    limit = max(most * max(least, 1.0 / most), first)
+    with torch.no_grad():
+        factor = _largest(stands, max(first, min(1.0, limit)), _NORM_STEP, limit, step)
+        if factor == 0.0 and first < 1.0 and stands(first):
+            factor = _between(stands, first, 1.0, step)
+        at = min(factor, 1.0)
+        noise = shortest = None
+        scale = band.noise_scale
+        if factor > 0.0 and scale is not None:
+            steps = _NOISE_STEP, _MOST_NOISE, step
+            ratio = _largest(lambda ratio: stands(at, ratio), 1.0, *steps)
+            noise = max(ratio, 1.0) * scale
+        for length in dict.fromkeys(band.lengthscales) if factor > 0.0 else ():
+            if not stands(at, 1.0, length):
+                break
+            shortest = length
+    return Breakdown(
+        norm_bound=factor * own,
+        least_consistent_norm=least * own,
+        noise_std=noise,
+        noise_norm_bound=None if noise is None else at * own,
+        lengthscale=shortest,
+        stands_throughout=factor >= limit / step,
+    )
+
+
+def _largest(
+    stands: Callable[[float], bool], first: float, growth: float, limit: float, step: float
+) -> float:
+    r"""A large number from ``first`` to ``limit`` at which a claim stands; 0 if none is."""
+    if not stands(first):
+        return 0.0
+    good = first
+    while good < limit:
+        tried = min(growth * good, limit)
+        if not stands(tried):
+            return _between(stands, good, tried, step)
+        good = tried
+    return good
+
+
+def _between(
+    stands: Callable[[float], bool], good: float, bad: float, step: float
+) -> float:
+    r"""A number at which a claim stands, where it stands at ``good`` and not at ``bad``."""
+    while bad > step * good:
+        middle = math.sqrt(good * bad)
+        if stands(middle):
+            good = middle
+        else:
+            bad = middle
+    return good

@@ -1,0 +1,322 @@
+r"""What may be said after an optimisation: claims, and what would have to be wrong."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.domains import checked_points
+from kernelucb.certificates.boxes import largest_in_region, upper_side
+from kernelucb.certificates.breakdown import Breakdown, breakdown_of
+from kernelucb.certificates.regret import certificate_of
+from kernelucb.certificates.task import Task
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+
+_ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
+_EVALUATIONS = 20_000  # of branch and bound, for each norm bound that is tried
+_HALVINGS = 6  # in the search for the largest box
+_SPREAD = 0.05  # of the observed bounds: the tolerance where none is given
+
+
+@dataclass(frozen=True)
+class Claim:
+    r"""One sentence about the outcome, and how much may be wrong before it falls.
+
+    Attributes:
+        kind: ``"best run"``, ``"value"``, ``"baseline"``, ``"window"``, ``"operating
+            window"`` or ``"anywhere"``.
+        statement: The sentence with its numbers, at the norm bound in use.
+        numbers: These numbers, outcome units; for an operating window the half sides of the
+            box as a share of the domain.
+        rigorous: Whether the numbers are bounds on the maximum over the domain, or come
+            from a search.
+        tested: The sentence whose breakdown values are stated; None where there is none.
+        breakdown: Up to which norm and noise ``tested`` stands; None where the band's sets
+            are not one event for all norm bounds.
+    """
+
+    kind: str
+    statement: str
+    numbers: tuple[float, ...]
+    rigorous: bool = True
+    tested: str | None = None
+    breakdown: Breakdown | None = None
+
+    @property
+    def margin(self) -> float:
+        r"""Margin of the breakdown; 0 where there is none."""
+        return 0.0 if self.breakdown is None else self.breakdown.margin
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Plain numbers and texts."""
+        plain = {"kind": self.kind, "statement": self.statement, "tested": self.tested}
+        plain |= {"numbers": [*self.numbers], "rigorous": self.rigorous}
+        own = self.breakdown
+        return plain | {
+            "norm_bound": None if own is None else own.norm_bound,
+            "margin": None if own is None else own.margin,
+            "noise_std": None if own is None else own.noise_std,
+            "stands": None if own is None else str(own),
+        }
+
+    def __str__(self) -> str:
+        search = "" if self.rigorous else " (from a search, which may miss more)"
+        text = f"{self.statement}{search}"
+        if self.breakdown is None:
+            return text
+        return f"{text}\n    {self.tested}: {self.breakdown}"
+
+
+class Wording(NamedTuple):
+    r"""Names and units, for sentences."""
+
+    names: tuple[str, ...]
+    outcome: str = "the outcome"
+    units: Mapping[str, str] = {}
+
+    def value(self, number: float, name: str | None = None) -> str:
+        r"""A number with the unit of an input or of the outcome."""
+        unit = self.units.get(self.outcome if name is None else name, "")
+        return f"{number:.4g} {unit}".rstrip()
+
+    def point(self, point: Tensor) -> str:
+        r"""``"heat 80 C, time 12 h"``."""
+        pairs = zip(self.names, point.tolist(), strict=True)
+        return ", ".join(f"{name} {self.value(number, name)}" for name, number in pairs)
+
+    def interval(self, lower: float, upper: float) -> str:
+        r"""``"between 78 and 91 %"``."""
+        return f"between {lower:.4g} and {self.value(upper)}"
+
+
+class Asked(NamedTuple):
+    r"""What a report is to say, outcome units."""
+
+    baseline: Tensor | None  # `d` coordinates
+    window: float  # half sides of a box around the recommended point, over the domain's
+    threshold: float | None
+    tolerance: float | None  # difference that does not matter
+
+    @classmethod
+    def of(
+        cls, task: Task, baseline: Any, window: float, threshold: Any, tolerance: Any
+    ) -> "Asked":
+        r"""From what users give, checked."""
+        if baseline is not None:
+            dimension = task.region.lower.shape[1]
+            row = torch.as_tensor(baseline).reshape(1, -1)
+            baseline = checked_points("baseline", row, dimension)[0].to(task.region.lower)
+        if not probability("window", window) > 0.0:
+            raise ValueError(f"window must be between 0 and 1, got {window}.")
+        if tolerance is not None:
+            tolerance = positive_scalar("tolerance", tolerance)
+        return cls(baseline, window, threshold, tolerance)
+
+
+def ladder(
+    task: Task, recommended: Tensor, asked: Asked, wording: Wording
+) -> tuple[Claim, ...]:
+    r"""The claims of a task about ``d`` coordinates of a recommended point.
+
+    The best run comes first, then the claims, those first whose margin is largest.
+    """
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return _Ladder(task, recommended, asked, wording).claims()
+
+
+class _Ladder:
+    r"""Sentences about one recommended point."""
+
+    def __init__(self, task: Task, recommended: Tensor, asked: Asked, words: Wording):
+        self.task, self.point, self.words = task, recommended, words
+        self.sign, self.better = task.sign, "higher" if task.sign > 0 else "lower"
+        self.threshold, self.baseline = asked.threshold, asked.baseline
+        self.share, self.tolerance = asked.window, asked.tolerance or self._spread()
+        self.window = task.around(recommended, asked.window)
+        self._relaxed: dict[tuple[float, ...], Task | None] = {}
+
+    def claims(self) -> tuple[Claim, ...]:
+        own = [self._value(), *self._improvement(), self._near(), *self._box()]
+        own = sorted([*own, self._anywhere()], key=lambda claim: -claim.margin)
+        return (*self._best_run(), *own)
+
+    # Numbers of a task, outcome units.
+
+    def _sides(self, task: Task, point: Tensor) -> tuple[float, float]:
+        sides = task.confidence_set.bounds(point.unsqueeze(0))
+        mapped = task.confidence_set.regression.outcome_map.inverse(torch.cat(sides))
+        lower, upper = mapped.tolist()
+        return lower, upper
+
+    def _spread(self) -> float:
+        r"""A twentieth of the spread of the observed points' values, outcome units."""
+        observed = self.task.bound.observed
+        points = self.task.points if observed is None else observed
+        state = self.task.confidence_set.regression
+        values = state.outcome_map.inverse(state.mean(points.to(self.point)))
+        spread = float(values.max() - values.min())
+        return _SPREAD * (spread if spread > 0.0 else self.task.bound.prior_std)
+
+    def _keeps(self, task: Task, level: float) -> bool:
+        r"""Whether the outcome is on the good side of a level all over a region."""
+        inner = task.confidence_set.regression.outcome_map.forward(
+            torch.tensor(level, dtype=torch.float64)
+        )
+        shortfall = upper_side(-self.sign, -self.sign * float(inner))
+        if float(task.values(shortfall, task.points).max()) > 0.0:
+            return False
+        if task.region.is_finite:
+            return True
+        search = task.search(shortfall)
+        if search is None:
+            return False
+        known = 0.0, self.point  # only what lies above matters
+        return largest_in_region(search, _ACCURACY, _EVALUATIONS, known).upper <= 0.0
+
+    def _at_most(self, task: Task, level: float) -> bool:
+        r"""Whether no point of a region is better than the recommended one by more."""
+        values = task.values(task.gain(self.point), task.points)
+        if task.bound.outcome_map.is_identity and float(values.max()) > level:
+            return False
+        asked = replace(task, recommended=self.point.unsqueeze(0))
+        certificate = certificate_of(asked, _ACCURACY, _EVALUATIONS)
+        return certificate.rigorous and certificate.gap <= level
+
+    # What would have to be wrong.
+
+    def _stands(self, test: Callable[[Task], bool], task: Task) -> Breakdown | None:
+        def stands(*factors: float) -> bool:
+            key = (id(task), *factors)
+            if key not in self._relaxed:
+                self._relaxed[key] = task.relaxed(*factors)
+            return test(self._relaxed[key])
+
+        try:
+            return breakdown_of(self.task.bound, stands)
+        except UnsupportedError:
+            return None
+
+    # Sentences.
+
+    def _best_run(self) -> Iterator[Claim]:
+        observed = self.task.bound.observed
+        if observed is None or len(observed) == 0:
+            return
+        least = -upper_side(-self.sign)(self.task.confidence_set, observed)
+        best = observed[least.argmax()].to(self.point)
+        sides = self._sides(self.task, best)
+        words = f"{self.words.outcome} there is {self.words.interval(*sides)}"
+        yield Claim("best run", f"best run: {self.words.point(best)}; {words}", sides)
+
+    def _value(self) -> Claim:
+        sides = self._sides(self.task, self.point)
+        worst = sides[0] if self.sign > 0 else sides[1]
+        level = worst - self.sign * self.tolerance
+        if self.threshold is not None and self.sign * (worst - self.threshold) >= 0.0:
+            level = self.threshold
+        side = "at least" if self.sign > 0 else "at most"
+
+        def test(task: Task) -> bool:
+            own = self._sides(task, self.point)
+            return self.sign * ((own[0] if self.sign > 0 else own[1]) - level) >= 0.0
+
+        where = f"{self.words.outcome} at {self.words.point(self.point)}"
+        return Claim(
+            "value",
+            f"{where} is {self.words.interval(*sides)}",
+            sides,
+            tested=f"{side} {self.words.value(level)}",
+            breakdown=self._stands(test, self.task),
+        )
+
+    def _improvement(self) -> Iterator[Claim]:
+        if self.baseline is None:
+            return
+        baseline = self.baseline.unsqueeze(0)
+
+        def least(task: Task) -> float:
+            reference = self.point.unsqueeze(0)
+            gain = task.confidence_set.max_gain_over(baseline, reference, self.sign)
+            latent = -float(gain)
+            if task.bound.outcome_map.is_identity:
+                return latent
+            own, other = self._sides(task, self.point), self._sides(task, self.baseline)
+            rise = own[0] - other[1] if self.sign > 0 else other[0] - own[1]
+            return max(rise, 0.0) if latent >= 0.0 else rise
+
+        number = least(self.task)
+        where = f"the baseline, {self.words.point(self.baseline)}"
+        words = f"the recommended point is {self.better} than {where}"
+        if number > 0.0:
+            statement = f"{words}, by at least {self.words.value(number)}"
+        else:
+            statement = f"that {words} is not shown (by at least {number:.4g})"
+        yield Claim(
+            "baseline",
+            statement,
+            (number,),
+            tested=f"{self.better} at all",
+            breakdown=self._stands(lambda task: least(task) > 0.0, self.task),
+        )
+
+    def _near(self) -> Claim:
+        near = f"within {100 * self.share:.3g} % of the domain around it"
+        return self._gain("window", f"no point {near}", self.window)
+
+    def _anywhere(self) -> Claim:
+        return self._gain("anywhere", "no point anywhere", self.task)
+
+    def _gain(self, kind: str, who: str, task: Task) -> Claim:
+        certificate = certificate_of(replace(task, recommended=self.point.unsqueeze(0)))
+        by = f"is {self.better} by more than"
+        return Claim(
+            kind,
+            f"{who} {by} {self.words.value(certificate.gap)}",
+            (certificate.gap,),
+            certificate.rigorous,
+            f"by no more than {self.words.value(self.tolerance)}",
+            self._stands(lambda own: self._at_most(own, self.tolerance), task),
+        )
+
+    def _box(self) -> Iterator[Claim]:
+        if self.threshold is None:
+            return
+        level, side = self.threshold, "at least" if self.sign > 0 else "at most"
+        good, bad = 0.0, 1.0
+        if self._keeps(self.task.around(self.point, bad), level):
+            good = bad
+        for _ in range(_HALVINGS if good < bad else 0):
+            share = 0.5 * (good + bad)
+            if self._keeps(self.task.around(self.point, share), level):
+                good = share
+            else:
+                bad = share
+        keeps = f"{self.words.outcome} is {side} {self.words.value(level)}"
+        if good == 0.0:
+            statement = f"no box around it is shown in which {keeps}"
+            yield Claim("operating window", statement, (0.0,))
+            return
+        region = self.task.around(self.point, good).region
+        ends = zip(
+            self.words.names,
+            region.lower.amin(0).tolist(),
+            region.upper.amax(0).tolist(),
+            strict=True,
+        )
+        limits = ", ".join(
+            f"{name} {a:.4g} to {self.words.value(b, name)}" for name, a, b in ends
+        )
+        half = self.task.around(self.point, 0.5 * good)
+        yield Claim(
+            "operating window",
+            f"{keeps} wherever {limits}",
+            (good,),
+            tested="half as wide",
+            breakdown=self._stands(lambda own: self._keeps(own, level), half),
+        )

@@ -1,0 +1,123 @@
+r"""Further runs of one setting or two, without a kernel."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.checks import (
+    as_double,
+    finite,
+    positive_scalar,
+    probability,
+    whole_number,
+)
+from kernelucb._numerics.estimates import is_estimate
+
+# `rho` times the number of runs at which the interval is narrowest, at delta 0.05.
+_NARROWEST = 8.2
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    r"""An interval for a value, or for the difference of two, from repeated runs.
+
+    Attributes:
+        estimate: Mean outcome, or the difference of the two means.
+        lower: Lower limit, outcome units.
+        upper: Upper limit.
+        counts: Number of runs, of each setting.
+        delta: Failure probability, of all looks together.
+        noise_std: Noise scale that the interval rests on, outcome units.
+        certified: Whether the noise scale was given, not estimated by this library.
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    counts: tuple[int, ...]
+    delta: float
+    noise_std: float
+    certified: bool
+
+    @property
+    def is_higher(self) -> bool:
+        r"""Whether value or difference is above zero: the improvement is real."""
+        return self.lower > 0.0
+
+    def __str__(self) -> str:
+        of = "value" if len(self.counts) == 1 else "difference"
+        runs = " and ".join(map(str, self.counts))
+        known = "given" if self.certified else "estimated"
+        return (
+            f"{of} {self.estimate:.4g}, between {self.lower:.4g} and {self.upper:.4g} with "
+            f"probability {1 - self.delta:.6g} at every look at once ({runs} runs; "
+            f"independent of any kernel; noise scale {self.noise_std:.4g}, {known})"
+        )
+
+
+def confirmation(
+    outcomes: Tensor | Sequence[float],
+    baseline_outcomes: Tensor | Sequence[float] | None = None,
+    *,
+    noise_std: float,
+    delta: float = 0.05,
+    expected_runs: int = 5,
+) -> Confirmation:
+    r"""The value of a setting, or its difference from another, from repeated runs.
+
+    It may be looked at after every run, and runs may stop, or change from one setting to
+    the other, because of what was seen. It knows nothing of a kernel or a norm.
+
+    Source: Robbins' normal mixture (Robbins 1970), of two settings for both means at once.
+    Assumes conditionally sub-Gaussian noise of scale ``noise_std``, and outcomes of runs
+    that were made for this: outcomes by which the setting was chosen among others do not
+    count, since they were chosen for being large.
+
+    Example:
+        >>> confirmation([86.1, 84.9, 85.3], [76.2, 77.4, 75.9], noise_std=1.0)
+
+    Args:
+        outcomes: ``n`` outcomes of one setting, in their order.
+        baseline_outcomes: ``m`` outcomes of another setting; then it is about the
+            difference of the two values.
+        noise_std: Noise scale, outcome units, known beforehand.
+        delta: Failure probability, of all looks together.
+        expected_runs: About how many runs of each setting there will be, fixed beforehand:
+            there the interval is narrowest. It holds at any number.
+
+    Raises:
+        ValueError: If a scalar is out of its range, or a setting has no outcome.
+        InputDataError: If an outcome is not finite.
+    """
+    noise = positive_scalar("noise_std", noise_std)
+    level = math.log(1.0 / probability("delta", delta))
+    rho = _NARROWEST / whole_number("expected_runs", expected_runs)
+    samples = [_checked("outcomes", outcomes)]
+    if baseline_outcomes is not None:
+        samples.append(_checked("baseline_outcomes", baseline_outcomes))
+    counts = [len(sample) for sample in samples]
+    squared = sum(math.log1p(rho * count) for count in counts) + 2.0 * level
+    width = sum((1.0 + 1.0 / (rho * count)) / count for count in counts)
+    half = float(noise) * math.sqrt(squared * width)
+    means = [float(sample.mean()) for sample in samples]
+    estimate = means[0] - sum(means[1:])
+    return Confirmation(
+        estimate=estimate,
+        lower=estimate - half,
+        upper=estimate + half,
+        counts=tuple(counts),
+        delta=delta,
+        noise_std=float(noise),
+        certified=not is_estimate(noise_std),
+    )
+
+
+def _checked(name: str, outcomes: Tensor | Sequence[float]) -> Tensor:
+    sample = as_double(outcomes).reshape(-1)
+    if len(sample) == 0:
+        raise ValueError(f"{name} is empty; give at least one outcome.")
+    finite(name, sample)
+    return sample.to(torch.float64)
