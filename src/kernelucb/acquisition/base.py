@@ -187,7 +187,6 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     """
 
     norm_bound: float | None = None
-    least_consistent_norm: float | None = None
     _range: tuple[float, float] | None = None  # outcome units
 
     def __init__(
@@ -264,9 +263,10 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     @property
     def least_norm_factor(self) -> float:
         r"""See ``Band``."""
-        if self.least_consistent_norm is None or self.norm_bound is None:
+        least = getattr(self, "least_consistent_norm", None)
+        if least is None or self.norm_bound is None:
             return super().least_norm_factor
-        return float(self.least_consistent_norm) / float(self.norm_bound)
+        return float(least) / float(self.norm_bound)
 
     def within(self, lower: float = -math.inf, upper: float = math.inf) -> Self:
         r"""The same band of a function that is known to lie in a range everywhere.
@@ -312,8 +312,9 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
             ends = torch.tensor([-math.inf, math.inf])
         band = draft_of(self)
         band._range = lower, upper
-        own = self._set.assumptions.with_extra(item)
-        band._kept = [within(self._set, *ends.tolist(), own.with_item(item))]
+        own = self._set.assumptions.with_extra(item).with_item(item)
+        lower, upper = ends.tolist()
+        band._kept = [within(self._set, lower, upper, own)]
         return band
 
     @property
@@ -525,15 +526,22 @@ class RegressionUCB(KernelUCB[KernelRegression]):
 
 
 def relaxed_numbers(
-    band: KernelUCB, norm_bound: float, norm_factor: float, noise_factor: float
+    band: KernelUCB,
+    norm_factor: float,
+    noise_factor: float,
+    norm_bound: float | None = None,
 ) -> dict[str, Any]:
     r"""A larger norm bound, and larger noise scales, as arguments of ``at``.
+
+    ``norm_bound`` is the one in use when absent.
 
     Raises:
         ValueError: If a factor is out of its range.
         UnsupportedError: If the band has no noise scale that could be larger.
     """
-    norm_bound = positive_scalar("norm_factor", norm_factor) * norm_bound
+    used = band.norm_bound if norm_bound is None else norm_bound
+    assert used is not None
+    norm_bound = positive_scalar("norm_factor", norm_factor) * float(used)
     if "norm" in band.assumptions.estimated:
         norm_bound = estimated(norm_bound)
     changes: dict[str, Any] = {"norm_bound": norm_bound}
@@ -554,7 +562,7 @@ def relaxed_numbers(
 
 def _noise_scales(band: KernelUCB) -> Tensor | None:
     r"""Noise scales, outcome units; None where they are not the band's to change."""
-    given = band._arguments.get("noise_std")
+    given = band._arguments.get("noise_std")  # pyright: ignore[reportPrivateUsage]
     known = "noise_std" in signature(type(band)).parameters
     predicted = isinstance(getattr(band, "fit", None), PrequentialRadius)
     counts = isinstance(band.model, LikelihoodRegression)

@@ -115,7 +115,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 or an argument has no meaning for counts.
             InputDataError: If the model's data are empty or not finite.
         """
-        self.family, self.fit = KernelFamily.of(kernels), fit
+        self.family = KernelFamily.of(kernels)
+        self.fit: Fit = fit
         ball, error = ball_and_error(norm_bound)
         norm_bounds = per_kernel(ball, self.family.kernels)
         data = family_data(model, noise_std, fit, delta, error)
@@ -222,7 +223,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         ball, error = ball_and_error(self._arguments["norm_bound"])
         norms = [float(norm) for norm in per_kernel(ball, family.kernels)]
         largest = max(norms)
-        changes = relaxed_numbers(self, largest, norm_factor, noise_factor)
+        changes = relaxed_numbers(self, norm_factor, noise_factor, largest)
         if lengthscale is not None:
             kept = sum(length >= lengthscale for length in self.lengthscales)
             family = replace(family, kernels=family.kernels[:kept])

@@ -126,7 +126,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         return self._data
 
     def _relaxation(self, norm_factor: float, noise_factor: float) -> dict[str, Any]:
-        return relaxed_numbers(self, float(self.norm_bound or 0), norm_factor, noise_factor)
+        return relaxed_numbers(self, norm_factor, noise_factor)
 
     @property
     def least_consistent_norm(self) -> float:

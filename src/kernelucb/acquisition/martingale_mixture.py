@@ -150,7 +150,8 @@ class MartingaleMixtureUCB(RegressionUCB):
             band = CombinedSet([band], PlusError(error), band.assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
-        self.fit, self.form, self.model_error = fit, form, error
+        self.fit: Fit = fit
+        self.form, self.model_error = form, error
         self.norm_bound = problem.norm_bound
         self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
         self.noise_interval = problem.noise_interval
@@ -162,7 +163,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         return state.state if isinstance(state, FilteredRegression) else state
 
     def _relaxation(self, norm_factor: float, noise_factor: float) -> dict[str, Any]:
-        changes = relaxed_numbers(self, float(self.norm_bound), norm_factor, noise_factor)
+        changes = relaxed_numbers(self, norm_factor, noise_factor)
         fit = fit_of(self.fit)
         if isinstance(fit, Filters):
             factor = fit.noise_factor * noise_factor

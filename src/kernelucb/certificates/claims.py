@@ -139,7 +139,7 @@ class _Ladder:
         self.threshold, self.baseline = asked.threshold, asked.baseline
         self.share, self.tolerance = asked.window, asked.tolerance or self._spread()
         self.window = task.around(recommended, asked.window)
-        self._relaxed: dict[tuple[float, ...], Task | None] = {}
+        self._relaxed: dict[tuple[float, ...], Task] = {}
 
     def claims(self) -> tuple[Claim, ...]:
         own = [self._value(), *self._improvement(), self._near(), *self._box()]
@@ -236,22 +236,24 @@ class _Ladder:
         )
 
     def _improvement(self) -> Iterator[Claim]:
-        if self.baseline is None:
+        baseline = self.baseline
+        if baseline is None:
             return
-        baseline = self.baseline.unsqueeze(0)
 
         def least(task: Task) -> float:
             reference = self.point.unsqueeze(0)
-            gain = task.confidence_set.max_gain_over(baseline, reference, self.sign)
+            gain = task.confidence_set.max_gain_over(
+                baseline.unsqueeze(0), reference, self.sign
+            )
             latent = -float(gain)
             if task.bound.outcome_map.is_identity:
                 return latent
-            own, other = self._sides(task, self.point), self._sides(task, self.baseline)
+            own, other = self._sides(task, self.point), self._sides(task, baseline)
             rise = own[0] - other[1] if self.sign > 0 else other[0] - own[1]
             return max(rise, 0.0) if latent >= 0.0 else rise
 
         number = least(self.task)
-        where = f"the baseline, {self.words.point(self.baseline)}"
+        where = f"the baseline, {self.words.point(baseline)}"
         words = f"the recommended point is {self.better} than {where}"
         if number > 0.0:
             statement = f"{words}, by at least {self.words.value(number)}"
