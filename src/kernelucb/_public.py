@@ -21,8 +21,11 @@ from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
     MixedSpace,
+    breakdown,
+    confirmation,
     optimum_report,
     regret_certificate,
+    runs_needed,
 )
 from kernelucb.confidence.family.kernels import KernelFamily
 from kernelucb.confidence.family.tracker import FamilyTracker
@@ -83,7 +86,9 @@ __all__ = [
     "StreamingNoiseTracker",
     "UnknownNoise",
     "WangDeFreitasUCB",
+    "breakdown",
     "check_consistency",
+    "confirmation",
     "describe_norm_bound",
     "information_gain",
     "least_consistent_norm",
@@ -91,4 +96,5 @@ __all__ = [
     "optimize_acqf_safely",
     "optimum_report",
     "regret_certificate",
+    "runs_needed",
 ]

@@ -25,7 +25,7 @@ class Breakdown:
 
     *The claim holds, or the norm is above* ``norm_bound`` (*the noise scale being at most
     the one given*); and *the claim holds, or the noise scale is above* ``noise_std`` (*the
-    norm being at most* ``noise_norm_bound``). All such sentences about one band, of all
+    norm being at most* ``at_norm_bound``). All such sentences about one band, of all
     claims and all rounds, chosen after looking at anything, are true at once with
     probability ``1 - delta``. No norm bound is assumed.
 
@@ -39,7 +39,7 @@ class Breakdown:
         noise_std: Largest noise scale at which the claim was found to stand, outcome units
             (the largest of several scales); None where the band has none that could be
             larger.
-        noise_norm_bound: Norm bound at which ``noise_std`` was found.
+        at_norm_bound: Norm bound at which ``noise_std`` and ``lengthscale`` were found.
         lengthscale: Of a family of length scales: the shortest length scale down to which
             the claim was found to stand, in the kernels' units; None of other bands.
             *The claim holds, or the length scale is below that*.
@@ -49,7 +49,7 @@ class Breakdown:
     norm_bound: float
     least_consistent_norm: float
     noise_std: float | None = None
-    noise_norm_bound: float | None = None
+    at_norm_bound: float | None = None
     lengthscale: float | None = None
     stands_throughout: bool = False
 
@@ -63,19 +63,20 @@ class Breakdown:
 
     def __str__(self) -> str:
         least = f"{self.least_consistent_norm:.4g}"
+        at = "" if self.at_norm_bound is None else f" at a norm of {self.at_norm_bound:.4g}"
         if self.norm_bound == 0.0:
-            return f"does not stand even at the least norm that explains the data, {least}"
+            text = f"does not stand even at the least norm that explains the data, {least}"
+            if self.lengthscale is not None:
+                text += f", unless the length scale is {self.lengthscale:.3g} or more{at}"
+            return text
         times = f"{self.margin:.3g} times the least that explains the data"
         text = f"stands unless the norm is above {self.norm_bound:.4g} ({times})"
         if self.stands_throughout:
             text = f"stands at every norm tried, up to {self.norm_bound:.4g} ({times})"
         if self.noise_std is not None:
-            text += (
-                f", or the noise above {self.noise_std:.3g} at a norm of at most "
-                f"{self.noise_norm_bound:.4g}"
-            )
+            text += f", or the noise above {self.noise_std:.3g}{at}"
         if self.lengthscale is not None:
-            text += f", or the length scale below {self.lengthscale:.3g}"
+            text += f", or the length scale below {self.lengthscale:.3g}{at}"
         return text
 
 
@@ -136,14 +137,14 @@ def breakdown_of(
         factor = _largest(stands, max(first, min(1.0, limit)), _NORM_STEP, limit, step)
         if factor == 0.0 and first < 1.0 and stands(first):
             factor = _between(stands, first, 1.0, step)
-        at = min(factor, 1.0)
+        at = min(factor, 1.0) or max(first, 1.0)
         noise = shortest = None
         scale = band.noise_scale
         if factor > 0.0 and scale is not None:
             steps = _NOISE_STEP, _MOST_NOISE, step
             ratio = _largest(lambda ratio: stands(at, ratio), 1.0, *steps)
             noise = max(ratio, 1.0) * scale
-        for length in dict.fromkeys(band.lengthscales) if factor > 0.0 else ():
+        for length in dict.fromkeys(band.lengthscales):
             if not stands(at, 1.0, length):
                 break
             shortest = length
@@ -151,7 +152,7 @@ def breakdown_of(
         norm_bound=factor * own,
         least_consistent_norm=least * own,
         noise_std=noise,
-        noise_norm_bound=None if noise is None else at * own,
+        at_norm_bound=None if noise is None and shortest is None else at * own,
         lengthscale=shortest,
         stands_throughout=factor >= limit / step,
     )

@@ -1,0 +1,318 @@
+r"""A known range, breakdown values, claims in a ladder, confirmation, planning."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.models.transforms import Log
+
+from kernelucb import (
+    IGPUCB,
+    KernelFamilyUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    ScalarizedUCB,
+    breakdown,
+    confirmation,
+    lengthscale_family,
+    optimum_report,
+    regret_certificate,
+    runs_needed,
+)
+from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.radius import KernelFree, mixture_radius
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import frozen_kernel, frozen_model, generator, make_problem, uniform
+
+LINE = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+GRID = torch.linspace(0.0, 1.0, 401, dtype=torch.float64).unsqueeze(-1)
+NORM = 4.0
+
+
+def problem(**options):
+    return make_problem(**{"n": 20, "d": 1, "norm": NORM, "seed": 3, **options})
+
+
+def band(**options):
+    options = {"norm_bound": 2.0 * NORM, **options}
+    return MartingaleMixtureUCB(problem().model, **options)
+
+
+def of_family(**options):
+    kernels = lengthscale_family(frozen_kernel("rbf"), shortest=0.1, longest=0.4)
+    return KernelFamilyUCB(problem().model, kernels, norm_bound=5.0, **options)
+
+
+def width(of, X=GRID):
+    lower, upper = of.bounds(X)
+    return float((upper - lower).mean())
+
+
+# One event for all norm bounds and noise scales.
+
+
+def log_mixture(regression, residuals, noise_factor):
+    r"""``ln M`` of a whole mixture at residuals in units of the noise scale in use."""
+    options = {"every_norm": True, "noise_factor": noise_factor}
+    mixture = FilterMixture(regression, 0.05, 1.0, None, **options)
+    squared = mixture_radius(regression, 0.05, 1.0).squared(regression)
+    free = KernelFree.of(len(residuals), 0.05, squared, (0.7, 0.1), noise_factor)
+    squares = regression.targets.square().numpy()  # of the residuals of zero, by direction
+    hybrids = 0.5 * (mixture.filters[1:] @ squares - mixture.prices[1:])
+    first = free.at(float(residuals.square().sum()))[0]
+    return float(torch.logsumexp(torch.tensor([first, *hybrids.tolist()]), 0))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("size", [0.3, 1.0, 5.0])
+def test_a_larger_noise_scale_gives_a_larger_event(seed, size):
+    r"""``ln M`` is convex in ``1 / noise^2`` and at most 0 at 0, so ``ln M(s) / s`` rises.
+
+    Hence ``ln M <= ln(1/delta)`` at the true scale gives the same at every larger one.
+    """
+    X = uniform(12, 1, seed)
+    Y = size * torch.randn(12, generator=generator(seed)).double()
+    kernel = frozen_kernel("matern52")
+    values = []
+    for factor in (1.0, 1.1, 1.5, 3.0, 20.0):
+        regression = KernelRegression(X, Y, kernel, 0.2 * factor)
+        # The residuals of one function, which is zero.
+        values.append(factor**2 * log_mixture(regression, Y / (0.2 * factor), factor))
+    assert values == sorted(values, reverse=True)
+
+
+def test_relaxed_bands_are_of_one_mixture_and_nested():
+    own = band()
+    assert width(own) < width(own.relaxed()) < 1.04 * width(own)
+    for relax in (lambda t: own.relaxed(t), lambda t: own.relaxed(1.0, t)):
+        widths = [width(relax(factor)) for factor in (1.0, 1.2, 2.0, 5.0)]
+        assert widths == sorted(widths)
+    twice = own.relaxed(2.0, 1.5).relaxed(2.0, 2.0)
+    assert width(twice) == pytest.approx(width(own.relaxed(4.0, 3.0)), rel=1e-6)
+    with pytest.raises(ValueError, match="noise_factor"):
+        own.relaxed(1.0, 0.5)
+    with pytest.raises(UnsupportedError, match="one event"):
+        IGPUCB(problem().model, norm_bound=NORM).relaxed()
+
+
+def test_what_was_estimated_stays_so():
+    assert "norm" in band(norm_bound=None).relaxed(3.0).assumptions.estimated
+    model = problem().model
+    model.likelihood.requires_grad_(True)
+    noise = MartingaleMixtureUCB(model, norm_bound=NORM)
+    assert noise.assumptions.estimated == ("noise",)
+    assert noise.relaxed(1.0, 2.0).assumptions.estimated == ("noise",)
+
+
+# Breakdown values.
+
+
+def test_a_breakdown_value_is_the_largest_norm_at_which_the_claim_holds():
+    own, gap = band(), 1.0
+
+    def holds(of):
+        return regret_certificate(of, candidates=GRID).gap <= gap
+
+    found = breakdown(own, holds)
+    factor = found.norm_bound / (2.0 * NORM)
+    assert holds(own.relaxed(factor))
+    assert not holds(own.relaxed(1.06 * factor))
+    noise = found.noise_std / problem().noise_std
+    at = found.at_norm_bound / (2.0 * NORM)
+    assert holds(own.relaxed(at, noise))
+    assert not holds(own.relaxed(at, 1.06 * noise))
+    least = own.relaxed().least_consistent_norm
+    assert found.margin == pytest.approx(found.norm_bound / least)
+    assert f"above {found.norm_bound:.4g}" in str(found)
+
+
+def test_claims_that_stand_nowhere_and_everywhere():
+    nowhere, always = breakdown(band(), lambda _: False), breakdown(band(), lambda _: True)
+    assert nowhere.norm_bound == nowhere.margin == 0.0
+    assert nowhere.noise_std is None
+    assert always.stands_throughout
+    assert always.margin == pytest.approx(1000.0, rel=0.06)
+    assert "does not stand" in str(nowhere)
+    assert "every norm tried" in str(always)
+
+
+def test_of_a_family_it_has_a_shortest_length_scale():
+    own = of_family()
+    assert own.lengthscales == pytest.approx((0.4, 0.2, 0.1))
+
+    found = breakdown(own, lambda of: len(of.lengthscales) <= 2)
+    assert found.norm_bound == 0.0
+    assert found.lengthscale == pytest.approx(0.2)
+    assert "length scale is 0.2 or more" in str(found)
+    narrow = breakdown(own, lambda of: width(of) <= 2.0 * width(own))
+    assert narrow.lengthscale == pytest.approx(0.1)
+
+
+def test_of_a_sum_norms_rise_together():
+    own = ScalarizedUCB([band(), band(norm_bound=3.0 * NORM)], [1.0, -2.0])
+    found = breakdown(own, lambda of: width(of) <= 2.0 * width(own))
+    assert found.norm_bound > 2.0 * NORM
+    assert found.noise_std is not None
+
+
+# A known range.
+
+
+@pytest.mark.parametrize("build", [band, of_family, partial(band, maximize=False)])
+def test_a_range_clips_band_gain_and_certificate(build):
+    own = build()
+    lower, upper = own.bounds(GRID)
+    high = float(torch.stack([lower, -upper]).max()) + 0.3
+    ranged = own.within(-high, high)
+    for side, plain in zip(ranged.bounds(GRID), (lower, upper), strict=True):
+        torch.testing.assert_close(side, plain.clamp(-high, high))
+    assert ranged.assumptions["range"].status == "given"
+    assert ranged.assumptions.certified
+    for sign in (1, -1):
+        gain = own.max_gain_over(GRID, GRID[:1], sign)
+        least, most = (side[:1] for side in ranged.bounds(GRID))
+        room = high - least if sign > 0 else most + high
+        expected = torch.minimum(gain, room)
+        torch.testing.assert_close(ranged.max_gain_over(GRID, GRID[:1], sign), expected)
+    on_box = regret_certificate(ranged, bounds=LINE).gap
+    assert on_box <= regret_certificate(own, bounds=LINE).gap
+    again = ranged.at(norm_bound=20.0)
+    assert again.outcome_range == ranged.outcome_range == (-high, high)
+    assert float(again.bounds(GRID)[1].max()) <= high
+    report = optimum_report(ranged, bounds=LINE)
+    assert report.upper <= high + 1e-9
+    assert report.lower >= -high - 1e-9
+
+
+def test_at_any_norm_the_gap_is_what_the_range_leaves():
+    ranged = band().within(upper=6.0)
+    for factor in (1.0, 10.0, 1000.0):
+        own = ranged.relaxed(factor)
+        certificate = regret_certificate(own, bounds=LINE)
+        least = float(own.bounds(certificate.recommended.unsqueeze(0))[0])
+        assert certificate.gap <= 6.0 - least + 1e-9
+
+
+def test_the_acquisition_value_still_ranks_points():
+    own = band()
+    ranged = own.within(upper=float(own.bounds(GRID)[0].max()) + 0.01)
+    torch.testing.assert_close(ranged(GRID.unsqueeze(-2)), own(GRID.unsqueeze(-2)))
+
+
+def test_a_range_that_the_data_contradict_is_said_and_left_out():
+    own = band()
+    with pytest.warns(InconsistentConfidenceSetWarning, match="range|lies"):
+        ranged = own.within(5.0, 6.0)
+    assert ranged.assumptions.violated
+    assert "range" in ranged.assumptions.summary
+    torch.testing.assert_close(ranged.bounds(GRID), own.bounds(GRID))
+    with pytest.raises(ValueError, match="below"):
+        own.within(1.0, 1.0)
+
+
+def test_a_range_is_in_outcome_units():
+    small = make_problem(n=15, d=1, norm=1.0, seed=1)
+    model = frozen_model(small.X, small.Y.exp(), small.kernel, 0.1, outcome_transform=Log())
+    own = MartingaleMixtureUCB(model, norm_bound=3.0, noise_std=0.1)
+    high = 0.9 * float(own.bounds(GRID)[1].max())
+    ranged = own.within(0.0, high)
+    upper = ranged.bounds(GRID)[1]
+    torch.testing.assert_close(upper, own.bounds(GRID)[1].clamp_max(high))
+
+
+# The ladder.
+
+
+def test_the_ladder_says_what_the_band_says():
+    own, units = band(), {"time": "h", "yield": "%"}
+    baseline, point = GRID[40], GRID[torch.argmax(band().bounds(GRID)[0])]
+    options = {"recommended": point, "baseline": baseline, "tolerance": 0.5}
+    threshold = float(own.bounds(point.unsqueeze(0))[0]) - 1.0
+    report = optimum_report(
+        own, GRID, **options, threshold=threshold, names=["time"], outcome="yield",
+        units=units,
+    )  # fmt: skip
+    claims = {claim.kind: claim for claim in report.claims}
+    relaxed = own.relaxed()
+    lower, upper = (float(side) for side in relaxed.bounds(point.unsqueeze(0)))
+    assert claims["value"].numbers == pytest.approx((lower, upper))
+    gain = relaxed.max_gain_over(baseline.unsqueeze(0), point.unsqueeze(0))
+    assert claims["baseline"].numbers == pytest.approx((-float(gain),))
+    gains = relaxed.max_gain_over(GRID, point.unsqueeze(0))
+    near = ((GRID - point).abs() <= 0.05 + 1e-12).squeeze(-1)
+    assert claims["window"].numbers == pytest.approx((max(float(gains[near].max()), 0.0),))
+    assert claims["anywhere"].numbers == pytest.approx((float(gains.max()),))
+    share = claims["operating window"].numbers[0]
+    inside = ((GRID - point).abs() <= share).squeeze(-1)
+    assert float(relaxed.bounds(GRID[inside])[0].min()) >= threshold
+    assert report.claims[0].kind == "best run"
+    margins = [claim.margin for claim in report.claims[1:]]
+    assert margins == sorted(margins, reverse=True)
+    found = breakdown(
+        own, lambda of: regret_certificate(of, GRID, recommended=point).gap <= 0.5
+    )
+    assert claims["anywhere"].breakdown.norm_bound == pytest.approx(found.norm_bound)
+    text = str(report)
+    assert "time 0.1 h" in text
+    assert "%" in text
+    assert "stands unless" in text
+    assert len(report.to_dict()["claims"]) == 6
+
+
+def test_on_a_box_the_window_is_rigorous_and_sides_swap():
+    r"""The mirrored problem says the mirrored claims."""
+    own, least = band(), problem().model
+    report = optimum_report(own, bounds=LINE, threshold=-50.0, window=0.1)
+    box = next(claim for claim in report.claims if claim.kind == "operating window")
+    assert box.numbers == (1.0,)
+    gap = next(claim for claim in report.claims if claim.kind == "window").numbers[0]
+    assert gap <= report.gap
+    assert all(claim.rigorous for claim in report.claims)
+    lowest = MartingaleMixtureUCB(least, norm_bound=2.0 * NORM, maximize=False)
+    other = optimum_report(lowest, bounds=LINE, threshold=50.0)
+    assert "lower by more than" in str(other)
+    assert "at most 50" in str(other)
+    claim = next(claim for claim in other.claims if claim.kind == "operating window")
+    assert claim.numbers == (1.0,)
+
+
+def test_bounds_without_one_event_say_no_breakdown():
+    report = optimum_report(IGPUCB(problem().model, norm_bound=NORM), GRID)
+    assert all(claim.breakdown is None for claim in report.claims)
+
+
+# Without a kernel.
+
+
+def test_confirmation_by_its_formula_and_its_coverage():
+    found = confirmation([3.0, 4.0, 5.0], noise_std=2.0, delta=0.1, expected_runs=4)
+    rho = 8.2 / 4
+    squared = math.log(1 + 3 * rho) + 2 * math.log(1 / 0.1)
+    half = 2.0 * math.sqrt((1 + 1 / (3 * rho)) * squared / 3)
+    assert found.estimate == 4.0
+    assert found.upper == pytest.approx(4.0 + half)
+    assert found.is_higher == (4.0 - half > 0.0)
+    # False alarm of the check below 1e-4; a band at three times delta is found with 0.99.
+    random, misses = generator(0), 0
+    for _ in range(300):
+        a, b = torch.randn(2, 40, generator=random).double()
+        looks = [
+            confirmation(a[:n] + 1.0, b[:m], noise_std=1.0, delta=0.2)
+            for n, m in ((1, 1), (2, 5), (4, 8), (10, 10), (30, 12), (40, 40))
+        ]
+        misses += any(not look.lower <= 1.0 <= look.upper for look in looks)
+    assert misses <= 88
+    with pytest.raises(ValueError, match="empty"):
+        confirmation([], noise_std=1.0)
+
+
+def test_a_plan_is_the_first_number_that_reaches_the_gap():
+    kernel = frozen_kernel("matern52", 0.5)
+    plan = runs_needed(kernel, LINE, 5.0, 0.1, 0.6)
+    assert plan.gaps[plan.runs] <= 0.6
+    assert f"about {plan.runs}" in str(plan)
+    beyond = runs_needed(kernel, LINE, 5.0, 0.1, 0.01, max_runs=60)
+    assert beyond.runs is None
+    assert "more than 60" in str(beyond)
