@@ -47,7 +47,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BOUNDS, BoundedNorm
 from kernelucb.exceptions import UncertifiedError
-from kernelucb.models import CosineFeatures
+from kernelucb.models import CosineFeatures, FeatureMetaModel
 from problems import frozen_kernel
 from tolerances import LINEAR_SOLVE
 
@@ -124,6 +124,12 @@ ARM = choice("arm", range(8), is_ordered=True)
 FEATURES = CosineFeatures(torch.tensor([[0.0, 3.0, 6.0]]), torch.tensor([0.0, 0.5, 1.0]))
 
 
+def feature_model():
+    X = torch.linspace(0.0, 1.0, 20, dtype=torch.float64).unsqueeze(-1)
+    weights = torch.randn(60, 3, dtype=torch.float64)
+    return FeatureMetaModel(X, weights @ FEATURES.double()(X).detach().mT, FEATURES)
+
+
 def arms_client(acqf_class=MetaUCB, options=None, **arguments):
     own = {"model_config": kernelucb.ax.meta_model_config(arms_model(8)), "num_initial": 1}
     own |= {"optimizer_options": {}} | arguments
@@ -164,6 +170,16 @@ class TestEarlierTasks:
         actual = kernelucb.ax.current_bound(client).bounds(ARMS)
         for left, right in zip(actual, expected, strict=True):
             assert_close(left, right)
+
+    def test_a_continuous_prior_is_stored_and_goes_on(self):
+        own = {"model_config": kernelucb.ax.meta_model_config(feature_model())}
+        client = make_client(UNIT, acqf_class=MetaUCB, options={}, **own)
+        twin = reopened(attached(client, SOME, lambda p: {"y": p["x"]}))
+        X = torch.tensor([[0.2], [0.9]], dtype=torch.float64)
+        bounds = [kernelucb.ax.current_bound(each).bounds(X) for each in (client, twin)]
+        assert_close(*bounds)
+        next_trial(twin)
+        assert type(kernelucb.ax.last_bound(twin)) is MetaUCB
 
 
 KERNEL = (

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -104,41 +103,13 @@ def test_an_interrupt_at_any_stage(client, saved, path, stage, monkeypatch):
     assert os.listdir(path.parent) == ["bench.json"]
 
 
-def die(*_):
-    os._exit(9)
-
-
-class HalfAndDie:
-    r"""A file whose writer is killed half way."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def write(self, text):
-        with open(self.path, "w") as file:
-            file.write(text[: len(text) // 2])
-        die()
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
-@pytest.mark.parametrize(
-    "kill",
-    [
-        (Path, "open", lambda path, mode, *_: HalfAndDie(path)),
-        (os, "replace", die),
-    ],
-)
-def test_a_kill_and_what_it_leaves(client, saved, path, kill):
+@pytest.mark.parametrize("stage", ["syncing", "renaming"])
+def test_a_kill_and_what_it_leaves(client, saved, path, stage):
     child = os.fork()
     if child == 0:
         try:
-            setattr(*kill)
+            setattr(*STAGES[stage], lambda *_: os._exit(9))
             kernelucb.ax.save(client, path)
         finally:
             os._exit(1)

@@ -12,7 +12,6 @@ from ax.orchestration.orchestrator import Orchestrator
 from ax.orchestration.orchestrator_options import OrchestratorOptions
 from ax_bench import (
     AX_WARNINGS,
-    BINOMIAL,
     CURVE,
     GRID,
     KIND,
@@ -27,7 +26,6 @@ from ax_bench import (
     built,
     choice,
     constrained_client,
-    count_client,
     curve,
     fixed_client,
     make_client,
@@ -39,7 +37,6 @@ from ax_bench import (
     report,
     run,
     stopping,
-    successes,
     whole,
 )
 
@@ -66,15 +63,6 @@ def level(parameters):
 
 def family_client(parameters=STEPS, objective="-y"):
     return make_client(parameters, objective, KernelFamilyUCB, FAMILY)
-
-
-def steps_client(objective="y"):
-    options = BINOMIAL | {"num_trials": 200}
-    return count_client(STEPS, options, objective=objective)
-
-
-def many(parameters):
-    return successes(parameters, 200)
 
 
 class TestStops:
@@ -317,11 +305,7 @@ def orchestrated(client, outcome, names, gap, **options):
 @pytest.mark.slow
 class TestOrchestrator:
     @pytest.mark.parametrize(
-        "options",
-        [
-            {"max_pending_trials": 3, "run_trials_in_batches": True},
-            {},
-        ],
+        "options", [{"max_pending_trials": 3, "run_trials_in_batches": True}, {}]
     )
     def test_it_stops_by_the_certificate(self, options):
         client = fixed_client()
