@@ -13,7 +13,6 @@ from benchmarks.runner import Moments, markdown_table, most_events, ratio_of_mea
 from benchmarks.runner.events import event_row, event_table
 from benchmarks.runner.study import Settings, Study, Summary, grid
 from benchmarks.unknown_kernel import stops
-from benchmarks.unknown_kernel.boxes import play_box
 from benchmarks.unknown_kernel.conjunction import WHICH, certify_or_cover
 from benchmarks.unknown_kernel.play import EVENTS, play, sequences
 from benchmarks.unknown_kernel.problems import covering, lengthscales
@@ -32,7 +31,7 @@ PROTOCOL = {
     "rounds": 100,  # arms that it chooses after them
     "check_every": 10,  # rounds between two looks at the whole band of a family
 }
-# Name -> label, class in play.py or rule of ``learners.Refits``, and its options.
+# Name -> label, class in play.py or rule of ``learners.Refitted``, and its options.
 METHODS: dict[str, tuple[str, str, Settings]] = {
     "oracle": ("oracle", "Oracle", {}),
     "alternate": ("family, alternate", "Family", {"select": "alternate"}),
@@ -41,7 +40,7 @@ METHODS: dict[str, tuple[str, str, Settings]] = {
     "balancing": ("LB-GP-UCB", "LengthscaleBalancing", {}),
     # The best exponent of 1/4, 1/2 and 3/4 in four trials that are not reported.
     "shrinking": ("A-GP-UCB", "ShrinkingLengthscale", {"exponent": 0.25}),
-    "fitted": ("refits, martingale mixture", "FittedMixture", {"option": 0.0}),
+    "fitted": ("refits, martingale mixture", "FittedMixture", {}),
     "ucb_2": ("refits, UCB beta 2", "UpperConfidenceBound", {"option": 2.0}),
     "q_log_nei": ("refits, qLogNEI", "LogNoisyExpectedImprovement", {"option": 32}),
 }
@@ -322,55 +321,6 @@ def coverage(runs: pd.DataFrame) -> Summary:
         f"{wrong['missed_or_emptied']} of {wrong['sequences']} sequences.",
     ]
     return Summary(pd.DataFrame(rows), lines)
-
-
-def _boxes() -> list[Settings]:
-    search = {"rounds": 25, "restarts": 2, "raw_samples": 64, "iterations": 30}
-    names = ("matern_d2_between", "spike_rbf_d2")
-    rules = ("oracle", "alternate", "fitted", "ucb_2", "q_log_nei")
-    options = {"ucb_2": 2.0, "q_log_nei": 64}
-    chosen = [
-        setting | {"method": METHODS[name][1], "option": options.get(name, 0.0)}
-        for setting in SETTINGS
-        if setting["setting"] in names
-        for name in rules
-    ]
-    return grid(PROTOCOL | search, {"trial": range(20)}, chosen)
-
-
-@STUDY.table("boxes", _boxes(), play_box)
-def boxes(runs: pd.DataFrame) -> Summary:
-    r"""Regret in the unit cube, with the library's acquisition functions."""
-    titles = [title(run) for run in runs.itertuples()]
-    rows = pd.DataFrame({"setting": titles, "method": runs["method"]})
-    rows["seed"], rows["cumulative"] = runs["trial"], runs["regret"].map(sum)
-    rows["recommended"], cells = runs["recommended"], []
-    labels = {rule: label for label, rule, _ in reversed(METHODS.values())}
-    labels["Family"] = METHODS["alternate"][0]
-    for setting, group in rows.groupby("setting", sort=False):
-        totals = group.pivot(index="seed", columns="method", values="cumulative")
-        failed = group["recommended"] > TOLERANCE
-        for method in rows["method"].unique():
-            mean = Moments.of(totals[method])
-            ratio = ratio_of_means(totals[method], totals["Oracle"])
-            cells.append(
-                [
-                    str(setting),
-                    labels[method],
-                    f"{mean.mean:.1f} ± {mean.standard_error:.1f}",
-                    f"{ratio.mean:.2f} ± {ratio.standard_error:.2f}",
-                    f"{failed[group['method'] == method].sum()} of {len(totals)}",
-                ]
-            )
-    header = ["setting", "learner", "cumulative regret", "over the oracle's"]
-    lines = [
-        f"{runs['rounds'][0]} points after {runs['starts'][0]} random ones; mean ± "
-        "standard error. Not converged: the recommended point is more than "
-        f"{TOLERANCE:g} below the best one.",
-        "",
-        *markdown_table([*header, "not converged"], cells),
-    ]
-    return Summary(rows, lines)
 
 
 def _conjunction() -> list[Settings]:

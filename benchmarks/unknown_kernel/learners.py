@@ -179,52 +179,38 @@ class Family(Learner):
         return self.band(self.simplest()).mean
 
 
-class Refits:
-    r"""BoTorch's default model, its hyper-parameters refitted in every round.
+class Refitted(Learner):
+    r"""What people use today: BoTorch's default model, refitted in every round.
 
-    Args:
-        rule: ``"FittedMixture"``, ``"UpperConfidenceBound"`` or
-            ``"LogNoisyExpectedImprovement"``.
-        option: beta of the second, number of samples of the third.
+    The task's ``rule`` is ``"FittedMixture"``, ``"UpperConfidenceBound"``, whose beta is
+    the ``option``, or ``"LogNoisyExpectedImprovement"``, whose number of samples it is.
     """
 
-    def __init__(self, rule: str, option: float) -> None:
-        self.rule, self.option = rule, option
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
         self._previous = None
 
-    def model(self, inputs: Tensor, outcomes: Tensor) -> LeanGP:
-        r"""Fitted to ``n x d`` inputs and ``n`` outcomes."""
+    def _model(self) -> LeanGP:
+        outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
+        inputs = self.problem.arms[self.played]
         model, _ = fitted_model(inputs, outcomes, self._previous)
         self._previous = hyperparameters(model)
         return model
 
-    def acquisition(self, model: LeanGP) -> AcquisitionFunction:
-        r"""On the model of a round."""
-        if self.rule == "FittedMixture":
+    def _acquisition(self, model: LeanGP) -> AcquisitionFunction:
+        if self.task.rule == "FittedMixture":
             return MartingaleMixtureUCB(model)
-        if self.rule == "UpperConfidenceBound":
-            return acquisition.UpperConfidenceBound(model, self.option)
-        sampler = SobolQMCNormalSampler(torch.Size([int(self.option)]))
+        if self.task.rule == "UpperConfidenceBound":
+            return acquisition.UpperConfidenceBound(model, self.task.option)
+        sampler = SobolQMCNormalSampler(torch.Size([self.task.option]))
         return acquisition.qLogNoisyExpectedImprovement(
             model, model.train_inputs[0], sampler, prune_baseline=True
         )
 
-
-class Refitted(Learner):
-    r"""What people use today: told nothing."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self._refits = Refits(self.task.rule, self.task.option)
-
-    def _model(self) -> LeanGP:
-        outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
-        return self._refits.model(self.problem.arms[self.played], outcomes)
-
     @torch.no_grad()
     def select(self) -> int:
         # The fit needs gradients, and asks for them itself.
-        values = self._refits.acquisition(self._model())(self.problem.arms[:, None])
+        values = self._acquisition(self._model())(self.problem.arms[:, None])
         return int(values.argmax())
 
     def means(self) -> Tensor:

@@ -1,9 +1,7 @@
 r"""Functions of known norm on a finite set of arms, and noise; all from named streams."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,13 +51,13 @@ class Problem:
         task: Settings; the length scale is for the oracle only.
         kernel: That the norm is known under; for the oracle only.
         arms: ``n x d`` points of the unit cube.
-        function: From ``b x d`` points to ``b`` values.
+        values: Of the function on the arms, ``n``.
     """
 
     task: SimpleNamespace
     kernel: Kernel
     arms: Tensor
-    function: Callable[[Tensor], Tensor]
+    values: Tensor
 
     @classmethod
     def draw(cls, task: SimpleNamespace, trial: int) -> "Problem":
@@ -72,12 +70,8 @@ class Problem:
         if task.function == "spike":
             return cls(task, kernel, arms, _spike(task, kernel, arms, random))
         shape = task.norm, task.dimension, task.centres
-        return cls(task, kernel, arms, KnownFunction.draw(random, kernel, *shape))
-
-    @cached_property
-    def values(self) -> Tensor:
-        r"""The function on the arms, ``n``."""
-        return self.function(self.arms)
+        function = KnownFunction.draw(random, kernel, *shape)
+        return cls(task, kernel, arms, function(arms))
 
     @property
     def norm_bound(self) -> float:
@@ -104,7 +98,7 @@ def noise_of(task: SimpleNamespace, trial: int) -> np.ndarray:
 
 def _spike(
     task: SimpleNamespace, kernel: Kernel, arms: Tensor, random: np.random.Generator
-) -> Callable[[Tensor], Tensor]:
+) -> Tensor:
     r"""A wide hill of height 1 and a narrow one of height 2 on an arm, scaled to the norm.
 
     By the reproducing property their inner product under the narrow kernel is the wide
@@ -119,13 +113,8 @@ def _spike(
     wide, narrow = pair[:1], pair[1:]
     between = float(wide_kernel(wide, narrow).to_dense())
     squared = squared_section_norm(task, task.longest) + 4.0 * between + 4.0
-    scale = task.norm / math.sqrt(squared)
-
-    def function(X: Tensor) -> Tensor:
-        low, high = wide_kernel(X, wide).to_dense(), kernel(X, narrow).to_dense()
-        return (low + 2.0 * high).squeeze(-1) * scale
-
-    return function
+    low, high = wide_kernel(arms, wide).to_dense(), kernel(arms, narrow).to_dense()
+    return (low + 2.0 * high).squeeze(-1) * (task.norm / math.sqrt(squared))
 
 
 def squared_section_norm(task: Any, longer: float) -> float:

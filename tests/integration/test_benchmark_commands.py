@@ -91,7 +91,6 @@ COMMANDS = [
         None,
     ),
     ("unknown_kernel", "coverage", "block=0", f"size=2 arms=8 {TWO}", 4),
-    ("unknown_kernel", "boxes", "trial=0", f"{FEW} {TWO} raw_samples=4 iterations=1", 10),
     (
         "unknown_kernel",
         "conjunction",
