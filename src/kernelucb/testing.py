@@ -2,9 +2,12 @@ r"""The contract of a confidence bound, run over any bound: ``check_band(build, 
 
 As scikit-learn's ``check_estimator``: who writes a bound runs it, and so do the bounds of
 this package. Every check is a law that holds for all bounds or is left out by name with
-``skip``, where the reason is written down.
+``skip``, where the reason is written down. ``check_bandit`` does the same for a bandit over
+changing arms, and ``check_state`` for anything that is saved and loaded.
 """
 
+import io
+import json
 import math
 import pickle
 import warnings
@@ -26,6 +29,7 @@ from gpytorch.means import ZeroMean
 from scipy.stats import binom
 from torch import Tensor
 
+from kernelucb._numerics.saving import same_values
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
 
 Build = Callable[..., Any]
@@ -481,6 +485,11 @@ def check_coverage(
             X = torch.cat([X, chosen])
             Y = torch.cat([Y, truth.outcomes(chosen, random)])
         misses += missed
+    return _judged(misses, runs, delta)
+
+
+def _judged(misses: int, runs: int, delta: float | None) -> Coverage | None:
+    r"""The result of a coverage check, or its failure."""
     if delta is None:
         return None
     limit = int(binom.isf(_FALSE_ALARM, runs, delta))
@@ -490,6 +499,209 @@ def check_coverage(
         f"{limit} at delta {delta:g}."
     )
     return Coverage(misses, runs, limit, power)
+
+
+def bandit_checks(
+    build: Callable[..., Any], truth: Truth, *, seed: int = 0
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    r"""The checks of ``check_bandit`` but for coverage by name, for ``parametrize``."""
+    for name, law in vars(_BanditLaws).items():
+        if name[0] != "_":
+            yield name.replace("_", " "), partial(law, _BanditLaws(build, truth, seed=seed))
+
+
+def check_bandit(
+    build: Callable[..., Any], truth: Truth, *, runs: int = 30, seed: int = 0
+) -> Coverage | None:
+    r"""Run every law of a bandit over changing arms.
+
+    Its methods are ``bounds(arms)``, ``select(arms)``, ``observe(x, y)``, ``state_dict()``
+    and ``load_state_dict(state)``.
+
+    Example:
+        >>> truth = Truth.of_norm(3.0)
+        >>> build = partial(KernelBandit, truth.kernel, norm_bound=3.0, noise_std=0.1)
+        >>> check_bandit(build, truth)
+
+    Args:
+        build: Makes a bandit without observations; takes ``delta``.
+        truth: The true function and how it is observed; the bandit must be valid for it.
+        runs: Number of runs of the coverage check; 0 leaves it out.
+        seed: Of arms and outcomes.
+
+    Returns:
+        The result of the coverage check, None where ``delta`` is not stated.
+
+    Raises:
+        AssertionError: If a law is broken; says which.
+    """
+    for name, check in bandit_checks(build, truth, seed=seed):
+        try:
+            check()
+        except Exception as error:
+            raise AssertionError(f"{name}: {error}") from error
+    misses, delta = 0, None
+    for run in range(runs):
+        bench, missed = _BanditLaws(build, truth, seed=seed + run), False
+        bandit = bench._played(0)
+        for count in range(10):
+            delta = bandit.assumptions.delta
+            if delta is None:
+                return None
+            arms = bench.uniform(40, bench.random(20 + count))
+            lower, upper = bandit.bounds(arms)
+            wrong = (truth.function(arms) < lower) | (truth.function(arms) > upper)
+            missed = missed or bool(wrong.any())
+            bench._play(bandit, 1, count)
+        misses += missed
+    return _judged(misses, runs, delta)
+
+
+class _BanditLaws(_Bench):
+    r"""What every bandit over changing arms must do."""
+
+    def _play(self, bandit: Any, rounds: int, start: int = 0) -> Any:
+        r"""Some rounds: the bandit chooses its arm in every other one."""
+        for count in range(start, start + rounds):
+            arms = self.uniform(12, self.random(40 + count))
+            chosen = bandit.select(arms) if count % 2 else 0
+            outcome = self.truth.outcomes(arms[[chosen]], self.random(400 + count))
+            bandit.observe(arms[chosen], outcome[0])
+        return bandit
+
+    def _played(self, rounds: int = 9, **options: Any) -> Any:
+        return self._play(self.build(**options), rounds)
+
+    def sides(self) -> None:
+        for rounds in (0, 9):
+            bandit = self._played(rounds)
+            assert bandit.num_observations == rounds
+            lower, upper = bandit.bounds(self.points)
+            assert lower.shape == upper.shape == (6,), "bounds maps a x d to two a-vectors."
+            assert lower.dtype == upper.dtype == torch.float64
+            _all(lower <= upper, "the lower bound lies above the upper one.")
+            single = bandit.bounds(self.points.float())
+            _close(single, bandit.bounds(self.points.float().double()), "float32 arms")
+
+    def arms_apart(self) -> None:
+        bandit = self._played()
+        many = self.uniform(1500, self.random(2))
+        bounds, parts = bandit.bounds(many), [bandit.bounds(p) for p in many.split(500)]
+        together = tuple(torch.cat(side) for side in zip(*parts, strict=True))
+        _close(together, bounds, "bounds of arms in parts")
+        assert [len(side) for side in bandit.bounds(many[:0])] == [0, 0]
+
+    def choice(self) -> None:
+        r"""An arm of the largest upper bound among those that may be offered."""
+        for rounds in (0, 9):
+            bandit = self._played(rounds)
+            index = bandit.select(self.points)
+            assert isinstance(index, int), "select gives the number of an arm."
+            assert index in range(6), "select gives the number of an arm."
+            assert bandit.select(self.points) == index, "select changes the bandit."
+
+    def confidence(self) -> None:
+        r"""The same observations, and less doubt allowed."""
+        sides = []
+        for options in ({}, {"delta": 1e-4}):
+            bandit = self.build(**options)
+            for x, y in zip(self.X, self.Y, strict=True):
+                bandit.observe(x, y)
+            sides.append(bandit.bounds(self.points))
+        assert bandit.assumptions.delta == 1e-4
+        (lower, upper), (below, above) = sides
+        _all((below <= lower) & (upper <= above), "more confidence narrows the bounds.")
+        _all(above - below > upper - lower, "more confidence does not widen the bounds.")
+
+    def refusals(self) -> None:
+        bandit, points = self._played(), self.points
+        before = bandit.bounds(points)
+        wide = torch.cat([points, points], -1)
+        for call in (bandit.bounds, bandit.select):
+            for wrong in (points[0], wide):
+                _raises(BotorchTensorDimensionError, partial(call, wrong), "wrong arms")
+            _raises(InputDataError, partial(call, points / 0.0), "arms that are not finite")
+        _raises(InputDataError, lambda: bandit.select(points[:0]), "no arms")
+        for x, y in ((points, 1.0), (points[0], torch.ones(2))):
+            _raises(
+                BotorchTensorDimensionError, partial(bandit.observe, x, y), "two of one"
+            )
+        _raises(InputDataError, lambda: bandit.observe(points[0], math.nan), "NaN")
+        assert bandit.num_observations == 9, "a refused call counts."
+        _close(bandit.bounds(points), before, "bounds after refused calls", 0.0)
+
+    def state(self) -> None:
+        for rounds in (0, 9):
+            check_state(
+                self.build,
+                lambda bandit, rounds=rounds: self._play(bandit, rounds),
+                lambda bandit: self._play(bandit, 3, 20).num_observations,
+                lambda bandit: torch.stack(bandit.bounds(self.points)),
+                others=[partial(self.build, delta=0.01)],
+            )
+
+
+def check_state(
+    make: Callable[[], Any],
+    use: Callable[[Any], Any],
+    update: Callable[[Any], Any],
+    view: Callable[[Any], Any],
+    *,
+    others: Sequence[Callable[[], Any]] = (),
+) -> None:
+    r"""A saved state brings the object back, is apart from it, and fits no other object.
+
+    The state goes through a file that ``torch.load(weights_only=True)`` reads, and through
+    JSON where it has no tensors. A state that is refused changes nothing.
+
+    Args:
+        make: A new object, built alike each time.
+        use: Brings a new object to the state that is saved.
+        update: What is done next, to the object and to the loaded one; may return numbers.
+        view: Tensors or numbers that can be seen from outside.
+        others: Make objects that were built otherwise and must refuse the state.
+
+    Raises:
+        AssertionError: If a law is broken; says which.
+    """
+    first = make()
+    use(first)
+    seen, file = view(first), io.BytesIO()
+    torch.save(first.state_dict(), file)
+    file.seek(0)
+    states = [torch.load(file, weights_only=True)]
+    if not any(isinstance(value, Tensor) for value in states[0].values()):
+        states.append(json.loads(json.dumps(states[0], allow_nan=False)))
+    loaded = []
+    for state in states:
+        again = make()
+        again.load_state_dict(state)
+        for value in state.values():  # the object has copies
+            if isinstance(value, Tensor):
+                value.zero_()
+            elif isinstance(value, list):
+                value.append(0.5)
+        _same(view(again), seen, "a loaded object differs")
+        loaded.append(again)
+    state = first.state_dict()
+    short = {key: state[key] for key in [*state][:-1]}
+    for wrong in (None, {}, state | {"class": "Other"}, state | {"kernelucb": 1}, short):
+        _raises(StateError, partial(first.load_state_dict, wrong), "a wrong state")
+        _same(view(first), seen, "a refused state changed the object")
+    for other in others:
+        stranger = other()
+        before = view(stranger)
+        _raises(StateError, partial(stranger.load_state_dict, state), "another's state")
+        _same(view(stranger), before, "a refused state changed another object")
+    result = update(first)
+    for again in loaded:
+        _same(update(again), result, "an update of the loaded object gives other numbers")
+        _same(view(again), view(first), "a loaded object goes on otherwise")
+
+
+def _same(one: Any, other: Any, what: str) -> None:
+    r"""Whether nests of tensors, numbers and words agree, but for round-off."""
+    assert same_values(one, other), f"{what}: {one}, {other}."
 
 
 def _close(one: Any, other: Any, what: str, tolerance: float = _REARRANGED) -> None:

@@ -5,7 +5,6 @@ import warnings
 
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from gpytorch.kernels import LinearKernel, PolynomialKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from torch.testing import assert_close
@@ -14,7 +13,6 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     Analytic,
-    FamilyBandit,
     Filters,
     Grid,
     KernelBandit,
@@ -30,7 +28,7 @@ from kernelucb.confidence.fit.radius import Radius, mixture_radius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
-from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.exact import FilteredRegression, SpectralFilter
 from oracles import closed_forms
 from problems import KERNELS, RKHSFunction, float64, frozen_kernel, normal, uniform
@@ -314,73 +312,6 @@ def test_options_reach_the_bound(bound, options):
         assert_same(bandit, bound, kernel, game.arms(), mean_module=mean, **options)
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_select_takes_the_largest_upper_bound_of_any_arms(bound):
-    r"""In parts where there are many; an outcome need not be of an arm last offered."""
-    kernel = frozen_kernel("matern32")
-    one, other, game = make_bandit(kernel, bound), make_bandit(kernel, bound), Game(kernel)
-    for _ in range(20):
-        arms = game.arms()
-        assert one.select(arms) == int(one.bounds(arms)[1].argmax())
-        for bandit in (one, other):
-            bandit.observe(arms[3], game.outcome(arms[3]))
-    arms = uniform(1500, DIMENSION, 0)
-    lower, upper = one.bounds(arms)
-    parts = zip(*(other.bounds(part) for part in arms.split(500)), strict=True)
-    assert_near((lower, upper), [torch.cat(side) for side in parts])
-    assert one.select(arms) == int(upper.argmax())
-    single = other.bounds(arms.float())  # taken as float64
-    assert_near(single, one.bounds(arms.float().double()), REARRANGED)
-
-
-@pytest.mark.parametrize("rounds", [0, 37])
-@pytest.mark.parametrize("norm_bound", [NORM, None, 0.3])
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_a_file_brings_back_the_same_bandit(bound, norm_bound, rounds, tmp_path):
-    r"""Over a new eigenbasis, and where the norm is estimated or contradicted."""
-    kernel = frozen_kernel("matern32")
-    first, second = (make_bandit(kernel, bound, norm_bound) for _ in range(2))
-    game = Game(kernel, seed=8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        game.play(first, rounds)
-        torch.save(first.state_dict(), tmp_path / "bandit.pt")
-        state = torch.load(tmp_path / "bandit.pt", weights_only=True)
-        second.load_state_dict(state)
-        state["inputs"].zero_()  # the bandit has copies
-        for _ in range(12 if norm_bound == NORM else 4):
-            arms = game.arms()
-            assert second.norm_bound == first.norm_bound
-            assert_near(first.bounds(arms), second.bounds(arms))
-            for bandit in (first, second):
-                bandit.observe(arms[4], game.outcome(arms[4]))
-        assert second.assumptions == first.assumptions
-    assert second.num_observations == rounds + (12 if norm_bound == NORM else 4)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        *({"fit": MartingaleMixture(0.5)}, {"form": Grid()}, {"norm_bound": 2.0 * NORM}),
-        *({"noise_std": 0.2}, {"delta": 0.1}, {"kernel": frozen_kernel("rbf")}),
-        {"kernel": frozen_kernel("matern32", lengthscale=0.5)},
-    ],
-)
-def test_a_state_of_another_bandit_is_refused(other):
-    kernel, arms = frozen_kernel("matern32"), uniform(4, 2, 0)
-    bandit, other = make_bandit(kernel), make_bandit(**{"kernel": kernel} | other)
-    Game(kernel).play(bandit, 3)
-    before = other.bounds(arms)
-    with pytest.raises(StateError, match=r"built otherwise|kernel"):
-        other.load_state_dict(bandit.state_dict())
-    state = bandit.state_dict()
-    for wrong in (None, {}, {**state, "kernelucb": 1}, {**state, "class": "BKBBandit"}):
-        with pytest.raises(StateError):
-            other.load_state_dict(wrong)
-    assert other.num_observations == 0
-    assert_near(other.bounds(arms), before, 0.0)
-
-
 @pytest.mark.parametrize("bound", MIXTURES)
 def test_an_empty_set_is_said_once_and_widened(bound):
     kernel, norm = frozen_kernel("rbf"), 0.3
@@ -417,34 +348,6 @@ def test_wrong_arguments(options, message):
     given = {"norm_bound": 1.0, "noise_std": 0.1}
     with pytest.raises(ValueError, match=message):
         KernelBandit(frozen_kernel("rbf"), **given | options)
-
-
-@pytest.mark.parametrize("kind", ["kernel", "family"])
-def test_wrong_arms_and_outcomes_change_nothing(kind):
-    kernel, arms = frozen_kernel("rbf"), uniform(4, 2, 0)
-    given = {"norm_bound": NORM, "noise_std": NOISE}
-    bandit = KernelBandit(kernel, **given)
-    if kind == "family":
-        bandit = FamilyBandit([kernel, frozen_kernel("matern32")], **given)
-    bandit.observe(arms[0], 1.0)
-    before = bandit.bounds(arms)
-    for call in (bandit.bounds, bandit.select):
-        with pytest.raises(BotorchTensorDimensionError, match="Arms must be `a x d`"):
-            call(arms[0])
-        with pytest.raises(BotorchTensorDimensionError, match="those observed have 2"):
-            call(uniform(4, 3, 0))
-        with pytest.raises(InputDataError, match="NaN"):
-            call(arms * torch.nan)
-    with pytest.raises(InputDataError, match="no arms"):
-        bandit.select(arms[:0])
-    assert [len(side) for side in bandit.bounds(arms[:0])] == [0, 0]
-    for x, y in ((arms, 1.0), (arms[0], torch.ones(2))):
-        with pytest.raises(BotorchTensorDimensionError, match="one arm and one outcome"):
-            bandit.observe(x, y)
-    with pytest.raises(InputDataError, match="y contains NaN"):
-        bandit.observe(arms[0], torch.nan)
-    assert bandit.num_observations == 1
-    assert_near(bandit.bounds(arms), before, 0.0)
 
 
 def test_igp_ends_at_its_horizon():

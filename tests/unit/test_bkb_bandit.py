@@ -21,7 +21,6 @@ from kernelucb.confidence.bkb import (
     required_qbar,
     theorem2_width,
 )
-from kernelucb.exceptions import StateError
 from kernelucb.regression.lowrank import sketch
 from kernelucb.regression.lowrank.sketch import SketchedData
 from oracles import bkb_width
@@ -228,16 +227,6 @@ class TestEstimatedNorm:
         assert tracker.norm_bound == bandit.norm_bound
         assert 0.0 < tracker.least_consistent_norm <= 2.0  # the function's norm
 
-    def test_save_and_load(self):
-        bandit = play(make_bandit(norm_bound=None), 20)
-        again = make_bandit(norm_bound=None)
-        state = bandit.state_dict()
-        again.load_state_dict(state)
-        assert again.norm_bound == bandit.norm_bound
-        assert again.assumptions == bandit.assumptions
-        with pytest.raises(StateError):
-            make_bandit().load_state_dict(state)
-
 
 class TestBatches:
     @RADII
@@ -313,55 +302,6 @@ class TestBatches:
         assert len(bandit.batch_select(50)) >= 3
 
 
-class TestState:
-    def test_save_and_load(self, tmp_path):
-        bandit = play(make_bandit(), 30)
-        torch.save(bandit.state_dict(), tmp_path / "state.pt")
-        again = make_bandit(seed=99)
-        assert not torch.equal(play(again, 30).inducing, bandit.inducing)
-        again.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-        assert_close(again.bounds(), bandit.bounds(), rtol=0, atol=SKETCH)
-        play(bandit, 10, seed=5)
-        play(again, 10, seed=5)
-        assert torch.equal(again.inducing, bandit.inducing)
-        assert again.batch_width == pytest.approx(bandit.batch_width)
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"norm_bound": 2.5},
-            {"delta": 0.1},
-            {"alpha": 1.0},
-            {"radius": "practical"},
-            {"kernel": "matern52"},
-            {"mean_module": SHIFT},
-            {"arms": ARMS + 1.0},
-            {"arms": ARMS[:-1]},
-        ],
-    )
-    def test_a_state_of_another_bandit_changes_nothing(self, options):
-        bandit, state = play(make_bandit(**options), 1), play(make_bandit(), 3).state_dict()
-        before = bandit.bounds()
-        for wrong in (state, {}, None):
-            with pytest.raises(StateError):
-                bandit.load_state_dict(wrong)
-        assert_close(bandit.bounds(), before, rtol=0, atol=0)
-
-    def test_a_state_is_apart_from_what_was_saved(self):
-        bandit, other = play(make_bandit(), 3), make_bandit()
-        other.load_state_dict(make_bandit().state_dict())
-        assert other.num_observations == 0
-        state = bandit.state_dict()
-        other.load_state_dict(state)
-        expected = play(make_bandit(), 3)
-        for each in filter(torch.is_tensor, state.values()):
-            each.zero_()
-        for each in (bandit, other, expected):
-            each.observe(0, 1.0)
-        for each in (bandit, other):
-            assert_close(each.bounds(), expected.bounds(), rtol=0, atol=SKETCH)
-
-
 class TestEdges:
     def test_collinear_arms(self):
         kernel = polynomial_kernels()["linear"]
@@ -370,23 +310,6 @@ class TestEdges:
             bandit.observe(arm, float(ARMS[arm].sum()))
         assert bandit.arms.features.shape[1] == 2
         assert bool((bandit.arms.residual_variance < SKETCH).all())
-
-    @pytest.mark.parametrize(
-        ("options", "match"),
-        [
-            ({"norm_bound": 0.0}, "norm_bound"),
-            ({"noise_std": -1.0}, "noise_std"),
-            ({"delta": 0.0}, "delta"),
-            ({"qbar": 0.0}, "qbar"),
-            ({"epsilon": 2.0}, "epsilon"),
-            ({"alpha": 0.0}, "alpha"),
-            ({"batch_growth": 1.0}, "batch_growth"),
-            ({"radius": "light"}, "radius"),
-        ],
-    )
-    def test_bad_arguments(self, options, match):
-        with pytest.raises(ValueError, match=match):
-            make_bandit(**options)
 
     def test_bad_arms_and_outcomes(self):
         kernel, given_ = frozen_kernel("rbf"), {"norm_bound": 1.0, "noise_std": 1.0}

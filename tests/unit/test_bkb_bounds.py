@@ -5,9 +5,6 @@ import math
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import (
-    UnsupportedError,
-)
 from botorch.models.transforms import Standardize
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,11 +29,10 @@ from problems import (
     RKHSFunction,
     frozen_kernel,
     generator,
-    make_problem,
     normal,
     uniform,
 )
-from tolerances import GRADCHECK, ORDER, REARRANGED, SCALE, SKETCH
+from tolerances import ORDER, REARRANGED, SCALE, SKETCH
 
 LAM = 0.04
 RADII = pytest.mark.parametrize("radius", ["certified", "theorem2", "practical"])
@@ -142,13 +138,6 @@ class TestAssumptions:
         log = 6.0 * (1.0 + epsilon) / (1.0 - epsilon) * math.log(4.0 * horizon / delta)
         assert qbar == pytest.approx(log / epsilon**2)
 
-    def test_enough_inducing_points(self):
-        model = make_model(qbar=required_qbar(100, 0.05))
-        assumptions = make_acqf(model, radius="theorem2", norm_bound=50.0).assumptions
-        assert assumptions.certified
-        assert "up to 100 at once" in assumptions.guarantee
-        assert "Theorem 2" in assumptions.source
-
     def test_too_few_inducing_points(self):
         assumptions = make_acqf(radius="theorem2").assumptions
         assert assumptions.violated
@@ -176,13 +165,6 @@ class TestAssumptions:
         enough = make_acqf(radius=radius, norm_bound=50.0).assumptions
         assert enough["norm"].status is Status.GIVEN
 
-    def test_practical_says_that_it_has_no_theorem(self):
-        model = make_model(qbar=1e6)
-        assumptions = make_acqf(model, radius="practical").assumptions
-        assert assumptions.violated
-        assert "no theorem" in str(assumptions)
-        assert "no guarantee" in assumptions.guarantee
-
     def test_standardize_estimates_the_mean_and_a_tracker_the_norm(self):
         model = make_model(qbar=1e6, outcome_transform=Standardize(1))
         assert make_acqf(model).assumptions.estimated == ("mean",)
@@ -205,26 +187,6 @@ class TestBand:
         transform = ScalarizedPosteriorTransform(torch.tensor([-2.0]).double(), 1.0)
         turned = make_acqf(radius=radius, posterior_transform=transform)
         assert_close(turned(X.unsqueeze(-2)), 1.0 - 2.0 * lower)
-
-    def test_gradients(self):
-        acqf = make_acqf()
-        X = uniform(3, 2, 5).unsqueeze(-2).requires_grad_()
-        assert torch.autograd.gradcheck(acqf, (X,), **GRADCHECK)
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            *({"norm_bound": 0.0}, {"noise_std": -1.0}, {"delta": 1.0}),
-            *({"epsilon": 1.0}, {"radius": "light"}),
-        ],
-    )
-    def test_bad_arguments(self, options):
-        with pytest.raises(ValueError, match=next(iter(options))):
-            make_acqf(**options)
-
-    def test_other_models(self):
-        with pytest.raises(UnsupportedError, match="BKBModel"):
-            BKBUCB(make_problem().model, norm_bound=1.0)
 
 
 class TestEstimatedNorm:

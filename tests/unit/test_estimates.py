@@ -28,7 +28,6 @@ from kernelucb import (
     NormTracker,
     NystromRegression,
     PrequentialRadius,
-    SafeSet,
     SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
@@ -42,7 +41,7 @@ from kernelucb import (
 )
 from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.acquisition import BoundedNorm, outcome_bands
-from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.models import BKBModel
 from problems import family_ucb, make_problem
 
@@ -55,7 +54,6 @@ COLUMN, WON, KERNEL = Y.unsqueeze(-1), (Y > 0).double(), PROBLEM.kernel
 BOX = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
 KERNELS = lengthscale_family(RBFKernel(), 0.15, 0.6)
 LIMITS = UnknownNoise(lower=0.01)
-COUNTS = LikelihoodRegression(X, WON, KERNEL, likelihood="bernoulli")
 PLAIN = {"outcome_transform": None}
 
 
@@ -211,11 +209,6 @@ def test_a_norm_from_the_data_is_an_estimate(way):
     assert norm_status(1.2 * number + 100.0) == "estimated"
 
 
-def test_no_safe_set_rests_on_it():
-    with pytest.raises(UncertifiedError, match="norm estimated"):
-        SafeSet(band(band(None).norm_bound + 100.0), safe_points=X)
-
-
 @pytest.mark.parametrize("way", ARITHMETIC)
 def test_arithmetic_leaves_it_an_estimate(way):
     assert norm_status(ARITHMETIC[way](EstimatedNumber(9.0)) + 100.0) == "estimated"
@@ -234,12 +227,6 @@ def test_a_number_that_was_given_or_is_stated_is_given():
     assert type(STATE.noise_std) is torch.Tensor
     changed = KernelRegression.from_model(fitted()).with_noise_std(0.1)
     assert type(changed.noise_std) is torch.Tensor
-
-
-def test_a_tracker_as_saved_holds_plain_numbers(tmp_path):
-    for tracker in (observed(NormTracker()), streamed(), family_tracked()):
-        torch.save(tracker.state_dict(), tmp_path / "state.pt")
-        torch.load(tmp_path / "state.pt", weights_only=True)
 
 
 def honours(build, assumption, number):

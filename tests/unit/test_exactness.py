@@ -212,18 +212,6 @@ def test_paper_grid(c):
     assert_close(upper, expected, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
 
 
-def test_per_observation_alphas_are_read_against_the_largest_noise():
-    problem = make_problem(n=6)
-    noise = torch.linspace(0.1, 0.6, 6, dtype=torch.float64)
-    state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
-    options = {"norm_bound": 3.0, "fit": "martingale"}
-    acqf = MartingaleMixtureUCB(state, form=Grid([0.36]), **options)
-    tau_one = MartingaleMixtureUCB(state, form="analytic", **options)
-    _, expected = tau_one.bounds(problem.test_X)
-    _, upper = acqf.bounds(problem.test_X)
-    assert_close(upper, expected, rtol=REARRANGED, atol=REARRANGED)
-
-
 def test_linear_kernel_has_the_same_exact_bound():
     r"""A kernel of finite rank: the kernel matrix is singular."""
     problem = make_problem(n=8, d=2)

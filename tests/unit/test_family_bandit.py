@@ -4,7 +4,6 @@ import warnings
 
 import pytest
 import torch
-from botorch.exceptions import UnsupportedError
 from gpytorch.kernels import RBFKernel
 from gpytorch.means import ConstantMean
 from hypothesis import given, settings
@@ -23,7 +22,6 @@ from kernelucb import (
 from kernelucb.confidence.fit.choice import fit_of
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
-    StateError,
 )
 from problems import RKHSFunction, float64, frozen_kernel, normal, uniform
 from tolerances import BANDIT
@@ -185,56 +183,3 @@ def test_the_order_of_the_kernels_does_not_count_and_more_are_wider(order, count
     assert shuffled.contradicted_at == tuple(first.contradicted_at[i] for i in order)
     close(theirs, ours, tolerance=0.0)
     assert bool((ours[0] <= fewer[0]).all() & (fewer[1] <= ours[1]).all())
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"kernels": []}, ValueError, "kernels is empty"),
-        ({"norm_bound": [1.0]}, ValueError, "1 entries for 5 kernels"),
-        ({"combine": "all"}, UnsupportedError, "takes no combine"),
-        ({"tracker": FamilyTracker()}, UnsupportedError, "and no tracker"),
-        (
-            {"kernels": [RBFKernel(ard_num_dims=2), RBFKernel(ard_num_dims=3)]},
-            ValueError,
-            "different numbers of input columns",
-        ),
-    ],
-)
-def test_wrong_arguments(options, error, message):
-    with pytest.raises(error, match=message):
-        make(**options)
-
-
-@pytest.mark.parametrize("rounds", [0, 17])
-@pytest.mark.parametrize("select", RULES)
-def test_a_file_brings_back_the_same_bandit(select, rounds, tmp_path):
-    bandit = play(make(select=select), rounds)
-    torch.save(bandit.state_dict(), tmp_path / "bandit.pt")
-    state = torch.load(tmp_path / "bandit.pt", weights_only=True)
-    other = make(select=select)
-    other.load_state_dict(state)
-    state["inputs"].zero_()  # the bandit has copies
-    for subject in (bandit, other):
-        play(subject, 3)
-    assert other.contradicted_at == bandit.contradicted_at
-    close(other.bounds(ARMS), bandit.bounds(ARMS))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"kernels": KERNELS[1:]},
-        {"kernels": [frozen_kernel("matern52")] * 5, "norm_bound": NORM},
-        {"select": "widest"},
-        {"select": 5},
-        {"mean": ConstantMean().double().requires_grad_(False)},
-    ],
-)
-def test_a_state_of_another_bandit_is_refused(options):
-    if "mean" in options:
-        options["mean"].constant = float64(1.0)
-    other = make(**options)
-    with pytest.raises(StateError):
-        other.load_state_dict(play(make(), 3).state_dict())
-    assert other.num_observations == 0

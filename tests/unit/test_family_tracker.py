@@ -18,7 +18,6 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.family.data import NoisyData
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
-    StateError,
 )
 from problems import (
     family_ucb,
@@ -195,11 +194,6 @@ def test_what_was_estimated_in_one_round_stays_so(part, first, later):
         assert after[part].statement.endswith("in an earlier round it was estimated")
 
 
-def test_resumes_from_json_exactly():
-    same_band(family(24, resumed(used(24))), family(24, used(24)))
-    assert resumed(FamilyTracker()).contradicted == ()
-
-
 def test_an_infinite_norm_is_saved():
     tracker = FamilyTracker()
     repeated = KernelRegression(X[:1].expand(24, 2), 1e3 * Y, PROBLEM.kernel, 1e-3)
@@ -207,18 +201,3 @@ def test_an_infinite_norm_is_saved():
         family(24, tracker, model=repeated)
     assert tracker.least_consistent_norms == (torch.inf,) * 5
     assert resumed(tracker).least_consistent_norms == tracker.least_consistent_norms
-
-
-def test_a_wrong_state_changes_nothing():
-    tracker, state = used(12), used(24).state_dict()
-    before = tracker.state_dict()
-    lacking = {key: value for key, value in state.items() if key != "family"}
-    for wrong in (
-        None,
-        state | {"class": "NormTracker"},
-        lacking,
-        state | {"kernelucb": 1},
-    ):
-        with pytest.raises(StateError):
-            tracker.load_state_dict(wrong)
-        assert tracker.state_dict() == before

@@ -570,15 +570,6 @@ def test_a_model_that_is_refused(case):
         MartingaleMixtureUCB(model, norm_bound=1.0, noise_std=0.1)
 
 
-@pytest.mark.parametrize("case", ["variational", "multi-task, one output", "batch"])
-def test_a_list_in_which_one_is_refused(case):
-    r"""Wherever one band is made for each outcome."""
-    build, message = REFUSED[case]
-    for models in ([single_task(), build()], ModelListGP(single_task(), build())):
-        with pytest.raises(UnsupportedError, match=message):
-            SafeSet.from_models(models, norm_bound=99.0, allow_estimated=True)
-
-
 @pytest.mark.parametrize("part", ["nothing", "outcomes", "inputs"])
 def test_data_that_are_refused(part):
     if part == "nothing":

@@ -1,7 +1,6 @@
 r"""Kernels in plain numbers: GPyTorch's values for each pair of points alone."""
 
 import copy
-import pickle
 
 import pytest
 import torch
@@ -20,7 +19,6 @@ from gpytorch.kernels import (
     RQKernel,
     ScaleKernel,
 )
-from gpytorch.means import ConstantMean, LinearMean
 from torch.testing import assert_close
 
 from kernelucb import (
@@ -143,25 +141,6 @@ def test_a_single_precision_kernel_is_read_as_the_float64_copy():
     kernel, X = make_kernel("matern 3/2, ard").float(), uniform(6, 3, 0)
     expected = copy.deepcopy(kernel).double()(X, X).to_dense().detach()
     assert_close(Prior(kernel).covariance(X, X), expected, rtol=0.0, atol=KERNEL)
-
-
-def test_means():
-    X, constant, linear = uniform(4, 2, 0), ConstantMean(), LinearMean(2).double()
-    constant.constant = 0.7
-    for mean, value in ((None, 0.0), (constant, constant(X)), (linear, linear(X))):
-        prior = Prior(RBFKernel(), mean, offset=2.0, scale=3.0)
-        expected = torch.as_tensor(2.0 + 3.0 * value).double().detach().expand(4)
-        assert_close(prior.mean(X), expected)
-
-
-def test_copies_and_loaded_states_follow_their_own_numbers():
-    prior, X = Prior(make_kernel("rbf, ard")), uniform(4, 3, 0)
-    values = prior.covariance(X, X)
-    for twin in (copy.deepcopy(prior), pickle.loads(pickle.dumps(prior))):
-        assert_close(twin.covariance(X, X), values, rtol=0.0, atol=0.0)
-    other = Prior(KERNELS["rbf, ard"]().double())
-    prior.load_state_dict(other.state_dict())
-    assert_close(prior.covariance(X, X), other.covariance(X, X))
 
 
 @pytest.mark.parametrize("sign", [1, -1])

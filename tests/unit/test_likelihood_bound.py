@@ -19,12 +19,10 @@ from gpytorch.likelihoods import BernoulliLikelihood
 from gpytorch.means import ConstantMean
 from gpytorch.models import ApproximateGP
 from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
-from torch.autograd import gradcheck
 from torch.testing import assert_close
 
 from kernelucb import (
     Filters,
-    LikelihoodRegression,
     LikelihoodUCB,
     MartingaleMixtureUCB,
     OutcomeConstraints,
@@ -40,7 +38,6 @@ from problems import (
     likelihood_ucb,
     uniform,
 )
-from tolerances import GRADCHECK
 
 KERNEL = frozen_kernel("matern52", 0.4)
 FUNCTION = RKHSFunction.random(KERNEL, 2.5, 2, 0)
@@ -50,7 +47,6 @@ Y = Y.double()
 TRIALS = torch.rand(200, 40, dtype=torch.float64, generator=generator(4))
 FAILURES = (FUNCTION(X).sigmoid() < TRIALS).double().sum(0)
 DEFECTS = torch.poisson(2.0 * FUNCTION(X).exp(), generator=generator(5))
-CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 POINTS = uniform(12, 2, 3)
 NORM = {"norm_bound": 3.0}
 DOUBLE = ScalarizedPosteriorTransform(float64([2.0]))
@@ -87,13 +83,6 @@ def test_bounds_are_probabilities_and_rates(acqf):
     rates = likelihood_ucb(X, DEFECTS, KERNEL, likelihood="poisson", exposure=2.0, **NORM)
     latent = torch.stack(rates.latent_bounds(POINTS))
     assert_close(torch.stack(rates.bounds(POINTS)), latent.exp())
-
-
-@pytest.mark.parametrize("form", ["tangent", "ellipsoid"])
-def test_gradients(form):
-    acqf = likelihood_ucb(X[:10], Y[:10], KERNEL, form=form, **NORM)
-    points = POINTS[:2].unsqueeze(-2).requires_grad_()
-    assert gradcheck(acqf, points, **GRADCHECK)
 
 
 def test_pending_points_count_where_the_loss_is_flat_elsewhere():
@@ -235,15 +224,6 @@ def test_bad_input(options, words):
     kinds = ValueError, InputDataError, BotorchTensorDimensionError, UnsupportedError
     with pytest.raises(kinds, match=words):
         likelihood_ucb(X, kernel=KERNEL, **arguments)
-
-
-def test_data_are_not_described_twice():
-    data = LikelihoodRegression(X, Y, KERNEL)
-    same(LikelihoodUCB.from_model(data, **NORM), LikelihoodUCB(data, **NORM))
-    with pytest.raises(ValueError, match="leave out what describes"):
-        LikelihoodUCB.from_model(data, likelihood="poisson", **NORM)
-    with pytest.raises(ValueError, match="lengthscale"):
-        LikelihoodUCB.from_model(data, lengthscale=0.1, **NORM)
 
 
 def test_a_certificate_is_in_probabilities(acqf):

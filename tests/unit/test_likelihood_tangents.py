@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import GuardedAcquisition, SafeSet
 from kernelucb.confidence.likelihood.tangents import (
     SHARE,
     Tangents,
@@ -145,20 +144,6 @@ def test_one_outcome_and_the_point_where_it_was_seen(Y, norm_bound, form):
     assert bool(torch.isfinite(grad).all())
 
 
-@pytest.mark.parametrize("form", ["tangent", "ellipsoid"])
-def test_guards_and_safe_sets_use_the_narrow_band(form):
-    band = bound(form=form)
-    wide = band.confidence_set.ellipsoid
-    guard = GuardedAcquisition(band, band, observed=X)
-    gain = band.confidence_set.max_gain_over(POINTS, guard.reference)
-    assert_close(guard.excess(POINTS), gain)
-    other = wide.max_gain_over(POINTS, guard.reference)
-    assert float(gain.mean()) < 0.95 * float(other.mean())
-    limit = float(band.bounds(POINTS)[1].median())
-    safe = SafeSet(band, limit, sides="<=").is_safe(POINTS)
-    assert int(safe.sum()) > int((wide.bounds(POINTS)[1].exp() <= limit).sum())
-
-
 FEW = uniform(20, 2, 1)
 FEW_COUNTS = torch.poisson(
     RKHSFunction.random(KERNEL, 2.5, 2, 0)(FEW).exp(), generator=generator(3)
@@ -227,9 +212,3 @@ def test_points_are_spread_as_the_inputs_are(n, d, count, seed):
     assert 1 <= len(points) <= count
     assert len(points.unique(dim=0)) == len(points)
     assert bool((inputs.amin(0) <= points).all() & (points <= inputs.amax(0)).all())
-
-
-def test_half_of_the_points_are_below_the_median_of_skewed_inputs():
-    inputs = uniform(101, 3, 1).pow(6)
-    below = points_among(inputs, 256) < inputs.median(0).values
-    assert_close(below.double().mean(0), torch.full((3,), 0.5).double(), atol=0.02, rtol=0)

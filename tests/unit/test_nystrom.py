@@ -6,9 +6,7 @@ import warnings
 import pytest
 import torch
 from botorch.exceptions import (
-    BotorchTensorDimensionError,
     InputDataError,
-    UnsupportedError,
 )
 from botorch.models.transforms import Normalize, Standardize
 from hypothesis import given
@@ -45,7 +43,7 @@ from problems import (
     polynomial_kernels,
     uniform,
 )
-from tolerances import GRADCHECK, ORDER, SKETCH_EQUAL, SKETCH_UPDATE
+from tolerances import ORDER, SKETCH_EQUAL, SKETCH_UPDATE
 
 NORM = 3.0
 
@@ -176,19 +174,6 @@ def test_radius_is_an_upper_bound_on_the_closed_form(scale):
     assert ours == pytest.approx(squared, rel=1e-8)
 
 
-@pytest.mark.parametrize("further", [None, 7])
-def test_wider_with_norm_and_confidence(further):
-    problem = make_problem(n=30, d=2, kernel="matern52")
-    state = sketched(problem, 8, further)
-    bands = [
-        sketched_bounds(state, problem.test_X, norm=norm, delta=delta)
-        for norm, delta in ((3.0, 0.1), (3.0, 0.01), (6.0, 0.01))
-    ]
-    for (low, high), (lower, higher) in itertools.pairwise(bands):
-        assert bool((lower <= low + ORDER).all())
-        assert bool((higher >= high - ORDER).all())
-
-
 def test_more_further_points_are_tighter_and_the_pairs_tightest():
     problem = make_problem(n=40, d=2, kernel="matern32")
     for m in (2, 8, 20):
@@ -254,18 +239,6 @@ def zeros_radius(problem, delta=0.05):
     return radius
 
 
-def test_prequential_radius_is_used():
-    problem = make_problem(n=20, d=2)
-    state, radius = sketched(problem, 10), zeros_radius(problem)
-    acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM, fit=radius)
-    assert acqf.function_constraints.radius.squared(state) == pytest.approx(radius.squared)
-    with pytest.raises(ValueError, match=r"delta is 0\.01, but fit has delta 0\.05"):
-        SketchedMartingaleMixtureUCB(state, norm_bound=NORM, fit=radius, delta=0.01)
-    longer = state.observe(problem.X[:1], problem.Y[:1])
-    with pytest.raises(ValueError, match="holds 20 observations and the model 21"):
-        SketchedMartingaleMixtureUCB(longer, norm_bound=NORM, fit=radius)
-
-
 def test_no_block_is_larger_than_a_chunk_allows(monkeypatch):
     r"""Counted at the one place where covariances are computed."""
     n, m, chunk, sizes = 400, 7, 50, []
@@ -283,14 +256,6 @@ def test_no_block_is_larger_than_a_chunk_allows(monkeypatch):
     assert max(sizes) <= chunk * chunk
     # Symmetry: half of all pairs of blocks, each once.
     assert sum(size == chunk * chunk for size in sizes) <= (n // chunk) * (n // chunk + 3)
-
-
-@pytest.mark.parametrize("further", [None, 7])
-def test_gradients(further):
-    problem = make_problem(n=15, d=2, kernel="matern52")
-    acqf = SketchedMartingaleMixtureUCB(sketched(problem, 5, further), norm_bound=NORM)
-    X = problem.test_X[:6].requires_grad_(True)
-    assert torch.autograd.gradcheck(acqf.bounds, X, **GRADCHECK)
 
 
 @pytest.mark.parametrize("further", FURTHER)
@@ -372,46 +337,6 @@ def test_units_follow_the_models_transforms():
         assert_close(a, b, rtol=0.0, atol=SKETCH_EQUAL * 60.0)
     assert "mean" in ours.regression.estimated
     assert not ours.assumptions.certified
-
-
-def test_a_norm_bound_that_the_data_contradict_is_raised():
-    state = sketched(make_problem(n=30, d=2), 15)
-    with pytest.warns(InconsistentConfidenceSetWarning):
-        acqf = SketchedMartingaleMixtureUCB(state, norm_bound=0.01)
-    assert acqf.norm_bound >= acqf.least_consistent_norm > 0.01
-
-
-def test_bad_input():
-    problem = make_problem(n=5, d=2)
-    good = {
-        "train_X": problem.X,
-        "train_Y": problem.Y,
-        "covar_module": problem.kernel,
-        "noise_std": 0.1,
-        "inducing_points": problem.X[:2],
-    }
-    for name, wrong in (
-        ("inducing_points", problem.X[:, :1]),
-        ("inducing_points", problem.X[:0]),
-        ("inducing_points", problem.X * torch.nan),
-        ("remainder_points", problem.X[:, :1]),
-        ("remainder_points", problem.X * torch.nan),
-        ("train_Y", problem.Y * torch.nan),
-        ("noise_std", 0.0),
-        ("chunk_size", 0),
-    ):
-        kinds = ValueError, BotorchTensorDimensionError, InputDataError
-        with pytest.raises(kinds, match=name.replace("_", ".").removesuffix("s")):
-            NystromRegression(**{**good, name: wrong})
-    state = NystromRegression(**good)
-    with pytest.raises(InputDataError, match="train_X contains NaN"):
-        state.observe(problem.X * torch.nan, problem.Y)
-    with pytest.raises(BotorchTensorDimensionError, match="X must be `b x 2`"):
-        state.observe(problem.X[:, :1], problem.Y)
-    with pytest.raises(UnsupportedError, match="Expected a NystromRegression"):
-        SketchedMartingaleMixtureUCB(problem.model, norm_bound=1.0)
-    with pytest.raises(UnsupportedError, match="Expected a BoTorch model"):
-        MartingaleMixtureUCB(state, norm_bound=1.0)
 
 
 KERNELS = {**polynomial_kernels(), "matern12": frozen_kernel("matern12")}

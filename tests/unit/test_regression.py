@@ -1,7 +1,5 @@
 r"""The state at any regulariser against linear solves, and what it costs."""
 
-from copy import deepcopy
-
 import pytest
 import torch
 from botorch.models import SingleTaskGP
@@ -10,7 +8,7 @@ from torch.testing import assert_close
 from kernelucb import Grid, KernelRegression, MartingaleMixtureUCB
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.pooling import pool
-from problems import frozen_kernel, frozen_model, generator, make_problem, normal, uniform
+from problems import frozen_kernel, generator, make_problem, normal, uniform
 from tolerances import LINEAR_SOLVE, POSTERIOR, REARRANGED, SMALL_NOISE_MEAN
 
 TAUS = [1e-2, 0.3, 1.0, 20.0]
@@ -35,22 +33,6 @@ def test_variance_near_data_does_not_cancel():
         state = KernelRegression(x, x[:, 0], frozen_kernel("rbf"), noise_std)
         expected = noise_std**2 / (1.0 + noise_std**2)
         assert_close(float(state.variance(x)), expected, rtol=1e-3, atol=0.0)
-
-
-@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
-def test_single_precision_model_is_computed_in_float64():
-    problem = make_problem()
-    single = frozen_model(
-        problem.X.float(), problem.Y.float(), deepcopy(problem.kernel).float(), 0.1
-    ).float()
-    double = deepcopy(single).double()  # the same, rounded, data and hyper-parameters
-    # Float32 arithmetic would differ by 1e-7 times the condition number, 1e-5.
-    assert_close(
-        KernelRegression.from_model(single).mean(problem.test_X),
-        KernelRegression.from_model(double).mean(problem.test_X),
-        rtol=POSTERIOR,
-        atol=POSTERIOR,
-    )
 
 
 def test_largest_noise_replaces_every_noise():

@@ -8,7 +8,7 @@ import torch
 from botorch.models.deterministic import GenericDeterministicModel
 
 from kernelucb import NormTracker, PrequentialRadius, StreamingNoiseTracker, UnknownNoise
-from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import make_problem
 
 PROBLEM = make_problem(n=8, d=2)
@@ -56,42 +56,6 @@ def used(name):
 
 
 STATES = {name: used(name).state_dict() for name in TRACKERS}
-
-
-@pytest.mark.parametrize("name", TRACKERS)
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"class": "SafeSet"}, "no state of a"),
-        ({"kernelucb": 1}, "has version 1; this release reads"),
-        ({"settings": {"delta": 0.5}}, "that was built otherwise"),
-        (None, "lacks outcomes"),
-    ],
-)
-def test_a_state_that_does_not_fit_changes_nothing(name, changes, message):
-    tracker = used(name)
-    state = tracker.state_dict() | (changes or {})
-    if changes is None:
-        del state["outcomes"]
-    with pytest.raises(StateError, match=message):
-        tracker.load_state_dict(state)
-    assert tracker.state_dict() == STATES[name]
-
-
-@pytest.mark.parametrize("name", TRACKERS)
-def test_resumes_from_json_exactly_and_keeps_copies(name):
-    make, update = TRACKERS[name]
-    saved, resumed = json.loads(json.dumps(STATES[name])), make()
-    resumed.load_state_dict(saved)
-    assert resumed.state_dict() == STATES[name]
-    for value in saved.values():
-        if isinstance(value, list):
-            value.append(0.5)
-    saved.clear()
-    assert resumed.state_dict() == STATES[name]
-    tracker = used(name)
-    assert update(resumed) == update(tracker)
-    assert resumed.state_dict() == tracker.state_dict()
 
 
 def test_what_was_estimated_stays_so():
