@@ -76,7 +76,11 @@ def failures(*setting, **options):
 
 @pytest.mark.parametrize(
     ("name", "on_box", "maximize"),
-    [("rbf", False, True), ("matern32", False, False), ("matern52", True, True)],
+    [
+        ("rbf", False, True),
+        ("matern32", False, False),
+        pytest.param("matern52", True, True, marks=pytest.mark.slow),
+    ],
 )
 def test_gaps_hold_at_every_round_and_stops_are_close(name, on_box, maximize, stands):
     r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911.
@@ -155,7 +159,13 @@ def reports(case, seed, shrink=1.0):
     return False, looks
 
 
-@pytest.mark.parametrize("case", ["whole", "context", "constrained"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "whole",
+        *(pytest.param(c, marks=pytest.mark.slow) for c in ("context", "constrained")),
+    ],
+)
 def test_reports_hold_at_every_look(case, stands):
     r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911.
 

@@ -27,8 +27,6 @@ from kernelucb import (
     NystromRegression,
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
-    StreamingKernelUCB,
-    StreamingNoiseTracker,
     UnknownNoise,
     lengthscale_family,
 )
@@ -183,19 +181,6 @@ def sketch(seed, delta, prequential=False, further=False, shrink=1.0):
         return SketchedMartingaleMixtureUCB(past[-1], fit=fit, **given)
 
     return fails(truth, noisy(truth, NOISE_STD, random), band, 20, 12)
-
-
-def streaming(seed, delta, known, tracked, claim=1.0):
-    r"""An unknown noise scale; norm and scales are claimed to be ``claim`` of the truth."""
-    kernel, truth, random, first = setting(seed, "rbf", 0.3)
-    norm, limits = claim * NORM, UnknownNoise(*(limit and claim * limit for limit in known))
-    tracker = StreamingNoiseTracker(norm, limits, delta) if tracked else None
-    given = {"norm_bound": norm, "noise_std": limits, "delta": delta, "tracker": tracker}
-
-    def band(X, Y):
-        return StreamingKernelUCB(KernelRegression(X, Y, kernel, 1.0), **given)
-
-    return fails(truth, noisy(truth, NOISE_STD, random), band, first, 12)
 
 
 def family(seed, delta, base, kernels, noise=gaussian, length=0.14, **own):
@@ -369,6 +354,16 @@ FULL = {  # the contract has shorter runs of every band
         MANY,
         partial(known_kernel, name="matern32", noise_std=UnknownNoise(), maximize=False),
     ),
+    "a length scale between, matern52": Case(
+        MANY,
+        partial(
+            family,
+            base="matern52",
+            kernels=BETWEEN["matern52"],
+            noise=rademacher,
+            select="simplest",
+        ),
+    ),
     "successes": Case(MANY, partial(counts, kind="bernoulli")),
     "binomial": Case(MANY, partial(counts, kind="binomial"), ({"copies": 16},)),
     "counts": Case(MANY, partial(counts, kind="poisson")),
@@ -402,26 +397,10 @@ CASES = {
         ),
     ),
     "under refits": Case(FEWER, under_refits, QUARTER),
-    "streaming, tracked": Case(
-        FEWER, partial(streaming, known=(0.1, 2.0), tracked=True), ({"claim": 0.1},)
-    ),
-    "streaming, from all data": Case(
-        FEWER, partial(streaming, known=(0.1, None), tracked=False)
-    ),
     "a length scale between": Case(
         MANY,
         partial(family, base="rbf", kernels=BETWEEN["rbf"], select="alternate"),
         (SMOOTH,),
-    ),
-    "a length scale between, matern52": Case(
-        MANY,
-        partial(
-            family,
-            base="matern52",
-            kernels=BETWEEN["matern52"],
-            noise=rademacher,
-            select="simplest",
-        ),
     ),
     "an intersection": Case(MANY, partial(family, base="rbf", **BOTH)),
     "a family of successes": Case(FEWEST, family_of_successes, ROUGH),

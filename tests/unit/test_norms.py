@@ -367,8 +367,11 @@ class TestConsistencyCheck:
             r"so about (.*) \(given 0\.02\)",
             result.remedy,
         )
-        numbers = [float(number) for number in found.groups()]
-        assert numbers == pytest.approx([50.0, 1.0], 0.2)
+        one, two = problem.Y.reshape(2, 20)
+        scale = math.sqrt(float((one - two).square().mean() / 2.0))
+        numbers = [float(number) for number in found.groups()]  # to three digits
+        assert numbers == pytest.approx([scale / 0.02, scale], rel=5e-3)
+        assert scale == pytest.approx(1.0, rel=0.2)
         assert "norm_bound" not in result.remedy
 
     @pytest.mark.parametrize("repeats", [1, 2])
