@@ -27,15 +27,12 @@ from kernelucb import (
     GuardedAcquisition,
     MartingaleMixtureUCB,
     OutcomeConstraints,
-    SafeSet,
-    ScalarizedUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     UnknownNoise,
     WangDeFreitasUCB,
 )
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
-from kernelucb.safety import ConstraintWidth
 from problems import make_problem, uniform
 from tolerances import REARRANGED
 
@@ -134,11 +131,6 @@ class TestStates:
         return MartingaleMixtureUCB(problem.model, norm_bound=norm, **options)
 
     @staticmethod
-    def total(norm=3.0, weight=2.0):
-        band = MartingaleMixtureUCB(PROBLEM.model, norm_bound=norm)
-        return ScalarizedUCB([band, band], weights=[1.0, weight])
-
-    @staticmethod
     def constrained(problem=PROBLEM, threshold=-1.0, side=">=", **options):
         band = MartingaleMixtureUCB(problem.model, **NORM)
         return ConstrainedUCB(
@@ -155,19 +147,12 @@ class TestStates:
             search, band if limits else band.band, **options, ucb_every=ucb_every
         )
 
-    @staticmethod
-    def width(problem=PROBLEM, threshold=-1.0, side=">="):
-        band = MartingaleMixtureUCB(problem.model, **NORM)
-        return ConstraintWidth(SafeSet(band, threshold, sides=side))
-
     LIMITS = ({"threshold": -0.5}, {"side": "<="}, {"problem": OTHER})
     EDGES = ({"temperature": 0.1}, {"observed": OTHER.X[:3]})
     CHANGES: ClassVar = {
         "band": ({"problem": OTHER}, {"norm": 4.0}, {"form": Grid()}, {"delta": 0.01}),
-        "total": ({"norm": 4.0}, {"weight": 1.0}),
         "constrained": (*LIMITS, *EDGES),
         "guarded": (*LIMITS, *EDGES, {"ucb_every": 3}, {"limits": False}),
-        "width": LIMITS,
     }
 
     @pytest.mark.parametrize("name", CHANGES)
