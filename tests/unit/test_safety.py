@@ -412,7 +412,9 @@ class TestMixedSpaces:
         with pytest.raises(InputDataError, match="keeps inequality_constraints"):
             optimize_acqf_safely(acqf, safe_set, space=empty)
 
-    @pytest.mark.parametrize("space", [finite(), mixed()])
+    @pytest.mark.parametrize(
+        "space", [finite(), pytest.param(mixed(), marks=pytest.mark.slow)]
+    )
     def test_several_points(self, space):
         acqf, safe_set = self.setting()
         x, values = optimize_acqf_safely(acqf, safe_set, space=space, q=3, **FAST)
@@ -447,6 +449,7 @@ class TestMixedSpaces:
                 acqf, SafeSet(acqf, 50.0, safe_points=outside), space=finite(), **FAST
             )
 
+    @pytest.mark.slow
     def test_botorch_takes_its_combinations(self):
         acqf, _ = self.setting()
         # x0 <= x3: of the levels 0.6 and 1.0 little is left.

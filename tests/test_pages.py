@@ -1,15 +1,55 @@
-r"""The README's example runs, its names exist and CI runs its test command."""
+r"""What README, the first hour and the page on successes print, run and say is so."""
 
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
 import kernelucb
 from benchmarks.pictures.readme_norm import norms
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+START = (DOCS / "get_started.md").read_text()
 README = (ROOT / "README.md").read_text()
+SUCCESSES = (DOCS / "successes.md").read_text()
+
+
+def blocks(language, text=START):
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.mark.filterwarnings("ignore")  # BoTorch's, where a search starts again
+def test_get_started_runs_as_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (table,) = blocks("csv")
+    Path("runs.csv").write_text(table)
+    names: dict = {}
+    for block in blocks("python"):
+        exec(block, names)
+    output = capsys.readouterr().out
+    assert output.count("certified, if what was given is true") == 3
+    assert names["decision"].stop
+    assert names["decision"].certificate.gap <= 9.0
+    assert float((names["lower"] <= names["upper"]).double().mean()) == 1.0
+    (printed,) = blocks("text")
+    assert printed in output
+    assert "it is about twice the least norm that explains the data" in START
+    assert "the norm bound is 2.1 times that" in output
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")  # of 0 and 1
+def test_successes_run_as_printed(capsys):
+    names: dict = {}
+    for block in blocks("python", SUCCESSES):
+        exec(block, names)
+    output = capsys.readouterr().out
+    assert "certified, if what was given is true" in output
+    assert re.search(r"^certified: at most 0\.\d\d from the best", output, re.MULTILINE)
+    assert "heuristic: kernel, mean estimated - certified" in output
+    assert bool((names["lower"] > 0.0).all() and (names["upper"] < 1.0).all())
+    assert 0 < int(names["safe_set"].is_safe(names["X"]).sum()) < len(names["X"])
 
 
 def command_after(marker: str) -> str:
@@ -17,7 +57,7 @@ def command_after(marker: str) -> str:
 
 
 def test_example_runs(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    (example,) = blocks("python", README)
     assert len([line for line in example.splitlines() if line.strip()]) <= 30
     names: dict = {}
     exec(example, names)
@@ -34,7 +74,7 @@ def test_the_examples_norm_bound_covers_its_function():
 
 def test_the_example_searches_with_what_it_names():
     r"""The printed call is qLogNEI within the guard, not the turn of the upper bound."""
-    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    (example,) = blocks("python", README)
     for seed in range(3):
         torch.manual_seed(seed)
         names: dict = {}
@@ -73,18 +113,23 @@ def test_the_ranks_are_the_recorded_ones():
     assert f"mean rank is {ranks['MartingaleMixtureUCB'][0]}." in page.replace("\n", " ")
 
 
-def test_classes_in_the_table_exist():
+def test_classes_in_tables_exist():
+    claims = (DOCS / "claim.md").read_text().split("### Every bound")[1]
+    bounds = set(re.findall(r"^\| `(\w+)", claims.split("\n## ")[0], flags=re.MULTILINE))
     table = README[README.index("| you want to |") :].partition("\n\n")[0]
-    names = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row)}
+    names = set(re.findall(r"`(\w+)`", table))
+    assert len(bounds) > 10
     assert len(names) >= 6
-    assert names <= set(kernelucb.__all__)
+    assert (bounds - {"kernelucb"}) | names <= set(kernelucb.__all__)
 
 
-def test_the_two_commands_install_with_the_pins():
+def test_commands_install_with_the_pins():
+    for page in ("index.md", "get_started.md"):
+        commands = blocks("bash", (DOCS / page).read_text())
+        assert "pip install -c constraints.txt" in commands[0]
+        assert commands[0].endswith("-m kernelucb\n")
     for marker in ("demo", "tests"):
-        command = command_after(marker)
-        assert "-c constraints.txt" in command
-        assert "\n" not in command
+        assert "-c constraints.txt" in command_after(marker)
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
 
 
