@@ -15,7 +15,6 @@ from ax_bench import (
     UNIT,
     along,
     attached,
-    begun,
     built,
     curve,
     fixed_client,
@@ -189,9 +188,8 @@ class TestTrialsUnderWay:
             assert node(client) == "MartingaleMixtureUCB"
 
 
-@pytest.mark.slow
 def test_the_global_generators_are_left_alone():
-    client = begun(3)
+    client = attached(fixed_client(), along(0.1, 0.4, 0.8), curve)
     client._random_seed = None
     torch.manual_seed(5)
     next_trial(client)

@@ -116,7 +116,7 @@ class TestDecision:
 
         largest = max(curve(arm)["y"] for arm in SOME)
         client = fixed_client(options={"norm_bound": NORM, "noise_std": None})
-        rule = stopping(attached(client, SOME, outcome), 100.0)
+        rule = stopping(attached(client, SOME, outcome)._generation_strategy, 100.0)
         decision = rule.decide()
         acqf = kernelucb.ax.current_bound(client)
         arms = [trial.arm for trial in client._experiment.trials.values()]

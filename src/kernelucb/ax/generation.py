@@ -148,33 +148,37 @@ def generation_strategy(
     elif search_options is not None:
         raise ValueError("search_options is given without search; give both or none.")
     name = name if constraints is None else f"{name}, {constraints}"
+    trials = _transitions(name, num_initial, min_observed)
+    initial = _initial_node(constraints == "safe", trials, seed)
     optimizing = plain_value("optimizer_options", optimizer_options or {})
+    spec = GeneratorSpec(
+        generator_enum=Generators.BOTORCH_MODULAR,
+        generator_kwargs=arguments,
+        generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizing}},
+    )
     node = KernelUCBNode(
         name=name,
-        generator_specs=[
-            GeneratorSpec(
-                generator_enum=Generators.BOTORCH_MODULAR,
-                generator_kwargs=arguments,
-                generator_gen_kwargs={
-                    "model_gen_options": {"optimizer_kwargs": optimizing}
-                },
-            )
-        ],
+        generator_specs=[spec],
         # A safe set may consist of its safe arms alone, to be observed again.
         should_deduplicate=constraints != "safe",
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
+    return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
+
+
+def _initial_node(
+    safe: bool, transitions: list[MinTrials], seed: int | None
+) -> KernelUCBNode:
+    r"""Where trials come from before there is a bound: the safe arms, or Sobol points."""
     shared: dict[str, Any] = {
-        "transition_criteria": _transitions(name, num_initial, min_observed),
+        "transition_criteria": transitions,
         "suggested_experiment_status": ExperimentStatus.INITIALIZATION,
     }
-    if constraints == "safe":
-        initial = SafeArmsNode(name="Safe arms", generator_specs=[], **shared)
-    else:
-        sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})
-        shared["should_deduplicate"] = True
-        initial = KernelUCBNode(name="Sobol", generator_specs=[sobol], **shared)
-    return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
+    if safe:
+        return SafeArmsNode(name="Safe arms", generator_specs=[], **shared)
+    sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})
+    shared["should_deduplicate"] = True
+    return KernelUCBNode(name="Sobol", generator_specs=[sobol], **shared)
 
 
 def _check_safe(
