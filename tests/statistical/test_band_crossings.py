@@ -367,7 +367,7 @@ def self_normalised(name, noise, rule):
 
 
 def largest_form(name, state):
-    r"""What the library's width allows ``eps^T K (K + ridge)^-1 eps`` to be."""
+    r"""The largest ``eps^T K (K + ridge)^-1 eps`` that the library's width allows."""
     ridge = RIDGES[name]
     if name == "IGP-UCB":
         width = IGPUCB(state, horizon=ROUNDS, **GIVEN).confidence_set.width

@@ -1,4 +1,4 @@
-r"""What certificates, stopping rules, reports and safe sets say, in every round.
+r"""Certificates, stopping rules, reports and safe sets are right in every round.
 
 Functions of known RKHS norm, points chosen by the bound itself, or the safe points closest
 to the threshold. A sequence counts as a failure as soon as a claim is wrong in any round.

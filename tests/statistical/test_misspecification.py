@@ -62,7 +62,7 @@ def test_a_quarter_of_the_noise_is_found(name, d, n):
 
 
 def states(name, seed, noise_std=NOISE_STD):
-    r"""What is known of one sequence in the rounds looked at."""
+    r"""States of one sequence in the rounds looked at."""
     run = Run(name, 1, ROUNDS[-1], seed)
     for n in ROUNDS:
         yield KernelRegression(run.X[:n], run.Y[:n], run.kernel, noise_std)

@@ -215,7 +215,7 @@ def test_branch_and_bound_encloses_what_a_local_search_finds(seed, d, name, maxi
 
 @pytest.mark.parametrize("d", [3, 6])
 def test_many_inputs_leave_a_gap_open_and_say_how_much(d):
-    r"""What is shown encloses what thousands of points find."""
+    r"""Thousands of points find no more than is shown."""
     problem = make_problem(n=20, d=d, norm=NORM, seed=4)
     box = torch.tensor([[0.0] * d, [1.0] * d], dtype=torch.float64)
     acqf = bound(problem)
@@ -396,7 +396,7 @@ SUM = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -0.8)]
 
 @pytest.mark.parametrize("ask", [regret_certificate, optimum_report, CertifiedGapStopping])
 class TestDomain:
-    r"""What is asked about is what the user meant."""
+    r"""Answers are about the domain that the user meant."""
 
     def test_two_rows_by_position_may_be_a_box_and_are_refused(self, ask):
         r"""Taken for two candidates, they left out the optimum and said "certified"."""
@@ -417,7 +417,7 @@ class TestDomain:
         ],
     )
     def test_a_recommended_point_outside_it_is_refused(self, ask, domain):
-        r"""What it is worth says nothing of the optimum there."""
+        r"""Its value says nothing of the optimum there."""
         with pytest.raises(ValueError, match="recommended lies outside the domain"):
             asked(ask, PLANE, recommended=SQUARE.new_tensor([0.4, 0.9]), **domain)
 

@@ -21,7 +21,7 @@ def allocated(inputs, kernel, count, alpha=0.04, seed=0, batch=()):
 
 
 def explained(kernel, inputs, points):
-    r"""What the points leave of the mean prior variance."""
+    r"""Mean prior variance that the points leave over."""
     return float(nystrom_split(kernel, inputs, points)[1].trace()) / len(inputs)
 
 

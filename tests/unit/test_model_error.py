@@ -60,7 +60,7 @@ def narrower(acqf):
 
 
 def wider(acqf):
-    r"""That of ``g``: the error at every observation, counted as the fit does at most."""
+    r"""The same for ``g``: the error at every observation, counted as the fit does."""
     squared, A = narrower(acqf)
     errors = acqf.model_error / acqf.regression.noise_std
     reach = torch.linalg.eigvalsh(A)[-1].sqrt() * errors.norm()

@@ -454,7 +454,7 @@ class TestConsistencyCheck:
 
 
 class OwnRBF(RBFKernel):
-    r"""One whose length scales are not known to be length scales."""
+    r"""A kernel whose length scales are not known to be length scales."""
 
 
 def large(norm, noise_std, kernel, repeats):
