@@ -4,7 +4,7 @@ The setting of Figure 1 of Flynn & Reeb (2024), with a function of our own: Mate
 kernel of length 0.5 on [-1, 1], norm 10, noise 0.1, delta 0.01, 25 points in
 [-0.8, -0.2] and 25 in [0.2, 0.8], covariance scale 50^(-1/5).
 
-    python benchmarks/pictures/readme_band.py
+    python -m benchmarks.pictures.readme_band
 
 writes docs/images/readme_band.png and prints the mean width of every band.
 """
@@ -13,8 +13,9 @@ import argparse
 from pathlib import Path
 
 import torch
-from gpytorch.kernels import Kernel, MaternKernel
+from gpytorch.kernels import MaternKernel
 
+from benchmarks.runner import KnownFunction
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
@@ -34,20 +35,13 @@ OURS = "mixture of filters (ours)"
 OUTPUT = Path(__file__).parents[2] / "docs" / "images" / "readme_band.png"
 
 
-def function_of_norm(kernel: Kernel, norm: float, generator: torch.Generator):
-    r"""A kernel expansion with random centres and weights, scaled to the norm."""
-    centres = 2 * torch.rand(NUM_CENTRES, 1, generator=generator).double() - 1
-    weights = torch.randn(NUM_CENTRES, generator=generator).double()
-    gram = kernel(centres, centres).to_dense()
-    weights = weights * (norm / (weights @ gram @ weights).sqrt())
-    return lambda X: kernel(X, centres).to_dense() @ weights
-
-
 def problem(seed: int):
     generator = torch.Generator().manual_seed(seed)
     kernel = MaternKernel(nu=1.5).double().requires_grad_(False)
     kernel.lengthscale = 0.5
-    truth = function_of_norm(kernel, NORM, generator)
+    centres = 2 * torch.rand(NUM_CENTRES, 1, generator=generator).double() - 1
+    weights = torch.randn(NUM_CENTRES, generator=generator).double()
+    truth = KnownFunction(kernel, centres, weights).scaled(NORM)
     offsets = torch.rand(2, 25, 1, generator=generator).double() * 0.6
     train_X = torch.cat([offsets[0] - 0.8, offsets[1] + 0.2])
     noise = NOISE * torch.randn(50, generator=generator).double()

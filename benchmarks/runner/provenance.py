@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.runner.store import write_atomically
+from benchmarks.runner.files import write_atomically
 
 PACKAGES = ("kernelucb", "torch", "gpytorch", "botorch", "ax-platform", "numpy", "scipy")
 NAME = "made.csv"
@@ -27,14 +27,6 @@ def record(table: Path) -> None:
     frame = pd.DataFrame.from_dict(dict(sorted(rows.items())), orient="index")
     text = frame.to_csv(index_label="table", lineterminator="\n")
     write_atomically(path, text)
-
-
-def recorded(table: Path) -> dict[str, str] | None:
-    r"""Date and versions of a table; none if they were not noted, or it changed since."""
-    row = _rows(table.with_name(NAME)).get(table.name)
-    if row is None or row.pop("digest") != _digest(table):
-        return None
-    return row
 
 
 def _rows(path: Path) -> dict[str, dict[str, str]]:

@@ -26,8 +26,7 @@ import torch
 from joblib import Parallel, delayed
 from rich.progress import track
 
-from benchmarks.runner.folders import ROOT, BenchmarkError
-from benchmarks.runner.store import write_atomically
+from benchmarks.runner.files import ROOT, BenchmarkError, write_atomically
 from benchmarks.runner.tables import markdown_table, write_lines, write_table
 
 Settings = dict[str, Any]

@@ -1,26 +1,19 @@
 r"""Tables as CSV and as Markdown."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.runner.files import write_atomically
 from benchmarks.runner.provenance import record
-from benchmarks.runner.store import write_atomically
 
 
-def write_table(path: Path, rows: pd.DataFrame | Sequence[Mapping]) -> None:
+def write_table(path: Path, rows: pd.DataFrame) -> None:
     r"""A CSV file with the columns as header, there in full or not at all.
 
     In a folder ``results`` its date and versions are noted where its content is new.
-
-    Raises:
-        ValueError: If rows have other fields than the first.
     """
-    if not isinstance(rows, pd.DataFrame):
-        if any(list(row) != list(rows[0]) for row in rows):
-            raise ValueError(f"All rows of {path} must have the fields of the first.")
-        rows = pd.DataFrame(list(rows), dtype=object)
     text = rows.to_csv(index=False, lineterminator="\n", na_rep="nan")
     known = path.exists() and path.read_text(encoding="utf-8") == text
     write_atomically(path, text)
@@ -31,16 +24,6 @@ def write_table(path: Path, rows: pd.DataFrame | Sequence[Mapping]) -> None:
 def read_table(path: Path) -> pd.DataFrame:
     r"""A CSV file, every cell as its text."""
     return pd.read_csv(path, dtype=str, keep_default_na=False)
-
-
-def write_summary(
-    folder: Path, stem: str, rows: pd.DataFrame | Sequence[Mapping], lines: Sequence[str]
-) -> list[Path]:
-    r"""``<stem>.csv`` with all numbers, and ``<stem>.md`` for the report."""
-    files = [folder / f"{stem}.csv", folder / f"{stem}.md"]
-    write_table(files[0], rows)
-    write_lines(files[1], lines)
-    return files
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

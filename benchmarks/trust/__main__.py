@@ -6,14 +6,13 @@ import pandas as pd
 
 from benchmarks.runner.events import event_row, event_table
 from benchmarks.runner.study import Study, Summary, grid
-from benchmarks.trust import demo, lost, stops, unsafe
+from benchmarks.trust import lost, stops, unsafe
 from benchmarks.trust.functions import TEST_FUNCTIONS
-from kernelucb._demo.run import Run as Demo
 
 STUDY = Study(
     "benchmarks.trust",
-    "Counts promises that were broken: false certified stops, unsafe evaluations, demo "
-    "bands that miss, and bands where outcomes are lost.",
+    "Counts promises that were broken: false certified stops, unsafe evaluations, bands "
+    "where outcomes are lost.",
 )
 _RULES = {
     ("given", False): "`norm_bound=10`",
@@ -86,34 +85,6 @@ def unsafe_runs(runs: pd.DataFrame) -> Summary:
         numbers["unsafe evaluations"] = part["unsafe"].sum()
         rows.append(event_row(len(part), part["unsafe"] > 0, labels, promise, **numbers))
     return event_table(rows, "unsafe runs")
-
-
-# What is not promised needs fewer runs to be seen broken.
-DEMOS = grid(
-    {"rounds": Demo.rounds, "estimate": False, "function": [*demo.FUNCTIONS]},
-    {"seed": range(20)},
-) + grid(
-    {"rounds": Demo.rounds, "estimate": True, "function": [*demo.FUNCTIONS]},
-    {"seed": range(5)},
-)
-
-
-@STUDY.table("demo", DEMOS, demo.play_demo)
-def demo_misses(runs: pd.DataFrame) -> Summary:
-    r"""Bands of the demo that miss, and gaps that are too small."""
-    rows = []
-    for estimate, played in runs.groupby("estimate", sort=False):
-        parts = dict([*played.groupby("function", sort=False)]) | {"all": played}
-        for function, part in parts.items():
-            for event, name in (
-                ("band misses", "missed"),
-                ("gap below the regret", "gap_below_regret"),
-            ):
-                command = "`--estimate`" if estimate else "default"
-                labels = {"command": command, "function": function, "event": event}
-                promise = None if estimate else Demo.delta
-                rows.append(event_row(len(part), part[name] > 0, labels, promise))
-    return event_table(rows, "runs with the event")
 
 
 @STUDY.table(

@@ -10,7 +10,7 @@ from botorch.utils.transforms import unnormalize
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import rkhs_norm, stream
+from benchmarks.runner import KnownFunction, stream
 
 POINTS, CENTRES, WIDE_SECTIONS = 200, 12, 7
 _CANDIDATES = 256
@@ -38,8 +38,8 @@ def drawn_values(kind: str, kernel: Kernel, norm: float, seed: int) -> Tensor:
         weights = torch.from_numpy(random.standard_normal(CENTRES))
     else:
         centres, weights = _spike(kernel, *random.random(3).tolist())
-    size = rkhs_norm(kernel, centres, weights)
-    return kernel(line(), centres).to_dense() @ weights * (norm / size)
+    function = KnownFunction(kernel, centres, weights)
+    return function(line()) * (norm / function.norm)
 
 
 def _spike(kernel: Kernel, first: float, second: float, side: float):

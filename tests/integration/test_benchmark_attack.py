@@ -20,63 +20,46 @@ def test_nothing_is_silently_wrong_and_no_error_is_raw():
     assert not bad, "\n".join(map(str, bad))
 
 
-class TestTheHarness:
-    r"""It sees what it must see."""
+def wrong_bands():
+    r"""The band as it is, and what is wrong with others, by the check that says so."""
+    problem = make_problem(1)
+    attacked = KINDS["dual"].build(problem, problem.norm, stream(1))
 
-    def test_a_band_that_is_too_narrow_is_silently_wrong(self):
-        problem = make_problem(1)
-        attacked = KINDS["dual"].build(problem, problem.norm, stream(1))
-
-        def narrow(X):
+    def changed(change):
+        def bounds(X):
             lower, upper = attacked.bounds(X)
-            return upper - 1e-3 * (upper - lower), upper
+            return change(lower, upper, upper - lower)
 
-        verdict = judge(
-            lambda: numerics.check_band(Attacked(narrow), problem, True, stream(1))
-        )
-        assert verdict.kind == "wrong"
-        assert verdict.where == "_check_inside"
+        return problem, Attacked(bounds)
 
-    def test_a_band_that_depends_on_its_neighbours_is_silently_wrong(self):
-        problem = make_problem(1)
-        attacked = KINDS["dual"].build(problem, problem.norm, stream(1))
+    return {
+        "": (problem, attacked),
+        "_check_inside": changed(lambda low, up, width: (up - 1e-3 * width, up)),
+        "_check_neighbours": changed(
+            lambda low, up, width: (low, up + 1e-3 * len(up) * width)
+        ),
+        "_require": changed(lambda low, up, width: (low * torch.nan, up)),
+    }
 
-        def neighbourly(X):
-            lower, upper = attacked.bounds(X)
-            return lower, upper + 1e-3 * len(X) * (upper - lower)
 
-        verdict = judge(
-            lambda: numerics.check_band(Attacked(neighbourly), problem, True, stream(1))
-        )
-        assert verdict.kind == "wrong"
-        assert verdict.where == "_check_neighbours"
+@pytest.mark.parametrize("where", ["", "_check_inside", "_check_neighbours", "_require"])
+def test_what_is_wrong_is_seen(where):
+    problem, attacked = wrong_bands()[where]
+    verdict = judge(lambda: numerics.check_band(attacked, problem, True, stream(1)))
+    assert (verdict.kind, verdict.where) == ("wrong" if where else "ok", where)
 
-    def test_nan_is_silently_wrong(self):
-        problem = make_problem(1)
-        nothing = Attacked(lambda X: (X[:, 0] * torch.nan, X[:, 0]))
-        verdict = judge(lambda: numerics.check_band(nothing, problem, True, stream(1)))
-        assert verdict.kind == "wrong"
 
-    def test_the_truth_is_inside_where_everything_is_right(self):
-        problem = make_problem(1)
-        attacked = KINDS["dual"].build(problem, problem.norm, stream(1))
-        numerics.check_band(attacked, problem, True, stream(1))
+def test_what_python_raises_is_a_raw_error_and_what_the_library_means_a_refusal():
+    def raw():
+        raise ValueError("raw")
 
-    @pytest.mark.parametrize("error", [TypeError, IndexError, RuntimeError, ValueError])
-    def test_what_python_raises_is_a_raw_error(self, error):
-        def attempt():
-            raise error("raw")
-
-        assert judge(attempt).kind == "untyped"
-
-    def test_what_the_library_means_is_a_refusal(self):
-        bandit = KernelBandit(make_problem(1).kernel, norm_bound=1.0, noise_std=0.1)
-        refused = (
-            lambda: bandit.bounds(torch.zeros(2, 3, 4)),
-            lambda: KernelRegression.from_model(None),  # pyright: ignore
-            lambda: KernelBandit(bandit.prior.covar_module, noise_std=-1.0),
-        )
-        for attempt in refused:
-            verdict = judge(attempt)
-            assert verdict.kind == "typed"
-            assert verdict.where
+    bandit = KernelBandit(make_problem(1).kernel, norm_bound=1.0, noise_std=0.1)
+    assert judge(raw).kind == "untyped"
+    for attempt in (
+        lambda: bandit.bounds(torch.zeros(2, 3, 4)),
+        lambda: KernelRegression.from_model(None),  # pyright: ignore
+        lambda: KernelBandit(bandit.prior.covar_module, noise_std=-1.0),
+    ):
+        verdict = judge(attempt)
+        assert verdict.kind == "typed"
+        assert verdict.where

@@ -82,7 +82,6 @@ COMMANDS = [
     ("trust", "stops", "seed=0 function=spike,Forrester", TWO, 8),
     ("trust", "unsafe", "seed=0 norm=2.0", TWO, 8),
     ("trust", "lost", "seed=0", "outcomes=3", 5),
-    ("trust", "demo", "seed=0 function=rkhs estimate=False", "rounds=1", 4),
     (
         "unknown_kernel",
         "regret",

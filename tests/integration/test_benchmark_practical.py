@@ -151,18 +151,6 @@ def test_methods_of_a_seed_share_domain_starts_and_noise(name):
         assert played[0].observe(ours) == played[1].observe(ours)
 
 
-def test_a_mixed_domain_has_binary_inputs_and_its_optimum_at_a_point_of_the_seed():
-    first, other = (environment("ackley_mixed", seed=seed) for seed in (0, 1))
-    best = first.function.x_opt
-    assert not torch.equal(best, other.function.x_opt)
-    assert first.optimum == 0.0
-    assert first.value(best) == pytest.approx(0.0, abs=1e-6)  # sqrt of rounding
-    points = torch.stack([first.random_point() for _ in range(20)])
-    for drawn in (points, first.spread(20)):
-        assert set(drawn[:, :5].flatten().tolist()) == {0.0, 1.0}
-        assert len(set(drawn[:, 5:].flatten().tolist())) == 60
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*learners.METHODS])
 def test_a_run_starts_with_the_seed_s_points_and_depends_on_nothing_else(name):
@@ -243,12 +231,8 @@ def test_ranks_of_a_hand_example():
     assert summaries.ranks_of_means(values).tolist() == [2.0, 1.5, 2.5]
 
 
-def test_regret_is_normalised_by_the_starts_and_compared_in_pairs():
-    hand = hand_made()
-    assert hand.curves("simple", "kc1", "ucb_2").tolist() == [[4.0, 4.0]] * 2
-    normalised = hand.normalised("recommended")
+def test_regret_is_normalised_by_the_starts():
+    normalised = hand_made().normalised("recommended")
     expected = [math.sqrt(1.5 / 4 * 8 / 4), math.sqrt(2.5 / 4 * 0.5 / 4)]
     assert summaries.geometric_means(normalised)[:2] == pytest.approx(expected)
     assert summaries.geometric_means(np.zeros((2, 3, 2))) == pytest.approx([1e-4] * 3)
-    ratio = f"{expected[1] / expected[0]:.3g}"
-    assert f"| {ratio} ± " in summaries.paired_table(hand, "mixture_ucb")[4]

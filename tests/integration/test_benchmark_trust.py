@@ -31,15 +31,6 @@ def test_functions_have_the_norm_that_is_promised():
         assert 9.99 < interpolant < 10.0
 
 
-def test_the_spike_is_the_higher_and_narrower_hill():
-    kernel = fixed_kernel("rbf", 0.1)
-    values = functions.drawn_values("spike", kernel, 10.0, seed=0)
-    halves = values[:100], values[100:]
-    wide, narrow = sorted(halves, key=lambda half: float(half.max()))
-    assert narrow.max() > 3.5 * wide.max()
-    assert int((wide > wide.max() / 2).sum()) > int((narrow > narrow.max() / 2).sum())
-
-
 def test_an_estimate_stops_on_the_wide_hill_and_a_norm_given_does_not():
     given = stops.play_stop(STOP)
     assert given["stopped"] > 0

@@ -1,0 +1,50 @@
+r"""Where things lie, how they are written, and the error of what a caller should change."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+DATA = "KERNELUCB_DATA"
+
+
+class BenchmarkError(ValueError):
+    r"""Says what to change in a command, file or folder; shown without a traceback."""
+
+
+def write_atomically(path: Path, text: str) -> None:
+    r"""Write a file that is there in full or not at all, whenever this is interrupted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load_data(name: str) -> dict[str, np.ndarray]:
+    r"""The arrays of ``<name>.npz``, a data set that is not part of the repository.
+
+    The folder is the environment variable ``KERNELUCB_DATA``, or ``../shared/data`` beside
+    the repository.
+
+    Raises:
+        FileNotFoundError: If the file is absent.
+    """
+    folder = Path(os.environ.get(DATA) or ROOT.parent / "shared" / "data")
+    path = folder / f"{name}.npz"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"The data set {path} is absent: set {DATA} to the folder that holds "
+            f"{path.name}. The data are not part of this repository."
+        )
+    with np.load(path, allow_pickle=False) as arrays:
+        return {key: arrays[key] for key in arrays.files}
