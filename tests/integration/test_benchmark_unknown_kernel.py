@@ -33,7 +33,11 @@ def task(setting: str = "matern_d1_between", **changes) -> SimpleNamespace:
 BETWEEN, SPIKE = task(lengthscale=0.15), task("spike_rbf_d2")
 
 
-@pytest.mark.parametrize("small", [BETWEEN, SPIKE], ids=["random", "spike"])
+# Two hills that share a length scale overlap, so that their inner product counts.
+WIDE = task("spike_rbf_d2", lengthscale=0.8, longest=0.8)
+
+
+@pytest.mark.parametrize("small", [BETWEEN, SPIKE, WIDE], ids=["random", "spike", "wide"])
 def test_functions_have_the_norm_that_is_promised(small):
     problem = Problem.draw(SimpleNamespace(**vars(small) | {"arms": 400}), 3)
     gram = problem.kernel(problem.arms).to_dense()
