@@ -17,10 +17,9 @@ from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
 from test_bandit import BOUNDS, OPTIONS
 
+from contract.bands import BANDS
 from kernelucb import (
     BKBUCB,
-    IGPUCB,
-    AbbasiYadkoriUCB,
     BKBBandit,
     CertifiedGapStopping,
     ConstrainedUCB,
@@ -40,7 +39,6 @@ from kernelucb import (
     MetaPI,
     MetaUCB,
     MixedSpace,
-    NearNormBall,
     NormTracker,
     NystromRegression,
     OutcomeConstraints,
@@ -52,8 +50,9 @@ from kernelucb import (
     StreamingKernelUCB,
     StreamingNoiseTracker,
     UnknownNoise,
-    WangDeFreitasUCB,
+    breakdown,
     check_consistency,
+    confirmation,
     describe_norm_bound,
     information_gain,
     least_consistent_norm,
@@ -61,12 +60,13 @@ from kernelucb import (
     optimize_acqf_safely,
     optimum_report,
     regret_certificate,
+    runs_needed,
 )
 from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain, outcome_bands
 from kernelucb.models import BKBModel, DiscreteMetaModel, FeatureMetaModel
 from kernelucb.optim import chunked
 from kernelucb.safety import ConstraintWidth
-from problems import family_ucb, frozen_kernel, make_problem, uniform
+from problems import family_ucb, frozen_kernel, generator, make_problem, uniform
 
 PROBLEM = make_problem(n=3, d=2, kernel="matern52")
 TASKS, FEATURE_TASKS = uniform(40, 2, 11), uniform(40, 3, 12)
@@ -169,43 +169,36 @@ def guarded_and_constrained(there):
     return GuardedAcquisition(improvement, band, ucb_every=2)
 
 
+def of_the_contract(name, there):
+    r"""A public band; a model's kernel moves with it, so the model is a copy."""
+    band, X = BANDS[name], uniform(9, 2, 21)
+    Y = band.truth.outcomes(X, generator(22))
+    model = band.truth.model_of(X, Y)
+    if isinstance(model, torch.nn.Module):
+        return band.build(deepcopy(model).to(there.device))
+    return band.build(band.truth.model_of(X.to(there.device), Y.to(there.device)))
+
+
 ACQUISITIONS = {
-    "exact": exact,
+    # The features of the contract's ``meta`` do not move with their model.
+    **{name: partial(of_the_contract, name) for name in BANDS if name != "meta"},
     "small outcomes": lambda t: exact(t, maximize=False),
     "fitted": fitted,
     "cautious": lambda t: exact(t, norm_bound="cautious"),
     "tracked norm": lambda t: exact(t, norm_bound=NormTracker()),
-    "model error": lambda t: exact(t, norm_bound=NearNormBall(NORM["norm_bound"], 0.1)),
-    "martingale": lambda t: exact(t, fit="martingale"),
     "mixture": lambda t: exact(t, fit=Filters("mixture")),
-    "analytic": lambda t: exact(t, form="analytic"),
     "grid": lambda t: exact(t, form=Grid()),
     "own grid": lambda t: exact(t, form=Grid([0.1, 1.0])),
     "several noises": lambda t: exact(t, noise_std=t.noise),
     "weighted": lambda t: exact(t, posterior_transform=negative(t)),
-    "unknown noise": lambda t: MartingaleMixtureUCB(
-        t.state, noise_std=UnknownNoise(), **NORM
-    ),
-    "noise between": lambda t: MartingaleMixtureUCB(
-        t.state, noise_std=UnknownNoise(0.01, 1.0), **NORM
-    ),
+    "noise without limits": lambda t: exact(t, noise_std=UnknownNoise()),
     "predicted": predicted,
-    "AY": lambda t: AbbasiYadkoriUCB(t.model, **NORM),
-    "IGP": lambda t: IGPUCB(t.model, **NORM),
-    "WdF": lambda t: WangDeFreitasUCB(t.model, **NORM),
-    "Srinivas": lambda t: SrinivasUCB(t.model, theorem=BoundedNorm(**NORM)),
-    "Srinivas 2": lambda t: SrinivasUCB(t.model, theorem=CompactDomain()),
-    "Srinivas 1": lambda t: SrinivasUCB(t.model, theorem=FiniteDomain(40)),
-    "streaming": lambda t: StreamingKernelUCB(t.state, **UNKNOWN, **NORM),
+    "Srinivas, norm": lambda t: SrinivasUCB(t.model, theorem=BoundedNorm(**NORM)),
+    "Srinivas, box": lambda t: SrinivasUCB(t.model, theorem=CompactDomain()),
+    "Srinivas, finite": lambda t: SrinivasUCB(t.model, theorem=FiniteDomain(40)),
     "streaming, no norm": lambda t: StreamingKernelUCB(t.state, **UNKNOWN),
-    "scalarized": lambda t: ScalarizedUCB(
-        [ACQUISITIONS[name](t) for name in ("AY", "IGP")], [1.0, -2.0]
-    ),
-    "sketched": lambda t: SketchedMartingaleMixtureUCB(
-        NystromRegression(t.X, t.Y, t.kernel, 0.1, t.X[:2]), **NORM
-    ),
     "sketched from model": sketched_from_model,
-    "BKB": lambda t: BKBUCB(bkb_model(t).observe(t.points, t.Y[:2]), **NORM),
+    "budgeted, observed": lambda t: BKBUCB(bkb_model(t).observe(t.points, t.Y[:2]), **NORM),
     "meta": lambda t: MetaUCB(feature_model(t), delta=0.9),
     "meta PI": lambda t: MetaPI(
         feature_model(t).condition_on_observations(t.X[:2], t.Y[:2]), target=1.0
@@ -213,10 +206,6 @@ ACQUISITIONS = {
     "described by names": lambda t: MartingaleMixtureUCB.from_model(
         SingleTaskGP(t.X, t.Y), kernel="rbf", lengthscale=0.5, noise_std=0.1, **NORM
     ),
-    "family": family,
-    "widest of a family": lambda t: family(t, select="widest"),
-    "all of a family": lambda t: family(t, combine="all", norm_bound=9.0),
-    "constrained": constrained,
     "guarded": guarded,
     "guarded and constrained": guarded_and_constrained,
 }
@@ -355,6 +344,16 @@ def gains(there):
     return numbers(there, *(gain(method=m) for m in ("exact", "greedy", "spectral")))
 
 
+def margins(there):
+    found = breakdown(
+        exact(there), lambda band: float(band.bounds(there.points)[1][0]) < 99
+    )
+    parts = confirmation(there.Y[:, 0], there.Y[:, 0] - 1.0, noise_std=0.1)
+    plan = runs_needed(there.kernel, there.square, 1.0, 0.5, 3.0, max_runs=8)
+    assert plan.gap == 3.0
+    return numbers(there, found.norm_bound, parts.lower, *plan.gaps.values())
+
+
 def noise_scales(there):
     tracker = StreamingNoiseTracker(3.0, UnknownNoise(0.01))
     return numbers(there, *tracker.observe(there.state))
@@ -453,7 +452,7 @@ def budgeted_bandit(there):
 DOMAINS = ("candidates", "box", "context", "mixed space")
 VALUES = {
     **{name: partial(acquisition, name) for name in ACQUISITIONS},
-    **{f"best of many, {n}": partial(best_of_many, n) for n in ("analytic", "BKB")},
+    **{f"best of many, {n}": partial(best_of_many, n) for n in ("analytic", "budgeted")},
     **{f"certificate, {name}": partial(certificate, name) for name in DOMAINS},
     "certificate with constraints": partial(constrained_certificate, "mixed space"),
     **{f"report, {n}": partial(report, n) for n in ("candidates", "mixed space")},
@@ -464,6 +463,7 @@ VALUES = {
     "witness": witness,
     "norms": norms,
     "information gain": gains,
+    "margins": margins,
     "noise scales": noise_scales,
     "outcome constraints": feasibility,
     "safe set": safe_set,

@@ -12,6 +12,7 @@ import torch
 
 import device_uses
 import kernelucb
+from contract import bands
 from device_uses import CUDA_ONLY, PROBLEM, SEARCHES, VALUES, There
 from pretended_device import AVAILABLE, pretended_device
 
@@ -66,6 +67,8 @@ def test_pretends_well_enough():
 
 
 def test_every_public_name_is_used():
-    nodes = ast.walk(ast.parse(Path(device_uses.__file__).read_text("utf-8")))
-    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    used = set()
+    for module in (device_uses, bands):
+        nodes = ast.walk(ast.parse(Path(module.__file__).read_text("utf-8")))
+        used |= {node.id for node in nodes if isinstance(node, ast.Name)}
     assert set(kernelucb.__all__) - used == RESULTS
