@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models.transforms import Standardize
 from hypothesis import given
 from hypothesis import strategies as st
@@ -173,20 +172,6 @@ class TestAssumptions:
         given_ = make_acqf(norm_bound=float(estimated.norm_bound))
         assert given_.width == pytest.approx(estimated.width)
         assert given_.assumptions.certified
-
-
-class TestBand:
-    @RADII
-    def test_values(self, radius):
-        acqf, X = make_acqf(radius=radius), uniform(9, 2, 4)
-        posterior = acqf.model.posterior(X)
-        mean, sd = posterior.mean.flatten(), posterior.variance.sqrt().flatten()
-        lower, upper = acqf.bounds(X)
-        assert_close(upper, mean + acqf.width * sd)
-        assert_close(lower, mean - acqf.width * sd)
-        transform = ScalarizedPosteriorTransform(torch.tensor([-2.0]).double(), 1.0)
-        turned = make_acqf(radius=radius, posterior_transform=transform)
-        assert_close(turned(X.unsqueeze(-2)), 1.0 - 2.0 * lower)
 
 
 class TestEstimatedNorm:

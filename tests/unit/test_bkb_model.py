@@ -22,7 +22,7 @@ from kernelucb.models import BKBModel
 from kernelucb.regression.lowrank.sketch import draw, inclusion_probabilities
 from oracles.sketch import collapsed_bound, dtc
 from problems import float64, frozen_kernel, normal, polynomial_kernels, uniform
-from tolerances import POSTERIOR, REARRANGED, SINGLE, SKETCH
+from tolerances import POSTERIOR, REARRANGED, SKETCH
 
 LAM = 0.04
 KERNEL = frozen_kernel("matern32")
@@ -109,15 +109,6 @@ class TestPredictive:
         assert model.state.features.shape[1] == (2 if kernel == "linear" else 40)
         expected = exact.mean(QUERIES), exact.variance(QUERIES)
         assert_close(marginals(model, QUERIES), expected, rtol=0, atol=POSTERIOR)
-
-    def test_single_precision_is_computed_in_double(self):
-        model, *_ = make_model()
-        single = model.posterior(QUERIES.float())
-        double = model.posterior(QUERIES.float().double())
-        assert single.mean.dtype == single.variance.dtype == torch.float32
-        assert_close(single.mean.double(), double.mean, rtol=4 * SINGLE, atol=SINGLE)
-        with pytest.raises(UnsupportedError, match="float64"):
-            model.float()
 
     def test_transforms_and_a_prior_mean(self):
         X, Y = make_data()

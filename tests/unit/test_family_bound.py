@@ -11,7 +11,6 @@ import warnings
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
@@ -289,23 +288,6 @@ class TestCertificates:
         own = [single(kernel).bounds(X)[0] >= -1.0 for kernel in KERNELS]
         assert torch.equal(safe.is_safe(X), torch.stack(own).all(0))
         assert 0 < int(safe.is_safe(X).sum()) < len(X)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"kernels": []}, ValueError, "at least one kernel"),
-        ({"norm_bound": [1.0, 2.0]}, ValueError, "2 entries for 3 kernels"),
-        ({"norm_bound": [1.0, 2.0, -1.0]}, ValueError, "norm_bound"),
-        ({"delta": 1.0}, ValueError, "delta"),
-        ({"select": 0}, ValueError, "select"),
-        ({"combine": "some"}, ValueError, "combine"),
-        ({"kernels": [MaternKernel(ard_num_dims=3)]}, UnsupportedError, "2 columns"),
-    ],
-)
-def test_what_is_wrong_is_said(arguments, error, words):
-    with pytest.raises(error, match=words):
-        family_ucb(PROBLEM.state, **{"kernels": KERNELS} | GIVEN | arguments)
 
 
 def construct(**options):

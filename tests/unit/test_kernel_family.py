@@ -3,7 +3,6 @@ r"""Families of length scales: which kernels they hold, and what lies between th
 import copy
 import itertools
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -44,10 +43,6 @@ def gram(kernel, X):
 
 def factors(family, dimension):
     return [cover.norm_factor for cover in family.covering(dimension)]
-
-
-def variances(family):
-    return [gram(cover.kernel, X[:1]).item() for cover in family.covering(2)]
 
 
 @given(
@@ -163,14 +158,6 @@ def test_each_coordinate_has_its_own(seed):
         assert float(torch.linalg.eigvalsh(difference)[0]) >= -REARRANGED * 4.0
 
 
-def test_together_in_the_same_number_of_steps():
-    family = lengthscale_family(MaternKernel(2.5), [0.1, 0.4], [0.4, 0.8])
-    assert lengths(family) == [
-        pytest.approx(pair) for pair in ([0.4, 0.8], [0.2, 0.8 / math.sqrt(2)], [0.1, 0.4])
-    ]
-    assert factors(family, 2)[1:] == pytest.approx(2 * [math.sqrt(2.0**1.5)])
-
-
 def test_several_kinds_of_kernel_and_the_columns_that_count():
     family = lengthscale_family([RBFKernel(), MaternKernel(1.5)], 0.1, 0.2)
     kinds = [type(kernel) for kernel in family]
@@ -179,18 +166,6 @@ def test_several_kinds_of_kernel_and_the_columns_that_count():
     family = lengthscale_family(RBFKernel(active_dims=[0, 2]), 0.1, 0.2)
     kernel = family.covering(5)[1].kernel
     assert gram(kernel, uniform(1, 5, 0)).item() == pytest.approx(1.75, rel=1e-3)
-
-
-def test_parts_sums_and_copies_stay_families():
-    family = lengthscale_family(RBFKernel(), 0.1, 0.4)
-    other = lengthscale_family(MaternKernel(2.5), 0.1, 0.4)
-    joined = family + other
-    assert variances(joined) == variances(family) + variances(other)
-    assert joined.covers == f"{family.covers}, or {other.covers}"
-    assert variances(family[1:]) == variances(family)[1:]
-    assert "in part" in family[1:].covers
-    for copied in (copy.deepcopy(family), pickle.loads(pickle.dumps(family))):
-        assert variances(copied) == variances(family)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 r"""Kernels in plain numbers: GPyTorch's values for each pair of points alone."""
 
-import copy
-
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
@@ -135,12 +133,6 @@ def test_inputs_spread_over_a_million_length_scales():
     matrix = torch.exp(-0.5 * steps.square().sum(-1))
     # An input of 1e6 length scales is rounded by 1e6 eps of one of them.
     assert_close(Prior(kernel).covariance(X, X), matrix, rtol=0.0, atol=1e6 * KERNEL)
-
-
-def test_a_single_precision_kernel_is_read_as_the_float64_copy():
-    kernel, X = make_kernel("matern 3/2, ard").float(), uniform(6, 3, 0)
-    expected = copy.deepcopy(kernel).double()(X, X).to_dense().detach()
-    assert_close(Prior(kernel).covariance(X, X), expected, rtol=0.0, atol=KERNEL)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

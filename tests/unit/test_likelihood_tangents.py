@@ -14,7 +14,6 @@ from kernelucb.confidence.likelihood.tangents import (
     SHARE,
     Tangents,
     TangentSet,
-    points_among,
 )
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles.likelihood import extreme_values
@@ -97,23 +96,6 @@ def test_differences_of_values_lie_between_the_set_and_the_ellipsoid(likelihood)
     assert_close(own.max_gain_over(POINTS[:1], POINTS[:1]), float64([0.0]))
     cheap = own.max_gain_over(POINTS[1:], POINTS[:1], cheap=True)
     assert bool((cheap >= own.max_gain_over(POINTS[1:], POINTS[:1])).all())
-
-
-@pytest.mark.parametrize("form", ["tangent", "ellipsoid"])
-def test_pending_points_narrow_the_band_towards_the_centre(form):
-    points = POINTS[:4].unsqueeze(-2)
-
-    def band(count):
-        pending = points[0].repeat(count, 1) if count else None
-        own = {"form": form, "X_pending": pending}
-        return torch.stack([-bound(maximize=False, **own)(points), bound(**own)(points)])
-
-    free, few, many = map(band, (0, 1, 500))
-    for narrow, wide in ((few, free), (many, few)):
-        assert bool((narrow[0] >= wide[0] - SOCP).all())
-        assert bool((narrow[1] <= wide[1] + SOCP).all())
-        assert bool((narrow[0] <= narrow[1]).all())
-    assert float((many[1] - many[0])[0]) < 0.2 * float((free[1] - free[0])[0])
 
 
 def test_gradients_are_numbers_where_losses_overflow():
@@ -202,13 +184,3 @@ def test_nothing_is_searched_after_construction(monkeypatch):
     assert float(narrow[0]) < float(wide[0])
     again = pickle.loads(pickle.dumps(acqf))
     assert_close(again(POINTS.unsqueeze(-2)), narrow, rtol=0, atol=0)
-
-
-@settings(deadline=None)
-@given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 64), st.integers(0, 99))
-def test_points_are_spread_as_the_inputs_are(n, d, count, seed):
-    inputs = uniform(n, d, seed).mul(8.0).round()
-    points = points_among(inputs, count)
-    assert 1 <= len(points) <= count
-    assert len(points.unique(dim=0)) == len(points)
-    assert bool((inputs.amin(0) <= points).all() & (points <= inputs.amax(0)).all())

@@ -8,9 +8,7 @@ from botorch.models.transforms.outcome import Log, Power, Standardize
 
 from kernelucb import (
     KernelBandit,
-    MartingaleMixtureUCB,
     NormTracker,
-    StreamingKernelUCB,
     StreamingNoiseTracker,
     UnknownNoise,
 )
@@ -71,17 +69,6 @@ def test_a_unit_that_is_estimated_again_is_no_other_scale(make):
     tracker = make()
     for transform in (*transforms, None):
         tracker.observe(model_of(None if transform is None else transform.eval()))
-
-
-def test_through_bounds():
-    tracker = NormTracker()
-    MartingaleMixtureUCB(model_of(Log()), norm_bound=tracker)
-    with pytest.raises(ValueError, match="untransformed"):
-        MartingaleMixtureUCB(model_of(), norm_bound=tracker)
-    tracker = StreamingNoiseTracker(3.0, NOISE)
-    StreamingKernelUCB(model_of(Log()), norm_bound=3.0, noise_std=NOISE, tracker=tracker)
-    with pytest.raises(ValueError, match="untransformed"):
-        StreamingKernelUCB(model_of(), norm_bound=3.0, noise_std=NOISE, tracker=tracker)
 
 
 def test_a_bandit_is_of_untransformed_outcomes():
