@@ -21,7 +21,18 @@ def test_law(case):
     CASES[case]()
 
 
-@pytest.mark.parametrize("name", [name for name in BANDS if name != "family of successes"])
+# Their sets are those of quick runs in other units, of other losses or forms.
+LONG = ("counts", "convex", "constrained", "sum", "transformed")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name in BANDS
+        if name != "family of successes"
+    ],
+)
 def test_coverage(name):
     r"""Wrongly failed with probability 1e-4; the power is in ``test_a_narrow_band``.
 
