@@ -144,6 +144,10 @@ def families(tracker, kernels=KERNELS):
     return family_ucb(PROBLEM.state, kernels, norm_bound=9.0, tracker=tracker).norm_bounds
 
 
+def norm(floor=0.5):
+    return NormTracker(inflation=1.2, floor=floor)
+
+
 def noise(upper=None, norm=2.0):
     return StreamingNoiseTracker(norm, UnknownNoise(0.01, upper))
 
@@ -212,7 +216,7 @@ STATES = {
         *(partial(budgeted, norm_bound=None), rounds, rounds, band),
         [budgeted],
     ),
-    "norm": (NormTracker, norms, norms, seen, [partial(NormTracker, floor=1.5)]),
+    "norm": (norm, norms, norms, seen, [partial(norm, floor=1.5), NormTracker]),
     "noise": (noise, norms, norms, seen, [partial(noise, 5.0), partial(noise, norm=3.0)]),
     "bounded noise": (partial(noise, 5.0), norms, norms, seen, [noise]),
     "radius": (
