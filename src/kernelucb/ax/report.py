@@ -3,6 +3,7 @@ r"""What is known of the optimum of an Ax experiment, in one object."""
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ax.adapter.torch import TorchAdapter
@@ -179,7 +180,10 @@ def report_of(
     )
     names = ParameterNames(fitted.adapter, experiment.search_space, fitted.digest)
     own = tuple(_with_parameters(each, report, names) for each in report.combinations)
-    told: dict[str, Any] = vars(report) | {"combinations": own}
+    said: Any = report.said
+    *asked, words = said.args
+    said = partial(said.func, *asked, words._replace(parameters=names.parameters))
+    told: dict[str, Any] = vars(report) | {"combinations": own, "said": said}
     return ExperimentReport(**told, parameters=names)
 
 

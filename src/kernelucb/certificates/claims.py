@@ -1,7 +1,7 @@
 r"""What may be said after an optimisation: claims, and what would have to be wrong."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -78,16 +78,21 @@ class Wording(NamedTuple):
     names: tuple[str, ...]
     outcome: str = "the outcome"
     units: Mapping[str, str] = {}
+    # The parameters that an experiment encodes in the inputs; without, the inputs.
+    parameters: Callable[[Sequence[float]], Mapping[str, Any]] | None = None
 
-    def value(self, number: float, name: str | None = None) -> str:
-        r"""A number with the unit of an input or of the outcome."""
+    def value(self, number: Any, name: str | None = None) -> str:
+        r"""A number or word with the unit of an input or of the outcome."""
         unit = self.units.get(self.outcome if name is None else name, "")
-        return f"{number:.4g} {unit}".rstrip()
+        shown = f"{number:.4g}" if isinstance(number, float) else str(number)
+        return f"{shown} {unit}".rstrip()
 
     def point(self, point: Tensor) -> str:
         r"""``"heat 80 C, time 12 h"``."""
-        pairs = zip(self.names, point.tolist(), strict=True)
-        return ", ".join(f"{name} {self.value(number, name)}" for name, number in pairs)
+        named: Mapping[str, Any] = dict(zip(self.names, point.tolist(), strict=True))
+        if self.parameters is not None:
+            named = self.parameters(point.tolist())
+        return ", ".join(f"{name} {self.value(each, name)}" for name, each in named.items())
 
     def interval(self, lower: float, upper: float) -> str:
         r"""``"between 78 and 91 %"``."""
