@@ -1,0 +1,130 @@
+r"""Deliberate mistakes, each of which the quick tests must find: ``python tests/mutants.py``.
+
+Every mistake is made in a copy of the source, and the quick tests of its subject are run
+until one fails; ``--only TEXT`` takes the mutants whose path or text has it.
+"""
+# ruff: noqa: E501
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+_ALL = "tests/unit tests/properties tests/contract"
+
+
+class Mutant(NamedTuple):
+    r"""A mistake: ``old`` stands once in the file and becomes ``new``."""
+
+    path: str
+    old: str
+    new: str
+    tests: str  # where it should be found, files or words for ``-k``
+
+
+_FIT, _MIX = "confidence/fit", "confidence/martingale_mixture"
+MUTANTS = [
+    # Formulas of the fit and of the set.
+    Mutant(f"{_FIT}/radius.py", "float(log_dets) + confidence", "0.5 * float(log_dets) + confidence", "tests/unit/test_formulas.py tests/unit/test_exactness.py tests/unit/test_fit.py"),
+    Mutant(f"{_FIT}/radius.py", "tau_ref, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)", "tau_ref, confidence = float(taus[0]), math.log(1.0 / delta)", "tests/unit/test_formulas.py tests/unit/test_exactness.py tests/unit/test_fit.py"),
+    Mutant(f"{_FIT}/radius.py", "2.0 * math.log(len(taus))", "math.log(len(taus))", "tests/unit/test_fit.py tests/unit/test_formulas.py"),
+    Mutant(f"{_FIT}/radius.py", "length * (2.0 * root + length)", "length * (root + length)", "tests/unit/test_model_error.py"),
+    Mutant(f"{_FIT}/filters.py", "return log_dets - count * torch.log1p(-self.floors", "return log_dets + count * torch.log1p(-self.floors", "tests/unit/test_fit.py tests/unit/test_claims.py"),
+    Mutant(f"{_FIT}/filters.py", "2.0 * xlogy(weights, weights).sum()", "xlogy(weights, weights).sum()", "tests/unit/test_fit.py tests/unit/test_high_precision.py"),
+    Mutant(f"{_FIT}/filters.py", "2.0 * math.log(2.0 * _NUM_HYBRIDS / self.hybrids)", "2.0 * math.log(_NUM_HYBRIDS / self.hybrids)", "tests/unit/test_fit.py"),
+    Mutant(f"{_MIX}/problem.py", "self.radius.slack + regularizer * self.norm**2 + drop", "self.radius.slack + regularizer * self.norm + drop", "tests/unit/test_exactness.py tests/unit/test_formulas.py"),
+    Mutant(f"{_MIX}/dual.py", "self.mean_terms = sign * as_array", "self.mean_terms = as_array", "tests/unit/test_exactness.py tests/contract"),
+    Mutant("confidence/norm/least.py", "left = 1.0 / (self.lam / tau + 1.0)", "left = 1.0 / (self.lam / tau + 2.0)", "tests/unit/test_norms.py"),
+    Mutant("confidence/ridge_band.py", "norm + math.sqrt((log_det + 2.0", "norm + math.sqrt((log_det + 1.0", "tests/unit/test_baselines.py"),
+    Mutant("confidence/ridge_band.py", "(1.0 + 2.0 / horizon) / noise_std**2", "(1.0 + 2.0 / horizon) / noise_std", "tests/unit/test_baselines.py"),
+    Mutant("confidence/srinivas.py", "math.pi**2 / (6.0 * delta)", "math.pi**2 / (3.0 * delta)", "tests/unit/test_baselines.py"),
+    Mutant("confidence/streaming.py", "1.0 + math.sqrt(2.0 * constant / t)", "1.0 + math.sqrt(constant / t)", "tests/unit/test_streaming.py"),
+    Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(outside))", "noise + norm * inside", "tests/unit/test_bkb_bounds.py"),
+    Mutant("confidence/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
+    Mutant("confidence/likelihood/problem.py", "squared = slack + float((slope.square() / curvature).sum())", "squared = slack - float((slope.square() / curvature).sum())", "tests/unit/test_likelihood_set.py"),
+    # Signs, shares of delta, transforms and sides, one or more in each room.
+    Mutant("confidence/assumptions.py", "else sum(filter(None, deltas))", "else max(filter(None, deltas))", "tests/unit/test_assumptions.py tests/unit/test_constrained.py"),
+    Mutant("confidence/band.py", 'each["delta"] = delta * share / sum(shares)', 'each["delta"] = delta', "tests/unit/test_bands_at.py"),
+    Mutant("confidence/combined.py", "return sign if self.weights[index] > 0 else -sign", "return sign", "tests/unit/test_scalarized.py"),
+    Mutant("confidence/combined.py", "return self.joined(gains) + 2.0 * self.error", "return self.joined(gains) + self.error", "tests/unit/test_model_error.py"),
+    Mutant("confidence/combined.py", "return self.upper - lower if sign > 0 else upper - self.lower", "return self.upper - upper if sign > 0 else lower - self.lower", "tests/unit/test_claims.py"),
+    Mutant("confidence/family/data.py", "return (norm_bound / _UNIT_NORM) ** 2", "return norm_bound / _UNIT_NORM", "tests/unit/test_family_bound.py"),
+    Mutant(f"{_FIT}/radius.py", "levels / (levels + noise_factor**2 * (1.0 - levels))", "levels / (levels + (1.0 - levels) / noise_factor**2)", "tests/unit/test_claims.py"),
+    Mutant("regression/kernel_family.py", "log_share = _log_weight(ratio, dimension) - log_nested", "log_share = _log_weight(ratio, dimension) - 2.0 * log_nested", "tests/unit/test_kernel_family.py"),
+    Mutant("regression/state.py", "- 2.0 * covariance", "- covariance", "tests/unit/test_regression.py tests/contract"),
+    Mutant("regression/outcome_map.py", "shift = gain if sign == -1 else 0.0", "shift = 0.0", "tests/unit/test_outcome_transforms.py"),
+    Mutant("acquisition/base.py", "return 1 if self.maximize == (self._weight > 0) else -1", "return 1 if self.maximize else -1", "tests/unit/test_certificates.py tests/unit/test_acquisition.py tests/unit/test_guarded.py"),
+    Mutant("acquisition/base.py", "self.outcome_map.inverse(self._sides(X))", "self._sides(X)", "tests/unit/test_outcome_transforms.py"),
+    Mutant("acquisition/named.py", "width = math.sqrt(scale * terms.beta)", "width = scale * terms.beta", "tests/unit/test_baselines.py"),
+    Mutant("bandit/mixture.py", "slack + regularizers * self.norm**2 + drop", "slack + regularizers * self.norm**2 - drop", "tests/unit/test_bandit.py"),
+    Mutant("certificates/boxes.py", "halves = cells.halves * (1.0 - 0.5 * side)", "halves = cells.halves * (1.0 - 0.6 * side)", "tests/unit/test_certificates.py"),
+    Mutant("certificates/boxes.py", "(value + change(centres, halves)).clamp_max(limit)", "(value + 0.5 * change(centres, halves)).clamp_max(limit)", "tests/unit/test_certificates.py"),
+    Mutant("certificates/stopping.py", "certificate.gap <= self.gap", "certificate.gap >= self.gap", "tests/unit/test_certificates.py"),
+    Mutant("certificates/confirmation.py", "+ 2.0 * level", "+ level", "tests/unit/test_claims.py"),
+    Mutant("confidence/outcome_constraints.py", "low, high = (lower, upper) if self.sign > 0 else (upper, lower)", "low, high = lower, upper", "tests/unit/test_constrained.py tests/unit/test_safety.py"),
+    Mutant("safety/safe_set.py", "inside = self.margin(X) >= 0.0", "inside = self.margin(X) >= -0.1", "tests/unit/test_safety.py"),
+    Mutant("models/meta/base.py", "((count - 1) / (count - t - 1))", "((count - 1) / (count - t))", "tests/unit/test_meta_models.py"),
+    Mutant("optim/thompson.py", "prior = (values @ basis) * (lam / (lam + tau))", "prior = (values @ basis) * (tau / (lam + tau))", "tests/unit/test_thompson.py"),
+    Mutant("diagnostics/information_gain.py", "gain = 0.5 * float(torch.log1p", "gain = float(torch.log1p", "tests/unit/test_information_gain.py"),
+    Mutant("bandit/filters.py", "hybrid = log_det - count * math.log1p(-self.floor)", "hybrid = log_det + count * math.log1p(-self.floor)", "tests/unit/test_bandit.py tests/unit/test_bandit_filters.py"),
+    Mutant("bandit/bkb_bandit.py", "self._information + math.log(1.0 / self.rule.delta)", "self._information", "tests/unit/test_bkb_bandit.py"),
+    Mutant("models/bkb/allocator.py", "(values / (values + alpha)).sum()", "(alpha / (values + alpha)).sum()", "tests/unit/test_inducing_allocator.py tests/unit/test_bkb_model.py"),
+    Mutant("diagnostics/consistency.py", "mixture_radius(data, 0.5 * delta, chosen.scales)", "mixture_radius(data, 5.0 * delta, chosen.scales)", "tests/unit/test_assumptions.py -k consisten"),
+    Mutant("regression/lowrank/dtc.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_bkb_bounds.py tests/unit/test_bkb_model.py"),
+]  # fmt: skip
+
+
+def found(mutant: Mutant, folder: Path) -> tuple[bool, str]:
+    r"""Whether the tests fail on a mutant, and their last line."""
+    source = folder / "kernelucb" / mutant.path
+    text = source.read_text()
+    if text.count(mutant.old) != 1:
+        return False, f"{text.count(mutant.old)} places in {mutant.path}"
+    source.write_text(text.replace(mutant.old, mutant.new))
+    try:
+        files = [each for each in mutant.tests.split() if (ROOT / each).exists()]
+        words = mutant.tests.split("-k")[1:]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        command += files + (["-k", words[0].strip()] if words else [])
+        path = f"{folder}{os.pathsep}{ROOT}"
+        run = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        source.write_text(text)
+    lines = [line for line in run.stdout.splitlines() if line.startswith("FAILED")]
+    return run.returncode == 1, (lines or run.stdout.splitlines()[-1:] or [""])[0]
+
+
+def main() -> int:
+    r"""Try all mutants; the exit status is the number that was not found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="a part of a path or of a mistake")
+    only = parser.parse_args().only
+    chosen = [each for each in MUTANTS if only in f"{each.path} {each.old} {each.new}"]
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "src" / "kernelucb", Path(folder) / "kernelucb")
+        for number, mutant in enumerate(chosen, 1):
+            ok, line = found(mutant, Path(folder))
+            missed += not ok
+            verdict = "found" if ok else "MISSED"
+            print(
+                f"{number}/{len(chosen)} {verdict} {mutant.path}: {mutant.new}\n    {line}",
+                flush=True,
+            )
+    print(f"{len(chosen) - missed} of {len(chosen)} found")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
