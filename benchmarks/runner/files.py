@@ -5,6 +5,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
 
 ROOT = Path(__file__).parents[2]
 DATA = "KERNELUCB_DATA"
@@ -39,12 +42,30 @@ def load_data(name: str) -> dict[str, np.ndarray]:
     Raises:
         FileNotFoundError: If the file is absent.
     """
+    path = _data_path(f"{name}.npz")
+    with np.load(path, allow_pickle=False) as arrays:
+        return {key: arrays[key] for key in arrays.files}
+
+
+def table_of(name: str) -> tuple[Tensor, Tensor]:
+    r"""Distinct settings in the unit cube, and the mean outcome of each, of ``<name>.csv``.
+
+    The last column is the outcome; errors as for ``load_data``.
+    """
+    frame = pd.read_csv(_data_path(f"{name}.csv"))
+    means = frame.groupby([*frame.columns[:-1]], as_index=False).mean()
+    values = torch.from_numpy(means.to_numpy()).double()
+    X = values[:, :-1]
+    X = (X - X.amin(0)) / (X.amax(0) - X.amin(0))
+    return X, values[:, -1]
+
+
+def _data_path(name: str) -> Path:
     folder = Path(os.environ.get(DATA) or ROOT.parent / "shared" / "data")
-    path = folder / f"{name}.npz"
+    path = folder / name
     if not path.is_file():
         raise FileNotFoundError(
             f"The data set {path} is absent: set {DATA} to the folder that holds "
             f"{path.name}. The data are not part of this repository."
         )
-    with np.load(path, allow_pickle=False) as arrays:
-        return {key: arrays[key] for key in arrays.files}
+    return path

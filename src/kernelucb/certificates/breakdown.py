@@ -130,7 +130,8 @@ def breakdown_of(
     most = positive_scalar("largest_margin", largest_margin)
     step = 1.0 + positive_scalar("accuracy", accuracy)
     own = float(max(band.norm_bounds, default=math.nan))
-    least = band.relaxed().least_norm_factor
+    whole = band.relaxed()  # whose norm bound is larger where the data contradict it
+    least = whole.least_norm_factor * max(whole.norm_bounds) / own
     first = _JUST_ABOVE * least if least > 0.0 else 1.0 / most
     limit = max(most * max(least, 1.0 / most), first)
     with torch.no_grad():

@@ -1,0 +1,1 @@
+r"""How often claims at a margin are false, on problems that no kernel made."""

@@ -1,0 +1,275 @@
+r"""One run: settings are chosen by a search, and claims are checked against the truth."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Standardize
+from botorch.sampling import SobolQMCNormalSampler
+from botorch.test_functions import Branin, Hartmann, Rosenbrock, SixHumpCamel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from scipy.stats import qmc
+from torch import Tensor
+
+from benchmarks.runner.files import table_of
+from benchmarks.runner.simulators import SIMULATORS
+from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb.regression.named import fixed_kernel
+
+KINDS = ("value", "window gain", "window floor", "gap")
+COUNTS = (15, 20, 50, 100)
+MARGINS = (1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 2.0, 3.0)
+MULTIPLES = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # of the posterior standard deviation
+NOISE = 0.02  # of the range of the function
+WINDOW = 0.05
+_POOL, _NEAR, _START, _REFIT = 1024, 256, 10, 5
+LENGTHSCALE = 0.5  # the guide's: outcomes change over half of the box
+FUNCTIONS = {
+    "Branin": Branin(negate=True),
+    "Hartmann 3": Hartmann(3, negate=True),
+    "Hartmann 6": Hartmann(6, negate=True),
+    "Rosenbrock 3": Rosenbrock(3, negate=True),
+    "six-hump camel": SixHumpCamel(negate=True),
+}
+
+
+class Problem(NamedTuple):
+    r"""A function over a pool of settings.
+
+    Attributes:
+        pool: ``N x d`` settings in the unit cube.
+        values: ``N`` values of the function.
+        function: For settings near the best; None for a table, whose pool is all there is.
+    """
+
+    pool: Tensor
+    values: Tensor
+    function: Callable[[Tensor], Tensor] | None
+
+    @property
+    def spread(self) -> float:
+        r"""Range of the function over the pool."""
+        return float(self.values.max() - self.values.min())
+
+
+def problem_of(name: str, seed: int) -> Problem:
+    r"""A simulator, a function of BoTorch, or a table of a laboratory, by name."""
+    if name in SIMULATORS:
+        own, dimension = SIMULATORS[name], SIMULATORS[name].dimension
+
+        def function(X: Tensor) -> Tensor:
+            return torch.from_numpy(own(X.numpy())).double()
+    elif name in FUNCTIONS:
+        test: Any = FUNCTIONS[name]
+        dimension, bounds = test.dim, test.bounds.double()
+
+        def function(X: Tensor) -> Tensor:
+            return test(bounds[0] + (bounds[1] - bounds[0]) * X).double()
+    else:
+        X, values = table_of(name)
+        return Problem(X, -values if name == "agnp" else values, None)  # agnp is a loss
+    draws = qmc.Sobol(dimension, seed=seed).random(_POOL)
+    pool = torch.from_numpy(draws).double()
+    return Problem(pool, function(pool), function)
+
+
+def _settings(problem: Problem, design: str, seed: int, outcome: Any) -> Iterator[int]:
+    r"""Positions in the pool, one after the other, as a search chooses them."""
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(problem.pool))
+    taken: list[int] = []
+    model: Any = None
+    while True:
+        if design == "random" or len(taken) < _START:
+            chosen = int(next(i for i in order if i not in taken))
+        else:
+            if model is None or len(taken) % _REFIT == 0:
+                model = _fitted(problem.pool[taken], outcome(taken))
+            else:
+                model = _fitted(problem.pool[taken], outcome(taken), like=model)
+            chosen = _next(problem, design, taken, model)
+        taken.append(chosen)
+        yield chosen
+
+
+@torch.no_grad()
+def _next(problem: Problem, design: str, taken: list[int], model: Any) -> int:
+    open_pool = torch.ones(len(problem.pool), dtype=torch.bool)
+    open_pool[taken] = False
+    if design == "guard":  # within the possible maximisers of a band of margin 1.5
+        band = _band(KernelRegression.of(model))
+        own = band.relaxed(1.5 * band.relaxed().least_norm_factor)
+        lower, upper = own.bounds(problem.pool)
+        possible = open_pool & (upper >= lower.max())
+        open_pool = possible if bool(possible.any()) else open_pool
+    positions = open_pool.nonzero().flatten()
+    sampler = SobolQMCNormalSampler(torch.Size([32]), seed=0)
+    search = qLogNoisyExpectedImprovement(
+        model, problem.pool[taken], sampler=sampler, prune_baseline=True
+    )
+    scores = torch.cat(
+        [search(part) for part in problem.pool[positions].unsqueeze(1).split(256)]
+    )
+    return int(positions[scores.argmax()])
+
+
+def _fitted(X: Tensor, Y: Tensor, like: Any = None) -> Any:
+    model = SingleTaskGP(X, Y.unsqueeze(-1), outcome_transform=Standardize(1))
+    if like is None:
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    else:
+        model.load_state_dict(
+            {k: v for k, v in like.state_dict().items() if "outcome_transform" not in k},
+            strict=False,
+        )
+    return model.eval()
+
+
+def _band(state: KernelRegression) -> MartingaleMixtureUCB:
+    r"""The band at its least consistent norm, which is what ``relaxed`` multiplies."""
+    return MartingaleMixtureUCB(state, norm_bound=state.prior_std)
+
+
+def play(settings: dict[str, Any]) -> dict[str, Any]:
+    r"""False claims and their sizes, for each number of runs, kernel and method."""
+    problem = problem_of(settings["problem"], settings["seed"])
+    torch.manual_seed(settings["seed"])
+    noise_std = NOISE * problem.spread
+    random = torch.Generator().manual_seed(1000 + settings["seed"])
+    noise = noise_std * torch.randn(max(COUNTS), generator=random).double()
+
+    def outcomes(taken: list[int]) -> Tensor:
+        return problem.values[taken] + noise[: len(taken)]
+
+    taken: list[int] = []
+    rows: list[dict[str, Any]] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # norms below the least are tried
+        for chosen in _settings(problem, settings["design"], settings["seed"], outcomes):
+            taken.append(chosen)
+            if len(taken) in COUNTS:
+                rows += _checked(problem, taken, outcomes(taken), noise_std, random)
+            if len(taken) == max(COUNTS):
+                break
+    return {"rows": rows}
+
+
+@torch.no_grad()
+def _checked(
+    problem: Problem, taken: list[int], Y: Tensor, noise_std: float, random: torch.Generator
+) -> list[dict[str, Any]]:
+    X = problem.pool[taken]
+    scale = float(Y.std())
+    Z = (Y - Y.mean()) / scale
+    with torch.enable_grad():
+        model = _fitted(X, Y)
+    fitted = KernelRegression.of(model, noise_std)
+    best = int(fitted.mean(X).argmax())
+    recommended = X[best : best + 1]
+    points, values = problem.pool, problem.values
+    if problem.function is not None:
+        room = WINDOW * (
+            2.0 * torch.rand(_NEAR, X.shape[1], generator=random).double() - 1.0
+        )
+        near = (recommended + room).clamp(0.0, 1.0)
+        points = torch.cat([points, near])
+        values = torch.cat([values, problem.function(near)])
+    window = ((points - recommended).abs() <= WINDOW + 1e-12).all(-1)
+    own = float(problem.values[taken[best]])
+    truth = {
+        "value": own,
+        "window gain": float(values[window].max()) - own,
+        "window floor": float(values[window].min()),
+        "gap": float(values.max()) - own,
+    }
+    states = {
+        name: KernelRegression(
+            X, Z, fixed_kernel(name, LENGTHSCALE, 1.0), noise_std / scale
+        )
+        for name in ("matern52", "rbf")
+    }
+    rows = []
+    given = {"count": len(taken)}
+
+    def row(method: str, level: float, claims: dict[str, tuple[float, float]]) -> None:
+        for kind, (lower, upper) in claims.items():
+            false = not lower <= truth[kind] <= upper
+            wide = {"value": upper - lower, "window floor": own - lower}.get(kind, upper)
+            rows.append(
+                given
+                | {"method": method, "level": level, "kind": kind, "false": false}
+                | {"width": wide / problem.spread}
+            )
+
+    for name, state in (states | {"fitted": fitted}).items():
+        unit, shift = (1.0, 0.0) if name == "fitted" else (scale, float(Y.mean()))
+        band = _band(state)
+        least = max(band.relaxed().least_norm_factor, 1e-3)
+        for margin in MARGINS:
+            claims = _claims(band.relaxed(margin * least), points, recommended, window)
+            row(f"margin, {name}", margin, _in_units(claims, unit, shift))
+    factor = _left_out(fitted)
+    for multiple in MULTIPLES:
+        row(
+            "deviations", multiple, _gaussian(fitted, points, recommended, window, multiple)
+        )
+        wider = multiple * max(factor, 1.0)
+        row("left out", multiple, _gaussian(fitted, points, recommended, window, wider))
+    return rows
+
+
+def _claims(
+    band: Any, points: Tensor, recommended: Tensor, window: Tensor
+) -> dict[str, Any]:
+    lower, upper = band.bounds(torch.cat([recommended, points[window]]))
+    gains = band.max_gain_over(points, recommended)
+    return {
+        "value": (float(lower[0]), float(upper[0])),
+        "window gain": (-math.inf, max(float(gains[window].max()), 0.0)),
+        "window floor": (float(lower.min()), math.inf),
+        "gap": (-math.inf, max(float(gains.max()), 0.0)),
+    }
+
+
+def _in_units(claims: dict[str, Any], unit: float, shift: float) -> dict[str, Any]:
+    shifts = {"value": shift, "window floor": shift}
+    return {
+        kind: tuple(unit * end + shifts.get(kind, 0.0) for end in ends)
+        for kind, ends in claims.items()
+    }
+
+
+def _gaussian(
+    state: KernelRegression, points: Tensor, recommended: Tensor, window: Tensor, z: float
+) -> dict[str, Any]:
+    r"""The same claims from a multiple of posterior standard deviations."""
+    here, there = state.project(recommended), state.project(points)
+    change = state.difference(there, here)
+    shrunk = 1.0 / (1.0 + state.eigenvalues)
+    deviation = (change.features.square() @ shrunk + change.residual_variance).sqrt()
+    mean, own = state.mean(points), float(state.mean(recommended))
+    gains = mean - own + z * deviation
+    near = torch.cat([recommended, points[window]])
+    lower = state.mean(near) - z * state.variance(near).sqrt()
+    half = z * float(state.variance(recommended).sqrt())
+    return {
+        "value": (own - half, own + half),
+        "window gain": (-math.inf, max(float(gains[window].max()), 0.0)),
+        "window floor": (float(lower.min()), math.inf),
+        "gap": (-math.inf, max(float(gains.max()), 0.0)),
+    }
+
+
+def _left_out(state: KernelRegression) -> float:
+    r"""Root mean square of the residuals of left-out outcomes, in their deviations."""
+    X, noise = state.train_inputs, state.noise_scales
+    K = state.prior.covariance(X, X) + torch.diag(noise**2)
+    inverse = torch.linalg.inv(K)
+    residuals = inverse @ (state.train_targets - state.prior.mean(X))
+    return float((residuals / inverse.diagonal().sqrt()).square().mean().sqrt())
