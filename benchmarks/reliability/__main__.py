@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta
+from scipy.stats import beta, binom
 
+from benchmarks.reliability import coverage as known
 from benchmarks.reliability.claims import FUNCTIONS, play
 from benchmarks.runner.simulators import SIMULATORS
 from benchmarks.runner.study import Study, Summary, grid
@@ -73,6 +74,26 @@ def _held_out(rows: pd.DataFrame) -> pd.DataFrame:
         if len(kept):
             found.append(_curves(kept).assign(problem=problem))
     return pd.concat(found, ignore_index=True)
+
+
+@STUDY.table(
+    "coverage",
+    grid(
+        {"kernel": ["matern52", "rbf"], "told": [1.0, 0.5], "delta": [0.1]},
+        {"seed": range(1000)},
+    ),
+    known.play,
+)
+def coverage(runs: pd.DataFrame) -> Summary:
+    r"""Sequences in which a false claim stood at the true norm and noise scale."""
+    keys = ["kernel", "told", "delta"]
+    names = ["misses", "value", "baseline", "window", "anywhere"]
+    found = runs.groupby(keys)[names].sum().reset_index()
+    count = runs.groupby(keys).size().to_numpy()
+    # More misses than the limit are rejected: false alarm 1e-4, and the power at 2 delta.
+    limit = binom.isf(1e-4, count, found["delta"])
+    power = binom.sf(limit, count, 2.0 * found["delta"])
+    return Summary(found.assign(sequences=count, limit=limit, power=power.round(4)))
 
 
 if __name__ == "__main__":
