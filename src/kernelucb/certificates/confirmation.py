@@ -71,7 +71,7 @@ def confirmation(
     It may be looked at after every run, and runs may stop, or change from one setting to
     the other, because of what was seen. It knows nothing of a kernel or a norm.
 
-    Source: Robbins' normal mixture (Robbins 1970), of two settings for both means at once.
+    Source: Robbins (1970), the normal mixture; of two settings for both means at once.
     Assumes conditionally sub-Gaussian noise of scale ``noise_std``, and outcomes of runs
     that were made for this: outcomes by which the setting was chosen among others do not
     count, since they were chosen for being large.
