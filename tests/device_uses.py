@@ -15,7 +15,7 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
-from test_bandit import BOUNDS, OPTIONS
+from test_bandits import BOUNDS, OPTIONS
 
 from contract.bands import BANDS
 from kernelucb import (

@@ -1,5 +1,6 @@
 r"""Every law of a bandit over every bandit, of a state over all that is saved."""
 
+import sys
 from functools import partial
 
 import pytest
@@ -233,3 +234,47 @@ def test_state(name):
     make, use, update, view, others = STATES[name]
     check_state(make, use, update, view, others=others)
     check_state(make, lambda _: None, update, view)
+
+
+def interrupted(call, at):
+    r"""Whether a ``KeyboardInterrupt`` before the ``at``-th line of ours ended a call."""
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        if "kernelucb" not in frame.f_globals.get("__name__", ""):
+            return None
+        count += event == "line"
+        if count == at:
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+        torch.set_grad_enabled(True)
+    return False
+
+
+@pytest.mark.parametrize(("loads", "stride"), [(False, 23), (True, 1)])
+@pytest.mark.parametrize("name", ["norm", "noise", "bounded noise", "radius"])
+def test_an_update_is_whole_or_not_at_all(name, loads, stride):
+    make, update, *_ = STATES[name]
+    new, first, at = make(), make().state_dict(), stride
+    update(new)
+    state = new.state_dict()
+    call = (lambda each: each.load_state_dict(state)) if loads else update
+    while True:
+        tracker = make()
+        if not interrupted(lambda tracker=tracker: call(tracker), at):
+            break
+        assert tracker.state_dict() in (first, state)
+        if tracker.state_dict() == first:
+            call(tracker)
+            assert tracker.state_dict() == state
+        at += stride
+    assert at > stride

@@ -18,7 +18,7 @@ class RegularizerGrid:
     The bound of an arm is quasi-convex in ``tau``, so its least value in a window that has
     larger ones to both sides is the least over all powers. A band over them is at most
     0.3 % wider than over every ``tau``, unless the set holds hardly more than one function
-    (measured; ``tests/unit/test_bandit.py``), and valid in any case. The window changes
+    (measured; ``tests/unit/test_bandits.py``), and valid in any case. The window changes
     what a round costs, not what it gives.
     """
 

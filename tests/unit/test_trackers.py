@@ -1,17 +1,22 @@
-r"""A family remembers which kernels were contradicted, over rounds."""
+r"""Trackers over rounds: what they learnt stays, of one scale, in full or not at all."""
 
 import copy
 import json
 
 import pytest
 import torch
+from botorch.models.transforms.outcome import Log, Power, Standardize
 from gpytorch.kernels import RBFKernel
 from gpytorch.means import ConstantMean
 
 from kernelucb import (
     FamilyTracker,
     Filters,
+    KernelBandit,
     KernelRegression,
+    NormTracker,
+    StreamingNoiseTracker,
+    UnknownNoise,
     lengthscale_family,
 )
 from kernelucb._numerics.estimates import EstimatedNumber
@@ -22,6 +27,7 @@ from kernelucb.exceptions import (
 from problems import (
     family_ucb,
     frozen_kernel,
+    frozen_model,
     make_problem,
 )
 
@@ -161,14 +167,6 @@ def resumed(tracker):
     return other
 
 
-def test_noise_scales_of_each_observation():
-    scales = torch.linspace(0.1, 0.2, 24, dtype=torch.float64)
-    tracker = used(12, noise_std=scales[:12])
-    family(24, tracker, noise_std=scales)
-    with pytest.raises(ValueError, match="other noise scales"):
-        family(24, tracker, noise_std=scales.flip(0))
-
-
 @pytest.mark.parametrize(
     ("part", "first", "later"),
     [
@@ -201,3 +199,92 @@ def test_an_infinite_norm_is_saved():
         family(24, tracker, model=repeated)
     assert tracker.least_consistent_norms == (torch.inf,) * 5
     assert resumed(tracker).least_consistent_norms == tracker.least_consistent_norms
+
+
+def test_noise_scales_of_each_observation():
+    scales = torch.linspace(0.1, 0.2, 24, dtype=torch.float64)
+    tracker = used(12, noise_std=scales[:12])
+    family(24, tracker, noise_std=scales)
+    with pytest.raises(ValueError, match="other noise scales"):
+        family(24, tracker, noise_std=scales.flip(0))
+
+
+# Every tracker: what it was told, on one scale of the outcomes.
+
+NOISE = UnknownNoise(0.01)
+TRACKERS = {"norm": NormTracker, "noise": lambda: StreamingNoiseTracker(3.0, NOISE)}
+
+
+def model_of(transform=None):
+    outcomes = (Y[:9] - Y[:9].min() + 0.1).exp()
+    kernel = frozen_kernel("matern52")
+    return frozen_model(X[:9], outcomes, kernel, 0.2, outcome_transform=transform)
+
+
+@pytest.fixture(params=TRACKERS)
+def make(request):
+    return TRACKERS[request.param]
+
+
+def test_a_norm_that_was_estimated_stays_so():
+    estimated = StreamingNoiseTracker(NormTracker().observe(PROBLEM.state), NOISE)
+    state = json.loads(json.dumps(estimated.state_dict()))
+    loaded = StreamingNoiseTracker(state["settings"]["norm_bound"], NOISE)
+    loaded.load_state_dict(state)
+    assert loaded.estimated == {"norm"}
+    estimated.load_state_dict(state | {"estimated": []})
+    assert estimated.estimated == {"norm"}
+
+
+def test_a_warning_that_is_an_error_leaves_the_new_state():
+    tracker = StreamingNoiseTracker(1e-3, UnknownNoise(1e-6, 1e-5))
+    with pytest.raises(InconsistentConfidenceSetWarning):
+        tracker.observe(data(8))
+    assert not tracker.consistent
+    assert tracker.num_observations == 8
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "words"),
+    [
+        (Log(), None, "before after Log, those of the model are untransformed"),
+        (None, Log(), "before untransformed, those of the model are after Log"),
+        (Power(0.5), Power(0.500000001), r"are after Power\(0\.500000001\)"),
+    ],
+)
+def test_another_transform_is_refused_and_changes_nothing(make, first, later, words):
+    r"""By a tracker whose state was loaded as well."""
+    tracker, loaded = make(), make()
+    loaded.load_state_dict(make().state_dict())  # of no outcomes: of no scale
+    tracker.observe(model_of(first))
+    before = tracker.state_dict()
+    loaded.load_state_dict(json.loads(json.dumps(before)))
+    for each in (tracker, loaded):
+        with pytest.raises(ValueError, match=words):
+            each.observe(model_of(later))
+        assert each.state_dict() == before
+        each.observe(model_of(first))
+
+
+def test_a_unit_that_is_estimated_again_is_no_other_scale(make):
+    transforms = [Standardize(1), Standardize(1)]
+    for transform, shift in zip(transforms, (0.0, 0.5), strict=True):
+        transform.train()
+        transform(torch.randn(7, 1, dtype=torch.float64) + shift)
+    tracker = make()
+    for transform in (*transforms, None):
+        tracker.observe(model_of(None if transform is None else transform.eval()))
+
+
+def test_a_bandit_is_of_untransformed_outcomes():
+    tracker, fresh = NormTracker(), NormTracker()
+    tracker.observe(model_of(Log()))
+    bandits = [
+        KernelBandit(PROBLEM.kernel, norm_bound=own, noise_std=0.2)
+        for own in (tracker, fresh)
+    ]
+    with pytest.raises(ValueError, match="untransformed"):
+        bandits[0].observe(X[0], 1.0)
+    bandits[1].observe(X[0], 1.0)
+    with pytest.raises(ValueError, match="after Log"):
+        fresh.observe(model_of(Log()))

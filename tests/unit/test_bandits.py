@@ -1,4 +1,4 @@
-r"""The kernel bandit against the stateless classes on the same data."""
+r"""Bandits over changing arms: the stateless classes on the same data are their oracle."""
 
 import math
 import warnings
@@ -7,24 +7,34 @@ import pytest
 import torch
 from gpytorch.kernels import LinearKernel, PolynomialKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     Analytic,
+    FamilyBandit,
+    FamilyTracker,
     Filters,
     Grid,
     KernelBandit,
+    KernelFamily,
+    KernelFamilyUCB,
     KernelRegression,
     MartingaleMixture,
     MartingaleMixtureUCB,
     NormTracker,
     least_consistent_norm,
+    lengthscale_family,
 )
+from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.radius import Radius, mixture_radius
+from kernelucb.confidence.fit.choice import fit_of
+from kernelucb.confidence.fit.filters import ALONE
+from kernelucb.confidence.fit.radius import KernelFree, Radius, mixture_radius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
@@ -38,10 +48,11 @@ from tolerances import (
     BANDIT_UNRESOLVED,
     EPS,
     LINEAR_SOLVE,
+    PARTIAL_FRACTIONS,
     REARRANGED,
 )
 
-NORM, NOISE, DELTA, ARMS, DIMENSION, COUNT = 5.0, 0.1, 0.05, 25, 2, 14
+NORM, NOISE, DELTA, ARMS, DIMENSION, FEW = 5.0, 0.1, 0.05, 25, 2, 14
 OPTIONS = {
     "exact": {"fit": "martingale"},
     "grid": {"fit": "martingale", "form": Grid()},
@@ -332,15 +343,11 @@ def test_an_empty_set_is_said_once_and_widened(bound):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"norm_bound": -1.0}, "norm_bound must be"),
-        ({"noise_std": 0.0}, "noise_std must be"),
-        ({"delta": 1.0}, "delta must lie"),
         ({"bound": "best"}, 'bound must be "martingale_mixture", "abbasi_yadkori" or'),
         ({"form": "convex"}, 'form must be "dual" or "analytic"'),
         ({"bound": "igp_ucb", "horizon": 0}, "horizon must be"),
         ({"horizon": 9}, 'bound="martingale_mixture" takes no horizon'),
         ({"bound": "abbasi_yadkori", "fit": "martingale"}, "takes no fit"),
-        ({"fit": "energy"}, 'fit must be "filters", "martingale"'),
         ({"bound": "abbasi_yadkori", "form": Grid()}, "takes one ridge parameter"),
     ],
 )
@@ -402,7 +409,7 @@ def agreement(noise):
     The stateless classes drop eigenvalues below ``4 EPS lam_max``, which moves a mean by up
     to ``sqrt(4 EPS n) / (2 noise)``; Cholesky factors keep them.
     """
-    return BANDIT_AT_DATA + math.sqrt(4.0 * EPS * COUNT) / (2.0 * noise)
+    return BANDIT_AT_DATA + math.sqrt(4.0 * EPS * FEW) / (2.0 * noise)
 
 
 class TestNoiseNextToRoundOff:
@@ -425,7 +432,7 @@ class TestNoiseNextToRoundOff:
         Y, truth = function(X) + scale * error, function(arms)
         for index, (x, y) in enumerate(zip(X, Y, strict=True)):
             bandit.observe(x, y)
-            if index not in (4, COUNT - 1):
+            if index not in (4, FEW - 1):
                 continue
             lower, upper = bandit.bounds(arms)
             assert bool((lower <= truth).all() and (truth <= upper).all())
@@ -439,19 +446,19 @@ class TestNoiseNextToRoundOff:
     def test_holds_the_truth_and_is_the_stateless_bound(self, bound, noise, seeds):
         r"""Inputs are fresh, repeated or nearly repeated; outcomes exact or noisy."""
         for seed in seeds:
-            X = uniform(COUNT, DIMENSION, seed + 1)
+            X = uniform(FEW, DIMENSION, seed + 1)
             if seed % 3:
-                X = X[torch.arange(COUNT) % 5]
-                X = X + (seed % 3 - 1) * 1e-7 * uniform(COUNT, DIMENSION, seed + 2)
+                X = X[torch.arange(FEW) % 5]
+                X = X + (seed % 3 - 1) * 1e-7 * uniform(FEW, DIMENSION, seed + 2)
             self.check(
-                bound, self.KERNELS[seed], X, noise, seed % 2 * normal(COUNT, seed), seed
+                bound, self.KERNELS[seed], X, noise, seed % 2 * normal(FEW, seed), seed
             )
 
     @pytest.mark.parametrize("noise", [1e-13, 1e-10])
     @pytest.mark.parametrize("bound", MIXTURES)
     def test_mixtures_hold_at_any_noise(self, bound, noise):
         r"""They take a larger ridge parameter, as the stateless classes do."""
-        X = uniform(COUNT, DIMENSION, 1)[torch.arange(COUNT) % 5]
+        X = uniform(FEW, DIMENSION, 1)[torch.arange(FEW) % 5]
         for kernel in self.KERNELS[:2]:
             self.check(bound, kernel, X, noise, 0.0)
 
@@ -490,3 +497,227 @@ class TestNoiseNextToRoundOff:
         assert not resolved[-1]
         other.load_state_dict(one.state_dict())
         assert_near(other.bounds(X), (lower, upper), 0.0)
+
+
+KERNEL = frozen_kernel("rbf")
+
+
+def played(rounds):
+    bandit, game = make_bandit(KERNEL, "filters"), Game(KERNEL, seed=8)
+    game.play(bandit, rounds)
+    return bandit, game
+
+
+def test_prices_are_those_of_the_whole_mixture():
+    r"""At the round in which the weights are chosen, with the slope of that round."""
+    bandit, _ = played(64)
+    bound, filters = bandit.bands, bandit.bands.filters
+    mixture = bound.mixture(bandit.observations.regression())
+    weights = [0.0] * len(mixture.prices)
+    weights[0], weights[1 + filters.hybrid] = filters.share, 1.0 - filters.share
+    expected = mixture.ellipsoid(float64(weights).numpy()).squared_radius
+    expected += filters.ratio.at_zero * mixture.regression.hidden_part(NORM)
+    found = bandit.bands.current().squared_radius
+    assert found == pytest.approx(expected, rel=BANDIT)
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern32"])
+def test_hardly_wider_than_with_all_hybrids(name):
+    r"""Two weights, held for up to eight rounds, against the best of all in each round."""
+    kernel = frozen_kernel(name)
+    bandit, game = make_bandit(kernel, "filters"), Game(kernel, seed=2)
+    game.play(bandit, 71)
+    data, arms = bandit.observations, game.arms()
+    regression = KernelRegression(data.inputs, data.outcomes, kernel, NOISE)
+    lower, upper = bandit.bounds(arms)
+    widths = {}
+    for fit in ("filters", "martingale"):
+        given_norm = {"norm_bound": NORM, "delta": DELTA, "fit": fit}
+        below, above = MartingaleMixtureUCB(regression, **given_norm).bounds(arms)
+        widths[fit] = float((above - below).mean())
+    ours = float((upper - lower).mean())
+    assert ours <= 1.03 * widths["filters"]
+    assert ours <= 0.9 * widths["martingale"]
+
+
+def test_an_empty_filtered_set_gives_way_to_the_ball(monkeypatch):
+    bandit, game = played(70)
+    arms = game.arms()
+    narrow = bandit.bounds(arms)
+    monkeypatch.setattr(TwoFilters, "squared_radius", lambda *_: 1e-3)
+    bandit.bands._current = None
+    found = bandit.bounds(arms)
+    bandit.bands.filters = bandit.bands._current = None
+    ball = bandit.bounds(arms)
+    assert_near(found, ball)
+    assert float((ball[1] - ball[0]).mean()) > float((narrow[1] - narrow[0]).mean())
+
+
+@given(
+    top=st.floats(0.01, 1.0),
+    rise=st.floats(1e-6, 1.0 - 1e-6),
+    log_corner=st.floats(-6.0, 6.0),
+    centre=st.floats(-6.0, 6.0),
+)
+def test_sums_of_resolvents_are_the_filtered_ones(top, rise, log_corner, centre):
+    r"""One eigenvalue at a time, where roots nearly agree too."""
+    corner = math.exp(log_corner)
+    ratio = Ratio(top, top * corner * (1.0 - rise), corner)
+    turn = corner * top * (1.0 - math.sqrt(rise)) ** 2  # both roots agree there
+    taus = torch.linspace(-1.5, 1.5, 20).double().add(centre).exp()
+    taus = torch.cat([taus, turn * float64([1.0, 1.0 + 1e-9, 1.0 - 1e-14])])
+    lam = torch.cat([torch.zeros(1), torch.logspace(-8, 6, ARMS)]).double().unsqueeze(-1)
+    filters = (ratio.top * lam + ratio.foot) / (lam + ratio.corner)
+    variance, form = torch.zeros_like(filters * taus), torch.zeros_like(filters * taus)
+    for terms in partial_fractions(ratio, taus).values():
+        shrinkage = terms.roots / (lam + terms.roots)
+        variance += terms.summed(shrinkage, terms.variance, len(taus))
+        form += terms.summed(shrinkage, terms.form, len(taus))
+    below = filters * lam + taus
+    assert_close(variance, taus / below, rtol=0.0, atol=PARTIAL_FRACTIONS)
+    assert_close(taus * form, filters * taus / below, rtol=0.0, atol=PARTIAL_FRACTIONS)
+
+
+@given(
+    count=st.integers(1, 500),
+    per_round=st.floats(0.5, 3.0),
+    slope=st.floats(1e-3, 1.0),
+)
+def test_a_tangent_of_any_slope_lies_below_the_mixture(count, per_round, slope):
+    predicted = per_round * count + 2.0 * math.log(1.0 / DELTA)
+    mixed = KernelFree.of(count, DELTA, predicted, ALONE[:2])
+    ball, found = mixed.ball, mixed.tangent_price(slope)
+    energies = torch.linspace(0.0, ball.squared_radius, 400, dtype=torch.float64).tolist()
+    gaps = [2.0 * mixed.at(e)[0] - (slope * e - found) for e in energies]
+    scale = 1.0 + ball.squared_radius
+    assert min(gaps) >= -REARRANGED * scale
+    step = scale / 400.0  # the touching point lies between two of them
+    assert min(gaps) <= step * max(ball.slope, slope)
+
+
+RANGE = lengthscale_family(RBFKernel(), 0.1, 1.6)
+ROUNDS = 30
+PLACES = uniform(40, 2, seed=5)
+FUNCTION = RKHSFunction.random(frozen_kernel("rbf", 0.3), 0.8 * NORM, 2, seed=0)
+VALUES = FUNCTION(PLACES)
+OUTCOMES = VALUES + NOISE * normal(len(PLACES), seed=1)
+
+
+def make_family(kernels=RANGE, norm_bound=NORM, **options):
+    names = ("select", "mean", "combine", "tracker")
+    known = {name: options.pop(name) for name in names if name in options}
+    family = KernelFamily(kernels, **known)
+    return FamilyBandit(family, norm_bound=norm_bound, noise_std=NOISE, **options)
+
+
+@pytest.mark.parametrize("fit", ["martingale", "filters"])
+def test_it_is_the_union_of_single_bandits_that_were_never_contradicted(fit):
+    bandit = make_family(fit=fit)
+    singles = []
+    for cover in RANGE.covering(2):
+        options = {"noise_std": NOISE, "fit": fit_of(fit, (NORM / 10.0) ** 2)}
+        singles.append(KernelBandit(cover.kernel, norm_bound=NORM, **options))
+    at = [None] * len(singles)
+    for count in range(ROUNDS + 1):
+        kept = [own for own, gone in zip(singles, at, strict=True) if gone is None]
+        if count % 10 == 0:
+            sides = [
+                torch.stack(side)
+                for side in zip(*(k.bounds(PLACES) for k in kept), strict=True)
+            ]
+            union = sides[0].amin(0), sides[1].amax(0)
+            assert_near(bandit.bounds(PLACES), union, norm=2.0 * NORM)
+        assert bandit.contradicted_at == tuple(at)
+        assert bandit.consistent == tuple(gone is None for gone in at)
+        assert bandit.num_observations == count
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+            bandit.observe(PLACES[count], OUTCOMES[count])
+            for index, own in enumerate(singles):
+                own.observe(PLACES[count], OUTCOMES[count])
+                if at[index] is None and own.assumptions.violated:
+                    at[index] = count + 1
+    assert 0 < sum(gone is not None for gone in at) < len(at)
+
+
+@pytest.mark.parametrize("select", ["alternate", "simplest", "widest"])
+def test_it_is_the_stateless_class_with_a_tracker(select):
+    bandit, tracker = make_family(select=select, fit="martingale"), FamilyTracker()
+    for count in range(1, ROUNDS + 1):
+        bandit.observe(PLACES[count], OUTCOMES[count])
+        data = PLACES[1 : count + 1], OUTCOMES[1 : count + 1]
+        regression = KernelRegression(*data, FUNCTION.kernel, NOISE)
+        family = KernelFamily(RANGE, select=select, tracker=tracker)
+        acqf = KernelFamilyUCB(regression, family, norm_bound=NORM, fit="martingale")
+        assert acqf.consistent == bandit.consistent
+        if count % 5 == 0:
+            (lower, upper), (below, above) = bandit.bounds(PLACES), acqf.bounds(PLACES)
+            slack = 0.003 * (above - below)  # of the grid of regularisers
+            assert bool(
+                (lower <= below + BANDIT * NORM).all() & (lower >= below - slack).all()
+            )
+            assert bool(
+                (upper >= above - BANDIT * NORM).all() & (upper <= above + slack).all()
+            )
+            scores = acqf(PLACES.unsqueeze(1))
+            assert bool(scores.max() - scores[bandit.select(PLACES)] <= slack.max())
+    assert bandit.assumptions == acqf.assumptions
+
+
+def test_before_any_observation_it_is_the_union_of_the_norm_balls():
+    r"""Arms of another dimension have other covers."""
+    bandit = make_family()
+    for arms in (PLACES, PLACES[:, :1], PLACES):
+        covers = RANGE.covering(arms.shape[1])
+        largest = max(float(cover.kernel(arms[:1], diag=True)) for cover in covers)
+        lower, upper = bandit.bounds(arms)
+        assert_close(upper, torch.full_like(upper, NORM * largest**0.5))
+        assert torch.equal(lower, -upper)
+
+
+def test_norm_bounds_of_a_plain_list_and_a_mean():
+    mean = ConstantMean().double().requires_grad_(False)
+    mean.constant = float64(3.0)
+    kernels = [frozen_kernel("rbf", 0.5), frozen_kernel("matern52", 0.3)]
+    bandit = make_family(kernels, norm_bound=[2.0, 4.0], mean=mean)
+    lower, upper = bandit.bounds(PLACES)
+    assert_close(upper, torch.full_like(upper, 7.0))
+    assert_close(lower, torch.full_like(lower, -1.0))
+    assert bandit.assumptions.certified
+    assert "is at most 2 to 4, by kernel" in str(bandit.assumptions)
+
+
+def test_where_none_is_left_it_warns_once_and_goes_on():
+    r"""A warning filter that raises does so after the observation; it is saved as well."""
+    bandit = make_family(norm_bound=0.5)
+    bandit.observe(PLACES[0], 0.0)
+    assert bandit.assumptions.certified
+    with pytest.raises(InconsistentConfidenceSetWarning, match="contradict all 5 kernels"):
+        bandit.observe(PLACES[1], 50.0)
+    assert bandit.contradicted_at == (2,) * 5
+    assert bandit.assumptions.violated
+    assert "no guarantee: kernel violated" in bandit.report()
+    bandit.observe(PLACES[2], -50.0)
+    assert bandit.select(PLACES) in range(len(PLACES))
+    lower, upper = bandit.bounds(PLACES)
+    assert bool((lower < upper).all())
+    other = make_family(norm_bound=0.5)
+    other.load_state_dict(bandit.state_dict())
+    assert other.assumptions == bandit.assumptions
+    assert_near(other.bounds(PLACES), (lower, upper))
+
+
+@settings(max_examples=8, deadline=None)
+@given(order=st.permutations(range(4)), count=st.integers(0, 12))
+def test_the_order_of_the_kernels_does_not_count_and_more_are_wider(order, count):
+    kernels = [frozen_kernel("rbf", length) for length in (0.8, 0.4, 0.2)]
+    kernels.append(frozen_kernel("matern32", 0.4))
+    orders = ([*range(4)], order, order[:2])
+    first, shuffled, some = (make_family([kernels[i] for i in own]) for own in orders)
+    for index in range(count):
+        for bandit in (first, shuffled, some):
+            bandit.observe(PLACES[index], 0.5 * OUTCOMES[index])
+    ours, theirs, fewer = (bandit.bounds(PLACES) for bandit in (first, shuffled, some))
+    assert shuffled.contradicted_at == tuple(first.contradicted_at[i] for i in order)
+    assert_near(theirs, ours, 0.0)
+    assert bool((ours[0] <= fewer[0]).all() & (fewer[1] <= ours[1]).all())
