@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.filters.branin import play_branin
-from benchmarks.filters.calibrated import play_calibrated
-from benchmarks.filters.weights import WAYS, play_weights
 from benchmarks.filters.width import FITS, play_width
 from benchmarks.runner import markdown_table
 from benchmarks.runner.study import Settings, Study, Summary, grid
@@ -41,26 +39,6 @@ def _grid(observations: list[int], functions: int) -> list[Settings]:
     return grid(axes | {"noise_std": [0.02, 0.1, 0.5], "function": range(functions)})
 
 
-def _settings(*settings: tuple[str, int, int, float]) -> list[Settings]:
-    return [dict(zip(SETTING, each, strict=True)) for each in settings]
-
-
-CALIBRATED = _settings(
-    ("rbf", 1, 30, 0.1),
-    ("rbf", 2, 300, 0.5),
-    ("matern52", 2, 100, 0.1),
-    ("matern32", 4, 300, 0.1),
-)
-SEARCHED = _settings(
-    ("rbf", 1, 30, 0.1),
-    ("rbf", 2, 100, 0.5),
-    ("rbf", 4, 300, 0.1),
-    ("matern52", 1, 100, 0.02),
-    ("matern52", 2, 30, 0.1),
-    ("matern52", 4, 100, 0.02),
-    ("matern32", 2, 300, 0.02),
-    ("matern32", 6, 300, 0.5),
-)
 # Kernel, length scale and norm bound in standard deviations of Branin: 1.2 times the norms.
 BALLS = [["matern52", 0.5, 23.5], ["rbf", 0.5, 6400.0], ["rbf", 0.7, 12900.0]]
 BRANIN = {
@@ -177,72 +155,6 @@ def _words(place: str) -> str:
 
 def _met(yes: bool) -> str:
     return "yes" if yes else "**no**"
-
-
-@STUDY.table(
-    "calibrated",
-    grid(PROTOCOL, CALIBRATED, {"function": range(10), "simulations": 40000}),
-    play_calibrated,
-)
-def calibrated(runs: pd.DataFrame) -> Summary:
-    r"""Widths against sets that hold for one design and one round.
-
-    The ``A`` that is narrowest on average over the functions of the setting counts.
-    """
-    rows = []
-    for setting, part in runs.groupby([*SETTING], sort=False):
-        bands = np.array(part["bands"].tolist())  # functions x fits x places
-        found = np.array(part["calibrated"].tolist())
-        price = geometric_mean(part["squared_radius"] / part["quantile"])
-        for index, place in enumerate(TARGETS):
-            best = int(found[..., index].mean(0).argmin())
-            yardstick, own = found[:, best, index], bands[:, 0, index]
-            row = dict(zip(SETTING, setting, strict=True)) | {"place": place}
-            row["yardstick"] = part["forms"].iloc[0][best]
-            row["filters"] = round(geometric_mean(own / yardstick), 4)
-            row["martingale"] = round(geometric_mean(bands[:, 1, index] / yardstick), 4)
-            row["chosen"] = round(geometric_mean(own / found[:, 0, index]), 4)
-            rows.append(row | {"radius": round(price**0.5, 4), "functions": len(part)})
-    header = ("setting", "widths", "narrowest calibrated set", "filters / calibrated")
-    header += ("exact set of the paper / calibrated", "filters / same `A`, calibrated")
-    header += ("radius / calibrated radius, same `A`",)
-    names = ("filters", "martingale", "chosen", "radius")
-    cells = [
-        [_setting(row), _words(row["place"]), f"`A`: {row['yardstick']}"]
-        + [f"{row[name]:.2f}" for name in names]
-        for row in rows
-    ]
-    return Summary(pd.DataFrame(rows), markdown_table(header, cells))
-
-
-@STUDY.table(
-    "weights",
-    # ``steps`` of gradient descent: 1000 change the fourth digit; ``points`` whose widths
-    # it makes small, and where weights of their own are tried.
-    grid(PROTOCOL, SEARCHED, {"function": range(2), "steps": 400, "points": 60}),
-    play_weights,
-)
-def weights(runs: pd.DataFrame) -> Summary:
-    r"""Widths of better weights, wherever they can be found."""
-    rows = runs[[*SETTING, "function"]].copy()
-    for place in TARGETS:
-        for index, way in enumerate(WAYS[: len(runs[place].iloc[0])]):
-            ratios = (round(each[index], 5) for each in runs[place])
-            rows[f"{way}; {place}"] = list(ratios)
-    header = ["weights", "widths", "geometric mean", "least", "largest"]
-    cells = []
-    for name in (column for column in rows if ";" in column):
-        way, place = name.split("; ")
-        numbers = (geometric_mean(rows[name]), rows[name].min(), rows[name].max())
-        cells.append([way, _words(place), *(f"{value:.4f}" for value in numbers)])
-    count = len(rows[[*SETTING]].drop_duplicates())
-    lines = [
-        f"{len(rows)} functions in {count} settings; mean width over that of the chosen "
-        "weights.",
-        "",
-        *markdown_table(header, cells),
-    ]
-    return Summary(rows, lines)
 
 
 @STUDY.table(

@@ -86,15 +86,6 @@ _PEOPLE = ("log_ei", "q_log_nei", "thompson", "irgp_ucb", "random")
     runs(COMMON, range(100, 110), "q_log_nei", "guarded", "guarded_every_4"),
     play,
 )
-@STUDY.table(
-    "tuning",
-    runs(
-        COMMON,
-        range(100, 102),
-        *("ucb_2", "floor_1", "floor_2", "floor_3", "inflated", "kept", "mixture"),
-    ),
-    play,
-)
 def compare(played: pd.DataFrame) -> dict[str, Summary]:
     r"""Every method on every problem with every seed: runs, curves, ranks and regret."""
     results = Results(played)

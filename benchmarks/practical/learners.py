@@ -21,9 +21,7 @@ from benchmarks.practical.model import LeanGP
 from benchmarks.practical.problems import Environment, Search
 from kernelucb import (
     GuardedAcquisition,
-    MartingaleMixture,
     MartingaleMixtureUCB,
-    NormTracker,
 )
 
 Chooser = Callable[[LeanGP, Environment, int], Tensor]
@@ -97,24 +95,6 @@ def _guarded(every: int | None = None, **search: bool) -> Callable[[], Chooser]:
         return GuardedAcquisition(_log_nei(model), band, ucb_every=every)
 
     return _maximised(function, **search)
-
-
-def _estimated(
-    floor: float, inflation: float = 1.0, keep: bool = False, scale: Any = None
-) -> Callable[[], Chooser]:
-    r"""Flynn & Reeb's exact bound with a norm tracker, a new one in each round or kept."""
-
-    def make() -> Chooser:
-        kept = NormTracker(inflation=inflation, floor=floor)
-
-        def function(model: LeanGP) -> AcquisitionFunction:
-            tracker = kept if keep else NormTracker(inflation=inflation, floor=floor)
-            fit = MartingaleMixture(scale)
-            return MartingaleMixtureUCB(model, norm_bound=tracker, fit=fit)
-
-        return _maximised(function)()
-
-    return make
 
 
 class _AxDefault:
@@ -191,13 +171,4 @@ METHODS: dict[str, tuple[str, Callable[[], Chooser]]] = {
     "guarded_every_4": ("Guarded qLogNEI, every fourth by U", _guarded(4)),
     "guarded_joint": ("Guarded qLogNEI, joint batches", _guarded(joint=True)),
     "mixture_ucb": ("MartingaleMixtureUCB", _maximised(MartingaleMixtureUCB)),
-    "floor_1": ("Norm estimate, floor 1", _estimated(1.0)),
-    "floor_2": ("Norm estimate, floor 2 (the default)", _estimated(2.0)),
-    "floor_3": ("Norm estimate, floor 3", _estimated(3.0)),
-    "inflated": ("Norm estimate, floor 2, inflation 1.5", _estimated(2.0, 1.5)),
-    "kept": ("Norm estimate, floor 2, kept over the rounds", _estimated(2.0, keep=True)),
-    "mixture": (
-        "Norm estimate, floor 2, mixture of scales",
-        _estimated(2.0, scale="mixture"),
-    ),
 }

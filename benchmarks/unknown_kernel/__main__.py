@@ -3,7 +3,6 @@ r"""Command line: ``python -m benchmarks.unknown_kernel regret``."""
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from benchmarks.runner import Moments, markdown_table, most_events, ratio_of_mea
 from benchmarks.runner.events import event_row, event_table
 from benchmarks.runner.study import Settings, Study, Summary, grid
 from benchmarks.unknown_kernel import stops
-from benchmarks.unknown_kernel.conjunction import WHICH, certify_or_cover
 from benchmarks.unknown_kernel.play import EVENTS, play, sequences
 from benchmarks.unknown_kernel.problems import covering, lengthscales
 
@@ -323,62 +321,6 @@ def coverage(runs: pd.DataFrame) -> Summary:
     return Summary(pd.DataFrame(rows), lines)
 
 
-def _conjunction() -> list[Settings]:
-    fixed = {"seed": 2028, "norm": 10.0, "norm_factor": 1.2}
-    fixed |= {"noise_std": 0.1, "delta": 0.05}
-    # Length scales of the RBF and the Matern 5/2 kernel, over sqrt(dimension / 2).
-    pairs = grid(
-        {"dimension": [1, 2, 3]},
-        [{"smooth": 0.3, "rough": 0.3}, {"smooth": 0.7, "rough": 0.5}],
-    )
-    gaps = {"asked": "gaps", "candidates": 512, "observations": [30, 65, 90]}
-    blocks = {"asked": "coverage", "arms": 60, "rounds": 15, "size": 50}
-    return [
-        *grid([fixed | gaps], {"trial": range(10)}, pairs),
-        *grid(fixed | blocks, pairs[:1], {"block": range(20)}),
-    ]
-
-
-@STUDY.table("conjunction", _conjunction(), certify_or_cover)
-def conjunction(runs: pd.DataFrame) -> Summary:
-    r"""Certified gaps where two kernels are right, under each and under both."""
-    rows, blocks = [], runs[runs["asked"] == "coverage"]
-    for run in runs[runs["asked"] == "gaps"].itertuples():
-        for index, count in enumerate(run.observations):
-            row = {"dimension": run.dimension, "smooth": run.smooth, "rough": run.rough}
-            row |= {"seed": int(run.trial), "n": count}
-            gaps = {f"gap_{name}": f"{run.gaps[name][index]:.6g}" for name in WHICH}
-            rows.append(row | gaps)
-    found, lines = pd.DataFrame(rows), []
-    for keys, part in found.groupby(["dimension", "smooth", "rough", "n"], sort=False):
-        dimension, smooth, rough, count = keys
-        gaps = part[[f"gap_{name}" for name in WHICH]].astype(float)
-        ratios = [_ratio(both, min(each)) for *each, both in gaps.to_numpy()]
-        lengths = [f"{each * math.sqrt(dimension / 2):.3g}" for each in (smooth, rough)]
-        means = [f"{value:.3g}" for value in gaps.mean()]
-        largest = f"{max(ratios):.3f}"
-        lines.append([str(dimension), *lengths, str(count), *means, largest])
-    missed = [each for block in blocks["missed"] for each in block]
-    task = SimpleNamespace(**blocks.iloc[0])
-    allowed = most_events(len(missed), task.delta, FALSE_ALARM)
-    header = ["d", "RBF, length", "Matérn 5/2, length", "n", "RBF alone", "Matérn alone"]
-    lines = [
-        *markdown_table([*header, "both", "largest ratio to the least"], lines),
-        "",
-        f"Certified gaps, means of {found['seed'].nunique()} functions. In {len(missed)} "
-        f"sequences of {task.rounds:.0f} rounds on {task.arms:.0f} points (first pair) "
-        f"the band of both missed the function in any round in {sum(missed)}; at rate "
-        f"delta = {task.delta:g} more than {allowed} come with probability "
-        f"{FALSE_ALARM:g} at most.",
-    ]
-    return Summary(found, lines)
-
-
-def _ratio(value: float, least: float) -> float:
-    r"""One where both are nothing."""
-    return value / least if least > 0.0 else 1.0 if value == least else math.inf
-
-
 def _stops(search: str, seeds: int = 100) -> list[Settings]:
     fixed = {"search": search, "rounds": 40, "seed": range(seeds)}
     return grid(fixed, {"kernel": ["rbf", "matern52"]})
@@ -389,9 +331,8 @@ STOPS = [*_stops("logei", 5), *_stops("logei+widest"), *_stops("widest"), *_stop
 
 
 @STUDY.table("stops", STOPS, stops.play_stop)
-@STUDY.table("stops_ax", _stops("ax"), stops.play_stop)
 def certified_stops(runs: pd.DataFrame) -> Summary:
-    r"""Certified stops by a family beside a refitted search, and in Ax experiments."""
+    r"""Certified stops by a family beside a refitted search."""
     rows = []
     for search, part in runs.groupby("search", sort=False):
         for rule in ["known"] if search == "known" else ["family", "known"]:

@@ -1,7 +1,5 @@
 r"""Does a stop by a family of kernels, certified beside any search, come too early?"""
 
-import logging
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +27,6 @@ SEARCHES = {
     "logei+widest": "LogEI, refitted, and widest in turn",
     "widest": "widest",
     "known": "known kernel",
-    "ax": "widest, in Ax",
 }
 
 
@@ -65,13 +62,9 @@ class Referee:
         for name, bound in bounds.items():
             if name not in self.stops and (decision := self.rule(bound)).stop:
                 same = (self.arms == decision.certificate.recommended).all(-1)
-                self.note(name, count, int(same.int().argmax()))
+                regret = self.values.max() - self.values[int(same.int().argmax())]
+                self.stops[name] = count, float(regret) / GAP
         return self.stops.keys() >= bounds.keys()
-
-    def note(self, name: str, count: int, recommended: int) -> None:
-        r"""A certificate stopped after ``count`` observations with this arm."""
-        regret = self.values.max() - self.values[recommended]
-        self.stops[name] = count, float(regret) / GAP
 
 
 def play_stop(settings: dict[str, Any]) -> dict[str, Any]:
@@ -79,8 +72,8 @@ def play_stop(settings: dict[str, Any]) -> dict[str, Any]:
 
     The search is ``"logei"``: ``LogExpectedImprovement`` on a ``SingleTaskGP`` refitted in
     every round; ``"logei+widest"``: the family's upper bound in every second round;
-    ``"widest"``: in all; ``"ax"``: the same in an Ax experiment; ``"known"``: the upper
-    bound with the true kernel, whose certificate alone is asked.
+    ``"widest"``: in all; ``"known"``: the upper bound with the true kernel, whose
+    certificate alone is asked.
 
     Returns:
         Observations at the stop by the family (0 without one) and true regret of the
@@ -90,12 +83,7 @@ def play_stop(settings: dict[str, Any]) -> dict[str, Any]:
     referee = Referee(task)
     noise = stream(task.seed, "noise").standard_normal(task.rounds)
     noise = NOISE_STD * torch.from_numpy(noise)
-    if task.search == "ax":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Ax's own
-            _play_in_ax(task, referee, noise)
-    else:
-        _play(task, referee, noise)
+    _play(task, referee, noise)
     stops = {"family": (0, 0.0), "known": (0, 0.0)} | referee.stops
     counts = {name: count for name, (count, _) in stops.items()}
     return counts | {f"{name}_regret": regret for name, (_, regret) in stops.items()}
@@ -121,42 +109,3 @@ def _play(task: SimpleNamespace, referee: Referee, noise: Tensor) -> None:
             acqf = acquisition.LogExpectedImprovement(model, best)
         with torch.no_grad():
             chosen.append(int(acqf(arms.unsqueeze(-2)).argmax()))
-
-
-def _play_in_ax(task: SimpleNamespace, referee: Referee, noise: Tensor) -> None:
-    r"""Play in a client with Ax's model refitted; the family's stop is that of its rule."""
-    from ax.api.client import Client
-    from ax.api.configs import RangeParameterConfig
-    from ax.utils.common.logger import set_ax_logger_levels
-
-    import kernelucb.ax
-
-    set_ax_logger_levels(logging.ERROR)
-    client, last = Client(random_seed=task.seed), len(referee.arms) - 1
-    whole = RangeParameterConfig(name="x", parameter_type="int", bounds=(0, last))
-    client.configure_experiment(parameters=[whole])
-    client.configure_optimization(objective="y")
-    lengths = {"shortest": SHORTEST, "longest": LONGEST, "kernel": task.kernel}
-    strategy = kernelucb.ax.generation_strategy(
-        KernelFamilyUCB,
-        lengths | GIVEN | {"select": "widest"},
-        num_initial=START,
-        seed=task.seed,
-        optimizer_options={"num_restarts": 2, "raw_samples": 16},
-    )
-    client.set_generation_strategy(strategy)
-    rule = kernelucb.ax.CertifiedGapStoppingStrategy(GAP, client)
-    chosen: list[int] = []
-    for number in range(task.rounds):
-        ((index, parameters),) = client.get_next_trials(max_trials=1).items()
-        chosen.append(int(parameters["x"]))
-        outcomes = referee.values[chosen] + noise[: number + 1]
-        client.complete_trial(trial_index=index, raw_data={"y": float(outcomes[-1])})
-        if number + 1 < START:
-            continue
-        if "family" not in referee.stops and (decision := rule.decide()).stop:
-            referee.note("family", number + 1, int(decision.arm.parameters["x"]))
-        known = referee.known(referee.arms[chosen], outcomes)
-        referee.ask({"known": known}, number + 1)
-        if len(referee.stops) == 2:
-            return

@@ -76,10 +76,3 @@ def test_ratios_are_one_where_every_observed_arm_is_inducing(play):
     assert found["largest"] == pytest.approx([1.0] * 3, abs=1e-6)
     assert all(found["covered"])
     assert play == "bound" or found["distinct"] == [1, 5, 15]
-
-
-def test_a_degenerate_posterior_starves_and_that_of_bkb_does_not():
-    rows = [line.split("|")[1:4] for line in bkb.starvation().lines[4:]]
-    ratios = {name.strip(): (float(low), float(high)) for name, low, high in rows}
-    assert ratios["SoR, the same points"][0] < 1e-3
-    assert ratios["BKB (DTC)"][0] > 1 / 3

@@ -18,7 +18,7 @@ TASKS = "evaluations=3 points=120 num_features=8 tasks=40"
 TINY = "rounds=3 samples=4 raw_samples=4 iterations=1"
 LARGE = "observations=300 candidates=500 inducing=40 threads=1"
 SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
-PAIR, SIX, FEW = "candidates=30 observations=[3,5] arms=10", "rounds=6 arms=10", "arms=20"
+SIX, FEW = "rounds=6 arms=10", "arms=20"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
     ("attack", "attack", "first=0", "cases=3", 1),
@@ -39,8 +39,6 @@ COMMANDS = [
     ("experiments", "mixed", "seed=0", f"{AX} trials=6", 3),
     ("filters", "width", "observations=10 dimension=1 function=0", "queries=20", 9),
     ("filters", "lengths", "observations=10 dimension=1 function=0", "queries=20", 4),
-    ("filters", "calibrated", "observations=30 function=0", "simulations=2000", 2),
-    ("filters", "weights", "observations=30 function=0", "steps=3 points=2", 2),
     ("filters", "branin", "seed=0", "observations=[3,5]", 8),
     ("guarded", "arms", "seed=20 setting=rbf_2_d2", f"{TINY} arms=20", 6),
     ("guarded", "boxes", "seed=20 setting=box_matern52_2_d1", TINY, 4),
@@ -53,14 +51,11 @@ COMMANDS = [
     (NOISE, "noise", "repetition=0,1", "rounds=60", 160),
     (NOISE, "band", "repetition=0,1", "rounds=60", 160),
     (NOISE, "regret", "repetition=0,1", "rounds=16", None),
-    (NOISE, "rate", "repetition=0,1", "rounds=16", None),
     (NOISE, "joint", "repetition=0,1", "rounds=16", None),
-    (NOISE, "concentration", "repetition=0,1", "rounds=16", None),
     (BKB, "regret", "trial=0,1", "arms=40 rounds=15", 286),
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
     (BKB, "widths", "dimension=4", "observations=60", 3),
     (BKB, "time", "", "shown=[3,6]", 3),
-    (BKB, "long", "", "rounds=30 threads=1", None),
     ("norm", "estimate", "seed=0 kernel=rbf", "looks=[1,3]", 15),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
     ("safety", "coverage", "trial=0,1", "rounds=2", 5),
@@ -78,7 +73,6 @@ COMMANDS = [
     ("speed", "imports", "repeat=0 case=import", "", 2),
     (GP_UCB, "synthetic", "trial=0,1", "rounds=3 points=40", None),
     (GP_UCB, "temperature", "trial=0,1,2,3", "rounds=3", None),
-    (GP_UCB, "information_gain", "", "", None),
     ("trust", "stops", "seed=0 function=spike,Forrester", TWO, 8),
     ("trust", "unsafe", "seed=0 norm=2.0", TWO, 8),
     ("trust", "lost", "seed=0", "outcomes=3", 5),
@@ -90,15 +84,7 @@ COMMANDS = [
         None,
     ),
     ("unknown_kernel", "coverage", "block=0", f"size=2 arms=8 {TWO}", 4),
-    (
-        "unknown_kernel",
-        "conjunction",
-        "dimension=1 trial=0,None block=0,None",
-        f"{PAIR} {TWO} size=2",
-        4,
-    ),
     ("unknown_kernel", "stops", "seed=0", "rounds=4", 7),
-    ("unknown_kernel", "stops_ax", "seed=0", "rounds=4", 2),
     (PEM, "synthetic", "problem=0 method=pem_ucb,mixture,known,tlsm", TASKS, None),
 ]
 

@@ -17,7 +17,6 @@ from kernelucb import (
     MartingaleMixtureUCB,
     StreamingKernelUCB,
     UnknownNoise,
-    WangDeFreitasUCB,
 )
 from tolerances import PERMUTATION, REARRANGED
 
@@ -67,24 +66,6 @@ def test_a_pooled_history_gives_the_bounds_of_its_rows(name, rounds):
         history.scatter = 0.0
         without = BOUNDS[name](PooledRegression(history))
         assert without.noise_interval[1] < 0.9 * theirs.noise_interval[1]
-
-
-def test_thompson_sampling_with_lemma_3_has_its_mean_and_covariance():
-    r"""``N(f_lambda, l^2 k_lambda)`` at ``lambda = noise_std^2``, by plain solves."""
-    history, raw = pooled_and_raw()
-    l_width = WangDeFreitasUCB(raw, **KNOWN).confidence_set.width
-    task, arms = task_of("concentration", "ts_wang"), history.arms
-    X, kernel = raw.train_inputs, kernel_of(task)
-    K, k = kernel(X).to_dense(), kernel(arms, X).to_dense()
-    weights = torch.linalg.solve(K + 0.01 * torch.eye(len(X)).double(), k.mT).mT
-    covariance = l_width**2 * (kernel(arms).to_dense() - weights @ k.mT)
-    learner, state = Learner(task), PooledRegression(history)
-    draws = torch.stack([learner.values(state, arms) for _ in range(400)])
-    # Means of 400 standard normals: five deviations are 0.25, missed once in 1e4 tests of
-    # 100 arms at most; the sample variance of 400 deviates by sqrt(2 / 400) = 7 %.
-    sd = covariance.diagonal().sqrt()
-    assert float(((draws.mean(0) - weights @ raw.train_targets) / sd).abs().max()) < 0.25
-    assert float((draws.std(0) / sd - 1.0).abs().max()) < 0.2
 
 
 @pytest.mark.parametrize(("name", "share"), [("ucb_adaptive", 4), ("ts_adaptive", 12)])

@@ -190,11 +190,11 @@ def test_a_batch_is_chosen_before_its_outcomes_are_known(problem, method):
     assert (run["failed_fits"], run["failed_searches"]) == (0, 0)
 
 
-def test_tuning_has_seeds_of_its_own_and_methods_problems_that_they_can_play():
+def test_the_choice_has_seeds_of_its_own_and_methods_problems_that_they_can_play():
     r"""Analytic functions cannot choose batches, and Ax searches a box."""
     tables = {name: table.runs for name, table in practical.STUDY.tables.items()}
     seeds = {name: {run["seed"] for run in runs} for name, runs in tables.items()}
-    apart = seeds["tuning"] | seeds["choice"]
+    apart = seeds["choice"]
     for name, runs in tables.items():
         assert seeds[name] <= apart or not seeds[name] & apart
         assert {run["batch"] for run in runs} == {4 if name == "batches" else 1}

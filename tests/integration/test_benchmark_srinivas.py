@@ -24,7 +24,6 @@ from tolerances import LINEAR_SOLVE, LOG_TAIL, PERMUTATION, REARRANGED
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
 from benchmarks.papers.srinivas_2010.__main__ import METHODS, average_regret
-from benchmarks.papers.srinivas_2010.gain import NOISE_SHARE, bound_rows, covariances
 from benchmarks.papers.srinivas_2010.learners import make_learner
 from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
 from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, TabulatedMean
@@ -169,24 +168,3 @@ def test_trials_of_one_row_or_its_neighbours_are_one_block():
     # Rows 0 to 3 are trials 0 to 3 and 8 to 11.
     curves = average_regret(pd.DataFrame(runs), 4)
     np.testing.assert_allclose(curves, [[5.5, 2.75], [9.5, 4.75]])
-
-
-def test_information_gain_bounds_are_ordered():
-    samples = (1, 5, 30)
-    tables = covariances(60)
-    assert [float(table.trace()) for table in tables.values()] == pytest.approx([60.0] * 4)
-    rows = bound_rows(tables, samples)
-    bounds = {(row["kernel"], row["samples"]): row for row in rows}
-    for row in rows:
-        least = min(float(row["greedy"]), float(row["spectral"]))
-        assert float(row["upper_bound"]) <= least * (1 + 1e-4)  # five digits
-    greedy = [
-        float(bounds[kernel, 30]["greedy"])
-        for kernel in ("linear", "squared exponential", "Matérn 5/2", "independent")
-    ]
-    assert greedy == sorted(greedy)
-    exact = 0.5 * 30 * math.log1p(1.0 / NOISE_SHARE) / (1.0 - math.exp(-1.0))
-    assert greedy[-1] == pytest.approx(exact, rel=1e-4)
-    for method_name in ("greedy", "spectral", "upper_bound"):
-        values = [float(bounds["linear", n][method_name]) for n in samples]
-        assert values == sorted(values)

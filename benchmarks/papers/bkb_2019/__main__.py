@@ -9,7 +9,7 @@ import pandas as pd
 from benchmarks.papers.bkb_2019 import sparse
 from benchmarks.papers.bkb_2019.play import play, play_sequence
 from benchmarks.papers.bkb_2019.problems import oversampling
-from benchmarks.papers.bkb_2019.timing import play_long, play_rounds
+from benchmarks.papers.bkb_2019.timing import play_rounds
 from benchmarks.runner import Moments, markdown_table, moments_table, picture, spaced
 from benchmarks.runner.study import Study, Summary, grid
 from kernelucb.confidence.bkb import accuracy_factor
@@ -267,39 +267,6 @@ def time(runs: pd.DataFrame) -> Summary:
         "Processor time of one round of BKB, A = 20640, one thread each, both in one run:"
     )
     return Summary(rows, [text, "", *markdown_table(header, shown.to_numpy())])
-
-
-@STUDY.table(
-    "long",
-    grid(
-        TIMED | {"rounds": 20_000, "threads": 2},
-        [
-            {"batch_growth": growth, "regularizer": regularizer}
-            for growth, regularizer in ((2.0, 0.01), (1.1, 1.0))
-        ],
-    ),
-    play_long,
-)
-def long(runs: pd.DataFrame) -> Summary:
-    r"""Very many rounds."""
-    lines, header = [], ["rounds", "batches", "m", "seconds", "regret over uniform"]
-    for run in runs.to_dict("records"):
-        lines += [
-            f"BBKB over {run['rounds']} rounds, A = {run['arms']}, C = "
-            f"{run['batch_growth']:g}, regulariser {run['regularizer']:g}, "
-            f"{run['threads']} threads; peak memory of the whole process so far "
-            f"{run['peak']:.2f} GiB, of which features {run['features']:.2f}:",
-            "",
-            *markdown_table(header, run["rows"]),
-            "",
-        ]
-    return Summary(lines=lines[:-1])
-
-
-@STUDY.table("starvation")
-def starvation() -> Summary:
-    r"""Variances of sparse posteriors."""
-    return sparse.starvation(PROTOCOL["seed"], PROTOCOL["noise_std"])
 
 
 if __name__ == "__main__":

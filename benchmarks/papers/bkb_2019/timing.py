@@ -1,7 +1,6 @@
 r"""Processor time of a round against the NumPy yardstick, and very many rounds of BBKB."""
 
-import resource
-from time import perf_counter, process_time
+from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,27 +78,3 @@ def _row(
         "milliseconds_yardstick": f"{1e3 * other:.3g}",
         "ratio": f"{other / own:.3g}",
     }
-
-
-def play_long(settings: dict[str, Any]) -> dict[str, Any]:
-    r"""BBKB over very many rounds, by the clock on the wall."""
-    task = SimpleNamespace(**settings)
-    torch.set_num_threads(task.threads)
-    options = {"batch_growth": task.batch_growth, "alpha": task.regularizer}
-    bandit, rewards = _bandit(task, **options)
-    noise = stream(task.seed, "long")
-    marks = [round(task.rounds * share) for share in (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)]
-    start, steps, regret, rows = perf_counter(), 0, 0.0, []
-    while bandit.num_observations < task.rounds:
-        arms = bandit.batch_select(task.rounds - bandit.num_observations)
-        values = rewards[arms]
-        bandit.observe(arms, values + task.noise_std * noise.standard_normal(len(arms)))
-        steps, regret = steps + 1, regret + float((rewards.max() - values).sum())
-        while marks and bandit.num_observations >= marks[0]:
-            uniform = float(rewards.max() - rewards.mean()) * bandit.num_observations
-            cells = [marks.pop(0), steps, len(bandit.inducing)]
-            seconds = f"{perf_counter() - start:.0f}"
-            rows.append([*map(str, cells), seconds, f"{regret / uniform:.3f}"])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    features = 8 * bandit.arms.features.numel() / 2**30
-    return {"rows": rows, "peak": peak, "features": features, "arms": len(rewards)}

@@ -82,11 +82,6 @@ METHODS = {
     "exact_one": Method("exact, scale 1 (noise known)", "ucb", "exact"),
     "theorem1": Method("Theorem 1 (noise known)", "ucb", "theorem1"),
     "corollary1": Method("Corollary 1 (noise unknown)", "ucb", "corollary1", "interval", 4),
-    "ts_theorem1": Method("Kernel TS, Theorem 1 (λ = σ²/C²)", "ts", "theorem1"),
-    "ts_wang": Method("Kernel TS, Wang & de Freitas (λ = σ²)", "ts", "wang_de_freitas"),
-    "ts_rescaled": Method(
-        "Kernel TS, their factor at λ = σ²/C²", "ts", "wang_de_freitas_rescaled"
-    ),
 }
 POLICIES = {"ucb": "Kernel UCB", "ts": "Kernel TS"}
 # Rates are compared over windows that double, and over the last of them as the target.
@@ -104,7 +99,6 @@ def _bandits(methods: str, rounds: int, repetitions: int) -> list[Settings]:
 
 
 FIGURE_7 = "ucb_oracle ucb_fixed ucb_adaptive ts_oracle ts_fixed ts_adaptive"
-RATE = "ucb_oracle ucb_adaptive ts_oracle ts_adaptive"
 
 
 @STUDY.table("regret", _bandits(FIGURE_7, 10_000, 5), play)
@@ -122,13 +116,6 @@ def regret(runs: pd.DataFrame) -> Summary:
     return _summary(runs, lines)
 
 
-@STUDY.table("rate", _bandits(RATE, 20_000, 2), play)
-def rate(runs: pd.DataFrame) -> Summary:
-    r"""The rates of growth alone, for longer."""
-    targets = markdown_table(TARGETS, _rate_targets(runs))
-    return _summary(runs, [*_rates(runs), "", *targets])
-
-
 @STUDY.table("joint", _bandits("joint exact exact_one theorem1 corollary1", 500, 20), play)
 def joint(runs: pd.DataFrame) -> Summary:
     r"""What not knowing the noise costs, and what the joint set saves."""
@@ -143,21 +130,6 @@ def joint(runs: pd.DataFrame) -> Summary:
     ]
     lines = [*_totals(runs, "joint"), "", *markdown_table(TARGETS, targets)]
     return _summary(runs, lines, scale="log")
-
-
-@STUDY.table("concentration", _bandits("ts_theorem1 ts_wang ts_rescaled", 2000, 10), play)
-def concentration(runs: pd.DataFrame) -> Summary:
-    r"""Figure 8: Thompson sampling with two bounds."""
-    regrets = _curves(runs)
-    readings = {"ts_wang": "λ = σ², as Lemma 3 has it", "ts_rescaled": "λ = σ²/C²"}
-    claim = "Theorem 1 improves Kernel TS compared with Wang & de Freitas"
-    ours = regrets["ts_theorem1"][:, -1]
-    targets = [
-        _above(f"{claim} ({reading})", ours, regrets[name][:, -1], -1.0)
-        for name, reading in readings.items()
-    ]
-    lines = [*_totals(runs, "ts_theorem1"), "", *markdown_table(TARGETS, targets)]
-    return _summary(runs, lines)
 
 
 def _curves(runs: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -261,10 +233,9 @@ def _rate_targets(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 _OURS = {"color": BLUE, "linestyle": "-", "linewidth": 2.0}
 _STYLES = dict.fromkeys(("oracle", "joint"), _OURS)
-_STYLES |= dict.fromkeys(("fixed", "exact", "wang"), OUTLINES[0])
+_STYLES |= dict.fromkeys(("fixed", "exact"), OUTLINES[0])
 _STYLES |= dict.fromkeys(("adaptive", "theorem1"), OUTLINES[1])
-_STYLES |= dict.fromkeys(("corollary1", "rescaled"), OUTLINES[2])
-_STYLES |= {"exact_one": OUTLINES[4]}
+_STYLES |= {"corollary1": OUTLINES[2], "exact_one": OUTLINES[4]}
 
 
 def _draw_regret(curves: dict[str, np.ndarray], scale: str, path: Path) -> None:

@@ -21,9 +21,7 @@ from kernelucb import (
     StreamingKernelUCB,
     StreamingNoiseTracker,
     UnknownNoise,
-    WangDeFreitasUCB,
 )
-from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
 
@@ -117,24 +115,7 @@ class Learner:
                 return KernelThompsonSampling(model, **known)
             case "ts", "corollary1":
                 return KernelThompsonSampling(model, **tracked)
-            case "ts", "wang_de_freitas":
-                return self._lemma_3(model, known, 1.0)
-            case "ts", "wang_de_freitas_rescaled":  # lambda = (noise_std / C)^2, v = l
-                return self._lemma_3(model, known, norm)
         raise ValueError(f"Unknown method in {task}.")
-
-    def _lemma_3(self, model: Model, known: dict, scale: float) -> KernelThompsonSampling:
-        r"""``N(f_lambda, (scale l)^2 k_lambda)`` at ``lambda = (noise_std / scale)^2``.
-
-        Lemma 3 is about a scale of 1. Without inflation the samples are of
-        ``N(f_lambda, B^2 k_lambda)`` at ``lambda = (noise_std / B)^2``.
-        """
-        noise_std = known["noise_std"] / scale
-        bound = WangDeFreitasUCB(model, **known | {"noise_std": noise_std})
-        width = scale * cast(RidgeBand, bound.confidence_set).width
-        return KernelThompsonSampling(
-            model, norm_bound=width, noise_std=width * noise_std, inflation=False
-        )
 
 
 @torch.no_grad()

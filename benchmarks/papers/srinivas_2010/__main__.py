@@ -3,14 +3,13 @@ r"""Command line: ``python -m benchmarks.papers.srinivas_2010 synthetic``.
 Section 6 of Srinivas, Krause, Kakade & Seeger (2010).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.papers.srinivas_2010 import gain
 from benchmarks.papers.srinivas_2010.learners import METHODS
 from benchmarks.papers.srinivas_2010.play import play
 from benchmarks.papers.srinivas_2010.priors import prior_of, rows_of
@@ -50,12 +49,6 @@ STYLES = {
     "mpi_margin": {"color": "#009E73", "linestyle": (0, (6, 2, 1.2, 2))},
     "mean": {"color": "#CC79A7", "linestyle": (0, (8, 3, 1, 3, 1, 3))},
     "variance": {"color": "#6E6E6E", "linestyle": (0, (1, 2.5))},
-}
-KERNEL_STYLES = {
-    "independent": {"color": "#6E6E6E", "marker": "s"},
-    "linear": {"color": "#0072B2", "marker": "o"},
-    "squared exponential": {"color": "#E69F00", "marker": "^"},
-    "Matérn 5/2": {"color": "#009E73", "marker": "D"},
 }
 
 
@@ -211,55 +204,6 @@ def _draw_regret(
         axes.set_ylabel(f"mean average regret $R_t / t${unit}")
         axes.set_title(title)
         legend_below(figure, axes, 3)
-
-
-@STUDY.table("information_gain")
-def information_gain() -> Summary:
-    r"""Figure 3: bounds on the maximum information gain of common kernels."""
-    tables = gain.covariances()
-    rows = pd.DataFrame(gain.bound_rows(tables))
-    bounds = rows[list(gain.METHODS)].astype(float).to_numpy()
-    cells = rows.assign(cell=[" / ".join(f"{each:.1f}" for each in row) for row in bounds])
-    table, shown = (
-        cells.pivot(index="kernel", columns="samples", values="cell"),
-        (10, 30, 100),
-    )
-    lines = [
-        "Bounds on the maximum information gain in nats, greedy (Eq. 5) / spectral (Eq. 8 "
-        f"without its factor) / upper_bound, {gain.POINTS} points in "
-        f"[-1, 1]^{gain.DIMENSION}, noise variance {gain.NOISE_SHARE:g} of the "
-        "mean prior variance.",
-        "",
-        *markdown_table(
-            ["kernel", *(f"T = {number}" for number in shown)],
-            [
-                [kernel, *table.loc[kernel, list(shown)]]
-                for kernel in rows["kernel"].unique()
-            ],
-        ),
-    ]
-    spectra = {name: gain.largest_eigenvalues(table) for name, table in tables.items()}
-    return Summary(rows, lines, partial(_draw_gain, spectra, rows))
-
-
-def _draw_gain(
-    spectra: Mapping[str, Sequence[float]], rows: pd.DataFrame, path: Path
-) -> None:
-    r"""Largest eigenvalues, and the bounds on the maximum information gain."""
-    with picture(path, 1, 2, figsize=(9.0, 4.0), dpi=130) as (figure, (left, right)):
-        for kernel, spectrum in spectra.items():
-            style = {**KERNEL_STYLES[kernel], "markersize": 3.5}
-            left.plot(np.arange(1, len(spectrum) + 1), spectrum, label=kernel, **style)
-            own = rows[rows["kernel"] == kernel]
-            right.plot(own["samples"], own["upper_bound"].astype(float), **style)
-            for method, dashes in (("greedy", "--"), ("spectral", ":")):
-                style = {"color": style["color"], "linestyle": dashes}
-                right.plot(own["samples"], own[method].astype(float), **style)
-        left.set(xlabel="rank", ylabel="eigenvalue of $K_D$", yscale="log")
-        right.set(xlabel="samples $T$", ylabel=r"bound on $\gamma_T$ in nats")
-        right.set_title("solid: upper_bound\ndashed: greedy, dotted: spectral")
-        left.set_title("spectrum, equal trace")
-        legend_below(figure, left, 4)
 
 
 if __name__ == "__main__":
