@@ -288,6 +288,47 @@ class _Laws(_Bench):
             _all(wider, "more confidence does not widen the band.")
         assert str(other.assumptions) == str(anew.assumptions)
 
+    def known_range(self, band: Any) -> None:
+        r"""A band of a function that is known to lie in a range that the data allow."""
+        lower, upper = band.bounds(torch.cat([self.points, self.X]))
+        observed = slice(len(self.points), None)
+        low = 0.5 * float(lower.min() + upper[observed].min())
+        high = 0.5 * float(upper.max() + lower[observed].max())
+        ranged = band.within(low, high)
+        item = ranged.assumptions["range"]
+        assert item.status == "given", f"the range is {item.status}: {item.statement}"
+
+        def clipped(plain: Any) -> tuple[Tensor, ...]:
+            return tuple(side.clamp(low, high) for side in plain.bounds(self.points))
+
+        def check(each: Any, values: str) -> None:
+            _close(each.bounds(self.points), clipped(band), "bounds within a range")
+            _close(self.values(each), self.values(band), values)
+
+        check(ranged, "values, which take no range,")
+        for twin in (deepcopy(ranged), pickle.loads(pickle.dumps(ranged))):
+            check(twin, "values of a copy")
+        ranged.set_X_pending(self.points[:2])
+        ranged.set_X_pending(None)
+        check(ranged, "values after pending points")
+        if (delta := band.assumptions.delta) is not None:
+            other, anew = band.at(delta=0.1 * delta), ranged.at(delta=0.1 * delta)
+            _close(anew.bounds(self.points), clipped(other), "at() within a range")
+        reference, slack = self.points[:1], 1e-9 * float((upper - lower).max())
+        ends = band.outcome_map.forward(torch.tensor([low, high], dtype=torch.float64))
+        below, above = ranged.latent_bounds(reference)
+        for sign, room in ((1, ends[1] - below), (-1, above - ends[0])):
+            plain = band.max_gain_over(self.points, reference, sign)
+            gain = ranged.max_gain_over(self.points, reference, sign)
+            _all(gain <= plain + slack, "a gain grows with a range.")
+            _all(gain <= room + slack, "a gain exceeds what the range leaves.")
+        twin = self.band().within(low, high)
+        twin.load_state_dict(ranged.state_dict())
+        for other in (band, band.within(low, high + 1.0)):
+            for one, state in ((ranged, other.state_dict()), (other, ranged.state_dict())):
+                load = partial(one.load_state_dict, state)
+                _raises(StateError, load, "a state within another range")
+
     def upper_value(self, band: Any) -> None:
         upper = band.latent_bounds(self.points)[1]
         _close(self.values(band), upper, "values and upper bounds")

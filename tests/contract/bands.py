@@ -182,5 +182,5 @@ BANDS = {
         OWN | WHOLE,
     ),
     "sum": Band(total, TRUTH, {"directions": "its posterior transform is what it bounds"}),
-    "constrained": Band(constrained, TRUTH, {}),
+    "constrained": Band(constrained, TRUTH, {"known range": "its parts take one"}),
 }

@@ -61,6 +61,9 @@ class Broken(MartingaleMixtureUCB):
     def set_X_pending(self, X_pending=None):
         super().set_X_pending(None if self.defect == "pending points" else X_pending)
 
+    def within(self, lower, upper):
+        return super().within(lower, upper + (self.defect == "known range"))
+
     def bounds(self, X):
         lower, upper = super().bounds(X)
         if self.defect == "order of data":
@@ -76,7 +79,7 @@ class Broken(MartingaleMixtureUCB):
 
 DEFECTS = [
     *("precision", "shapes", "gradients", "points apart", "directions", "upper value"),
-    *("pending points", "order of data", "state", "coverage"),
+    *("pending points", "order of data", "state", "known range", "coverage"),
 ]
 
 

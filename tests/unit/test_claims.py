@@ -10,9 +10,14 @@ from botorch.models.transforms import Log
 
 from kernelucb import (
     IGPUCB,
+    CertifiedGapStopping,
+    ConstrainedUCB,
+    GuardedAcquisition,
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
+    OutcomeConstraints,
+    SafeSet,
     ScalarizedUCB,
     breakdown,
     confirmation,
@@ -23,7 +28,11 @@ from kernelucb import (
 )
 from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.fit.radius import KernelFree, mixture_radius
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetWarning,
+    StateError,
+    UncertifiedError,
+)
 from problems import frozen_kernel, frozen_model, generator, make_problem, uniform
 
 LINE = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
@@ -220,6 +229,86 @@ def test_a_range_is_in_outcome_units():
     ranged = own.within(0.0, high)
     upper = ranged.bounds(GRID)[1]
     torch.testing.assert_close(upper, own.bounds(GRID)[1].clamp_max(high))
+
+
+def test_a_search_in_parts_within_a_range_still_ranks_points():
+    r"""Sums of such bands, and families with pending points, score by the plain band."""
+    own, family, points = band(), of_family(), GRID[::20].unsqueeze(-2)
+    high = float(own.bounds(GRID)[0].max()) + 0.1
+    plain, ranged = (ScalarizedUCB([one], [-2.0]) for one in (own, own.within(-high, high)))
+    assert width(ranged) < width(plain)
+    torch.testing.assert_close(ranged(points), plain(points))
+    limited = family.within(upper=float(family.bounds(GRID)[0].max()) + 0.1)
+    for pending in (GRID[:1], None):
+        limited.set_X_pending(pending)
+        family.set_X_pending(pending)
+        torch.testing.assert_close(limited(points), family(points))
+
+
+@pytest.mark.parametrize("bands", [1, 2])
+def test_what_ranges_leave_to_a_sum_limits_its_gap_on_a_box(bands):
+    r"""At any norm, however few points branch and bound may look at."""
+    ranged = band(norm_bound=1000.0).within(-4.0, 4.0)
+    weights = [1.0, -0.5][:bands]
+    total = ScalarizedUCB([ranged] * bands, weights, offset=3.0)
+    room = 8.0 * sum(map(abs, weights))
+    certificate = regret_certificate(total, bounds=LINE, max_evaluations=10)
+    assert certificate.rigorous
+    assert certificate.gap <= room
+    report = optimum_report(total, bounds=LINE, max_evaluations=10)
+    assert report.upper <= 3.0 + 0.5 * room + 1e-9
+    one = regret_certificate(ScalarizedUCB([ranged], [1.0]), bounds=LINE)
+    assert one.gap == pytest.approx(regret_certificate(ranged, bounds=LINE).gap)
+
+
+def guard_of(of):
+    return GuardedAcquisition(of, of, observed=GRID, temperature=0.0)
+
+
+def constrained_of(of):
+    return ConstrainedUCB(of, OutcomeConstraints(of, 0.0))
+
+
+def test_guard_constraints_safe_set_and_stop_keep_to_the_range():
+    own = band()
+    lower, upper = own.bounds(GRID)
+    best = float(lower.max())
+    high = best + 0.2 * float(upper.max() - best)
+    ranged, other = own.within(upper=high), own.within(upper=high + 1.0)
+    room = high - best + 1e-6
+    assert float(guard_of(ranged).excess(GRID).max()) <= room
+    for build in (guard_of, constrained_of):
+        outer = build(ranged)
+        assert f"at most {high:.6g} everywhere" in str(outer.assumptions)
+        for each in (outer, outer.at(norm_bound=50.0)):
+            assert float(each.bounds(GRID)[1].max()) <= high
+        outer.load_state_dict(build(own.within(upper=high)).state_dict())
+        with pytest.raises(StateError):
+            outer.load_state_dict(build(other).state_dict())
+        with pytest.raises(UnsupportedError, match="give it to its parts"):
+            outer.within(upper=high)
+    for of, inside in ((ranged, True), (own, False)):
+        limits = OutcomeConstraints(of, high + 1e-6)
+        assert bool(limits.may_be_feasible(GRID).any()) is not inside
+        assert bool(SafeSet(of, high, sides="<=").is_safe(GRID).all()) is inside
+        assert CertifiedGapStopping(room, bounds=LINE)(of).stop is inside
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_nothing_acts_on_a_range_that_the_data_contradict():
+    wrong = band().within(5.0, 6.0)
+    assert wrong.at(delta=0.01).assumptions.violated
+    assert wrong.relaxed(2.0).assumptions.violated
+    assert not CertifiedGapStopping(100.0, bounds=LINE)(wrong).stop
+    with pytest.raises(UncertifiedError, match="range violated"):
+        SafeSet(wrong, 0.0)
+    with pytest.raises(StateError):
+        wrong.load_state_dict(band().within(5.0, 7.0).state_dict())
+
+
+def test_a_witness_is_refused_where_it_might_leave_the_range():
+    with pytest.raises(UnsupportedError, match="range"):
+        band().within(upper=5.0).witness(GRID[:1])
 
 
 # The ladder.

@@ -30,7 +30,7 @@ from kernelucb.confidence.base import (
     StateT,
     Support,
 )
-from kernelucb.confidence.combined import CombinedSet, within
+from kernelucb.confidence.combined import CombinedSet, within, without_range
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.martingale_mixture.problem import announce
 from kernelucb.confidence.unknown_noise import UnknownNoise
@@ -297,7 +297,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
             )
         estimate = is_estimate(lower) or is_estimate(upper)
         status = Status.ESTIMATED if estimate else Status.GIVEN
-        item = Assumption("range", f"f lies {limits} everywhere", status)
+        item = Assumption("range", f"f is {limits} everywhere", status)
         inputs = self.observed
         if inputs is None:
             inputs = torch.zeros(0, self.regression.dimension, dtype=torch.float64)
@@ -386,12 +386,19 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         self._X_pending = X_pending.detach()
 
     def _searched(self, num_pending: int) -> ConfidenceSet[StateT, PointsT]:
-        r"""The set whose upper bound is maximised while ``num_pending`` points are out."""
-        return self._set
+        r"""The set whose upper bound is maximised while ``num_pending`` points are out.
+
+        Without a known range, in which the bounds of many points are equal.
+        """
+        plain: Any = without_range(self._set)
+        return plain
 
     def get_extra_state(self) -> Tensor:
         r"""A fingerprint of how this bound was built, part of ``state_dict()``."""
-        return fingerprint(self.confidence_set)
+        of_set = fingerprint(self.confidence_set)
+        return (
+            of_set if self._range is None else plain_digest((of_set.tolist(), self._range))
+        )
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.

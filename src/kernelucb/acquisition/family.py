@@ -276,7 +276,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
 
     def _searched(self, num_pending: int) -> ConfidenceSet[Any, Any]:
         r"""The set whose upper bound is maximised."""
-        whole: Any = self.confidence_set
+        whole: Any = super()._searched(num_pending)
         widest = self.family.explores_for_all(self.num_observations + num_pending)
         return whole if widest or self.family.combine == "all" else whole.parts[0]
 

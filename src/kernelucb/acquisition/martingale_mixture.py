@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -178,7 +178,17 @@ class MartingaleMixtureUCB(RegressionUCB):
         It maps ``n x d`` points to ``n`` outcomes, knows its norm and its distance to the
         data, and belongs to the confidence set whatever the form. With a ``model_error`` it
         is a function of bounded norm near ``f`` and attains the bound but for that error.
+
+        Raises:
+            UnsupportedError: If the function is known to lie in a range, which the witness
+                might leave.
         """
+        if self.outcome_range is not None:
+            raise UnsupportedError(
+                "The band lies within a range, which the function that attains the bound "
+                "without a range may leave; ask the band without it (leave out "
+                "band.within)."
+            )
         if X.shape != (1, self.regression.dimension):
             raise BotorchTensorDimensionError(
                 f"X must be `1 x {self.regression.dimension}`, got {tuple(X.shape)}."

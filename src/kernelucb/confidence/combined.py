@@ -96,12 +96,19 @@ class Rule:
         return self.joined(gains) + 2.0 * self.error
 
     def limit(self, parts: Sequence[Part], sign: int) -> float:
-        r"""See ``ConfidenceSet``."""
-        return math.inf
+        r"""See ``ConfidenceSet``; from those of the parts."""
+        limits = [part.limit(self.side(i, sign)) for i, part in enumerate(parts)]
+        return self._of_limits(limits) + self.error
 
     def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
-        r"""See ``ConfidenceSet``."""
-        return math.inf
+        r"""See ``ConfidenceSet``; from those of the parts."""
+        sides = [(part, self.side(i, sign)) for i, part in enumerate(parts)]
+        limits = [part.gain_limit(reference, side) for part, side in sides]
+        return self._of_limits(limits) + 2.0 * self.error
+
+    def _of_limits(self, limits: Sequence[float]) -> float:
+        values = [torch.tensor(each, dtype=torch.float64) for each in limits]
+        return float(self.joined(values))
 
 
 @dataclass(frozen=True)
@@ -199,6 +206,10 @@ class WeightedSum(Rule):
         regularizer = torch.stack(regularizers, dim=-1)
         return Support(self.joined(values), regularizer, self.joined(gaps))
 
+    def limit(self, parts: Sequence[Part], sign: int) -> float:
+        r"""See ``ConfidenceSet``."""
+        return super().limit(parts, sign) + sign * self.offset
+
     def _pairs(self, values: Sequence[Any]) -> Iterable[tuple[float, Any]]:
         return zip(self.weights, values, strict=True)
 
@@ -262,11 +273,13 @@ class Within(Rule):
 
     def limit(self, parts: Sequence[Part], sign: int) -> float:
         r"""The end of the range."""
-        return self.upper if sign > 0 else -self.lower
+        own = self.upper if sign > 0 else -self.lower
+        return min(own, parts[0].limit(sign))
 
     def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
         r"""What the range leaves above the reference."""
-        return float(self._room(parts[0], reference, sign))
+        own = float(self._room(parts[0], reference, sign))
+        return min(own, parts[0].gain_limit(reference, sign))
 
     def _room(self, part: Part, reference: Tensor, sign: int) -> Tensor:
         lower, upper = (
@@ -381,6 +394,18 @@ def within(part: Part, lower: float, upper: float, assumptions: Assumptions) -> 
         parts = [within(each, lower, upper, each.assumptions) for each in part.parts]
         return CombinedSet(parts, part.rule, assumptions)
     return CombinedSet([part], Within(lower, upper), assumptions)
+
+
+def without_range(part: Part) -> Part:
+    r"""The set, or the same combination of its parts, without a range."""
+    if not isinstance(part, CombinedSet):
+        return part
+    if isinstance(part.rule, Within):
+        return without_range(part.parts[0])
+    parts = [without_range(each) for each in part.parts]
+    if all(own is each for own, each in zip(parts, part.parts, strict=True)):
+        return part
+    return CombinedSet(parts, part.rule, part.assumptions)
 
 
 def _at(rows: Tensor, support: Support) -> Support:
