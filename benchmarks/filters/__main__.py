@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from benchmarks.filters.branin import play_branin
 from benchmarks.filters.width import FITS, play_width
 from benchmarks.runner import markdown_table
 from benchmarks.runner.study import Settings, Study, Summary, grid
@@ -37,17 +36,6 @@ def _grid(observations: list[int], functions: int) -> list[Settings]:
     r"""Kernels, dimensions and noise; few observations first."""
     axes = {"observations": observations, "kernel": [*KERNELS], "dimension": [1, 2, 4, 6]}
     return grid(axes | {"noise_std": [0.02, 0.1, 0.5], "function": range(functions)})
-
-
-# Kernel, length scale and norm bound in standard deviations of Branin: 1.2 times the norms.
-BALLS = [["matern52", 0.5, 23.5], ["rbf", 0.5, 6400.0], ["rbf", 0.7, 12900.0]]
-BRANIN = {
-    "candidates": 1024,
-    "noise_std": 1.0,
-    "delta": 0.05,
-    "observations": [30, 45, 65, 90],
-    "stream": 2029,
-}
 
 
 @STUDY.table("width", grid(PROTOCOL, _grid([10, 30, 100, 300, 1000], 5)), play_width)
@@ -155,38 +143,6 @@ def _words(place: str) -> str:
 
 def _met(yes: bool) -> str:
     return "yes" if yes else "**no**"
-
-
-@STUDY.table(
-    "branin",
-    grid(
-        [BRANIN | {"balls": balls} for balls in [*([ball] for ball in BALLS), BALLS]],
-        {"seed": range(3)},
-    ),
-    play_branin,
-)
-def branin(runs: pd.DataFrame) -> Summary:
-    r"""Certified gaps on Branin under kernels of very different norms.
-
-    Mean gap, in brackets the largest true regret, by kernel.
-    """
-    rows, lines = [], []
-    counts = runs["observations"].iloc[0]
-    names = [" and ".join(f"{b[0]} {b[1]:g}" for b in balls) for balls in runs["balls"]]
-    for name, part in runs.groupby(names, sort=False):
-        for _, run in part.iterrows():
-            found = zip(counts, run["gaps"], run["widths"], run["regrets"], strict=True)
-            for n, *numbers in found:
-                texts = (f"{value:.6g}" for value in numbers)
-                row = {"balls": name, "seed": run["seed"], "n": n}
-                row |= dict(zip(("gap", "width", "regret"), texts, strict=True))
-                rows.append(row | {"missed": run["missed"]})
-        gaps = np.mean(part["gaps"].tolist(), axis=0)
-        regrets = np.max(part["regrets"].tolist(), axis=0)
-        cells = (f"{g:.3g} ({r:.2g})" for g, r in zip(gaps, regrets, strict=True))
-        lines.append([name, *cells, f"{part['missed'].sum()} of {len(part)}"])
-    header = ["kernel, length scale", *(f"n = {n}" for n in counts), "missed"]
-    return Summary(pd.DataFrame(rows), markdown_table(header, lines))
 
 
 if __name__ == "__main__":

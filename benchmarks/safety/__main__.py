@@ -1,11 +1,10 @@
 r"""Command line: ``python -m benchmarks.safety coverage``."""
 
 import pandas as pd
-import torch
 
 from benchmarks.runner import markdown_table
 from benchmarks.runner.study import Study, Summary, grid
-from benchmarks.safety.play import play_edge, play_expansion
+from benchmarks.safety.play import play_edge
 
 STUDY = Study("benchmarks.safety", "How safe choices are, and what they cost.")
 CLAIMS = {
@@ -33,39 +32,6 @@ def coverage(runs: pd.DataFrame) -> Summary:
         lines.append([str(rule), runs_of, evaluations, str(numbers[2]), found])
     header = ["rule", "runs that were unsafe", "unsafe evaluations", "of these runs warned"]
     table = markdown_table([*header, "share of safe arms found"], lines)
-    return Summary(pd.DataFrame(rows), table)
-
-
-@STUDY.table(
-    "expansion",
-    grid(
-        {"rounds": 60, "problem": ["two hills", "random"]},
-        {"rule": ["objective", "alternate"], "trial": range(30)},
-    ),
-    play_expansion,
-)
-def expansion(runs: pd.DataFrame) -> Summary:
-    r"""Whether choices that widen the safe set pay."""
-    rows, lines, rounds = [], [], int(runs["rounds"][0])
-    for (problem, rule), part in runs.groupby(["problem", "rule"], sort=False):
-        history = torch.tensor([*part["regret"]])
-        final, count = history[:, -1], len(part)
-        row = {
-            "problem": problem,
-            "rule": rule,
-            "runs": count,
-            "rounds": rounds,
-            "regret_at_half": f"{float(history[:, rounds // 2].mean()):.3f}",
-            "regret": f"{float(final.mean()):.3f}",
-            "standard_error": f"{float(final.std() / count**0.5):.3f}",
-            "unsafe_runs": part["unsafe"].sum(),
-        }
-        rows.append(row)
-        regret = f"{row['regret']} ± {row['standard_error']}"
-        unsafe = f"{row['unsafe_runs']} of {count}"
-        lines.append([problem, rule, row["regret_at_half"], regret, unsafe])
-    header = ["problem", "rule", f"regret after {rounds // 2}", f"after {rounds}"]
-    table = markdown_table([*header, "unsafe runs"], lines)
     return Summary(pd.DataFrame(rows), table)
 
 

@@ -12,7 +12,6 @@ from benchmarks.safety.problems import (
     Outcome,
     Problem,
     random_problem,
-    two_hills,
 )
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 
@@ -72,53 +71,3 @@ def play_edge(settings: dict[str, Any]) -> dict[str, Any]:
         "warned": warned_at is not None and warned_at <= first,
         "found": float(known[safe].double().mean()),
     }
-
-
-def play_expansion(settings: dict[str, Any]) -> dict[str, Any]:
-    r"""Distance of the recommended arm from the best arm that is connected to the seed.
-
-    Returns:
-        The ``regret`` after each round, and whether an ``unsafe`` arm was played.
-    """
-    task = SimpleNamespace(**settings)
-    hills = task.problem == "two hills"
-    problem = two_hills() if hills else random_problem(1000 + task.trial)
-    random = torch.Generator().manual_seed(task.trial)
-    arms, outcomes, levels = [problem.seed_arm], [], []
-    best = float(problem.objective.values[_connected(problem)].max())
-    regret, unsafe = [], False
-    for number in range(task.rounds):
-        outcomes.append(observe(problem.objective, arms, random))
-        levels.append(observe(problem.constraint, arms, random))
-        lower, upper = _bounds(problem, arms, outcomes, problem.objective)
-        floor, ceiling = _bounds(problem, arms, levels, problem.constraint)
-        safe = floor >= THRESHOLD
-        safe[arms] = True
-        recommended = int(torch.where(safe, lower, -torch.inf).argmax())
-        regret.append(best - float(problem.objective.values[recommended]))
-        widest = task.rule == "alternate" and number % 2 == 1
-        score = ceiling - floor if widest else upper
-        arms.append(int(torch.where(safe, score, -torch.inf).argmax()))
-        unsafe |= bool(problem.constraint.values[arms[-1]] < THRESHOLD)
-    return {"regret": regret, "unsafe": unsafe}
-
-
-def _bounds(
-    problem: Problem, arms: list[int], outcomes: list[Tensor], of: Outcome
-) -> tuple[Tensor, Tensor]:
-    state = state_of(problem, arms, outcomes, of)
-    acqf = MartingaleMixtureUCB(
-        state, norm_bound=of.norm, delta=DELTA, fit="martingale", form="analytic"
-    )
-    return acqf.bounds(problem.arms)
-
-
-def _connected(problem: Problem) -> Tensor:
-    r"""Arms that can be reached from the seed without leaving the true safe set."""
-    unsafe = problem.constraint.values < THRESHOLD
-    indices = torch.arange(len(unsafe))
-    below = indices[unsafe & (indices < problem.seed_arm)]
-    above = indices[unsafe & (indices > problem.seed_arm)]
-    first = int(below.max()) + 1 if len(below) else 0
-    last = int(above.min()) if len(above) else len(unsafe)
-    return indices[first:last]

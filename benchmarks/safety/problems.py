@@ -49,18 +49,3 @@ def random_problem(seed: int, points: int = 40) -> Problem:
     objective = random_outcome(2 * seed, arms, 2.0, 0.2)
     constraint = random_outcome(2 * seed + 1, arms, 2.0, 0.2)
     return Problem(arms, objective, constraint, int(constraint.values.argmax()))
-
-
-def two_hills(points: int = 60) -> Problem:
-    r"""A low hill at the seed, a high one beyond a valley, and nothing unsafe between."""
-
-    def hills(lengthscale: float, places: list[float], heights: list[float]) -> Outcome:
-        kernel = fixed_kernel("matern52", lengthscale)
-        centres = torch.tensor(places, dtype=torch.float64).unsqueeze(-1)
-        weights = torch.tensor(heights, dtype=torch.float64)
-        return outcome(KnownFunction(kernel, centres, weights), arms)
-
-    arms = line(points)
-    objective = hills(0.12, [0.2, 0.5, 0.8], [1.0, -1.0, 2.0])
-    constraint = hills(0.3, [0.1, 0.4, 0.7, 1.0], [0.8, 0.3, 0.3, 0.5])
-    return Problem(arms, objective, constraint, round(0.15 * points))

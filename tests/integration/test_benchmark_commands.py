@@ -14,7 +14,7 @@ CMM, NOISE = "papers.flynn_reeb_2024", "papers.durand_2018"
 TWO, VI = "rounds=2", "variational_iterations=2"
 SHORT, LOOKS = "restarts=1 raw_samples=4 iterations=2 evaluations=20", "looks=[1,3]"
 AX = "restarts=1 raw_samples=4 iterations=2 grid=11"
-TASKS = "evaluations=3 points=120 num_features=8 tasks=40"
+TASKS = "evaluations=3 pooled_points=300"
 TINY = "rounds=3 samples=4 raw_samples=4 iterations=1"
 LARGE = "observations=300 candidates=500 inducing=40 threads=1"
 SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
@@ -39,7 +39,6 @@ COMMANDS = [
     ("experiments", "mixed", "seed=0", f"{AX} trials=6", 3),
     ("filters", "width", "observations=10 dimension=1 function=0", "queries=20", 9),
     ("filters", "lengths", "observations=10 dimension=1 function=0", "queries=20", 4),
-    ("filters", "branin", "seed=0", "observations=[3,5]", 8),
     ("guarded", "arms", "seed=20 setting=rbf_2_d2", f"{TINY} arms=20", 6),
     ("guarded", "boxes", "seed=20 setting=box_matern52_2_d1", TINY, 4),
     ("guarded", "coverage", "block=0", "rounds=2 size=2", 9),
@@ -54,12 +53,10 @@ COMMANDS = [
     (NOISE, "joint", "repetition=0,1", "rounds=16", None),
     (BKB, "regret", "trial=0,1", "arms=40 rounds=15", 286),
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
-    (BKB, "widths", "dimension=4", "observations=60", 3),
     (BKB, "time", "", "shown=[3,6]", 3),
     ("norm", "estimate", "seed=0 kernel=rbf", "looks=[1,3]", 15),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
     ("safety", "coverage", "trial=0,1", "rounds=2", 5),
-    ("safety", "expansion", "trial=0,1", "rounds=2", 4),
     ("scale", "width", "observations=200 seed=0 kernel=rbf", "sizes=[10,40]", 2),
     ("scale", "large", "", f"further=100 {LARGE}", 13),
     ("scale", "large_pairs", "", LARGE, 8),
@@ -85,7 +82,7 @@ COMMANDS = [
     ),
     ("unknown_kernel", "coverage", "block=0", f"size=2 arms=8 {TWO}", 4),
     ("unknown_kernel", "stops", "seed=0", "rounds=4", 7),
-    (PEM, "synthetic", "problem=0 method=pem_ucb,mixture,known,tlsm", TASKS, None),
+    (PEM, "grasp", "problem=0 method=pem_ucb,pem_pi,plain,tlsm,random", TASKS, 15),
 ]
 
 

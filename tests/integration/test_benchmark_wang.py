@@ -45,19 +45,3 @@ def test_the_arms_are_those_of_the_released_protocol():
         score[played] = -torch.inf
         played.append(int(score.argmax()))
         assert values[t] == float(truth[played[-1]])
-
-
-def test_synthetic_functions_have_the_kernel_that_they_say():
-    r"""Covariance of 400 functions at two points, within 6 standard errors."""
-    from benchmarks.papers.wang_2018.__main__ import SYNTHETIC
-    from benchmarks.papers.wang_2018.problems import synthetic_function
-
-    X = torch.tensor([[0.0, 0.0], [3.0, 1.0]], dtype=torch.float64)
-    functions = [synthetic_function(SYNTHETIC, "test", number) for number in range(400)]
-    values = torch.stack([f(X) for f in functions])
-    expected = math.exp(-0.5 * 10.0 / SYNTHETIC["lengthscale"] ** 2)
-    error = 6.0 * math.sqrt((1.0 + expected**2) / 400)
-    covariance = torch.cov(values.mT)
-    assert abs(float(covariance[0, 1]) - expected) < error
-    assert abs(float(covariance[0, 0]) - 1.0) < 6.0 * math.sqrt(2.0 / 400)
-    assert float(values.mean(0).abs().max()) < 6.0 / math.sqrt(400)

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.papers.bkb_2019 import sparse
 from benchmarks.papers.bkb_2019.play import play, play_sequence
 from benchmarks.papers.bkb_2019.problems import oversampling
 from benchmarks.papers.bkb_2019.timing import play_rounds
@@ -67,7 +66,6 @@ PLAYS = {
     "bound": "chosen by the bound of Theorem 2, one a round",
     "random": "distinct arms in random order, in blocks of a tenth of those so far",
 }
-NAMES = {"rbf": "RBF", "matern52": "Matérn 5/2"}
 # With the ten colours of the cycle no two methods share both.
 DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (9, 2)), (0, (3, 1)))
 # Functions of known norm, so that coverage is checked too: arms chosen by the bound, and
@@ -221,37 +219,6 @@ def _draw_regret(curves: dict, path: Path) -> None:
             axes.set(title=data, xlabel="round $t$", ylim=(0, None))
         panels[0][0].set_ylabel("regret over that of uniform play")
         figure.legend(loc="outside lower center", ncols=2, handlelength=4.0)
-
-
-CASES = [("rbf", 2, 0.2), ("matern52", 2, 0.2), ("matern52", 4, 0.5)]
-
-
-@STUDY.table(
-    "widths",
-    grid(
-        {name: PROTOCOL[name] for name in ("seed", "delta", "noise_std")},
-        {"observations": 2000, "qbar": 2.0},
-        [dict(zip(("kernel", "dimension", "lengthscale"), c, strict=True)) for c in CASES],
-        {"norm_bound": [1.0, 5.0, 10.0]},
-    ),
-    sparse.play_widths,
-)
-def widths(runs: pd.DataFrame) -> Summary:
-    r"""Widths of the radii at one oversampling."""
-    numbers = {n: runs[n].map("{:g}".format) for n in ("lengthscale", "norm_bound")}
-    numbers |= {n: runs[n].map("{:.1f}".format) for n in (*sparse.RADII, "exact")}
-    rows = runs.assign(kernel=runs["kernel"].map(NAMES), **numbers)
-    names = ["kernel", "dimension", "lengthscale", "norm_bound", "inducing"]
-    rows, task = rows[[*names, *sparse.RADII, "exact"]], runs.iloc[0]
-    header = ["kernel", "d", "length", "F", "m", *sparse.RADII, "exact posterior"]
-    text = (
-        f"Multipliers of the standard deviation with qbar = {task['qbar']:g} after "
-        f"{task['observations']} observations at uniform points of the unit cube, noise "
-        f"{task['noise_std']:g}, its square the regulariser, delta {task['delta']:g}; "
-        "*theorem2* is not covered by its theorem at this qbar, *practical* nowhere; "
-        "*exact posterior* is Abbasi-Yadkori's width with every point inducing."
-    )
-    return Summary(rows, [text, "", *markdown_table(header, rows.astype(str).to_numpy())])
 
 
 TIMED = PROTOCOL | {"data": "cadata", "qbar": 2.0}

@@ -20,54 +20,35 @@ METHODS = {
     "pem_ucb": ("PEM-BO UCB", "#0072B2", "-"),
     "pem_pi": ("PEM-BO PI", "#56B4E9", (0, (6, 2))),
     "pem_pi_oracle": ("PEM-BO PI, target the problem's own best", "#56B4E9", (0, (1, 2))),
-    "mixture": ("exact bound, learnt norm", "#009E73", (0, (6, 2, 1.2, 2))),
-    "known": ("UCB, kernel known", "#222222", (0, (6, 2))),
     "plain": ("Plain UCB", "#E69F00", (0, (3, 1.5))),
     "tlsm": ("TLSM-BO UCB", "#D55E00", (0, (8, 3, 1, 3, 1, 3))),
-    "random": ("Random", "#6E6E6E", (0, (1, 4))),  # grasps: mean of 500 random orders
+    "random": ("Random", "#6E6E6E", (0, (1, 4))),  # mean of 500 random orders
 }
 COLUMNS = (1, 2, 3, 5, 10, 20)
 
-ALL = {"seed": 2018, "share": 1.0, "missing": 0.0, "held_out": 1}
-ALL["pooled_points"] = 1000  # training points that TLSM-BO can afford (the paper's number)
 # Leave one problem out, the others are the training tasks. No noise term, evaluated arms
 # are never repeated, the first is the acquisition function's choice.
-GRASP = ALL | {"domain": "grasp", "delta": 0.01, "evaluations": 20}
-# Functions on [-10, 10]^2 from a GP with a squared-exponential kernel of variance 1. The
-# paper does not say which length scale and noise; these are ours.
-SYNTHETIC = ALL | {
-    "domain": "synthetic",
-    "delta": 0.05,
-    "evaluations": 20,
-    "lengthscale": 4.0,
-    "noise_std": 0.1,
-    "tasks": 100,
-    "points": 1000,  # inputs of a task; all tasks share them
-    "num_features": 100,  # basis functions, at most half the inputs of a task
-    "norm_probability": 0.9,  # of the learnt norm bound under MartingaleMixtureUCB
-}
+GRASP = {"seed": 2018, "share": 1.0, "missing": 0.0, "held_out": 1}
+GRASP["pooled_points"] = (
+    1000  # training points that TLSM-BO can afford (the paper's number)
+)
+GRASP |= {"domain": "grasp", "delta": 0.01, "evaluations": 20}
 
 
-def _runs(domain: Settings, problems: int, methods: str, **changes: Any) -> list[Settings]:
+def _runs(methods: str, **changes: Any) -> list[Settings]:
     r"""Every setting, problem and method; runs that share a prior follow each other."""
-    own = {"problem": range(problems), "method": methods.split()}
-    return grid(domain | changes, own)
+    own = {"problem": range(100), "method": methods.split()}
+    return grid(GRASP | changes, own)
 
 
 GRASP_METHODS = "pem_ucb pem_pi pem_pi_oracle plain tlsm random"
-SYNTHETIC_METHODS = "pem_ucb pem_pi mixture known plain tlsm random"
 SHARES = [0.01, 0.02, 0.03, 0.05, 0.1, 0.3]  # of the training problems
 
 
 def play(task: Settings) -> dict[str, Any]:
     r"""True value of each evaluation, and why the method is not defined where it is not."""
     try:
-        if task["domain"] == "grasp":
-            values = play_grasp(task)
-        else:
-            from benchmarks.papers.wang_2018.synthetic import play_synthetic
-
-            values = play_synthetic(task)
+        values = play_grasp(task)
     except ValueError as error:
         if "training functions" not in str(error):
             raise
@@ -77,29 +58,19 @@ def play(task: Settings) -> dict[str, Any]:
     return {"values": values, "refused": ""}
 
 
-@STUDY.table("grasp", _runs(GRASP, 100, GRASP_METHODS), play)
-@STUDY.table("synthetic", _runs(SYNTHETIC, 30, SYNTHETIC_METHODS, share=0.1), play)
+@STUDY.table("grasp", _runs(GRASP_METHODS), play)
 def single(runs: pd.DataFrame) -> Summary:
     r"""Best value found against evaluations, and paired differences."""
-    published = _published() if runs["domain"][0] == "grasp" else {}
-    summary = _best_values(runs, published)
+    summary = _best_values(runs, _published())
     lines = [*summary.lines, *_differences(_by_method(runs))]
     return Summary(summary.rows, lines, partial(_draw_evaluations, runs))
 
 
-@STUDY.table(
-    "grasp_curve", _runs(GRASP, 100, "pem_ucb pem_pi", share=SHARES, evaluations=5), play
-)
+@STUDY.table("grasp_curve", _runs("pem_ucb pem_pi", share=SHARES, evaluations=5), play)
 @STUDY.table(
     # The matrix is completed once for ten problems, all of which are left out.
     "grasp_missing",
-    _runs(GRASP, 100, "pem_ucb pem_pi", missing=[0.0, 0.3, 0.6], held_out=10),
-    play,
-)
-@STUDY.table(
-    # Share of the points of every task.
-    "synthetic_curve",
-    _runs(SYNTHETIC, 30, "pem_ucb", share=[0.02, 0.05, 0.1, 0.3, 1.0], evaluations=10),
+    _runs("pem_ucb pem_pi", missing=[0.0, 0.3, 0.6], held_out=10),
     play,
 )
 def curve(runs: pd.DataFrame) -> Summary:
@@ -170,8 +141,7 @@ def _cell(moments: Moments, sign: str) -> str:
 def _words(setting: dict[str, Any]) -> str:
     if setting["held_out"] > 1:
         return f"{setting['missing']:.0%} missing"
-    of = "tasks" if setting["domain"] == "grasp" else "points of each task"
-    return f"{setting['share']:.0%} of the {of}"
+    return f"{setting['share']:.0%} of the tasks"
 
 
 def _published() -> dict[str, list[str]]:

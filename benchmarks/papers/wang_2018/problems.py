@@ -1,6 +1,5 @@
 r"""Training tasks and the functions to optimise, from data or from named random streams."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +10,6 @@ from torch import Tensor
 from benchmarks.runner import load_data, stream
 
 Settings = dict[str, Any]
-
-SPAN = 10.0  # the synthetic domain is [-SPAN, SPAN]^2
-_WAVES = 1000  # random Fourier features of one synthetic function
 
 
 @lru_cache(maxsize=1)
@@ -47,34 +43,6 @@ def name_of_data(task: Settings) -> str:
     r"""Names the random choice of training data."""
     together = "" if task["held_out"] == 1 else f"_held_out_{task['held_out']}"
     return f"share_{task['share']:g}_missing_{task['missing']:g}{together}"
-
-
-def synthetic_function(task: Settings, *names: str | int) -> Callable[[Tensor], Tensor]:
-    r"""A sample of a GP with a squared-exponential kernel, by random Fourier features."""
-    random = stream(task["seed"], "function", *names)
-    waves = torch.from_numpy(random.standard_normal((2, _WAVES)) / task["lengthscale"])
-    phases = torch.from_numpy(random.uniform(0.0, 2.0 * np.pi, _WAVES))
-    weights = torch.from_numpy(random.standard_normal(_WAVES) * np.sqrt(2.0 / _WAVES))
-    return lambda X: torch.cos(X @ waves + phases) @ weights
-
-
-def new_function(task: Settings) -> Callable[[Tensor], Tensor]:
-    r"""The function that a problem asks to maximise."""
-    return synthetic_function(task, "new", task["problem"])
-
-
-def synthetic_tasks(task: Settings) -> tuple[Tensor, Tensor]:
-    r"""Inputs (points x 2) that all tasks share, and noisy values (tasks x points)."""
-    seed, points = task["seed"], task["points"]
-    random = stream(seed, "inputs")
-    inputs = torch.from_numpy(random.uniform(-SPAN, SPAN, (points, 2)))
-    inputs = inputs[: round(task["share"] * points)]
-    rows = []
-    for number in range(task["tasks"]):
-        noise = torch.from_numpy(stream(seed, "noise", number).standard_normal(points))
-        f = synthetic_function(task, "training", number)
-        rows.append(f(inputs) + task["noise_std"] * noise[: len(inputs)])
-    return inputs, torch.stack(rows)
 
 
 def own_stream(task: Settings) -> np.random.Generator:
