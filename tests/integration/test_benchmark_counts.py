@@ -12,7 +12,7 @@ from benchmarks.counts import __main__ as counts
 from benchmarks.counts import coverage, rivals
 from benchmarks.counts.exact_set import Basis, ExactSet, Losses, penalised
 from benchmarks.counts.problems import Problem
-from benchmarks.runner import fixed_kernel, rkhs_norm
+from benchmarks.runner import fixed_kernel
 
 GAP = 1e-4  # of ExactSet
 BELIEFS = [(name, *numbers) for name, numbers in counts.BELIEFS.items()]
@@ -68,29 +68,6 @@ def test_running_estimators_predict_before_they_see():
     limit = rivals.running_limit(basis.rows, losses, 0.0, 1.0, 0.05)
     # Seven estimates, each within the root of the convergence limit.
     assert limit == pytest.approx(expected, abs=1e-5)
-
-
-def test_running_estimators_have_the_radius_of_stpy():
-    r"""Against the class in a checkout of https://github.com/Mojusko/stpy on the path."""
-    module = pytest.importorskip("stpy.probability.bernoulli_likelihood")
-    basis, losses = _seven()
-    parts = [(basis.rows[:n], losses.part(slice(n))) for n in range(8)]
-    estimates = [torch.from_numpy(penalised(*part, 0.0, 1.0)) for part in parts]
-    theirs = module.BernoulliLikelihoodCanonical()
-    outcomes = torch.from_numpy(losses.outcomes).unsqueeze(-1)
-    theirs.load_data((torch.from_numpy(basis.rows), outcomes))
-    given = {"evidence": [1.0] * 7, "estimator_sequence": estimates}
-    radius = theirs.confidence_parameter_likelihood_ratio(0.05, given)
-    limit = rivals.running_limit(basis.rows, losses, 0.0, 1.0, 0.05)
-    assert limit == pytest.approx(float(radius), abs=1e-5)
-
-
-def test_functions_have_the_norm_that_is_promised():
-    for number, setting in enumerate([*counts.COVERED, *counts.HARD]):
-        function = Problem(SimpleNamespace(**counts.PROTOCOL | setting), number).function
-        norm = rkhs_norm(function.kernel, function.centres, function.weights)
-        assert float(norm) == pytest.approx(setting["norm"])
-        assert setting["norm"] < setting["norm_bound"]
 
 
 def test_the_norm_of_a_probability_is_that_of_finer_grids_or_grows_without_end():

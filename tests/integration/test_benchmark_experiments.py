@@ -11,21 +11,11 @@ pytest.importorskip("joblib", reason="needs the extra `bench`")
 from benchmarks.experiments import __main__ as experiments
 from benchmarks.experiments import reaction
 from benchmarks.experiments.coverage import play_coverage
-from benchmarks.experiments.problems import constrained_problem, known_function
-from benchmarks.runner import largest_value, rkhs_norm
+from benchmarks.experiments.problems import constrained_problem
 
 
 def _task(runs, **own):
     return SimpleNamespace(**runs[0] | own)
-
-
-def test_functions_have_the_norm_that_is_promised_and_no_larger_value():
-    task = _task(experiments.SAFE)
-    function = known_function(task, 3)
-    norm = rkhs_norm(function.kernel, function.centres, function.weights)
-    assert float(norm) == pytest.approx(task.norm)
-    values = function(torch.rand(500, 2, dtype=torch.float64))
-    assert float(values.max()) <= largest_value(function, function.centres) <= task.norm
 
 
 def test_a_safe_arm_is_safe_and_the_threshold_leaves_the_given_share():

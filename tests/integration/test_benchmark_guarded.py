@@ -47,19 +47,6 @@ def test_the_gaussian_process_is_botorch_s():
         torch.testing.assert_close(found.variance, expected.variance, **close)
 
 
-def test_the_variance_is_the_likeliest():
-    data = drawn()
-
-    def loss(variance):
-        covariance = variance * data.problem.kernel(data.inputs).to_dense()
-        covariance.diagonal().add_(data.noise_std**2)
-        law = torch.distributions.MultivariateNormal(torch.zeros(12).double(), covariance)
-        return -float(law.log_prob(data.outcomes))
-
-    best = data.model().variance
-    assert loss(best) < min(loss(best / 1.5), loss(best * 1.5))
-
-
 @pytest.mark.filterwarnings("ignore:A not p.d.:Warning")  # a jitter of BoTorch's
 @pytest.mark.parametrize("search", ["LogEI", "qLogNEI", "random UCB"])
 def test_a_guarded_rule_plays_possible_maximisers_and_the_upper_bound_in_its_turn(search):

@@ -93,15 +93,7 @@ def test_fit_is_at_least_as_good_as_botorch_s_and_its_posterior_the_same():
 
 
 @pytest.mark.parametrize(
-    ("name", "optimum"),
-    [
-        ("branin", -0.397887),
-        ("hartmann_3", 3.86278),
-        ("hartmann_6", 3.32237),
-        ("ackley_2", 0.0),
-        ("levy_4", 0.0),
-        ("rosenbrock_4", 0.0),
-    ],
+    ("name", "optimum"), [("branin", -0.397887), ("hartmann_6", 3.32237)]
 )
 def test_optimum_and_noise_of_a_synthetic_function(name, optimum):
     r"""Known values, attained at the known point in the unit cube."""
@@ -171,35 +163,24 @@ def test_a_run_starts_with_the_seed_s_points_and_depends_on_nothing_else(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("problem", "method"),
-    [
-        ("hartmann_6_batch", "q_log_nei_joint"),
-        ("hartmann_6_batch", "thompson"),
-        ("slice_localization_batch", "mixture_ucb"),
-    ],
-)
-def test_a_batch_is_chosen_before_its_outcomes_are_known(problem, method):
+@pytest.mark.parametrize("method", ["q_log_nei_joint", "thompson", "mixture_ucb"])
+def test_a_batch_is_chosen_before_its_outcomes_are_known(method):
     r"""The last batch is what is left; within a batch the recommendation stands."""
+    table = method == "mixture_ucb"
+    problem = "slice_localization_batch" if table else "hartmann_6_batch"
     run = play(settings(problem, method, rounds=6))
     regret, recommended = run["regret"], run["recommended"]
     assert (len(regret), len(recommended)) == (8 + 6, 1 + 6)
     assert len(set(recommended[:4])) == 1
     assert recommended[4] == recommended[5]
     assert len(set(regret[8:12])) > 1, "points of a batch differ"
-    assert (run["failed_fits"], run["failed_searches"]) == (0, 0)
 
 
-def test_the_choice_has_seeds_of_its_own_and_methods_problems_that_they_can_play():
-    r"""Analytic functions cannot choose batches, and Ax searches a box."""
-    tables = {name: table.runs for name, table in practical.STUDY.tables.items()}
-    seeds = {name: {run["seed"] for run in runs} for name, runs in tables.items()}
-    apart = seeds["choice"]
-    for name, runs in tables.items():
-        assert seeds[name] <= apart or not seeds[name] & apart
-        assert {run["batch"] for run in runs} == {4 if name == "batches" else 1}
-        families = {run["family"] for run in runs if run["method"] == "ax_default"}
-        assert families <= {"synthetic"}
+def test_the_choice_has_seeds_of_its_own():
+    tables = practical.STUDY.tables.items()
+    seeds = {name: {run["seed"] for run in table.runs} for name, table in tables}
+    chosen = seeds.pop("choice")
+    assert not any(chosen & each for each in seeds.values())
 
 
 BY_HAND = [[[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]], [[8.0, 8.0], [0.5, 0.5], [1.0, 2.0]]]

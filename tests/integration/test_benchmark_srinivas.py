@@ -19,7 +19,7 @@ from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
-from tolerances import LINEAR_SOLVE, LOG_TAIL, PERMUTATION, REARRANGED
+from tolerances import LINEAR_SOLVE, LOG_TAIL, PERMUTATION
 
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
@@ -30,7 +30,7 @@ from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, Tabulated
 
 pytestmark = pytest.mark.slow
 
-TRAIN_ROWS, TEST_ROWS = 40, 8  # of ``small_data``
+TEST_ROWS = 8  # of ``small_data``
 SYNTHETIC = ("squared_exponential", 0.025, 40)
 DELTA = 0.1
 
@@ -65,35 +65,6 @@ def shifted_prior():
     r"""The synthetic prior with a mean that is not zero."""
     prior = prior_of(*SYNTHETIC)
     return replace(prior, mean=torch.linspace(-1.0, 1.0, prior.size).double())
-
-
-def test_pooled_posterior_is_the_posterior():
-    r"""Averages with the noise variance over the counts, against every observation."""
-    prior = shifted_prior()
-    arms, outcomes = observations(prior)
-    state = taught(learner("gp_ucb", prior), arms, outcomes).pooled()
-    assert state.num_observations == len(set(arms)) < len(arms)
-    whole = unpooled(prior, arms, outcomes)
-    X = torch.arange(prior.size, dtype=torch.float64)[:, None]
-    torch.testing.assert_close(state.mean(X), whole.mean(X), rtol=0, atol=LINEAR_SOLVE)
-    variances = state.variance(X), whole.variance(X)
-    torch.testing.assert_close(*variances, rtol=0, atol=LINEAR_SOLVE)
-    assert float(state.log_det()) == pytest.approx(float(whole.log_det()), rel=REARRANGED)
-
-
-def test_pooled_martingale_mixture_set_is_the_set():
-    r"""Pooling shifts radius and misfit by the same spread within the points."""
-    prior = shifted_prior()
-    arms, outcomes = observations(prior)
-    pooled = taught(learner("mixture", prior), arms, outcomes)
-    norm = prior.norm_quantile(0.95)
-    options = {"delta": DELTA / 2, "fit": "martingale"}
-    whole = MartingaleMixtureUCB(
-        unpooled(prior, arms, outcomes), norm_bound=norm, **options
-    )
-    actual = pooled.acquisition()(pooled.candidates)
-    expected = whole(pooled.candidates)
-    torch.testing.assert_close(actual, expected, rtol=0, atol=norm * PERMUTATION)
 
 
 @pytest.mark.parametrize(
@@ -147,19 +118,6 @@ def test_synthetic_prior_is_the_kernel_and_its_samples_have_the_norm_of_their_we
     assert float(samples.square().mean(0).min()) > 1.0 - 4.0 * math.sqrt(2.0 / 400)
 
 
-def test_sensor_prior_is_that_of_the_rows_for_training(small_data):
-    readings = np.load(small_data / "intel_temperature.npz")["T"]
-    prior = prior_of("intel_temperature", 0.05)
-    np.testing.assert_allclose(prior.mean.numpy(), readings[:TRAIN_ROWS].mean(0))
-    np.testing.assert_allclose(prior.covariance.numpy(), np.cov(readings[:TRAIN_ROWS].T))
-    share = prior.noise_variance / float(prior.covariance.diagonal().mean())
-    assert share == pytest.approx(0.05)
-    for trial in (0, 3, TEST_ROWS + 3):
-        row = readings[TRAIN_ROWS + trial % TEST_ROWS]
-        found = function_of(prior, "intel_temperature", "rows", 2010, trial)
-        np.testing.assert_array_equal(found.numpy(), row)
-
-
 @pytest.mark.usefixtures("small_data")
 def test_trials_of_one_row_or_its_neighbours_are_one_block():
     task = {"source": "intel_temperature", "functions": "rows", "rounds": 2}
@@ -168,3 +126,23 @@ def test_trials_of_one_row_or_its_neighbours_are_one_block():
     # Rows 0 to 3 are trials 0 to 3 and 8 to 11.
     curves = average_regret(pd.DataFrame(runs), 4)
     np.testing.assert_allclose(curves, [[5.5, 2.75], [9.5, 4.75]])
+
+
+def test_pooled_observations_have_the_posterior_and_the_set_of_all_of_them():
+    r"""Pooling shifts radius and misfit by the same spread within the points."""
+    prior = shifted_prior()
+    arms, outcomes = observations(prior)
+    pooled, whole = (
+        taught(learner("mixture", prior), arms, outcomes),
+        unpooled(prior, arms, outcomes),
+    )
+    state, X = pooled.pooled(), pooled.candidates[:, 0]
+    assert state.num_observations == len(set(arms)) < len(arms)
+    torch.testing.assert_close(state.mean(X), whole.mean(X), rtol=0, atol=LINEAR_SOLVE)
+    variances = state.variance(X), whole.variance(X)
+    torch.testing.assert_close(*variances, rtol=0, atol=LINEAR_SOLVE)
+    norm = prior.norm_quantile(0.95)
+    options = {"norm_bound": norm, "delta": DELTA / 2, "fit": "martingale"}
+    expected = MartingaleMixtureUCB(whole, **options)(pooled.candidates)
+    actual = pooled.acquisition()(pooled.candidates)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=norm * PERMUTATION)
