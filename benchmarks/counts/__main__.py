@@ -13,7 +13,6 @@ from scipy.stats import binom
 
 from benchmarks.counts.coverage import play_coverage
 from benchmarks.counts.regret import play_regret
-from benchmarks.counts.safe import play_safe
 from benchmarks.counts.width import BANDS, ELLIPSOID, EXACT, FORMS, RUNNING, play_width
 from benchmarks.runner import markdown_table, most_events
 from benchmarks.runner.study import Settings, Study, Summary, grid
@@ -355,59 +354,6 @@ def _spread(values: pd.Series) -> str:
     numbers = values.astype(float)
     error = numbers.std(ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
     return f"{numbers.mean():.3f} ± {error:.3f}"
-
-
-SAFE = PROTOCOL | {
-    "threshold": 0.2,  # of the failure probability
-    "start": 0.1,  # failure probability of the start point, at most
-    "rounds": 20,
-    "candidates": 49,
-    "variational_iterations": 30,
-}
-# Log odds are ``mean`` where the function is zero; 20 parts are tested at a point.
-_FAILURES = {"norm": 3.0, "norm_bound": 3.3, "mean": -2.0, "num_trials": 20}
-FAILURES = [_setting("binomial", kernel, **_FAILURES) for kernel in KERNELS]
-SAFE_RUNS = [
-    *grid(SAFE, {"method": "LikelihoodUCB", "run": range(100)}, FAILURES),
-    *grid(SAFE, {"method": "variational GP", "run": range(20)}, FAILURES),
-]
-
-
-@STUDY.table("safe", SAFE_RUNS, play_safe)
-def safe(runs: pd.DataFrame) -> Summary:
-    r"""Runs with a constraint on a failure probability."""
-    rows, cells = runs[["kernel", "method", "run", "unsafe"]].copy(), []
-    rows["rounds"] = runs["played"]
-    shown = {"known": "known", "start": "first", "reached": "reached", "best": "best"}
-    for column, name in shown.items():
-        rows[column] = _texts(runs[name], ".4g")
-    rows["seconds"] = _texts(runs["seconds"], ".3g")
-    for (method, kernel), group in rows.groupby(["method", "kernel"], sort=False):
-        numbers = group[[*shown]].astype(float)
-        possible = numbers["best"] - numbers["start"]
-        gained = (numbers["reached"] - numbers["start"]) / possible
-        unsafe = f"{group['unsafe'].sum()} of {group['rounds'].sum()}"
-        cells.append([method, KERNELS[kernel], f"{len(group)}"])
-        cells[-1] += [f"{(group['unsafe'] > 0).sum()}", unsafe]
-        cells[-1] += [f"{numbers['known'].mean():.0%}"]
-        cells[-1] += [f"{gained[possible > 0.0].median():.0%}", _mean(group, "seconds")]
-    task, count = runs.iloc[0], (runs["method"] == runs["method"][0]).sum()
-    allowed, count, alarm, power = _power(count, task["delta"], 2.0)
-    header = ["method", "kernel", "runs", "with an unsafe evaluation", "unsafe evaluations"]
-    header += ["safe points known", "gained", "seconds"]
-    lines = [
-        f"{task['rounds']} evaluations of {task['num_trials']} parts each, failure "
-        f"probability at most {task['threshold']:g}, delta {task['delta']:g}. At rate "
-        f"delta more than {allowed} of {count} runs would have an unsafe evaluation with "
-        f"probability {alarm}, at twice that rate with probability {power}. *Safe points "
-        "known*: share of the truly safe candidates in the safe set in the end, those "
-        "included that the start point is not connected to. *Gained*: how far the best "
-        "point of the safe set is on the way from the start point to the best truly safe "
-        "one, median over runs.",
-        "",
-        *markdown_table(header, cells),
-    ]
-    return Summary(rows, lines)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.runner import Moments, markdown_table, most_events, ratio_of_means
-from benchmarks.runner.events import event_row, event_table
 from benchmarks.runner.study import Settings, Study, Summary, grid
-from benchmarks.unknown_kernel import stops
 from benchmarks.unknown_kernel.play import EVENTS, play, sequences
 from benchmarks.unknown_kernel.problems import covering, lengthscales
 
@@ -319,36 +317,6 @@ def coverage(runs: pd.DataFrame) -> Summary:
         f"{wrong['missed_or_emptied']} of {wrong['sequences']} sequences.",
     ]
     return Summary(pd.DataFrame(rows), lines)
-
-
-def _stops(search: str, seeds: int = 100) -> list[Settings]:
-    fixed = {"search": search, "rounds": 40, "seed": range(seeds)}
-    return grid(fixed, {"kernel": ["rbf", "matern52"]})
-
-
-# LogEI alone hardly ever stops.
-STOPS = [*_stops("logei", 5), *_stops("logei+widest"), *_stops("widest"), *_stops("known")]
-
-
-@STUDY.table("stops", STOPS, stops.play_stop)
-def certified_stops(runs: pd.DataFrame) -> Summary:
-    r"""Certified stops by a family beside a refitted search."""
-    rows = []
-    for search, part in runs.groupby("search", sort=False):
-        for rule in ["known"] if search == "known" else ["family", "known"]:
-            numbers = part[rule].where(part[rule] > 0, np.inf)  # most without a stop
-            regrets = part[f"{rule}_regret"]
-            columns = {
-                "stops": int(np.isfinite(numbers).sum()),
-                "median": float(np.quantile(numbers, 0.5, method="higher")),
-                "90 %": float(np.quantile(numbers, 0.9, method="higher")),
-                "worst regret at a stop / accepted": regrets.max(),
-            }
-            certificate = {"family": "family", "known": "known kernel"}[rule]
-            labels = {"search": stops.SEARCHES[str(search)], "certificate": certificate}
-            false = regrets > 1.0
-            rows.append(event_row(len(part), false, labels, stops.DELTA, **columns))
-    return Summary(pd.DataFrame(rows), event_table(rows, "false stops").lines)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ COMMANDS = [
         24,
     ),
     ("counts", "regret", "run=0 dimension=1 kernel=rbf", f"rounds=3 {VI}", 5),
-    ("counts", "safe", "run=0 kernel=rbf", f"rounds=3 {VI}", 2),
     ("experiments", "dimensions", "seed=0 problem=rbf_d4", f"{SHORT} {LOOKS}", 2),
     ("experiments", "coverage", "block=0", f"size=1 looks=[4] arms=5 {SHORT}", 6),
     ("experiments", "safe", "seed=0 problem=plane_matern52", f"{AX} trials=3", 3),
@@ -49,7 +48,6 @@ COMMANDS = [
     (CMM, "figure1", "repetition=0,1", "", 6),
     (NOISE, "noise", "repetition=0,1", "rounds=60", 160),
     (NOISE, "band", "repetition=0,1", "rounds=60", 160),
-    (NOISE, "regret", "repetition=0,1", "rounds=16", None),
     (NOISE, "joint", "repetition=0,1", "rounds=16", None),
     (BKB, "regret", "trial=0,1", "arms=40 rounds=15", 286),
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
@@ -81,7 +79,6 @@ COMMANDS = [
         None,
     ),
     ("unknown_kernel", "coverage", "block=0", f"size=2 arms=8 {TWO}", 4),
-    ("unknown_kernel", "stops", "seed=0", "rounds=4", 7),
     (PEM, "grasp", "problem=0 method=pem_ucb,pem_pi,plain,tlsm,random", TASKS, 15),
 ]
 

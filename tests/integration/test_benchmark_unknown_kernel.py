@@ -14,7 +14,6 @@ from benchmarks.unknown_kernel.__main__ import STUDY
 from benchmarks.unknown_kernel.balancing import LengthscaleBalancing
 from benchmarks.unknown_kernel.learners import Family
 from benchmarks.unknown_kernel.problems import Problem, squared_section_norm
-from benchmarks.unknown_kernel.stops import play_stop
 from kernelucb import KernelFamilyUCB, KernelRegression, lengthscale_family
 from tolerances import REARRANGED
 
@@ -96,11 +95,3 @@ def test_balancing_drops_a_candidate_that_is_clearly_worse():
         base.widths += [0.1] * 50
     learner._drop()
     assert learner.left == [second]
-
-
-def test_a_family_stops_later_than_the_known_kernel_and_not_falsely():
-    run = {"kernel": "rbf", "search": "logei+widest", "rounds": 12, "seed": 3}
-    found = play_stop(run)
-    assert 3 <= found["known"] < found["family"]
-    assert found["family_regret"] <= 1.0
-    assert found == play_stop(run)

@@ -1,6 +1,5 @@
 r"""A bandit on a fixed set of arms, at a cost that does not grow with the rounds."""
 
-import math
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +14,6 @@ from benchmarks.runner import stream
 from kernelucb import (
     AbbasiYadkoriUCB,
     KernelRegression,
-    KernelThompsonSampling,
     MartingaleMixture,
     MartingaleMixtureUCB,
     StreamingKernelUCB,
@@ -24,9 +22,6 @@ from kernelucb import (
 )
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
-
-# Rounds at which the noise bound is kept, to a factor of two.
-_KEPT_PER_OCTAVE = 4
 
 
 class History:
@@ -76,69 +71,49 @@ class PooledRegression(KernelRegression):
 
 
 class Learner:
-    r"""One method with what the protocol lets it know."""
+    r"""One method with what the protocol lets it know; every bound has all of ``delta``."""
 
     def __init__(self, task: Settings) -> None:
         self.task = task
-        self.level = task["delta"] / task["share"]
         self.unknown = UnknownNoise(task["noise_lower"], task["noise_upper"])
         # Corollary 1: four events, three of which the noise bounds rest on.
         self.tracker = StreamingNoiseTracker(
-            task["norm_bound"], self.unknown, delta=3.0 * self.level
+            task["norm_bound"], self.unknown, delta=0.75 * task["delta"]
         )
 
     def values(self, state: KernelRegression, arms: Tensor) -> Tensor:
-        r"""Of the arms; the largest is played."""
-        bound = self._bound(cast(Model, state))
-        if isinstance(bound, KernelThompsonSampling):
-            return bound.sample_values(arms)[0]
-        return bound(arms.unsqueeze(1))
+        r"""Upper bounds at the arms; the largest is played."""
+        return self._bound(cast(Model, state))(arms.unsqueeze(1))
 
     def _bound(self, model: Model) -> Any:
         task, norm = self.task, self.task["norm_bound"]
-        noise_std = task["noise_std" if task["knows"] == "noise" else "noise_upper"]
-        given: dict[str, Any] = {"norm_bound": norm, "delta": self.level}
-        known = given | {"noise_std": noise_std}
+        given: dict[str, Any] = {"norm_bound": norm, "delta": task["delta"]}
+        known = given | {"noise_std": task["noise_std"]}
         unknown = given | {"noise_std": self.unknown}
-        tracked = unknown | {"delta": 4.0 * self.level, "tracker": self.tracker}
-        match task["policy"], task["bound"]:
-            case "ucb", "theorem1":
-                return AbbasiYadkoriUCB(model, alpha=(noise_std / norm) ** 2, **known)
-            case "ucb", "corollary1":
-                return StreamingKernelUCB(model, **tracked)
-            case "ucb", "exact":
-                fit = MartingaleMixture(task["covariance_scale"])
-                return MartingaleMixtureUCB(model, fit=fit, **known)
-            case "ucb", "joint":
+        match task["bound"]:
+            case "theorem1":
+                alpha = (task["noise_std"] / norm) ** 2
+                return AbbasiYadkoriUCB(model, alpha=alpha, **known)
+            case "corollary1":
+                return StreamingKernelUCB(model, **unknown, tracker=self.tracker)
+            case "joint":
                 return MartingaleMixtureUCB(model, **unknown)
-            case "ts", "theorem1":
-                return KernelThompsonSampling(model, **known)
-            case "ts", "corollary1":
-                return KernelThompsonSampling(model, **tracked)
-        raise ValueError(f"Unknown method in {task}.")
+        fit = MartingaleMixture(task["covariance_scale"])
+        return MartingaleMixtureUCB(model, fit=fit, **known)
 
 
 @torch.no_grad()
 def play(task: Settings) -> dict[str, Any]:
-    r"""Mean reward of each arm, arms played, and at some rounds the upper noise bound."""
+    r"""Mean reward of each arm, and arms played."""
     own = stream(task["seed"], "own", task["method"], task["repetition"])
     history, learner = History(task), Learner(task)
     means = true_function(task)(history.arms)
-    torch.manual_seed(int(own.integers(2**63)))  # Thompson sampling draws from torch
-    index, played, uppers = int(own.integers(len(means))), [], []
-    for number in range(1, task["rounds"] + 1):
-        if number > 1:
+    own.integers(2**63)  # the seed of samplers, which no method here has
+    played = [int(own.integers(len(means)))]
+    for _ in range(task["rounds"]):
+        outcome = means[played[-1]] + task["noise_std"] * own.standard_normal()
+        history.observe(played[-1], float(outcome))
+        if len(played) < task["rounds"]:
             state = PooledRegression(history)
-            index = int(learner.values(state, history.arms).argmax())
-            if task["bound"] == "corollary1" and _is_kept(number):
-                uppers.append([number, learner.tracker.upper])
-        played.append(index)
-        outcome = means[index] + task["noise_std"] * own.standard_normal()
-        history.observe(index, float(outcome))
-    return {"means": means.tolist(), "played": played, "noise_uppers": uppers}
-
-
-def _is_kept(number: int) -> bool:
-    r"""Whether a step of the logarithmic scale ends with this round."""
-    before, after = (_KEPT_PER_OCTAVE * math.log2(n) for n in (number, number + 1))
-    return math.floor(before) != math.floor(after)
+            played.append(int(learner.values(state, history.arms).argmax()))
+    return {"means": means.tolist(), "played": played}
