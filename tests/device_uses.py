@@ -127,24 +127,12 @@ def family(there, **options):
     return family_ucb(there.model, there.kernels, **(NORM | options))
 
 
-def bkb_model(there):
-    return BKBModel(there.X, there.Y, there.kernel, 0.01)
-
-
 def meta_model(there):
     return DiscreteMetaModel(there.tasks, there.points)
 
 
 def feature_model(there):
     return FeatureMetaModel(there.X, there.feature_tasks, num_features=2, progress=False)
-
-
-def sketched_from_model(there):
-    state = NystromRegression.from_model(
-        there.model, there.X[:2], remainder_points=there.points
-    )
-    state = state.observe(there.points, there.Y[:2])
-    return SketchedMartingaleMixtureUCB(state, fit=Filters("mixture"), **NORM)
 
 
 def constraints(there):
@@ -182,9 +170,7 @@ def of_the_contract(name, there):
 ACQUISITIONS = {
     # The features of the contract's ``meta`` do not move with their model.
     **{name: partial(of_the_contract, name) for name in BANDS if name != "meta"},
-    "small outcomes": lambda t: exact(t, maximize=False),
     "fitted": fitted,
-    "cautious": lambda t: exact(t, norm_bound="cautious"),
     "tracked norm": lambda t: exact(t, norm_bound=NormTracker()),
     "mixture": lambda t: exact(t, fit=Filters("mixture")),
     "grid": lambda t: exact(t, form=Grid()),
@@ -197,8 +183,6 @@ ACQUISITIONS = {
     "Srinivas, box": lambda t: SrinivasUCB(t.model, theorem=CompactDomain()),
     "Srinivas, finite": lambda t: SrinivasUCB(t.model, theorem=FiniteDomain(40)),
     "streaming, no norm": lambda t: StreamingKernelUCB(t.state, **UNKNOWN),
-    "sketched from model": sketched_from_model,
-    "budgeted, observed": lambda t: BKBUCB(bkb_model(t).observe(t.points, t.Y[:2]), **NORM),
     "meta": lambda t: MetaUCB(feature_model(t), delta=0.9),
     "meta PI": lambda t: MetaPI(
         feature_model(t).condition_on_observations(t.X[:2], t.Y[:2]), target=1.0
@@ -222,13 +206,17 @@ def budgeted_model(there):
     moved = deepcopy(BKBModel(X, Y, kernel, 0.04, 0.6)).to(there.device)
     moved = moved.observe(X[:1].to(there.device), Y[:1].to(there.device))
     posterior = made.posterior(there.points.unsqueeze(-2))
-    return [posterior.mean, posterior.variance, moved.inducing_points]
+    sides = BKBUCB(moved, **NORM).bounds(there.points)
+    return [posterior.mean, posterior.variance, moved.inducing_points, *sides]
 
 
 def sketched_update(there):
     X, Y = MANY.X.to(there.device), MANY.Y.to(there.device)
-    state = NystromRegression(X, Y, there.kernel, 0.1, X[:10]).observe(X[:1], Y[:1])
-    return list(SketchedMartingaleMixtureUCB(state, **NORM).bounds(there.points))
+    state = NystromRegression(
+        X, Y, there.kernel, 0.1, X[:10], remainder_points=there.points
+    )
+    state, fit = state.observe(X[:1], Y[:1]), Filters("mixture")
+    return list(SketchedMartingaleMixtureUCB(state, fit=fit, **NORM).bounds(there.points))
 
 
 def earlier_tasks(there):
@@ -469,8 +457,7 @@ VALUES = {
     "safe set": safe_set,
     **{
         f"bandit, {name}, norm {norm}": partial(kernel_bandit, name, norm)
-        for name in BOUNDS
-        for norm in (3.0, None)
+        for name, norm in [*((name, 3.0) for name in BOUNDS), ("filters", None)]
     },
     **{
         f"family bandit, {select}": partial(family_bandit, select)

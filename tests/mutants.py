@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant("confidence/ridge_band.py", "(1.0 + 2.0 / horizon) / noise_std**2", "(1.0 + 2.0 / horizon) / noise_std", "tests/unit/test_baselines.py"),
     Mutant("confidence/srinivas.py", "math.pi**2 / (6.0 * delta)", "math.pi**2 / (3.0 * delta)", "tests/unit/test_baselines.py"),
     Mutant("confidence/streaming.py", "1.0 + math.sqrt(2.0 * constant / t)", "1.0 + math.sqrt(constant / t)", "tests/unit/test_streaming.py"),
-    Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(outside))", "noise + norm * inside", "tests/unit/test_bkb_bounds.py"),
+    Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(outside))", "noise + norm * inside", "tests/unit/test_bkb.py"),
     Mutant("confidence/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
     Mutant("confidence/likelihood/problem.py", "squared = slack + float((slope.square() / curvature).sum())", "squared = slack - float((slope.square() / curvature).sum())", "tests/unit/test_likelihood_set.py"),
     # Signs, shares of delta, transforms and sides, one or more in each room.
@@ -73,9 +73,9 @@ MUTANTS = [
     Mutant("diagnostics/information_gain.py", "gain = 0.5 * float(torch.log1p", "gain = float(torch.log1p", "tests/unit/test_information_gain.py"),
     Mutant("bandit/filters.py", "hybrid = log_det - count * math.log1p(-self.floor)", "hybrid = log_det + count * math.log1p(-self.floor)", "tests/unit/test_bandits.py"),
     Mutant("bandit/bkb_bandit.py", "self._information + math.log(1.0 / self.rule.delta)", "self._information", "tests/unit/test_bkb_bandit.py"),
-    Mutant("models/bkb/allocator.py", "(values / (values + alpha)).sum()", "(alpha / (values + alpha)).sum()", "tests/unit/test_inducing_allocator.py tests/unit/test_bkb_model.py"),
+    Mutant("models/bkb/allocator.py", "(values / (values + alpha)).sum()", "(alpha / (values + alpha)).sum()", "tests/unit/test_inducing_allocator.py tests/unit/test_bkb.py"),
     Mutant("diagnostics/consistency.py", "mixture_radius(data, 0.5 * delta, chosen.scales)", "mixture_radius(data, 5.0 * delta, chosen.scales)", "tests/unit/test_assumptions.py -k consisten"),
-    Mutant("regression/lowrank/dtc.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_bkb_bounds.py tests/unit/test_bkb_model.py"),
+    Mutant("regression/lowrank/dtc.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_bkb.py"),
 ]  # fmt: skip
 
 

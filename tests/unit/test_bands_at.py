@@ -2,12 +2,11 @@ r"""``at``: the same data with another norm bound or noise scale; delta: the con
 
 import pytest
 from torch.testing import assert_close
-from two_outcomes import GIVEN, LEVEL, MODEL, OBJECTIVE, PURITY
+from two_outcomes import OBJECTIVE, PURITY, made
 
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    ConstrainedUCB,
     KernelFamilyUCB,
     MartingaleMixtureUCB,
     NormTracker,
@@ -48,12 +47,16 @@ def test_is_the_bound_built_anew(acqf_class):
     assert acqf.at(delta=0.1).regression is acqf.regression or len(changes) == 1
 
 
-def test_a_tracker_stays_as_it_is():
+def test_a_tracker_stays_as_it_is_and_constraints_follow():
     tracker = NormTracker()
     acqf = MartingaleMixtureUCB(PROBLEM.model, norm_bound=tracker, noise_std=0.2)
     before = tracker.estimates
     acqf.at(delta=0.5)
     assert tracker.estimates == before
+    again, anew = made().at(delta=0.2), made(delta=0.2)
+    margins = [each.outcome_constraints.margins(OBJECTIVE.X) for each in (again, anew)]
+    assert_close(*margins, **CLOSE)
+    assert again.temperature == anew.temperature
 
 
 def test_a_weighted_sum_shares_delta_as_before():
@@ -69,12 +72,3 @@ def test_a_weighted_sum_shares_delta_as_before():
     anew = ScalarizedUCB(parts, [1.0, -2.0])
     assert_close(again.bounds(OBJECTIVE.X), anew.bounds(OBJECTIVE.X), **CLOSE)
     assert again.assumptions.delta == pytest.approx(0.08)
-
-
-def test_constraints_follow():
-    limits = {1: (LEVEL, None)}
-    again = ConstrainedUCB.from_model(MODEL, constraints=limits, **GIVEN).at(delta=0.2)
-    anew = ConstrainedUCB.from_model(MODEL, constraints=limits, delta=0.2, **GIVEN)
-    margins = [a.outcome_constraints.margins(OBJECTIVE.X) for a in (again, anew)]
-    assert_close(*margins, **CLOSE)
-    assert again.temperature == anew.temperature

@@ -30,7 +30,6 @@ from problems import (
     float64,
     frozen_kernel,
     generator,
-    polynomial_kernels,
     uniform,
 )
 from tolerances import SKETCH
@@ -195,10 +194,7 @@ class TestRules:
         bandit = play(make_bandit(norm_bound=0.01), 40)
         assert bandit.assumptions["norm"].status is Status.VIOLATED
         assert bandit.assumptions.summary == "no guarantee: norm violated"
-        again = make_bandit(norm_bound=0.01)
-        assert again.assumptions.certified  # nothing observed
-        again.load_state_dict(bandit.state_dict())
-        assert again.assumptions == bandit.assumptions
+        assert make_bandit(norm_bound=0.01).assumptions.certified  # nothing observed
 
     def test_a_prior_mean(self):
         shifted, plain = make_bandit(mean_module=SHIFT), make_bandit()
@@ -217,9 +213,6 @@ class TestEstimatedNorm:
         play(bandit, 30)
         assert bandit.norm_bound >= first
         assert bandit.assumptions["norm"].status is Status.ESTIMATED
-        given_ = play(make_bandit(norm_bound=bandit.norm_bound), 3)
-        assert given_.assumptions["norm"].status is Status.ESTIMATED  # it stays one
-        assert bandit.select() in range(len(ARMS))
 
     def test_a_tracker_is_raised_and_its_lower_bound_is_valid(self):
         tracker = NormTracker()
@@ -252,25 +245,7 @@ class TestBatches:
                 solved = torch.linalg.solve(V, state.features.mT)
                 quadratic = (state.features.mT * solved).sum(0)
         assert picked == expected
-
-    def test_rule(self):
-        bandit = play(make_bandit(batch_growth=4.0, radius="practical"), 150)
-        start = bandit.arms.variance / LAM
-        picked = bandit.batch_select()
-        assert len(picked) > 1
-        assert 1.0 + float(start[picked].sum()) > 4.0
-        assert 1.0 + float(start[picked[:-1]].sum()) <= 4.0
-        assert bandit.batch_select(2) == picked[:2]
-        assert bandit.batch_select() == picked  # nothing is remembered
-
-    def test_larger_growth_gives_larger_batches_and_bands(self):
-        bandit = play(make_bandit(batch_growth=1.1, radius="practical"), 150)
-        sizes, widths = [], []
-        for bandit.batch_growth in (1.1, 2.0, 5.0):
-            sizes.append(len(bandit.batch_select()))
-            widths.append(bandit.batch_width)
-        assert sizes == sorted(sizes)
-        assert widths == sorted(widths)
+        assert bandit.batch_select(2) == picked[:2]  # nothing is remembered
 
     def test_widths(self):
         bandit = play(make_bandit(batch_growth=1.44), 5)
@@ -302,36 +277,22 @@ class TestBatches:
         assert len(bandit.batch_select(50)) >= 3
 
 
-class TestEdges:
-    def test_collinear_arms(self):
-        kernel = polynomial_kernels()["linear"]
-        bandit = BKBBandit(ARMS, kernel, norm_bound=1.0, noise_std=NOISE_STD, qbar=1e6)
-        for arm in range(20):
-            bandit.observe(arm, float(ARMS[arm].sum()))
-        assert bandit.arms.features.shape[1] == 2
-        assert bool((bandit.arms.residual_variance < SKETCH).all())
-
-    def test_bad_arms_and_outcomes(self):
-        kernel, given_ = frozen_kernel("rbf"), {"norm_bound": 1.0, "noise_std": 1.0}
-        with pytest.raises(BotorchTensorDimensionError):
-            BKBBandit(ARMS[0], kernel, **given_)
-        with pytest.raises(InputDataError, match="no arms"):
-            BKBBandit(ARMS[:0], kernel, **given_)
-        with pytest.raises(InputDataError, match="NaN"):
-            BKBBandit(ARMS / 0.0, kernel, **given_)
-        bandit = make_bandit()
-        with pytest.raises(BotorchTensorDimensionError, match="as many"):
-            bandit.observe([1, 2], [1.0])
-        with pytest.raises(BotorchTensorDimensionError, match="as many"):
-            bandit.observe([], [])
-        with pytest.raises(InputDataError, match="NaN"):
-            bandit.observe(1, math.nan)
-        for arm in (-1, 80, 0.5):
-            with pytest.raises(InputDataError, match="0 to 79"):
-                bandit.observe(arm, 1.0)
-        with pytest.raises(InputDataError, match="outcomes"):
-            bandit.observe(1, 1e200)
-        for size in (0, 1.5):
-            with pytest.raises(ValueError, match="max_size"):
-                bandit.batch_select(size)
-        assert bandit.num_observations == 0
+def test_bad_arms_and_outcomes():
+    for arms in (ARMS[0], ARMS[:0], ARMS / 0.0):
+        with pytest.raises((BotorchTensorDimensionError, InputDataError)):
+            make_bandit(arms=arms)
+    bandit = make_bandit()
+    for arms, outcomes, message in [
+        ([1, 2], [1.0], "as many"),
+        ([], [], "as many"),
+        (1, math.nan, "NaN"),
+        (1, 1e200, "outcomes"),
+        *((arm, 1.0, "0 to 79") for arm in (-1, 80, 0.5)),
+    ]:
+        kinds = BotorchTensorDimensionError, InputDataError
+        with pytest.raises(kinds, match=message):
+            bandit.observe(arms, outcomes)
+    for size in (0, 1.5):
+        with pytest.raises(ValueError, match="max_size"):
+            bandit.batch_select(size)
+    assert bandit.num_observations == 0

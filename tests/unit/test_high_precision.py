@@ -2,28 +2,22 @@ r"""The exact band against 60-digit arithmetic, where double precision is strain
 
 import pytest
 import torch
-from gpytorch.kernels import MaternKernel, RBFKernel
 
 from kernelucb import Filters, KernelRegression, MartingaleMixture, MartingaleMixtureUCB
 from kernelucb.regression.exact import FilteredRegression
 from oracles.high_precision import exact_bands
+from problems import RKHSFunction, frozen_kernel, normal, uniform
 from tolerances import HIGH_PRECISION
 
 TRUE_NORM, DELTA = 3.0, 0.05
 
 
+STRAINED = ["duplicates", "near-duplicates, 1e-6", "a dense line"]
 KINDS = {"filters": Filters, "martingale": MartingaleMixture}
 
 
-def make_kernel(name: str, lengthscale: float):
-    kernel = {"rbf": RBFKernel, "matern52": MaternKernel}[name]().double()
-    kernel.lengthscale = lengthscale
-    return kernel
-
-
-def make_inputs(name: str, generator: torch.Generator) -> torch.Tensor:
-    points = torch.rand(4, 2, generator=generator, dtype=torch.float64)
-    jitter = torch.randn(4, 2, generator=generator, dtype=torch.float64)
+def make_inputs(name: str) -> torch.Tensor:
+    points, jitter = uniform(4, 2, 7), normal(8, 8).reshape(4, 2)
     line = torch.linspace(0.0, 0.2, 12, dtype=torch.float64)
     return {
         "single observation": points[:1],
@@ -41,29 +35,14 @@ def relative_error(
 
     The queries are a point far from the data, one at an input and one beside it.
     """
-    generator = torch.Generator().manual_seed(7)
-    kernel = make_kernel(kernel_name, lengthscale)
-    X = make_inputs(design, generator)
-    centres = torch.rand(4, 2, generator=generator, dtype=torch.float64)
-    weights = torch.randn(4, generator=generator, dtype=torch.float64)
-    gram = kernel(centres).to_dense().detach()
-    weights = weights * TRUE_NORM / (weights @ gram @ weights).sqrt()
-    values = kernel(X, centres).to_dense().detach() @ weights
-    noise = torch.randn(len(X), generator=generator, dtype=torch.float64)
-    Y = outcome_scale * (values + noise_std * noise)
-    arguments = {
-        "norm_bound": inflation * TRUE_NORM * outcome_scale,
-        "delta": DELTA,
-        "covariance_scale": outcome_scale**2,
-    }
+    kernel, X = frozen_kernel(kernel_name, lengthscale), make_inputs(design)
+    function = RKHSFunction.random(kernel, TRUE_NORM, 2, seed=7, terms=4)
+    Y = outcome_scale * (function(X) + noise_std * normal(len(X), 9))
+    given = {"norm_bound": inflation * TRUE_NORM * outcome_scale, "delta": DELTA}
+    arguments = given | {"covariance_scale": outcome_scale**2}
     scale = noise_std * outcome_scale
     state = KernelRegression(X, Y, kernel, scale)
-    acqf = MartingaleMixtureUCB(
-        state,
-        norm_bound=arguments["norm_bound"],
-        delta=DELTA,
-        fit=KINDS[fit](arguments["covariance_scale"]),
-    )
+    acqf = MartingaleMixtureUCB(state, fit=KINDS[fit](outcome_scale**2), **given)
     counted = acqf.confidence_set.regression
     if fit == "filters":
         assert isinstance(counted, FilteredRegression)
@@ -74,8 +53,9 @@ def relative_error(
         arguments["hidden"] = hidden if hidden > 0.01 else 0.0
     queries = torch.stack([X.new_tensor([0.9, 0.9]), X[0], X[0] + 1e-5])
     errors = []
-    length = float(kernel.lengthscale.detach())
-    exact = exact_bands(kernel_name, length, X, Y, queries, scale, **arguments)
+    exact = exact_bands(
+        kernel_name, float(kernel.lengthscale), X, Y, queries, scale, **arguments
+    )
     for (low, high), lower, upper in zip(exact, *acqf.bounds(queries), strict=True):
         error = max(abs(float(lower) - low), abs(float(upper) - high))
         errors.append(error / max(abs(low), abs(high)))
@@ -86,14 +66,7 @@ def relative_error(
 @pytest.mark.parametrize("lengthscale", [0.3, 2.0])
 @pytest.mark.parametrize("kernel_name", ["rbf", "matern52"])
 @pytest.mark.parametrize(
-    "design",
-    [
-        "single observation",
-        "duplicates",
-        "near-duplicates, 1e-9",
-        "near-duplicates, 1e-6",
-        "a dense line",
-    ],
+    "design", ["single observation", "near-duplicates, 1e-9", *STRAINED]
 )
 def test_bad_designs(design, kernel_name, lengthscale, noise_std):
     error = relative_error(design, kernel_name, lengthscale, noise_std, 1.0, 1.3)
@@ -101,7 +74,7 @@ def test_bad_designs(design, kernel_name, lengthscale, noise_std):
 
 
 @pytest.mark.parametrize("noise_std", [1e-3, 1e-2, 5.0])
-@pytest.mark.parametrize("design", ["duplicates", "near-duplicates, 1e-6", "a dense line"])
+@pytest.mark.parametrize("design", STRAINED)
 def test_filters(design, noise_std):
     error = relative_error(design, "rbf", 2.0, noise_std, 1.0, 1.3, "filters")
     assert error <= HIGH_PRECISION
@@ -114,12 +87,12 @@ def test_outcome_scales(noise_std, outcome_scale):
     assert error <= HIGH_PRECISION
 
 
-@pytest.mark.parametrize("design", ["duplicates", "near-duplicates, 1e-6", "a dense line"])
+@pytest.mark.parametrize("design", STRAINED)
 def test_a_loose_norm_bound(design):
     assert relative_error(design, "rbf", 2.0, 1e-2, 1.0, 10.0) <= HIGH_PRECISION
 
 
 def test_the_designs_are_ill_conditioned():
-    X = make_inputs("a dense line", torch.Generator().manual_seed(7))
-    eigenvalues = torch.linalg.eigvalsh(make_kernel("rbf", 2.0)(X).to_dense().detach())
+    X = make_inputs("a dense line")
+    eigenvalues = torch.linalg.eigvalsh(frozen_kernel("rbf", 2.0)(X).to_dense())
     assert float(eigenvalues[-1] / eigenvalues[0].abs()) > 1e16

@@ -25,7 +25,6 @@ from kernelucb import (
     Filters,
     LikelihoodUCB,
     MartingaleMixtureUCB,
-    OutcomeConstraints,
     SafeSet,
     optimum_report,
     regret_certificate,
@@ -83,15 +82,6 @@ def test_bounds_are_probabilities_and_rates(acqf):
     rates = likelihood_ucb(X, DEFECTS, KERNEL, likelihood="poisson", exposure=2.0, **NORM)
     latent = torch.stack(rates.latent_bounds(POINTS))
     assert_close(torch.stack(rates.bounds(POINTS)), latent.exp())
-
-
-def test_pending_points_count_where_the_loss_is_flat_elsewhere():
-    # All successes: far from the data the loss says next to nothing.
-    sure = likelihood_ucb(X, torch.ones_like(Y), KERNEL, norm_bound=12.0)
-    x = uniform(1, 2, 12)
-    before = sure(x.unsqueeze(-2))
-    sure.set_X_pending(x.repeat(20, 1))
-    assert float(sure(x.unsqueeze(-2))) < float(before) - 0.1
 
 
 def test_what_it_rests_on(acqf):
@@ -200,10 +190,8 @@ def test_rates_are_counts_again():
     [
         ({"train_Y": 2.0 * Y}, "0 or 1"),
         ({"train_Y": Y - 0.5, "likelihood": "poisson"}, "whole numbers"),
-        ({"train_Y": -Y, "likelihood": "poisson"}, "whole numbers"),
         ({"likelihood": "binomial"}, "needs num_trials"),
         ({"num_trials": 3.0}, "leave it out"),
-        ({"exposure": 3.0}, "leave it out"),
         ({"likelihood": "binomial", "num_trials": 0.5}, "num_trials must hold whole"),
         (
             {"likelihood": "binomial", "num_trials": 2.0, "train_Y": 3.0 * Y},
@@ -212,7 +200,6 @@ def test_rates_are_counts_again():
         ({"likelihood": "poisson", "exposure": 0.0}, "exposure"),
         ({"likelihood": "normal"}, "likelihood"),
         ({"norm_bound": -1.0}, "norm_bound"),
-        ({"delta": 1.5}, "delta"),
         ({"fit": Filters()}, "fit must be"),
         ({"form": "dual"}, "form"),
         ({"train_Y": Y[:-1]}, "train_Y"),
@@ -246,5 +233,3 @@ def test_safe_sets_have_thresholds_in_probabilities():
     kept = safe.filter(uniform(200, 2, 9))
     assert 0 < len(kept) < 200
     assert float(often.bounds(kept)[1].max()) <= 0.85
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        OutcomeConstraints(often, 1.5)
