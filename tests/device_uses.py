@@ -15,7 +15,7 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
-from test_bandits import BOUNDS, OPTIONS
+from test_bandits import OPTIONS
 
 from contract.bands import BANDS
 from kernelucb import (
@@ -284,9 +284,13 @@ def domains(there):
     }
 
 
-def certificate(domain, there):
-    found = regret_certificate(exact(there), **domains(there)[domain], max_evaluations=10)
-    return [found.recommended, found.challenger, *numbers(there, found.gap)]
+def certificate(build, domain, there, constrain=None):
+    given: Any = domains(there)[domain]
+    if constrain is not None:
+        given |= {"constraints": constrain(there)}
+    found = regret_certificate(build(there), **given, max_evaluations=10)
+    parts = [found.recommended, *numbers(there, found.gap)]
+    return parts if constrain else [found.challenger, *parts]
 
 
 def stopping(there):
@@ -294,17 +298,6 @@ def stopping(there):
     decision = rule(exact(there))
     assert decision.reason
     return [decision.certificate.recommended]
-
-
-def constrained_certificate(domain, there):
-    given: Any = domains(there)[domain] | {"constraints": constraints(there)}
-    found = regret_certificate(exact(there), **given, max_evaluations=10)
-    return [found.recommended, *numbers(there, found.gap)]
-
-
-def certificate_of(acqf, there):
-    found = regret_certificate(acqf(there), bounds=there.square, max_evaluations=10)
-    return [found.challenger, *numbers(there, found.gap)]
 
 
 def weighted_sum(there):
@@ -378,16 +371,36 @@ def thompson_sampling(noise, there):
     return [sampler(there.points, 2), chosen]
 
 
-def kernel_bandit(bound, norm_bound, there):
-    options: Any = {"norm_bound": norm_bound, "noise_std": 0.1, **OPTIONS[bound]}
-    bandit = KernelBandit(there.kernel, **options)
-    resumed = KernelBandit(there.kernel, **options)
+def bandit(build, there, **options):
+    r"""Played, saved, and both played on."""
+    own, resumed = (build(there, noise_std=0.1, **options) for _ in range(2))
     for x, y in zip(there.X, there.Y, strict=True):
-        bandit.select(there.points)
-        bandit.observe(x, y)
-    resumed.load_state_dict(bandit.state_dict())
-    assert str(bandit.assumptions)
-    return [*bandit.bounds(there.points), *resumed.bounds(there.points)]
+        own.select(there.points)
+        own.observe(x, y)
+    index = own.select(there.points)
+    resumed.load_state_dict(own.state_dict())
+    for each in (own, resumed):
+        each.observe(there.points[index], 0.5)
+    assert str(own.assumptions)
+    return [*own.bounds(there.points), *resumed.bounds(there.points)]
+
+
+def kernel_bandit(there, **options):
+    return KernelBandit(there.kernel, **options)
+
+
+def family_bandit(there, select, **options):
+    return FamilyBandit(KernelFamily(there.kernels, select=select), **options)
+
+
+def remembered_family(noise, there):
+    tracker, bands = FamilyTracker(), []
+    for _ in range(2):
+        acqf = family(there, tracker=tracker, noise_std=noise)
+        bands += acqf.bounds(there.points)
+    tracker.load_state_dict(tracker.state_dict())
+    assert tracker.num_observations == 3
+    return bands
 
 
 def family_on_counts(combine, there):
@@ -397,32 +410,6 @@ def family_on_counts(combine, there):
     family = KernelFamily(there.kernels, combine=combine, tracker=tracker)
     acqf = KernelFamilyUCB(data, family, norm_bound=3.0)
     return [*acqf.bounds(there.points), numbers(there, *acqf.least_consistent_norms)[0]]
-
-
-def family_bandit(select, there):
-    options: Any = {"norm_bound": 3.0, "noise_std": 0.1}
-    family = KernelFamily(there.kernels, select=select)
-    bandit, resumed = (FamilyBandit(family, **options) for _ in range(2))
-    for x, y in zip(there.X, there.Y, strict=True):
-        bandit.select(there.points)
-        bandit.observe(x, y)
-    index = bandit.select(there.points)
-    resumed.load_state_dict(bandit.state_dict())
-    for each in (bandit, resumed):
-        each.observe(there.points[index], 0.5)
-    assert "certified" in bandit.report()
-    return [*bandit.bounds(there.points), *resumed.bounds(there.points)]
-
-
-def remembered_family(noise, there):
-    tracker, bands = FamilyTracker(), []
-    for _ in range(2):
-        family = KernelFamily(there.kernels, tracker=tracker)
-        acqf = KernelFamilyUCB(there.model, family, noise_std=noise, **NORM)
-        bands += acqf.bounds(there.points)
-    tracker.load_state_dict(tracker.state_dict())
-    assert tracker.num_observations == 3
-    return bands
 
 
 def budgeted_bandit(there):
@@ -441,12 +428,14 @@ DOMAINS = ("candidates", "box", "context", "mixed space")
 VALUES = {
     **{name: partial(acquisition, name) for name in ACQUISITIONS},
     **{f"best of many, {n}": partial(best_of_many, n) for n in ("analytic", "budgeted")},
-    **{f"certificate, {name}": partial(certificate, name) for name in DOMAINS},
-    "certificate with constraints": partial(constrained_certificate, "mixed space"),
+    **{f"certificate, {name}": partial(certificate, exact, name) for name in DOMAINS},
+    "certificate with constraints": partial(
+        certificate, exact, "mixed space", constrain=constraints
+    ),
     **{f"report, {n}": partial(report, n) for n in ("candidates", "mixed space")},
     "stopping": stopping,
-    "certificate of a family": partial(certificate_of, family),
-    "certificate of a sum": partial(certificate_of, weighted_sum),
+    "certificate of a family": partial(certificate, family, "box"),
+    "certificate of a sum": partial(certificate, weighted_sum, "box"),
     **{f"counts, {kind}": partial(counts, kind) for kind in ("bernoulli", "poisson")},
     "witness": witness,
     "norms": norms,
@@ -456,11 +445,11 @@ VALUES = {
     "outcome constraints": feasibility,
     "safe set": safe_set,
     **{
-        f"bandit, {name}, norm {norm}": partial(kernel_bandit, name, norm)
-        for name, norm in [*((name, 3.0) for name in BOUNDS), ("filters", None)]
+        f"bandit, {name}": partial(bandit, kernel_bandit, **(NORM | options))
+        for name, options in [*OPTIONS.items(), ("estimated", {"norm_bound": None})]
     },
     **{
-        f"family bandit, {select}": partial(family_bandit, select)
+        f"family bandit, {select}": partial(bandit, family_bandit, select=select, **NORM)
         for select in ("alternate", "simplest")
     },
     **{f"remembered, noise {n}": partial(remembered_family, n) for n in (0.1, None)},

@@ -1,4 +1,4 @@
-r"""The minimiser, the eigendecomposition, saved values and the conic layer."""
+r"""The minimiser, the eigendecomposition, saved values, a failed conic program."""
 
 import json
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import MaternKernel, RBFKernel
-from torch.autograd import gradcheck
 from torch.testing import assert_close
 
 from kernelucb import MartingaleMixtureUCB
@@ -17,7 +16,6 @@ from kernelucb._numerics.saving import fingerprint, same_values
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.exceptions import SolverError
 from problems import make_problem, uniform
-from tolerances import CONVEX_GRADIENT, CONVEX_VALUE, GRADCHECK
 
 
 def minimize(slopes, count, tolerance=1e-13, start=None):
@@ -88,47 +86,16 @@ def test_saved_values_agree_up_to_round_off_and_json():
     assert not torch.equal(one, fingerprint(RBFKernel()))
 
 
-@pytest.fixture
-def ball_program():
-    r"""First ball so wide that only ``||u|| <= 1`` matters: ``c / ||c||`` is best."""
+def test_a_solver_that_fails_is_a_solver_error(monkeypatch):
     scales = torch.full((3,), 1e-3, dtype=torch.float64)
-    return EllipsoidBallProgram(scales, torch.zeros(3, dtype=torch.float64))
+    program = EllipsoidBallProgram(scales, torch.zeros(3, dtype=torch.float64))
 
-
-def test_conic_program_on_a_ball(ball_program):
-    objectives = uniform(4, 4, seed=3) - 0.5
-    solution = ball_program.maximizer(objectives)
-    expected = objectives / objectives.norm(dim=-1, keepdim=True)
-    assert_close(solution, expected, rtol=0.0, atol=CONVEX_VALUE)
-
-
-def test_conic_program_with_the_first_ball_active():
-    r"""``|| 4 u_1 - 2 || <= 1`` caps ``u_1`` at 3/4; the rest goes to ``u_2``."""
-    program = EllipsoidBallProgram(
-        torch.tensor([4.0], dtype=torch.float64), torch.tensor([2.0]).double()
-    )
-    objective = torch.tensor([[1.0, 0.1]], dtype=torch.float64)
-    expected = torch.tensor([[0.75, (1 - 0.75**2) ** 0.5]], dtype=torch.float64)
-    assert_close(program.maximizer(objective), expected, rtol=0.0, atol=CONVEX_VALUE)
-
-
-def test_conic_program_is_differentiable(ball_program):
-    objectives = (uniform(2, 4, seed=4) - 0.5).requires_grad_(True)
-
-    def value(c):
-        return (c * ball_program.maximizer(c)).sum(-1)
-
-    tolerances = {**GRADCHECK, "eps": 1e-4, "atol": CONVEX_GRADIENT}
-    assert gradcheck(value, objectives, **tolerances)
-
-
-def test_a_solver_that_fails_is_a_solver_error(ball_program, monkeypatch):
     def fail(objective, solver_args):
         raise ValueError("infeasible")
 
-    monkeypatch.setattr(ball_program, "_layer", fail)
+    monkeypatch.setattr(program, "_layer", fail)
     with pytest.raises(SolverError, match=r"needs no solver\. Its message: infeasible"):
-        ball_program.maximizer(uniform(1, 4, seed=5))
+        program.maximizer(uniform(1, 4, seed=5))
 
 
 @pytest.mark.parametrize("factor", [0.99, torch.nan])
