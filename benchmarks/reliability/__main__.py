@@ -1,79 +1,128 @@
 r"""Command line: ``python -m benchmarks.reliability curves``."""
 
-from collections.abc import Iterable
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import beta, binom
+from scipy.stats import binom
 
 from benchmarks.reliability import coverage as known
 from benchmarks.reliability.claims import FUNCTIONS, play
+from benchmarks.reliability.shares import (
+    CELL,
+    CHOICE,
+    CHOSEN,
+    LIMITS,
+    Shares,
+    over_problems,
+    rows_of,
+)
+from benchmarks.runner.files import ROOT
 from benchmarks.runner.simulators import SIMULATORS
 from benchmarks.runner.study import Study, Summary, grid
+from benchmarks.runner.tables import markdown_table, write_table
+from kernelucb.certificates.measured import Record
 
 STUDY = Study("benchmarks.reliability", "How often claims at a margin are false.")
 TABLES = ["crossed_barrel", "agnp"]
 PROBLEMS = [*SIMULATORS, *FUNCTIONS, *TABLES]
 DESIGNS = ["random", "qlognei", "guard"]
-GRID = grid({"seed": range(5)}, {"problem": PROBLEMS}, {"design": DESIGNS})
-WANTED = 0.95
-
-
-def _rows(runs: pd.DataFrame) -> pd.DataFrame:
-    parts = [
-        pd.DataFrame(run["rows"]).assign(problem=run["problem"], design=run["design"])
-        for run in runs.to_dict("records")
-    ]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _curves(rows: pd.DataFrame, by: Iterable[str] = ()) -> pd.DataFrame:
-    r"""Share of false claims, its limits at 95 %, and the width over the range."""
-    keys = ["count", "method", "kind", "level", *by]
-    found = rows.groupby(keys, observed=True).agg(
-        runs=("false", "size"), false=("false", "sum"), width=("width", "median")
-    )
-    found = found.reset_index()
-    runs, false = found["runs"], found["false"]
-    found["share"] = false / runs
-    found["at_most"] = np.nan_to_num(beta.ppf(0.975, false + 1, runs - false), nan=1.0)
-    return found
-
-
-def _least(curves: pd.DataFrame, wanted: float = WANTED) -> pd.DataFrame:
-    r"""For each count, method and kind the least level of measured reliability."""
-    enough = curves[curves["at_most"] <= 1.0 - wanted]
-    return enough.sort_values("level").groupby(["count", "method", "kind"]).head(1)
+GRID = grid({"seed": range(1)}, {"problem": PROBLEMS}, {"design": DESIGNS})
+PACKAGE = ROOT / "src" / "kernelucb" / "certificates" / "reliability.csv"
+# The package's words, and the wish for widths over the range after 50 runs.
+KINDS = {"value": "value", "window gain": "window", "window floor": "window floor"}
+KINDS |= {"gap": "anywhere"}
+WISHES = {"value": 0.10, "window gain": 0.08, "gap": 0.25}
+METHODS = ["margin", "deviations", "left out"]
+COUNTS = [15, 50, 100]  # of the package
 
 
 @STUDY.table("curves", GRID, play)
 def curves(runs: pd.DataFrame) -> dict[str, Summary]:
-    r"""Shares of false claims over margins and multiples, and what they are worth."""
-    rows = _rows(runs)
-    every = _curves(rows)
-    chosen = _least(every)
-    held = _held_out(rows)
-    worst = held.groupby(["count", "method", "kind"]).agg(
-        false=("share", "mean"), worst=("share", "max"), width=("width", "median")
-    )
+    r"""Shares of false claims at each level, and with levels chosen on other problems."""
+    shares = Shares(rows_of(runs))
+    table = shares.table()
+    held, own = [], []
+    for name, limit in LIMITS.items():
+        kept = shares.held_out(limit).assign(limit=name)
+        held.append(over_problems(kept, ["limit", *CELL]))
+        own.append(kept[kept["method"] == CHOSEN])
+    found = pd.concat(held, ignore_index=True)
     return {
-        "": Summary(every.round(4)),
-        "reached": Summary(chosen.round(4)),
-        "held_out": Summary(worst.reset_index().round(4)),
-        "problems": Summary(held.round(4), None),
+        "": Summary(table.round(5), _shown(table)),
+        "held_out": Summary(found.round(5), _held_out(found)),
+        "problems": Summary(pd.concat(own).round(5), None),
     }
 
 
-def _held_out(rows: pd.DataFrame) -> pd.DataFrame:
-    r"""Levels chosen on all other problems, and how they did on each."""
-    found: list[pd.DataFrame] = []
-    for problem, own in rows.groupby("problem"):
-        level = _least(_curves(rows[rows["problem"] != problem]))
-        keys = ["count", "method", "kind"]
-        kept = own.merge(level[[*keys, "level"]], on=[*keys, "level"])
-        if len(kept):
-            found.append(_curves(kept).assign(problem=problem))
-    return pd.concat(found, ignore_index=True)
+def _shown(table: pd.DataFrame) -> list[str]:
+    r"""Percentages of false claims, in brackets their limit."""
+    lines: list[str] = []
+    for method in METHODS:
+        own = table[(table["method"] == method) & table["count"].isin(COUNTS)]
+        levels = sorted(own["level"].unique())
+        cells = own.assign(
+            text=[
+                f"{100 * a:.2g} ({100 * b:.2g})"
+                for a, b in zip(own["share_false"], own["at_most"], strict=True)
+            ]
+        ).pivot(index=["count", "kind"], columns="level", values="text")
+        header = ["runs", "claim", *(f"{level:g}" for level in levels)]
+        body = ([str(n), kind, *cells.loc[n, kind]] for n, kind in cells.index)
+        lines += ["", f"**{method}**", "", *markdown_table(header, body)]
+    return lines[1:]
+
+
+def _held_out(found: pd.DataFrame) -> list[str]:
+    r"""What levels are worth on the problem that did not choose them."""
+    header = ["runs", "claim", "method", "false", "worst problem", "width"]
+    shown = found["method"].isin([*METHODS, CHOSEN]) & found["count"].isin(COUNTS)
+    lines: list[str] = []
+    for name, own in found[shown].groupby("limit", sort=False):
+        lines += ["", f"**limit: {name}**", ""]
+        body = [
+            [
+                f"{row['count']}",
+                row["kind"],
+                row["method"] + _reached(row),
+                f"{100 * row['share_false']:.1f} %",
+                f"{100 * row['worst_share']:.0f} % ({row['worst']})"
+                if row["worst_share"] > 0.0
+                else "0 %",
+                f"{row['width']:.2f}{_wish(row)}",
+            ]
+            for row in own.sort_values(["count", "kind"]).to_dict("records")
+        ]
+        lines += markdown_table(header, body)
+    return lines[1:]
+
+
+def _reached(row: dict[str, Any]) -> str:
+    missing = len(PROBLEMS) - row["problems"]
+    return f" (no level for {missing} problems)" if missing else ""
+
+
+def _wish(row: dict[str, Any]) -> str:
+    if row["count"] != 50 or row["method"] != CHOSEN or row["kind"] not in WISHES:
+        return ""
+    wish = WISHES[row["kind"]]
+    return f" (wish {wish:g}{'' if row['width'] <= wish else ', missed'})"
+
+
+@STUDY.table("package")
+def package() -> Summary:
+    r"""The table of the package, from that of ``curves``."""
+    table = pd.read_csv(STUDY.folder / "results" / "curves.csv")
+    # What the ladder shows beside its margins, and what a reliability may choose.
+    beside = (table["method"] == "margin") & (table["kind"] != "window floor")
+    kept = (beside & (table["share_false"] <= 0.2)) | (table["at_most"] <= 0.1)
+    kept &= table["method"].isin(CHOICE) & table["count"].isin(COUNTS)
+    table = table[kept].sort_values([*CELL, "level"])
+    zeros = (table["share_false"] == 0.0).astype(int).groupby([table[c] for c in CELL])
+    table = table[zeros.cumsum() <= 1]  # up to the first level without a false claim
+    rows = table.rename(columns={"count": "runs"}).assign(kind=table["kind"].map(KINDS))
+    rows = rows.sort_values(["kind", "runs", "method", "level"])[[*Record._fields]]
+    write_table(PACKAGE, rows.round(4))
+    return Summary(None, None)
 
 
 @STUDY.table(

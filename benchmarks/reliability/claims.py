@@ -8,26 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
-from botorch.models.transforms import Standardize
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.test_functions import Branin, Hartmann, Rosenbrock, SixHumpCamel
-from gpytorch.mlls import ExactMarginalLogLikelihood
 from scipy.stats import qmc
 from torch import Tensor
 
 from benchmarks.runner.files import table_of
 from benchmarks.runner.simulators import SIMULATORS
 from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb.certificates.measured import WINDOW, by_deviations
+from kernelucb.regression.from_model import fitted_default
 from kernelucb.regression.named import fixed_kernel
 
-KINDS = ("value", "window gain", "window floor", "gap")
 COUNTS = (15, 20, 50, 100)
 MARGINS = (1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 2.0, 3.0)
 MULTIPLES = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)  # of the posterior standard deviation
 NOISE = 0.02  # of the range of the function
-WINDOW = 0.05
 _POOL, _NEAR, _START, _REFIT = 1024, 256, 10, 5
 LENGTHSCALE = 0.5  # the guide's: outcomes change over half of the box
 FUNCTIONS = {
@@ -90,9 +86,9 @@ def _settings(problem: Problem, design: str, seed: int, outcome: Any) -> Iterato
             chosen = int(next(i for i in order if i not in taken))
         else:
             if model is None or len(taken) % _REFIT == 0:
-                model = _fitted(problem.pool[taken], outcome(taken))
+                model = fitted_default(problem.pool[taken], outcome(taken))
             else:
-                model = _fitted(problem.pool[taken], outcome(taken), like=model)
+                model = fitted_default(problem.pool[taken], outcome(taken), like=model)
             chosen = _next(problem, design, taken, model)
         taken.append(chosen)
         yield chosen
@@ -117,18 +113,6 @@ def _next(problem: Problem, design: str, taken: list[int], model: Any) -> int:
         [search(part) for part in problem.pool[positions].unsqueeze(1).split(256)]
     )
     return int(positions[scores.argmax()])
-
-
-def _fitted(X: Tensor, Y: Tensor, like: Any = None) -> Any:
-    model = SingleTaskGP(X, Y.unsqueeze(-1), outcome_transform=Standardize(1))
-    if like is None:
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    else:
-        model.load_state_dict(
-            {k: v for k, v in like.state_dict().items() if "outcome_transform" not in k},
-            strict=False,
-        )
-    return model.eval()
 
 
 def _band(state: KernelRegression) -> MartingaleMixtureUCB:
@@ -168,7 +152,7 @@ def _checked(
     scale = float(Y.std())
     Z = (Y - Y.mean()) / scale
     with torch.enable_grad():
-        model = _fitted(X, Y)
+        model = fitted_default(X, Y)
     fitted = KernelRegression.of(model, noise_std)
     best = int(fitted.mean(X).argmax())
     recommended = X[best : best + 1]
@@ -216,11 +200,9 @@ def _checked(
             row(f"margin, {name}", margin, _in_units(claims, unit, shift))
     factor = _left_out(fitted)
     for multiple in MULTIPLES:
-        row(
-            "deviations", multiple, _gaussian(fitted, points, recommended, window, multiple)
-        )
-        wider = multiple * max(factor, 1.0)
-        row("left out", multiple, _gaussian(fitted, points, recommended, window, wider))
+        for method, by in (("deviations", 1.0), ("left out", max(factor, 1.0))):
+            claims = _deviations(fitted, points, recommended, window, by * multiple)
+            row(method, multiple, claims)
     return rows
 
 
@@ -228,7 +210,13 @@ def _claims(
     band: Any, points: Tensor, recommended: Tensor, window: Tensor
 ) -> dict[str, Any]:
     lower, upper = band.bounds(torch.cat([recommended, points[window]]))
-    gains = band.max_gain_over(points, recommended)
+    return _of_sides(lower, upper, band.max_gain_over(points, recommended), window)
+
+
+def _of_sides(
+    lower: Tensor, upper: Tensor, gains: Tensor, window: Tensor
+) -> dict[str, Any]:
+    r"""Claims from a band at the recommended point and near it, and gains of all points."""
     return {
         "value": (float(lower[0]), float(upper[0])),
         "window gain": (-math.inf, max(float(gains[window].max()), 0.0)),
@@ -245,25 +233,14 @@ def _in_units(claims: dict[str, Any], unit: float, shift: float) -> dict[str, An
     }
 
 
-def _gaussian(
+def _deviations(
     state: KernelRegression, points: Tensor, recommended: Tensor, window: Tensor, z: float
 ) -> dict[str, Any]:
     r"""The same claims from a multiple of posterior standard deviations."""
-    here, there = state.project(recommended), state.project(points)
-    change = state.difference(there, here)
-    shrunk = 1.0 / (1.0 + state.eigenvalues)
-    deviation = (change.features.square() @ shrunk + change.residual_variance).sqrt()
-    mean, own = state.mean(points), float(state.mean(recommended))
-    gains = mean - own + z * deviation
-    near = torch.cat([recommended, points[window]])
-    lower = state.mean(near) - z * state.variance(near).sqrt()
-    half = z * float(state.variance(recommended).sqrt())
-    return {
-        "value": (own - half, own + half),
-        "window gain": (-math.inf, max(float(gains[window].max()), 0.0)),
-        "window floor": (float(lower.min()), math.inf),
-        "gap": (-math.inf, max(float(gains.max()), 0.0)),
-    }
+    sides = by_deviations(state, recommended, 1, z)
+    return _of_sides(
+        *sides.bounds(torch.cat([recommended, points[window]])), sides.gain(points), window
+    )
 
 
 def _left_out(state: KernelRegression) -> float:

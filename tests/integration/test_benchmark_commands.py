@@ -54,6 +54,8 @@ COMMANDS = [
     (BKB, "time", "", "shown=[3,6]", 3),
     ("norm", "estimate", "seed=0 kernel=rbf", "looks=[1,3]", 15),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
+    ("reliability", "curves", "problem=throw,Branin design=random", "", 768),
+    ("reliability", "coverage", "seed=0,1 kernel=rbf told=1.0", "", 1),
     ("safety", "coverage", "trial=0,1", "rounds=2", 5),
     ("scale", "width", "observations=200 seed=0 kernel=rbf", "sizes=[10,40]", 2),
     ("scale", "large", "", f"further=100 {LARGE}", 13),

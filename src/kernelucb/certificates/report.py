@@ -212,6 +212,7 @@ def optimum_report(
     window: float = 0.05,
     threshold: float | None = None,
     tolerance: float | None = None,
+    reliability: float | None = None,
     names: Sequence[str] | None = None,
     outcome: str = "the outcome",
     units: Mapping[str, str] | None = None,
@@ -234,6 +235,13 @@ def optimum_report(
     outcome keeps a threshold. Each says up to which norm and noise it stands
     (``breakdown``).
 
+    **Measured claims.** With ``reliability``, claims of the same kinds follow that are as
+    wide as it takes for so large a share of them to have been true on other problems
+    (``docs/results/reliability.md``), by a margin over the least consistent norm or by
+    posterior deviations of BoTorch's default model, whichever is narrower. Their
+    ``status`` says so. They rest on no theorem and are never certified: nothing that stops
+    or is safe uses them.
+
     Where the band's sets are one event for all norm bounds, interval, gap, region and
     claims all rest on it (``Band.relaxed``); they are then up to 3 % wider than those of
     ``regret_certificate``.
@@ -253,6 +261,9 @@ def optimum_report(
             sought), outcome units.
         tolerance: A difference that does not matter, outcome units; by default a twentieth
             of the spread of the estimates at the observed inputs.
+        reliability: Share of measured claims that are to be true, up to 0.95, which is as
+            much as the number of problems shows; without it none is stated. There is none
+            with fewer than 15 runs.
         names: Of the inputs, for print and picture; ``x0``, ``x1`` and so on when absent.
         outcome: Name of the outcome.
         units: Units by the names of inputs and outcome, for print.
@@ -269,7 +280,7 @@ def optimum_report(
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
-    asked = Asked.of(task, baseline, window, threshold, tolerance)
+    asked = Asked.of(task, baseline, window, threshold, tolerance, reliability)
     certificate = latent_certificate(task, _ACCURACY, max_evaluations)
     lower, upper = interval(task, certificate, _ACCURACY, max_evaluations)
     possible = possible_maximisers(task, certificate.recommended, max_evaluations)
