@@ -18,8 +18,8 @@ class LeanGP(SingleTaskGP):
     likelihood: Any
     outcome_transform: Any
 
-    def __init__(self, inputs: Tensor, outcomes: Tensor) -> None:
-        super().__init__(inputs, outcomes)
+    def __init__(self, inputs: Tensor, outcomes: Tensor, **prior: Any) -> None:
+        super().__init__(inputs, outcomes, **prior)
         self._solved: tuple[Tensor, Tensor] | None = None
 
     def train(self, mode: bool = True) -> "LeanGP":
@@ -42,7 +42,7 @@ class LeanGP(SingleTaskGP):
         mean = self._constant + kernel @ weights
         half = torch.linalg.solve_triangular(factor, kernel.mT, upper=False)
         if X.shape[-2] == 1:
-            variance = 1.0 - half.square().sum(-2)
+            variance = self._variance(half)
             covariance = DiagLinearOperator(variance * scale**2)
         else:
             dense = self._covariance(X, X) - half.mT @ half
@@ -53,6 +53,9 @@ class LeanGP(SingleTaskGP):
         return GPyTorchPosterior(
             MultivariateNormal(self._offset + scale * mean, covariance)
         )
+
+    def _variance(self, half: Tensor) -> Tensor:
+        return 1.0 - half.square().sum(-2)
 
     @property
     def _constant(self) -> Tensor:

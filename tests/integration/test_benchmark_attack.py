@@ -10,9 +10,8 @@ from benchmarks.attack.verdicts import judge
 from benchmarks.runner import stream
 from kernelucb import KernelBandit, KernelRegression
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_silently_wrong_and_no_error_is_raw():
     verdicts = {seed: numerics.play(seed) for seed in range(0, 13_500, 337)}

@@ -45,7 +45,6 @@ COMMANDS = [
     (CMM, "paired_filters", "repetition=0,1", SIX, 6),
     (CMM, "figure5_filters", "repetition=0", SIX, 72),
     (CMM, "figure7", "repetition=0,1 method=filters,ay,igp", SIX, 12),
-    (CMM, "figure1", "repetition=0,1", "", 6),
     (NOISE, "noise", "repetition=0,1", "rounds=60", 160),
     (NOISE, "band", "repetition=0,1", "rounds=60", 160),
     (NOISE, "joint", "repetition=0,1", "rounds=16", None),

@@ -20,8 +20,6 @@ from kernelucb import (
 )
 from tolerances import PERMUTATION, REARRANGED
 
-pytestmark = pytest.mark.slow
-
 NORM = 5.0
 KNOWN = {"norm_bound": NORM, "noise_std": 0.1, "delta": 0.1}
 UNKNOWN = KNOWN | {"noise_std": UnknownNoise(0.01, 1.0)}

@@ -7,8 +7,6 @@ pytest.importorskip("joblib", reason="needs the extra `bench`")
 from benchmarks.filters.__main__ import PROTOCOL, SETTING
 from benchmarks.filters.width import play_width
 
-pytestmark = pytest.mark.slow
-
 SMALL = PROTOCOL | dict(zip(SETTING, ("matern52", 2, 12, 0.1), strict=True))
 SMALL |= {"function": 0, "queries": 20}
 

@@ -9,8 +9,6 @@ pytest.importorskip("matplotlib", reason="the benchmark needs kernelucb[bench]")
 from benchmarks.papers.flynn_reeb_2024.__main__ import STUDY, published
 from benchmarks.papers.flynn_reeb_2024.play import play
 
-pytestmark = pytest.mark.slow
-
 
 def test_methods_share_their_problem_and_fewer_rounds_are_the_first_of_more():
     runs = [run | {"rounds": 6} for run in STUDY.tables["table1"].runs[:8]]

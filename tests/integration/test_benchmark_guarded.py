@@ -17,8 +17,6 @@ from benchmarks.guarded.rules import Round
 from kernelucb.acquisition.guarded import is_ucb_turn
 from tolerances import LINEAR_SOLVE
 
-pytestmark = pytest.mark.slow
-
 SHORT = PROTOCOL | {"rounds": 3, "samples": 4, "raw_samples": 4, "iterations": 1}
 SMALL = SHORT | ARMS[1] | {"arms": 20, "seed": 20}
 

@@ -28,8 +28,6 @@ from benchmarks.papers.srinivas_2010.learners import make_learner
 from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
 from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, TabulatedMean
 
-pytestmark = pytest.mark.slow
-
 TEST_ROWS = 8  # of ``small_data``
 SYNTHETIC = ("squared_exponential", 0.025, 40)
 DELTA = 0.1

@@ -8,8 +8,6 @@ from benchmarks.runner import fixed_kernel
 from benchmarks.runner.events import event_row, event_table
 from benchmarks.trust import functions, stops
 
-pytestmark = pytest.mark.slow
-
 STOP = {"kernel": "rbf", "function": "spike", "norm_bound": "given"}
 STOP |= {"allow_estimated": False, "rounds": 20, "seed": 0}
 

@@ -17,8 +17,6 @@ from benchmarks.unknown_kernel.problems import Problem, squared_section_norm
 from kernelucb import KernelFamilyUCB, KernelRegression, lengthscale_family
 from tolerances import REARRANGED
 
-pytestmark = pytest.mark.slow
-
 
 def task(setting: str = "matern_d1_between", **changes) -> SimpleNamespace:
     r"""A run of three rounds, with three members from 0.1 to 0.4."""

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 DATA = Path(os.environ.get("KERNELUCB_DATA") or ROOT.parent / "shared" / "data")

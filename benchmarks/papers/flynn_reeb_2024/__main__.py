@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.papers.flynn_reeb_2024.bands import QUERIES, bands, measure
 from benchmarks.papers.flynn_reeb_2024.play import play
 from benchmarks.runner import (
     Moments,
@@ -361,57 +360,6 @@ def _finish(figure: Any, panels: np.ndarray, title: str) -> None:
         row[0].set_ylabel("cumulative regret")
     legend_below(figure, panels[0][0], 4)
     figure.suptitle(title, fontsize=11)
-
-
-FIGURE_1 = PROTOCOL | {"kernel": "matern32", "lengthscale": 0.5, "dimension": 1}
-
-
-@STUDY.table(
-    "figure1", grid(FIGURE_1 | {"points_per_side": 25, "repetition": range(20)}), measure
-)
-def figure1(runs: pd.DataFrame) -> Summary:
-    r"""Bands around one function, and their widths over many."""
-    widths, inside = (pd.DataFrame([*runs[name]]) for name in ("widths", "inside"))
-    ratios = widths.div(widths["exact"], axis=0).median()
-    rows = [
-        {
-            "method": name,
-            "mean_width": round(float(widths[name].mean()), 4),
-            "median_ratio_to_exact": round(float(ratios[name]), 4),
-            "functions_inside": inside[name].sum(),
-            "functions": len(runs),
-        }
-        for name in widths
-    ]
-    cells = [
-        (
-            METHODS[row["method"]].label,
-            f"{row['mean_width']:.3f}",
-            f"{row['median_ratio_to_exact']:.2f}",
-            f"{row['functions_inside']} of {row['functions']}",
-        )
-        for row in rows
-    ]
-    header = ["band", "mean width", "median ratio to exact", "functions inside everywhere"]
-    draw = partial(_draw_bands, runs.iloc[0].to_dict())
-    return Summary(pd.DataFrame(rows), markdown_table(header, cells), draw)
-
-
-def _draw_bands(task: Settings, path: Path) -> None:
-    found, shown = bands(task), ("filters", "exact", "amm", "ay", "igp")
-    shape, x = {"figsize": (13.0, 3.2), "sharey": True, "dpi": 130}, QUERIES[:, 0]
-    with picture(path, 1, len(shown), **shape) as (figure, panels):
-        for axes, name in zip(panels, shown, strict=True):
-            lower, upper = (side.detach() for side in found.bounds[name])
-            axes.fill_between(x, lower, upper, color="#0072B2", alpha=0.25, lw=0)
-            axes.plot(x, found.truth, color="#222222", ls="--", label="true function")
-            data = found.inputs[:, 0], found.outcomes
-            axes.scatter(*data, s=8, color="#D55E00", label="data", lw=0)
-            width = float((upper - lower).mean())
-            axes.set_title(f"{METHODS[name].label}: mean width {width:.2f}")
-            axes.set_xlabel("$x$")
-        panels[0].set_ylabel("$f(x)$")
-        legend_below(figure, panels[0], 2)
 
 
 if __name__ == "__main__":
