@@ -7,17 +7,15 @@ import torch
 from botorch import acquisition
 from botorch.acquisition import AcquisitionFunction
 from botorch.sampling import SobolQMCNormalSampler
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from benchmarks.practical.fitting import fitted_model, hyperparameters
 from benchmarks.practical.model import LeanGP
 from benchmarks.unknown_kernel.problems import Problem, family_of
-from kernelucb import KernelFamily, MartingaleMixtureUCB
-from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.data import Appraisal, NoisyData
+from kernelucb import Filters, KernelFamily, MartingaleMixtureUCB
+from kernelucb.confidence.family.data import tied_scale
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.prior import Prior
 
 
 class Learner(ABC):
@@ -51,54 +49,34 @@ class Learner(ABC):
 
 
 class MemberBand:
-    r"""The exact band of a member for a learner's data so far, computed when asked for."""
+    r"""The band of a kernel for a learner's data so far; sides computed when asked for."""
 
-    def __init__(self, prior: Prior, norm_bound: float, learner: Learner) -> None:
-        self.norm_bound, self.arms = norm_bound, learner.problem.arms
-        self._inputs, task = self.arms[learner.played], learner.task
+    def __init__(self, kernel: Kernel, norm_bound: float, learner: Learner) -> None:
+        self.arms, task = learner.problem.arms, learner.task
+        self._inputs = self.arms[learner.played]
         outcomes = torch.tensor(learner.outcomes, dtype=torch.float64)
-        noise_std = torch.full_like(outcomes, task.noise_std)
-        none = frozenset()
-        data = ModelData(prior, self._inputs, outcomes, noise_std, task.dimension, none)
-        # The data as ``KernelFamilyUCB`` has them, without further arguments.
-        self._data, self._prior = NoisyData(data, "filters", task.delta), prior
-
-    @cached_property
-    def regression(self) -> KernelRegression:
-        r"""The data, decomposed."""
-        return self._data.state(self._prior, frozenset())
-
-    @property
-    def consistent(self) -> bool:
-        r"""Whether a function of at most the norm bound is in the set."""
-        return self._appraised.least_norm <= self.norm_bound
+        self._state = KernelRegression(self._inputs, outcomes, kernel, task.noise_std)
+        fit = Filters(tied_scale(norm_bound))  # as of ``KernelFamilyUCB``
+        self._acqf = MartingaleMixtureUCB(
+            self._state, norm_bound=norm_bound, delta=task.delta, fit=fit
+        )
+        # Whether a function of at most the norm bound is in the set.
+        self.consistent = self._acqf.least_consistent_norm <= norm_bound
 
     @cached_property
     def upper(self) -> Tensor:
         r"""Upper bounds at all arms."""
-        return self._points.baseline + self._set.support(self._points, 1).value
+        return self._acqf(self.arms[:, None])
 
     @cached_property
     def lower(self) -> Tensor:
         r"""Lower bounds at all arms."""
-        return self._points.baseline - self._set.support(self._points, -1).value
+        return self._acqf.bounds(self.arms)[0]
 
     @cached_property
     def mean(self) -> Tensor:
         r"""Posterior mean of a Gaussian process with this kernel at the played arms."""
-        return self.regression.mean(self._inputs)
-
-    @cached_property
-    def _appraised(self) -> Appraisal:
-        return self._data.appraised(self.regression, self.norm_bound)
-
-    @cached_property
-    def _set(self) -> ConfidenceSet:
-        return self._appraised.confidence_set()[0]
-
-    @cached_property
-    def _points(self):
-        return self._set.project(self.arms)
+        return self._state.mean(self._inputs)
 
 
 class Oracle(Learner):
@@ -106,7 +84,7 @@ class Oracle(Learner):
 
     def band(self) -> MemberBand:
         r"""The band of all data so far."""
-        return MemberBand(Prior(self.problem.kernel, None), self.problem.norm_bound, self)
+        return MemberBand(self.problem.kernel, self.problem.norm_bound, self)
 
     def select(self) -> int:
         return int(self.band().upper.argmax())
@@ -129,7 +107,7 @@ class Family(Learner):
         family = family_of(self.task)
         self.family = KernelFamily(family, select=self.task.select)
         self.members = [
-            (Prior(cover.kernel, None), problem.norm_bound * cover.norm_factor)
+            (cover.kernel, problem.norm_bound * cover.norm_factor)
             for cover in family.covering(self.task.dimension)
         ]
         # Number of observations that contradicted it.
