@@ -18,7 +18,7 @@ from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
 from benchmarks.practical.model import LeanGP
-from benchmarks.practical.problems import Environment, Search
+from benchmarks.practical.problems import Environment
 from kernelucb import (
     GuardedAcquisition,
     MartingaleMixtureUCB,
@@ -32,10 +32,10 @@ _CANDIDATES = 1000  # points over which GIBBON takes the law of the maximum
 def _maximised(
     function: Callable[[LeanGP], AcquisitionFunction], **search: bool
 ) -> Callable[[], Chooser]:
-    r"""Plays the maximiser of an acquisition function; ``search`` as for ``Search``."""
+    r"""Plays the maximiser of an acquisition function; ``search`` as for ``Environment.maximize``."""
 
     def choose(model: LeanGP, environment: Environment, count: int) -> Tensor:
-        return environment.maximize(function(model), count, Search(**search))
+        return environment.maximize(function(model), count, **search)
 
     return lambda: choose
 

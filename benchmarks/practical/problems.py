@@ -6,7 +6,6 @@ follow from problem and seed, so that all methods of a seed share them.
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -79,24 +78,6 @@ PROBLEMS: dict[str, _Problem] = {
 PROBLEMS["ackley_mixed"][1]["family"] = "mixed"
 
 
-@dataclass(frozen=True)
-class Search:
-    r"""How an acquisition function is maximised; by default as BoTorch does.
-
-    Attributes:
-        joint: All points of a batch together, not one after the other, where the domain
-            is continuous.
-        around_best: Restarts also from near the best points, BoTorch's
-            ``sample_around_best``, where the domain is continuous.
-    """
-
-    joint: bool = False
-    around_best: bool = False
-
-
-DEFAULT_SEARCH = Search()
-
-
 class Environment(ABC):
     r"""A problem with a seed.
 
@@ -128,9 +109,14 @@ class Environment(ABC):
 
     @abstractmethod
     def maximize(
-        self, acquisition: AcquisitionFunction, count: int, search: Search = DEFAULT_SEARCH
+        self, acquisition: AcquisitionFunction, count: int, **search: bool
     ) -> Tensor:
-        r"""The points with the largest value, as far as they are found, ``count x d``."""
+        r"""The points with the largest value, as far as they are found, ``count x d``.
+
+        By default as BoTorch does. Where the domain is continuous, ``joint`` takes all
+        points of a batch together, and ``around_best`` restarts also from near the best
+        points (BoTorch's ``sample_around_best``).
+        """
 
 
 class Synthetic(Environment):
@@ -165,9 +151,9 @@ class Synthetic(Environment):
         return draw_sobol_samples(self.unit_cube, n=count, q=1)[:, 0]
 
     def maximize(
-        self, acquisition: AcquisitionFunction, count: int, search: Search = DEFAULT_SEARCH
+        self, acquisition: AcquisitionFunction, count: int, **search: bool
     ) -> Tensor:
-        around: dict = {"sample_around_best": True} if search.around_best else {}
+        around: dict = {"sample_around_best": True} if search.get("around_best") else {}
         points, _ = optimize_acqf(
             acquisition,
             self.unit_cube,
@@ -175,7 +161,7 @@ class Synthetic(Environment):
             num_restarts=self.task.restarts,
             raw_samples=self.task.raw_samples,
             options={"maxiter": self.task.iterations, **around},
-            sequential=count > 1 and not search.joint,
+            sequential=count > 1 and not search.get("joint"),
         )
         return points
 
@@ -202,7 +188,7 @@ class Mixed(Synthetic):
         return self._rounded(super().spread(count))
 
     def maximize(
-        self, acquisition: AcquisitionFunction, count: int, search: Search = DEFAULT_SEARCH
+        self, acquisition: AcquisitionFunction, count: int, **search: bool
     ) -> Tensor:
         points, _ = optimize_acqf_mixed_alternating(
             acquisition,
@@ -252,7 +238,7 @@ class Table(Environment):
         return self.rows[:count]  # they are in random order
 
     def maximize(
-        self, acquisition: AcquisitionFunction, count: int, search: Search = DEFAULT_SEARCH
+        self, acquisition: AcquisitionFunction, count: int, **search: bool
     ) -> Tensor:
         points, _ = optimize_acqf_discrete(acquisition, q=count, choices=self.rows)
         return points

@@ -56,19 +56,6 @@ def test_a_changed_setting_is_another_run(tmp_path):
     assert len(list((tmp_path / "runs").rglob("*.json"))) == 8
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--only", "x=1"], "needs --output"),
-        (["--only", "y=1", "--output", "."], "with a name of"),
-        (["--only", "x=5", "--output", "."], r"No run has x=\['5'\]; there are"),
-    ],
-)
-def test_a_study_says_what_to_change(arguments, message):
-    with pytest.raises(SystemExit, match=message):
-        study(()).main(["squares", *arguments])
-
-
 def test_paired_differences_are_those_of_scipy():
     left, right = np.random.default_rng(0).random((2, 12))
     difference = paired_difference(left, right)

@@ -8,8 +8,8 @@ import pandas as pd
 
 from benchmarks.papers.durand_2018 import stream_tables
 from benchmarks.papers.durand_2018.bandits import play
+from benchmarks.papers.durand_2018.stream_tables import TARGETS, digits, estimate, verdict
 from benchmarks.papers.durand_2018.streams import watch
-from benchmarks.papers.durand_2018.words import TARGETS, digits, estimate, verdict
 from benchmarks.runner import (
     Moments,
     draw_spread,

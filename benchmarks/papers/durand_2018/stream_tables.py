@@ -2,6 +2,7 @@ r"""Figures 4 to 6: noise intervals and widths of bands, and their pictures."""
 
 # ruff: noqa: RUF001  (the tables have Greek letters)
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,30 @@ import pandas as pd
 
 from benchmarks.papers.durand_2018.problems import Settings, true_function
 from benchmarks.papers.durand_2018.streams import queries, snapshots
-from benchmarks.papers.durand_2018.words import TARGETS, digits, verdict
-from benchmarks.runner import legend_below, markdown_table, picture
+from benchmarks.runner import Moments, legend_below, markdown_table, picture
 from benchmarks.runner.study import Summary
 from kernelucb.plotting import plot_bands
 from kernelucb.plotting.style import BLACK, BLUE, OUTLINES
+
+TARGETS = ("claim or target", "measured", "met")
+
+
+def digits(value: float, count: int = 3) -> str:
+    r"""A number with some significant digits, never in powers of ten."""
+    if not math.isfinite(value):
+        return "∞"
+    after = count - 1 - math.floor(math.log10(abs(value))) if value else count - 1
+    return f"{value:.{max(after, 0)}f}"
+
+
+def estimate(moments: Moments) -> str:
+    r"""A mean with its standard error."""
+    return f"{digits(moments.mean)} ± {digits(moments.standard_error, 2)}"
+
+
+def verdict(met: bool) -> str:
+    r"""How a table says whether a target was met."""
+    return "yes" if met else "**no**"
 
 
 def noise(runs: pd.DataFrame) -> Summary:
