@@ -32,7 +32,7 @@ _CANDIDATES = 1000  # points over which GIBBON takes the law of the maximum
 def _maximised(
     function: Callable[[LeanGP], AcquisitionFunction], **search: bool
 ) -> Callable[[], Chooser]:
-    r"""Plays the maximiser of an acquisition function; ``search`` as for ``Environment.maximize``."""
+    r"""Plays the maximiser of an acquisition function; ``search`` as for ``maximize``."""
 
     def choose(model: LeanGP, environment: Environment, count: int) -> Tensor:
         return environment.maximize(function(model), count, **search)
