@@ -86,8 +86,7 @@ def test_exact_bound_is_the_cone_program(case, c, form):
     problem, model, norm, expected = solved(case, c)
     options = {"delta": DELTA, "fit": MartingaleMixture(c), "form": form}
     acqf = MartingaleMixtureUCB(model, norm_bound=norm, **options)
-    for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
-        assert_close(bound, oracle, rtol=0.0, atol=SOCP)
+    assert_close(acqf.bounds(problem.test_X), expected, rtol=0.0, atol=SOCP)
 
 
 @pytest.mark.parametrize(
@@ -147,32 +146,21 @@ def test_analytic_is_the_grid_at_one_alpha(alpha):
     mean, half = closed_forms.dual_ellipsoid(
         K, k, v, y, alpha, problem.noise_std, 3.0, DELTA, 0.7
     )
-    for side, one, other in zip(
-        (-1, 1),
-        analytic.bounds(problem.test_X),
-        grid.bounds(problem.test_X),
-        strict=True,
-    ):
-        assert_close(one, other, rtol=REARRANGED, atol=REARRANGED)
-        assert_close(one, mean + side * half, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
+    sides, others = (each.bounds(problem.test_X) for each in (analytic, grid))
+    assert_close(sides, others, rtol=REARRANGED, atol=REARRANGED)
+    assert_close(sides, (mean - half, mean + half), rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
 
 
 @pytest.mark.parametrize("c", [0.1, 1.0, 5.0])
 def test_analytic_bound_in_closed_form(c):
     r"""Corollary 4.6 with Lemma C.2."""
     problem = make_problem(n=12, kernel="matern52")
-    acqf = MartingaleMixtureUCB(
-        problem.model,
-        norm_bound=3.0,
-        delta=DELTA,
-        fit=MartingaleMixture(c),
-        form="analytic",
-    )
+    options = {"delta": DELTA, "fit": MartingaleMixture(c), "form": "analytic"}
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
     K, k, v, y = arrays(problem)
     mean, half = closed_forms.analytic_mixture(K, k, v, y, problem.noise_std, 3.0, DELTA, c)
-    lower, upper = acqf.bounds(problem.test_X)
-    assert_close(lower, mean - half, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
-    assert_close(upper, mean + half, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
+    sides = acqf.bounds(problem.test_X)
+    assert_close(sides, (mean - half, mean + half), rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
 
 
 @pytest.mark.parametrize("c", [0.25, 1.0])

@@ -211,9 +211,8 @@ class TestPosterior:
     def test_single_precision_is_raised_before_it_is_transformed(self):
         r"""BoTorch leaves raw inputs in single precision, and rounds queries alone."""
         for name in ("normalize", "rounded queries"):
-            make = INPUT_TRANSFORMS[name]
-            raw = X.float(), COLUMN.float()
-            model = SingleTaskGP(*raw, input_transform=make())
+            made = INPUT_TRANSFORMS[name]()
+            model = SingleTaskGP(X.float(), COLUMN.float(), input_transform=made)
             state = KernelRegression.from_model(model)
             assert_close(state.train_inputs, normalize()(X.float().double()))
         single = SingleTaskGP(X.float(), COLUMN.float(), input_transform=normalize())

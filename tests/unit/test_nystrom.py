@@ -72,8 +72,7 @@ def sketched_bounds(state, X, norm=NORM, **options):
 
 
 def assert_near(ours, theirs, tolerance=SKETCH_EQUAL * NORM):
-    for one, other in zip(ours, theirs, strict=True):
-        assert_close(one, other, rtol=0.0, atol=tolerance)
+    assert_close(ours, theirs, rtol=0.0, atol=tolerance)
 
 
 def assert_wider(ours, exact):

@@ -54,8 +54,7 @@ def used(*rounds, **options):
 
 
 def same_band(left, right):
-    for ours, theirs in zip(left.bounds(X), right.bounds(X), strict=True):
-        assert torch.equal(ours, theirs)
+    assert all(map(torch.equal, left.bounds(X), right.bounds(X)))
 
 
 def test_one_round_with_a_tracker_is_one_without():
