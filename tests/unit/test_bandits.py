@@ -635,6 +635,7 @@ def test_it_is_the_union_of_single_bandits_that_were_never_contradicted(fit):
                 if at[index] is None and own.assumptions.violated:
                     at[index] = count + 1
     assert 0 < sum(gone is not None for gone in at) < len(at)
+    assert f"contradicted after {at[0]} observations" in bandit.report()
 
 
 @pytest.mark.parametrize("select", ["alternate", "simplest", "widest"])
