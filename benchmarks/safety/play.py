@@ -4,27 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from benchmarks.safety.problems import (
-    DELTA,
-    NOISE_STD,
-    Outcome,
-    Problem,
-    random_problem,
-)
+from benchmarks.safety.problems import DELTA, NOISE_STD, random_problem
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 
 THRESHOLD = 0.0
-
-
-def observe(outcome: Outcome, arms: list[int], random: torch.Generator) -> Tensor:
-    noise = torch.randn((), dtype=torch.float64, generator=random)
-    return outcome.values[arms[-1]] + NOISE_STD * noise
-
-
-def state_of(problem: Problem, arms: list[int], outcomes: list[Tensor], of: Outcome):
-    return KernelRegression(problem.arms[arms], torch.stack(outcomes), of.kernel, NOISE_STD)
 
 
 def play_edge(settings: dict[str, Any]) -> dict[str, Any]:
@@ -44,8 +28,10 @@ def play_edge(settings: dict[str, Any]) -> dict[str, Any]:
     truth, arms, outcomes = problem.constraint.values, [problem.seed_arm], []
     warned_at, known = None, torch.zeros(len(truth), dtype=torch.bool)
     for number in range(task.rounds):
-        outcomes.append(observe(problem.constraint, arms, random))
-        state = state_of(problem, arms, outcomes, problem.constraint)
+        noise = torch.randn((), dtype=torch.float64, generator=random)
+        outcomes.append(truth[arms[-1]] + NOISE_STD * noise)
+        data = problem.arms[arms], torch.stack(outcomes)
+        state = KernelRegression(*data, problem.constraint.kernel, NOISE_STD)
         if task.claim is None:
             margin = state.mean(problem.arms) - 2.0 * state.variance(problem.arms).sqrt()
         else:

@@ -1,4 +1,4 @@
-r"""Objectives and constraints of known RKHS norm on a grid."""
+r"""Constraints of known RKHS norm on a grid."""
 
 from typing import NamedTuple
 
@@ -19,17 +19,12 @@ class Outcome(NamedTuple):
 
 class Problem(NamedTuple):
     arms: Tensor
-    objective: Outcome
     constraint: Outcome
     seed_arm: int
 
 
 def line(points: int) -> Tensor:
     return torch.linspace(0.0, 1.0, points, dtype=torch.float64).unsqueeze(-1)
-
-
-def outcome(function: KnownFunction, arms: Tensor) -> Outcome:
-    return Outcome(function.kernel, function(arms), float(function.norm))
 
 
 def random_outcome(seed: int, arms: Tensor, norm: float, lengthscale: float) -> Outcome:
@@ -41,11 +36,11 @@ def random_outcome(seed: int, arms: Tensor, norm: float, lengthscale: float) -> 
     drawn = KnownFunction(kernel, centres, weights)
     values = drawn(arms)
     sign = 1.0 if values.max() > -values.min() else -1.0
-    return outcome(drawn.scaled(sign * norm), arms)
+    function = drawn.scaled(sign * norm)
+    return Outcome(kernel, function(arms), float(function.norm))
 
 
 def random_problem(seed: int, points: int = 40) -> Problem:
     arms = line(points)
-    objective = random_outcome(2 * seed, arms, 2.0, 0.2)
     constraint = random_outcome(2 * seed + 1, arms, 2.0, 0.2)
-    return Problem(arms, objective, constraint, int(constraint.values.argmax()))
+    return Problem(arms, constraint, int(constraint.values.argmax()))
