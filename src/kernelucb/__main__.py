@@ -1,9 +1,10 @@
-r"""The demo: ``python -m kernelucb`` minimises a noisy black box of known norm.
+r"""The commands: ``python -m kernelucb report`` and ``python -m kernelucb demo``.
 
 Here is only what must be there before torch is: wrong options are answered at once.
 """
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -26,12 +27,72 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     r"""The arguments; help and a wrong one exit, with status 0 and 2."""
     parser = _Parser(
         prog="kernelucb",
+        description="Confidence bounds you can trust, as BoTorch acquisition functions.",
+    )
+    parser.set_defaults(command=None, help=parser.format_help)
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    _add_report(commands)
+    _add_demo(commands)
+    return parser.parse_args(argv)
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="what a table of past runs supports, as a page to sign",
+        description="What a table of past runs supports: its best run, what may be said "
+        "about it, and what would have to be wrong. Prints a text and writes a page.",
+    )
+    parser.set_defaults(command="report")
+    add, number = parser.add_argument, "(default %(default)s)"
+    add("table", metavar="RUNS.CSV", help="a csv file with a header, one run a row")
+    add("--outcome", metavar="NAME", required=True, help="column to be large")
+    add("--minimize", action="store_true", help="the outcome is to be small")
+    about = "columns that were set (default: all other columns of numbers)"
+    add("--inputs", metavar="A,B", help=about)
+    about = "limits of the settings in question, as A=50:110,B=1:10 (default: the table's)"
+    add("--bounds", metavar="LIMITS", help=about)
+    about = "by how much a repeated run differs, a standard deviation (default: estimated "
+    about += "from repeated settings)"
+    add("--noise-std", metavar="S", type=_positive, help=about)
+    add("--kernel", default="matern52", help=f"rbf, matern52, matern32, matern12 {number}")
+    about = "over how much of its limits an input changes the outcome: one number, or one "
+    add("--lengthscale", metavar="L", default="0.5", help=f"{about}for each {number}")
+    about = "outcome expected before the first run (default: the middle of the range, or "
+    add("--mean", metavar="M", type=_finite, help=f"{about}the mean of the outcomes)")
+    about = "bound on the RKHS norm of outcome minus mean (default: none; the numbers are "
+    about += "then at 1.5 times the least that explains the data)"
+    add("--norm-bound", metavar="B", type=_positive, help=about)
+    about = "limits that the outcome without noise certainly keeps, as 0:100"
+    add("--range", metavar="LIMITS", help=about)
+    about = "a setting to compare with, as A=70,B=2"
+    add("--baseline", metavar="SETTING", help=about)
+    about = "what the outcome should reach"
+    add("--threshold", metavar="T", type=_finite, help=about)
+    about = "a difference that does not matter (default: a twentieth of the spread)"
+    add("--tolerance", metavar="E", type=_positive, help=about)
+    about = f"half the sides of the box that is near a setting, as a share {number}"
+    add("--window", metavar="W", type=_probability, default=0.05, help=about)
+    about = f"probability that a claim is false although what is given is true {number}"
+    add("--delta", metavar="P", type=_probability, default=0.05, help=about)
+    add("--units", metavar="UNITS", help="as yield=%%,A=C")
+    about = f"page to write {number}"
+    page = Path("report.html")
+    add("--output", metavar="PATH", type=_page_path, default=page, help=about)
+    add("--text", action="store_true", help="print the text only")
+
+
+def _add_demo(commands: Any) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="minimise a noisy black box of known norm, with a certified gap",
         description="Minimise a noisy function: guarded qLogNEI chooses the points, on a "
         "model that is refitted in every round, and a band on a kernel that is not fitted "
         "says how far the recommended point can be from the optimum. The norms of the "
         "functions are known, so that the band is certified. Ctrl-C stops early and still "
         "prints and draws what there is.",
     )
+    parser.set_defaults(command="demo")
     add, number = parser.add_argument, "(default %(default)s)"
     about = f"sum of kernel functions near the function of that name {number}"
     add("--function", choices=FUNCTIONS, default=FUNCTIONS[0], help=about)
@@ -48,7 +109,6 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     about = f"picture to write {number}"
     add("--output", metavar="PATH", type=_picture_path, default=picture, help=about)
     add("--no-picture", action="store_true", help="print the table only")
-    return parser.parse_args(argv)
 
 
 def _number(
@@ -68,28 +128,47 @@ def _number(
     return read
 
 
+_finite = _number(float, math.isfinite, "a number")
 _positive = _number(float, lambda value: 0 < value < float("inf"), "a number above 0")
 _probability = _number(float, lambda value: 0 < value < 1, "between 0 and 1")
 _count = _number(int, lambda value: value > 0, "a whole number above 0")
 _natural = _number(int, lambda value: value >= 0, "a whole number, 0 or more")
 
 
-def _picture_path(text: str) -> Path:
-    path = Path(text)
-    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise argparse.ArgumentTypeError(f"must end in .png, .pdf, .svg, got {text!r}")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"no such folder: {str(path.parent)!r}")
-    return path
+def _path_to(*suffixes: str) -> Callable[[str], Path]:
+    r"""Reads a path with one of these suffixes, in a folder that is there."""
+
+    def read(text: str) -> Path:
+        path = Path(text)
+        if path.suffix.lower() not in suffixes:
+            wanted = ", ".join(suffixes)
+            raise argparse.ArgumentTypeError(f"must end in {wanted}, got {text!r}")
+        if not path.parent.is_dir():
+            raise argparse.ArgumentTypeError(f"no such folder: {str(path.parent)!r}")
+        return path
+
+    return read
+
+
+_picture_path = _path_to(".png", ".pdf", ".svg")
+_page_path = _path_to(".html", ".htm")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    r"""Run the demo with these arguments, by default those of the process.
+    r"""Run a command with these arguments, by default those of the process.
 
-    Returns the exit status: 0, 1 when the run had to stop, 130 after Ctrl-C.
+    Returns the exit status: 0, 1 when the demo had to stop, 2 when a report is refused,
+    130 after Ctrl-C.
     """
     arguments = read_arguments(argv)
+    if arguments.command is None:
+        print(arguments.help(), end="")
+        return 0
     try:
+        if arguments.command == "report":
+            from kernelucb.report.page import run_report
+
+            return run_report(arguments)
         from kernelucb._demo.show import run_demo
 
         return run_demo(arguments)

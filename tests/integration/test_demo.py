@@ -22,7 +22,7 @@ def no_display(monkeypatch):
 
 
 def run(*arguments, rounds=2):
-    return main([*arguments, "--rounds", str(rounds)])
+    return main(["demo", *arguments, "--rounds", str(rounds)])
 
 
 def words(text):

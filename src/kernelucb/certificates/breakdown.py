@@ -62,22 +62,38 @@ class Breakdown:
         return self.norm_bound / least if least > 0.0 else math.inf
 
     def __str__(self) -> str:
-        least = f"{self.least_consistent_norm:.4g}"
-        at = "" if self.at_norm_bound is None else f" at a norm of {self.at_norm_bound:.4g}"
+        least = in_digits(self.least_consistent_norm)
+        at = (
+            ""
+            if self.at_norm_bound is None
+            else (f" at a norm of {in_digits(self.at_norm_bound)}")
+        )
+        norm = in_digits(self.norm_bound)
         if self.norm_bound == 0.0:
             text = f"does not stand even at the least norm that explains the data, {least}"
             if self.lengthscale is not None:
                 text += f", unless the length scale is {self.lengthscale:.3g} or more{at}"
             return text
-        times = f"{self.margin:.3g} times the least that explains the data"
-        text = f"stands unless the norm is above {self.norm_bound:.4g} ({times})"
-        if self.stands_throughout:
-            text = f"stands at every norm tried, up to {self.norm_bound:.4g} ({times})"
+        times = f"{in_digits(self.margin, 3)} times the least that explains the data"
+        limits: list[str] = []
+        if not self.stands_throughout:
+            limits.append(f"the norm is above {norm} ({times})")
         if self.noise_std is not None:
-            text += f", or the noise above {self.noise_std:.3g}{at}"
+            limits.append(f"the noise is above {self.noise_std:.3g}{at}")
         if self.lengthscale is not None:
-            text += f", or the length scale below {self.lengthscale:.3g}{at}"
+            limits.append(f"the length scale is below {self.lengthscale:.3g}{at}")
+        text = "stands"
+        if self.stands_throughout:
+            text = f"stands at every norm tried, up to {norm} ({times})"
+        if limits:
+            text += f" unless {', or '.join(limits)}"
         return text
+
+
+def in_digits(number: float, count: int = 4) -> str:
+    r"""A number to so many digits, ``"262,100"`` rather than a power of ten."""
+    text = f"{number:.{count}g}"
+    return f"{float(text):,.0f}" if 1000.0 <= abs(number) < 1e9 else text
 
 
 def breakdown(

@@ -73,15 +73,23 @@ class Claim:
             "stands": None if own is None else str(own),
         }
 
-    def __str__(self) -> str:
-        if self.status:
-            return f"{self.statement}\n    {self.status}"
-        search = "" if self.rigorous else " (from a search, which may miss more)"
-        text = f"{self.statement}{search}"
-        if self.breakdown is None:
-            return text
+    @property
+    def sentence(self) -> str:
+        r"""The statement, and whether its numbers come from a search."""
+        searched = not (self.rigorous or self.status)
+        search = " (from a search, which may miss more)" if searched else ""
+        return f"{self.statement}{search}"
+
+    @property
+    def support(self) -> str:
+        r"""What would have to be wrong, or what was measured; may be empty."""
+        if self.status or self.breakdown is None:
+            return self.status
         record = f"; {self.record}" if self.record else ""
-        return f"{text}\n    {self.tested}: {self.breakdown}{record}"
+        return f"{self.tested}: {self.breakdown}{record}"
+
+    def __str__(self) -> str:
+        return "\n    ".join(filter(None, [self.sentence, self.support]))
 
 
 class Wording(NamedTuple):
@@ -98,6 +106,11 @@ class Wording(NamedTuple):
         unit = self.units.get(self.outcome if name is None else name, "")
         shown = f"{number:.4g}" if isinstance(number, float) else str(number)
         return f"{shown} {unit}".rstrip()
+
+    def label(self, name: str) -> str:
+        r"""``"heat (C)"``, of an input or the outcome."""
+        unit = self.units.get(name, "")
+        return f"{name} ({unit})" if unit else name
 
     def point(self, point: Tensor) -> str:
         r"""``"heat 80 C, time 12 h"``."""
@@ -310,7 +323,9 @@ class _Ladder:
         if number > 0.0:
             statement = f"{words}, by at least {self.words.value(number)}"
         else:
-            statement = f"that {words} is not shown (by at least {number:.4g})"
+            less = "lower" if self.sign > 0 else "higher"
+            by = self.words.value(-number)
+            statement = f"it is not shown that {words}: it may be {less} by {by}"
         yield Claim(
             "baseline",
             statement,
@@ -324,7 +339,7 @@ class _Ladder:
         return f"{where} is {self.words.interval(*sides)}"
 
     def _around(self, share: float) -> str:
-        return f"within {100 * share:.3g} % of the domain around it"
+        return f"near it ({100 * share:.3g} % of each range to either side)"
 
     def _no_better(self, kind: str, share: float, gap: float) -> str:
         where = self._around(share) if kind == "window" else "anywhere"
@@ -338,13 +353,18 @@ class _Ladder:
 
     def _gain(self, kind: str, task: Task) -> Claim:
         certificate = certificate_of(replace(task, recommended=self.point.unsqueeze(0)))
+        level = self.tolerance
+        stands = self._stands(lambda own: self._at_most(own, level), task)
+        if stands is not None and stands.norm_bound == 0.0 and stands.lengthscale is None:
+            level += certificate.gap  # what stands at the norm bound in use, and a little
+            stands = self._stands(lambda own: self._at_most(own, level), task)
         return Claim(
             kind,
             self._no_better(kind, self.share, certificate.gap),
             (certificate.gap,),
             certificate.rigorous,
-            f"by no more than {self.words.value(self.tolerance)}",
-            self._stands(lambda own: self._at_most(own, self.tolerance), task),
+            f"by no more than {self.words.value(level)}",
+            stands,
         )
 
     def _box(self) -> Iterator[Claim]:

@@ -1,0 +1,93 @@
+r"""The pictures of a page, each as one address that holds all of it."""
+
+from base64 import b64encode
+from io import BytesIO
+from math import ceil
+from typing import Any
+
+from kernelucb.certificates.breakdown import in_digits
+from kernelucb.plotting.bands import plot_bands, slice_points
+from kernelucb.plotting.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    RC,
+    SOUGHT,
+    load_pyplot,
+)
+from kernelucb.report.study import Study
+
+_COLUMNS = 3
+
+
+def pictures_of(study: Study) -> dict[str, str]:
+    r"""The curve of the gap over the norm bound, and slices through the best run."""
+    plt = load_pyplot()
+    with plt.rc_context(
+        {**RC, "font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7.5}
+    ):
+        return {"curve": _address(plt, _curve(plt, study)), "slices": _slices(plt, study)}
+
+
+def _address(plt: Any, figure: Any) -> str:
+    r"""The picture as an address in which it is contained."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    return f"data:image/svg+xml;base64,{b64encode(buffer.getvalue()).decode()}"
+
+
+def _curve(plt: Any, study: Study) -> Any:
+    figure, ax = plt.subplots(figsize=(3.55, 2.35), layout="constrained")
+    norms, near, anywhere = zip(*study.curve, strict=True)
+    ax.plot(norms, anywhere, color=BLUE, marker="o", ms=3, label="anywhere")
+    share = 100.0 * study.given.window
+    ax.plot(norms, near, color=ORANGE, marker="s", ms=3, label=f"within {share:.3g} %")
+    ax.axhline(study.tolerance, color=GREEN, ls=":", label="does not matter")
+    if study.least_norm > 0.0:
+        ax.axvline(study.least_norm, color=GREY, lw=1, label="least norm")
+    ax.axvline(study.norm_bound, color=SOUGHT, ls="--", lw=1, label="norm bound in use")
+    outcome = study.wording.label(study.table.outcome)
+    ax.set(xscale="log", ylim=(0, None), xlabel="norm bound", ylabel=f"gap, {outcome}")
+    low = min(norms)
+    ticks = [
+        low * factor for factor in (1.0, 2.0, 5.0, 10.0, 20.0) if low * factor <= max(norms)
+    ]
+    ax.set_xticks(ticks, map(in_digits, ticks))
+    ax.minorticks_off()
+    ax.legend(loc="best")
+    return figure
+
+
+def _slices(plt: Any, study: Study) -> str:
+    names, table = study.table.names, study.table
+    rows = ceil(len(names) / _COLUMNS)
+    size = (7.2, 1.95 * rows + 0.25)
+    shape: dict[str, Any] = {"figsize": size, "sharey": True, "squeeze": False}
+    columns = min(len(names), _COLUMNS)
+    figure, axes = plt.subplots(rows, columns, layout="constrained", **shape)
+    for column, ax in enumerate(axes.flat):
+        if column >= len(names):
+            ax.axis("off")
+            continue
+        ends = study.limits[:, column].tolist()
+        plot_bands(
+            {"band": study.band},
+            slice_points(study.point, column, *ends),
+            coordinate=column,
+            data=(table.inputs, table.outcomes),
+            show_mean=False,
+            fade=len(names) > 1,
+            legend=False,
+            ax=ax,
+        )
+        seen = float(table.outcomes[study.best])
+        mark: dict[str, Any] = {"marker": "*", "s": 45, "color": BLACK, "zorder": 5}
+        ax.scatter([float(study.point[column])], [seen], label="best run", **mark)
+        label = study.wording.label(table.outcome) if column % _COLUMNS == 0 else ""
+        ax.set(xlabel=study.wording.label(names[column]), ylabel=label)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return _address(plt, figure)
