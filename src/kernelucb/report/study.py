@@ -13,6 +13,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean
 from torch import Tensor
 
+from kernelucb._numerics.checks import as_double
 from kernelucb._numerics.estimates import EstimatedNumber, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import confirmation, optimum_report, regret_certificate
@@ -99,7 +100,7 @@ class Study:
         if found and missing:
             raise ValueError(f"--baseline lacks {', '.join(missing)}; give every input.")
         text = ",".join(found[name] for name in self.table.names if found)
-        return torch.tensor(numbers("--baseline", text, "70,2")).double() if found else None
+        return as_double(numbers("--baseline", text, "70,2")) if found else None
 
     @cached_property
     def report(self) -> OptimumReport:
@@ -257,7 +258,7 @@ def study_of(given: Namespace) -> Study:
     inputs = None if given.inputs is None else [*map(str.strip, given.inputs.split(","))]
     table = read_table(Path(given.table), given.outcome, inputs)
     limits, assumed = _limits(table, given.bounds)
-    shares = torch.tensor(numbers("--lengthscale", given.lengthscale, "0.5,1")).double()
+    shares = as_double(numbers("--lengthscale", given.lengthscale, "0.5,1"))
     if len(shares) not in (1, len(table.names)):
         count = len(table.names)
         raise ValueError(f"--lengthscale has {len(shares)} entries for {count} inputs.")
@@ -309,7 +310,7 @@ def _limits(table: Table, given: str | None) -> tuple[Tensor, list[str]]:
         if name not in found:
             assumed.append(f"bounds of {name}: {low:g} to {high:g}, as in the table")
             continue
-        limits[:, column] = torch.tensor(span("--bounds", found[name]))
+        limits[:, column] = as_double(span("--bounds", found[name]))
         if low < limits[0, column] or high > limits[1, column]:
             raise ValueError(
                 f"{name} is {low:g} to {high:g} in the table, outside --bounds "
