@@ -56,10 +56,12 @@ def _lines(study: Study) -> Iterator[str]:
     yield f"\n{study.report.summary}"
     yield from map(paragraph, (*study.opening, *study.basis))
     yield "\nWhat may be said, firmest first"
-    for claim in study.report.claims[1:]:
-        yield paragraph(claim.sentence, "  - ")
-        if claim.breakdown is not None:
-            yield paragraph(f"{claim.tested}: {claim.breakdown}", "      ")
+    for claim in study.claims:
+        yield from (paragraph(claim.sentence, "  - "), paragraph(claim.support, "      "))
+    if study.measured:
+        yield "\nMeasured, not certified"
+    for claim in study.measured:
+        yield from (paragraph(claim.sentence, "  - "), paragraph(claim.support, "      "))
     yield "\nGap over the norm bound: norm bound, near the best run, anywhere"
     for norm, near, anywhere in study.curve:
         yield f"  {in_digits(norm):>10} {near:10.4g} {anywhere:10.4g}"

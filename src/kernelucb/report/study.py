@@ -18,7 +18,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import confirmation, optimum_report, regret_certificate
 from kernelucb.certificates.breakdown import in_digits
-from kernelucb.certificates.claims import Wording
+from kernelucb.certificates.claims import Claim, Wording
 from kernelucb.certificates.report import OptimumReport
 from kernelucb.diagnostics import check_consistency
 from kernelucb.regression import KernelRegression
@@ -113,11 +113,22 @@ class Study:
             window=self.given.window,
             threshold=self.given.threshold,
             tolerance=self.tolerance,
+            reliability=self.given.reliability,
             names=self.table.names,
             outcome=self.table.outcome,
             units=self.wording.units,
             max_evaluations=4 * _EVALUATIONS,
         )
+
+    @property
+    def claims(self) -> list[Claim]:
+        r"""The band's own claims about the best run."""
+        return [claim for claim in self.report.claims[1:] if not claim.status]
+
+    @property
+    def measured(self) -> list[Claim]:
+        r"""Claims that rest on how often such claims were true on other problems."""
+        return [claim for claim in self.report.claims if claim.status]
 
     @cached_property
     def curve(self) -> tuple[tuple[float, float, float], ...]:
