@@ -584,7 +584,7 @@ def check_bandit(
     misses, delta = 0, None
     for run in range(runs):
         bench, missed = _BanditLaws(build, truth, seed=seed + run), False
-        bandit = bench._played(0)
+        bandit = bench._played(0)  # pyright: ignore[reportPrivateUsage]
         for count in range(10):
             delta = bandit.assumptions.delta
             if delta is None:
@@ -593,7 +593,7 @@ def check_bandit(
             lower, upper = bandit.bounds(arms)
             wrong = (truth.function(arms) < lower) | (truth.function(arms) > upper)
             missed = missed or bool(wrong.any())
-            bench._play(bandit, 1, count)
+            bench._play(bandit, 1, count)  # pyright: ignore[reportPrivateUsage]
         misses += missed
     return _judged(misses, runs, delta)
 

@@ -58,6 +58,7 @@ from tolerances import LINEAR_SOLVE
 
 pytestmark = AX_WARNINGS
 
+CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
 NO_NOISE = "; none of that depended on the noise of their outcomes"
 SOME = along(0.1, 0.4, 0.8)
 
@@ -427,6 +428,71 @@ class TestSums:
         for output in ("output 1", "output 2"):
             expected = f"{output}: {REPORTED.statement}: {missing}{NO_NOISE}"
             assert statement(acqf, f"{output}: outcomes") == expected
+
+
+class TestRanges:
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    def test_all_that_is_said_of_the_objective_keeps_to_it(self, sign):
+        arms, objective = along(0.1, 0.4, 0.8), {"objective": "y" if sign > 0 else "-y"}
+        high = max(curve(arm)["y"] for arm in arms) + 0.2
+        known = {"y": (None, high) if sign > 0 else (-high, None)}
+        clients = [
+            attached(fixed_client(**objective, **own), arms, lambda p: curve(p, sign))
+            for own in ({}, {"outcome_range": known})
+        ]
+        plain, client = clients[0], reopened(clients[1])
+        bound = kernelucb.ax.current_bound(client)
+        assert "f is at" in bound.assumptions["range"].statement
+        sides = torch.stack(bound.bounds(GRID))
+        assert float((sign * sides).max()) == pytest.approx(high)
+        decisions = [stopping(each, 9.0).decide() for each in (plain, client)]
+        gaps = [each.certificate.gap for each in decisions]
+        worst, best = sorted(
+            sign * x for x in kernelucb.ax.recommended_arm(client).objective
+        )
+        assert gaps[1] <= high - worst < gaps[0]
+        assert best <= high
+        assert decisions[1].certificate.certified
+        report = kernelucb.ax.optimum_report(client, max_evaluations=500)
+        assert max(sign * report.lower, sign * report.upper) <= high + 1e-9
+        next_trial(client)
+        last = kernelucb.ax.last_bound(client)
+        assert last.outcome_range == bound.outcome_range
+        assert float(last(GRID.unsqueeze(-2)).max()) > high  # still ranks points
+
+    @pytest.mark.parametrize("kind", ["safe", "explored"])
+    def test_of_constraints(self, kind):
+        least = problem().threshold - 0.01
+        known = {"z": (least, None)}
+        client = constrained_client(kind, limits=[f"z >= {least}"], outcome_range=known)
+        next_trial(attached(client, along(0.2, 0.5), problem()))
+        assert built(client).bands["y"].outcome_range is None
+        limits = built(client).outcome_constraints
+        assert bool(limits.is_feasible(GRID).all())  # as is known beforehand
+
+    def test_of_counts_and_sums(self):
+        client = count_client(outcome_range={"y": (0.0, 0.95)})
+        bound = kernelucb.ax.current_bound(attached(client, along(0.2, 0.5), successes))
+        assert float(bound.bounds(GRID)[1].max()) <= 0.95
+        assert bound.assumptions.certified
+        options = {"norm_bound": 4.0, "noise_std": 0.1}
+        known = {"y": (-2.0, 2.0), "z": (0.0, 1.0)}
+        own = {"outcome_range": known, "options": options, "acqf_class": ScalarizedUCB}
+        client = make_client(UNIT, "y - 2*z", **own)
+        attached(client, SOME, lambda p: curve(p) | {"z": p["x"]})
+        lower, upper = kernelucb.ax.current_bound(client).bounds(50.0 * GRID)
+        assert float(lower.min()) >= -4.0
+        assert float(upper.max()) <= 2.0
+
+    @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
+    def test_nothing_acts_on_one_that_the_data_contradict(self):
+        client = fixed_client(outcome_range={"y": (50.0, None)})
+        decision = stopping(attached(client, SOME, curve), 100.0).decide()
+        assert not decision.stop
+        assert "range violated" in decision.reason
+        safe = constrained_client(outcome_range={"z": (50.0, None)})
+        with pytest.raises(UncertifiedError, match="No trial is known to satisfy"):
+            next_trial(attached(safe, SOME, problem()))
 
 
 class TestOfConstraints:

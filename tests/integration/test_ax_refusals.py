@@ -1,5 +1,7 @@
 r"""What Ax experiments cannot have is refused before a trial is paid for."""
 
+import math
+
 import pytest
 import torch
 from ax.adapter.registry import Generators
@@ -189,6 +191,17 @@ OF_THE_STRATEGY = [
         ],
     ),
     (
+        {"options": OPTIONS},
+        [
+            ({"outcome_range": (0.0, 1.0)}, "must be a mapping from the names"),
+            ({"outcome_range": {"y": 1.0}}, r"range\['y'\] must be \(lower, upper\)"),
+            ({"outcome_range": {"y": (None, None)}}, r"must be \(lower, upper\)"),
+            ({"outcome_range": {"y": (2.0, 1.0)}}, "lower must be below upper"),
+            ({"outcome_range": {"y": (0.0, math.inf)}}, "must be a finite"),
+            ({"outcome_range": {"y": (0.0, EstimatedNumber(1.0))}}, "is an estimate"),
+        ],
+    ),
+    (
         {"options": OPTIONS, "search": SEARCH},
         [
             (
@@ -206,6 +219,7 @@ OF_THE_STRATEGY = [
             ({"acqf_class": MetaUCB, "model_config": None}, "need model_config=meta_model"),
             ({"acqf_class": MetaUCB} | SAFE, "MetaUCB has the prior of one outcome"),
             ({"acqf_class": MetaPI, "search": SEARCH}, "MetaPI has no band"),
+            ({"acqf_class": MetaPI, "outcome_range": {"y": (0, 1)}}, "use MetaUCB"),
             (
                 {
                     "acqf_class": MetaUCB,
@@ -322,6 +336,7 @@ class TestExperiments:
                 ValueError,
             ),
             ({"acqf_class": CLASSES, "options": BOTH}, "failures, y, .* y, z", ValueError),
+            ({"outcome_range": {"w": (0.0, 1.0)}}, "for w, and .* on y, z", ValueError),
         ],
     )
     def test_constraints(self, kind, arguments, message, error):

@@ -430,11 +430,45 @@ def test_the_optimum_is_that_of_the_report(cards):
     assert card.df["where the optimum may be"].tolist() == [f"{low:.4g} to {high:.4g}"]
     assert card.df["recommended"].tolist() == [f"{float(report.recommended):.4g}"]
     assert f"between {report.lower:.4g} and {report.upper:.4g}" in card.title
-    (table,) = card.get_figure().data
+    table, claims = card.get_figure().data
     assert list(table.header["values"]) == list(card.df.columns)
     assert [list(column) for column in table.cells["values"]] == [
         card.df[name].tolist() for name in card.df
     ]
+    kinds, statements, stands = claims.cells["values"]
+    assert list(kinds) == [claim.kind for claim in report.claims]
+    assert list(statements) == [claim.statement for claim in report.claims]
+    assert list(stands) == [claim.support for claim in report.claims]
+    assert "what may be said" not in note(card)
+
+
+def test_a_report_takes_baseline_and_threshold_and_says_what_was_missing():
+    space = [real("hours", 1.0, 8.0, scaling="log"), choice("kind", "ab")]
+    client = fixed_client(space, lengthscale=1.0)
+    arms = [{"hours": 1.0 + h, "kind": "ab"[h % 2]} for h in range(4)]
+    attached(client, arms, lambda p: {"y": 0.2 * p["hours"]})
+    index, _ = next_trial(client)
+    client.mark_trial_failed(index)
+    asked = {"threshold": -100.0, "tolerance": 0.3, "window": 0.1, "max_evaluations": 200}
+    units = {"hours": "h", "y": "%"}
+    report = kernelucb.ax.optimum_report(client, baseline="0_0", units=units, **asked)
+    claims = {claim.kind: claim for claim in report.claims}
+    assert claims.keys() == {
+        *("best run", "value", "baseline", "window", "operating window", "anywhere")
+    }
+    assert "the baseline, hours 1 h, kind a" in claims["baseline"].statement
+    box = claims["operating window"].statement
+    assert box == "y is at least -100 % wherever hours 1 to 8 h, kind a or b"
+    assert "10 % of each range" in claims["window"].statement
+    assert claims["anywhere"].tested == "by no more than 0.3 %"
+    missing = "1 trial failed; none of that depended on the noise of their outcomes"
+    assert missing in report.certificate.assumptions["outcomes"].statement
+    analysis = kernelucb.ax.OptimumAnalysis(baseline=arms[0], units=units, **asked)
+    (card,) = computed(client, analysis)
+    assert claims["baseline"].statement in card.get_figure().data[1].cells["values"][1]
+    for wrong, message in (("9_9", "no arm '9_9'"), ({"hours": 99.0}, "hours|kind")):
+        with pytest.raises(ValueError, match=message):
+            kernelucb.ax.optimum_report(client, baseline=wrong)
 
 
 def test_an_estimate_is_not_called_certified():

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
-from botorch.models.transforms import Log
+from botorch.models.transforms import Log, Normalize
 
 from kernelucb import (
     IGPUCB,
@@ -292,6 +292,19 @@ def test_guard_constraints_safe_set_and_stop_keep_to_the_range():
         assert bool(limits.may_be_feasible(GRID).any()) is not inside
         assert bool(SafeSet(of, high, sides="<=").is_safe(GRID).all()) is inside
         assert CertifiedGapStopping(room, bounds=LINE)(of).stop is inside
+
+
+def test_a_band_with_a_kernel_of_its_own_finds_a_contradicted_range():
+    r"""It has only the inputs that the model's transform made of those observed."""
+    cube = torch.tensor([[0.0], [5.0]], dtype=torch.float64)
+    data = problem()
+    inputs = {"input_transform": Normalize(d=1, bounds=cube)}
+    model = frozen_model(5.0 * data.X, data.Y, data.kernel, data.noise_std, **inputs)
+    given = {"norm_bound": 2.0 * NORM, "kernel": "rbf", "lengthscale": 0.3}
+    own = MartingaleMixtureUCB.from_model(model, **given)
+    torch.testing.assert_close(own.observed, 5.0 * data.X)
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        assert own.within(50.0, 60.0).assumptions.violated
 
 
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")

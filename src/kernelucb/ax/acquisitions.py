@@ -54,7 +54,7 @@ class BoundAcquisition(Acquisition):
     trial will be, and trials under way in other contexts are pending, too.
 
     ``options`` are those of ``generation_strategy`` that are not of the bound: ``search``
-    and its options, ``constraints`` and those of a safe search.
+    and its options, ``constraints`` and those of a safe search, ``outcome_range``.
 
     Attributes:
         bands: The band of each outcome, by its name.
@@ -137,11 +137,17 @@ class BoundAcquisition(Acquisition):
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
         bounds = bounds_of(acqf_class, options, names)
+        ranges = self.options.get("outcome_range", {})
         self.bands = {}
         for (name, (bound, own)), each in zip(bounds.items(), models, strict=True):
             if [*used] == [name] and acqf_class is not ScalarizedUCB:
                 own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
-            self.bands[name] = built(bound, each, own, columns)
+            band = built(bound, each, own, columns)
+            if name in ranges:
+                lower, upper = ranges[name]
+                known = {"lower": lower, "upper": upper}
+                band = band.within(**{k: v for k, v in known.items() if v is not None})
+            self.bands[name] = band
         parts = [self.bands[name] for name in used]
         if len(parts) == 1 and acqf_class is not ScalarizedUCB:
             (self.band,) = parts

@@ -7,9 +7,9 @@ import html
 import logging
 import textwrap
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -33,7 +33,7 @@ from kernelucb._numerics.checks import whole_number
 from kernelucb.ax.bounds import FittedBound, bound_spec
 from kernelucb.ax.report import in_words, report_of
 from kernelucb.ax.spaces import Parameters, values_of
-from kernelucb.certificates import RegretCertificate, regret_certificate
+from kernelucb.certificates import Claim, RegretCertificate, regret_certificate
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
 
@@ -42,6 +42,7 @@ _LEGEND = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
 BLUE, GREY = "#0072B2", "#6E6E6E"
 _FILL = "rgba(0, 114, 178, 0.25)"
 _WIDTH = 120  # characters in a line below a picture
+_CELL = 48  # the same in a cell of claims
 
 
 class Card(NamedTuple):
@@ -270,17 +271,34 @@ class OptimumAnalysis(BoundAnalysis):
         >>> cards = client.compute_analyses([kernelucb.ax.OptimumAnalysis()])
 
     Attributes:
+        baseline: See ``kernelucb.ax.optimum_report``.
+        window: See there.
+        threshold: See there.
+        tolerance: See there.
         max_evaluations: Largest number of points that branch and bound looks at.
         fixed_parameters: See ``BoundAnalysis``.
         units: See ``BoundAnalysis``.
     """
 
     _: KW_ONLY
+    baseline: str | Parameters | None = None
+    window: float = 0.05
+    threshold: float | None = None
+    tolerance: float | None = None
     max_evaluations: int = 20_000
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        budget = {"max_evaluations": self.max_evaluations}
-        report = report_of(strategy, experiment, self.fixed_parameters, **budget)
+        report = report_of(
+            strategy,
+            experiment,
+            self.fixed_parameters,
+            self.baseline,
+            window=self.window,
+            threshold=self.threshold,
+            tolerance=self.tolerance,
+            units=self.units,
+            max_evaluations=self.max_evaluations,
+        )
         ranges, recommended = report.ranges(), report.to_dict()["recommended"]
         where = "where the optimum may be"
         df = pd.DataFrame(
@@ -294,17 +312,33 @@ class OptimumAnalysis(BoundAnalysis):
         shown = df.assign(parameter=[*map(self._label, ranges)])
         columns = {"align": "left", "values": [shown[name].tolist() for name in shown]}
         headings = [f"{name}{looked_at if name == where else ''}" for name in shown]
-        table = go.Table(header={"align": "left", "values": headings}, cells=columns)
+        places = go.Table(header={"align": "left", "values": headings}, cells=columns)
         metric = _objective(experiment).lstrip("-")
         upper = self._number(metric, report.upper)
         between = f"between {report.lower:.4g} and {upper}"
         return Card(
             f"Optimum of {metric} {between}: {report.summary}",
-            "Where it may be, and the recommended arm",
-            str(report),
+            "Where it may be, the recommended arm, and what else may be said",
+            str(replace(report, said=tuple)),
             df,
-            go.Figure(table),
+            _tables(places, len(df), report.claims),
         )
+
+
+def _tables(places: go.Table, count: int, claims: Sequence[Claim]) -> go.Figure:
+    r"""A table of so many rows, and below it one of claims: kind, statement, breakdown."""
+    rows = [(each.kind, each.sentence, each.support) for each in claims]
+    lines = [max(len(textwrap.wrap(text, _CELL)) for text in row) for row in rows]
+    above, below = 32 + 22 * count, 32 + sum(8 + 16 * each for each in lines)
+    share = below / (above + below)
+    places.domain = {"x": [0.0, 1.0], "y": [share, 1.0]}
+    table = go.Table(
+        header={"align": "left", "values": ["claim", "what may be said", "how firmly"]},
+        cells={"align": "left", "values": [*zip(*rows, strict=True)]},
+        columnwidth=[1, 4, 4],
+        domain={"x": [0.0, 1.0], "y": [0.0, share]},
+    )
+    return go.Figure([places, table]).update_layout(height=above + below + 20)
 
 
 def _objective(experiment: Experiment) -> str:
@@ -427,7 +461,8 @@ def _noted(figure: go.Figure, note: str) -> go.Figure:
     shown = [html.escape(part).replace("  ", "&nbsp;&nbsp;") for part in lines]
     below = 15 * len(lines)
     # Ax shows 500 pixels of a card, and scrolls beyond.
-    height = 105 + below + max(200, 390 - below)
+    layout: Any = figure.layout
+    height = 105 + below + max(200, 390 - below, layout.height or 0)
     figure.update_layout(
         template="simple_white",
         legend=_LEGEND,

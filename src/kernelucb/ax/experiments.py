@@ -18,7 +18,9 @@ from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
 from kernelucb.ax.options import bounds_of, with_columns
 from kernelucb.ax.spaces import input_names
-from kernelucb.confidence.assumptions import REPORTED, Status
+from kernelucb.confidence.assumptions import REPORTED, Assumptions, Status
+
+_SCALED = "Ax scales the trials' progression by the data"
 
 
 def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
@@ -61,6 +63,12 @@ def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
         raise ValueError(
             f"Models are given for the outcomes {', '.join(sorted(configured))}, and the "
             f"objective and the constraints are on {', '.join(sorted(names))}."
+        )
+    ranges = spec.generator_kwargs["acquisition_options"].get("outcome_range", {})
+    if unknown := ranges.keys() - names:
+        raise ValueError(
+            f"outcome_range is given for {', '.join(sorted(unknown))}, and the objective "
+            f"and the constraints are on {', '.join(sorted(names))}."
         )
     columns = input_names(experiment.search_space)
     options = spec.generator_kwargs["botorch_acqf_options"]
@@ -237,25 +245,32 @@ def complete_bands(acquisition: Any, adapter: Any, experiment: Experiment) -> No
     config = experiment.optimization_config
     if acquisition.outcome_constraints is not None and config is not None:
         check_kept(acquisition.statements, config)
+    bands = [*acquisition.bands.values(), acquisition.band]
+    for band in {id(each): each for each in bands}.values():
+        own = band.confidence_set
+        own.assumptions = completed(own.assumptions, adapter, experiment)
+
+
+def completed(
+    assumptions: Assumptions, adapter: Any, experiment: Experiment
+) -> Assumptions:
+    r"""Assumptions of a band, or of several, with what Ax did to their data."""
     missing = missing_outcomes(experiment)
     transforms = adapter.transforms.values()
     scaled = any(isinstance(t, MapKeyToFloat) and t._parameter_list for t in transforms)
-    bands = [*acquisition.bands.values(), acquisition.band]
-    for band in {id(each): each for each in bands}.values():
-        assumptions = band.confidence_set.assumptions
-        for item in assumptions.items:
-            *output, name = item.name.rpartition(": ")
-            if missing and name == REPORTED.name:
-                output = "".join(output)
-                reported, *_ = item.statement.removeprefix(output).partition(": ")
-                on = "the noise of " if reported == REPORTED.statement else ""
-                statement = (
-                    f"{output}{reported}: {missing}; none of that depended on {on}their "
-                    "outcomes"
-                )
-                assumptions = assumptions.with_item(replace(item, statement=statement))
-            if scaled and name == "kernel":
-                words = f"{item.statement}; Ax scales the trials' progression by the data"
-                estimated = replace(item, statement=words, status=Status.ESTIMATED)
-                assumptions = assumptions.with_item(estimated)
-        band.confidence_set.assumptions = assumptions
+    for item in assumptions.items:
+        *output, name = item.name.rpartition(": ")
+        if missing and name == REPORTED.name:
+            output = "".join(output)
+            reported, *_ = item.statement.removeprefix(output).partition(": ")
+            on = "the noise of " if reported == REPORTED.statement else ""
+            statement = (
+                f"{output}{reported}: {missing}; none of that depended on {on}their "
+                "outcomes"
+            )
+            assumptions = assumptions.with_item(replace(item, statement=statement))
+        if scaled and name == "kernel" and _SCALED not in item.statement:
+            words = f"{item.statement}; {_SCALED}"
+            estimated = replace(item, statement=words, status=Status.ESTIMATED)
+            assumptions = assumptions.with_item(estimated)
+    return assumptions

@@ -14,7 +14,7 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB
+from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, MetaPI
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.acquisitions import BoundAcquisition
 from kernelucb.ax.bounds import check_given
@@ -24,6 +24,7 @@ from kernelucb.ax.options import (
     BoundClasses,
     Configs,
     checked_bounds,
+    checked_ranges,
     checked_search,
     plain_value,
     rehearsed_bounds,
@@ -46,6 +47,7 @@ def generation_strategy(
     min_observed: int | None = None,
     seed: int | None = None,
     model_config: Configs = None,
+    outcome_range: Mapping[str, tuple[float | None, float | None]] | None = None,
     optimizer_options: Options | None = None,
     search: type[AcquisitionFunction] | str | None = None,
     search_options: Options | None = None,
@@ -89,6 +91,10 @@ def generation_strategy(
             those before them, whatever the global seeds.
         model_config: Ax configuration of the model, or a mapping from the names of the
             metrics. By default ``SingleTaskGP`` with ``Standardize``.
+        outcome_range: By the names of metrics, between which numbers an outcome is known to
+            lie everywhere, None for an end that is not known, such as
+            ``{"output": (0.0, 100.0)}``: in outcome units, the function without noise,
+            whatever is maximised or constrained. See ``MartingaleMixtureUCB.within``.
         optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``.
         search: Acquisition function that searches within the bound, or its name, such as
             ``qLogNoisyExpectedImprovement``; by default the bound itself is maximised. A
@@ -135,6 +141,13 @@ def generation_strategy(
     }
     bands = rehearsed_bounds(arguments)
     name = " and ".join(dict.fromkeys(each.__name__ for each in classes.values()))
+    if outcome_range is not None:
+        if bound is MetaPI:
+            raise UnsupportedError(
+                "MetaPI has no band that a range could limit; use MetaUCB, or leave out "
+                "outcome_range."
+            )
+        further["outcome_range"] = checked_ranges(outcome_range)
     if constraints is not None and bound in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "

@@ -194,6 +194,34 @@ def plain_values(options: Options) -> dict[str, Any]:
     return {option: plain_value(option, value) for option, value in options.items()}
 
 
+def checked_ranges(ranges: Any) -> dict[str, list[float | None]]:
+    r"""Known ranges of outcomes by name, as Ax can store them.
+
+    Raises:
+        ValueError: If one is not ``(lower, upper)``, or they are in the wrong order.
+    """
+    if not isinstance(ranges, Mapping):
+        raise ValueError(
+            f"outcome_range must be a mapping from the names of metrics, such as "
+            f'{{"output": (0.0, 100.0)}}, got {ranges!r}.'
+        )
+    checked: dict[str, list[float | None]] = {}
+    for name, pair in ranges.items():
+        label = f"outcome_range[{name!r}]"
+        plain = plain_value(label, pair)
+        if not isinstance(plain, list) or len(plain) != 2 or plain == [None, None]:
+            raise ValueError(
+                f"{label} must be (lower, upper), with None for one that is not known; got "
+                f"{pair!r}."
+            )
+        ends = [None if each is None else finite_scalar(label, each) for each in plain]
+        lower, upper = ends
+        if lower is not None and upper is not None and not lower < upper:
+            raise ValueError(f"{label}: lower must be below upper, got {pair!r}.")
+        checked[name] = ends
+    return checked
+
+
 def checked_bounds(
     acqf_class: BoundClasses, options: Options
 ) -> tuple[type[KernelUCB], dict[str, Any]]:

@@ -9,13 +9,14 @@ from typing import Any
 from ax.adapter.torch import TorchAdapter
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
-from ax.core.parameter import ChoiceParameter
+from ax.core.parameter import ChoiceParameter, FixedParameter
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from torch import Tensor
 
 from kernelucb import certificates
 from kernelucb.ax.bounds import FittedBound, Source, strategy_of
+from kernelucb.ax.experiments import completed
 from kernelucb.ax.spaces import choices_of, parameters_of_columns
 from kernelucb.certificates import OptimumReport, PossibleCombination
 
@@ -130,7 +131,11 @@ def optimum_report(
     source: Source,
     *,
     fixed_parameters: Mapping[str, Any] | None = None,
-    tolerance: float = 0.05,
+    baseline: str | Mapping[str, Any] | None = None,
+    window: float = 0.05,
+    threshold: float | None = None,
+    tolerance: float | None = None,
+    units: Mapping[str, str] | None = None,
     max_evaluations: int = 20_000,
 ) -> ExperimentReport:
     r"""Report the optimum of an experiment, and how good its best completed arm is.
@@ -147,44 +152,87 @@ def optimum_report(
     Args:
         source: An Ax client, or its strategy from ``generation_strategy``.
         fixed_parameters: A context: the optimum and the arms are compared there.
-        tolerance: Share of the gap, and of the interval, that may be left open.
-        max_evaluations: Largest number of points that branch and bound looks at.
+        baseline: A setting to compare with, such as today's: the name of an arm, or
+            parameters.
+        window: See ``kernelucb.optimum_report``.
+        threshold: See there.
+        tolerance: See there: a difference that does not matter, in units of the metric.
+        units: Units by the names of parameters and metric, for print.
+        max_evaluations: Largest number of points that branch and bound looks at. Fewer make
+            the report sooner, and its numbers no smaller than they may be.
 
     Raises:
         NoSafePointError: If no completed arm is certainly feasible yet.
         ValueError: If no trial in the search space has been observed yet, a fixed parameter
-            does not fit it, or a scalar is out of its range.
+            or the baseline does not fit it, or a scalar is out of its range.
         UnsupportedError: If the bound does not support the experiment.
     """
     strategy = strategy_of(source)
-    budget = {"tolerance": tolerance, "max_evaluations": max_evaluations}
-    return report_of(strategy, strategy.experiment, fixed_parameters, **budget)
+    return report_of(
+        strategy,
+        strategy.experiment,
+        fixed_parameters,
+        baseline,
+        window=window,
+        threshold=threshold,
+        tolerance=tolerance,
+        units=units,
+        max_evaluations=max_evaluations,
+    )
 
 
 def report_of(
     strategy: GenerationStrategy,
     experiment: Experiment,
     fixed_parameters: Mapping[str, Any] | None,
-    **budget: Any,
+    baseline: str | Mapping[str, Any] | None,
+    **options: Any,
 ) -> ExperimentReport:
-    r"""The report of an experiment, with the ``budget`` of ``optimum_report``."""
+    r"""The report of an experiment, with further ``options`` of ``optimum_report``."""
     fitted = FittedBound(strategy, experiment, fixed_parameters)
     arm, point = fitted.best_arm(by_bands=True)
+    config = experiment.optimization_config
+    if config is not None:
+        expression = config.objective.expression
+        is_sum = config.objective.is_scalarized_objective
+        options["outcome"] = expression if is_sum else expression.lstrip("-")
+    if baseline is not None:
+        options["baseline"] = fitted.inputs([_setting(baseline, experiment, fitted)])[0]
     _LOG.info("optimum report of arm %s: branch and bound", arm.name)
     report = certificates.optimum_report(
         fitted.band,
         **fitted.domain,
         recommended=point,
         names=fitted.digest.feature_names,
-        **budget,
+        **options,
     )
     names = ParameterNames(fitted.adapter, experiment.search_space, fitted.digest)
     own = tuple(_with_parameters(each, report, names) for each in report.combinations)
     said: Any = report.said
     *asked, words = said.args
-    said = partial(said.func, *asked, words._replace(parameters=names.parameters))
+    said = partial(said.func, *asked, words._replace(encoded=names))
+    # Bands of the report are made anew, and know nothing of what Ax did to their data.
+    known = completed(report.certificate.assumptions, fitted.adapter, experiment)
+    certificate = replace(report.certificate, assumptions=known)
     told: dict[str, Any] = vars(report) | {"combinations": own, "said": said}
+    told["certificate"] = certificate
     return ExperimentReport(**told, parameters=names)
+
+
+def _setting(
+    baseline: str | Mapping[str, Any], experiment: Experiment, fitted: FittedBound
+) -> dict[str, Any]:
+    r"""Parameters of the search space: of an arm by its name, or as they are given."""
+    space, own = experiment.search_space, baseline
+    if isinstance(own, str):
+        if own not in experiment.arms_by_name:
+            raise ValueError(f"baseline: the experiment has no arm {own!r}.")
+        own = experiment.arms_by_name[own].parameters
+    fixed = [each for each in space.parameters.values() if isinstance(each, FixedParameter)]
+    constant = {each.name: each.value for each in fixed}
+    setting = {**constant, **own, **fitted.context}
+    space.validate_membership(parameters=setting)
+    return setting
 
 
 def _with_parameters(

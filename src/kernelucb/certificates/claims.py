@@ -1,7 +1,7 @@
 r"""What may be said after an optimisation: claims, and what would have to be wrong."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from kernelucb.certificates.task import Task
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
-_EVALUATIONS = 20_000  # of branch and bound, for each norm bound that is tried
+_EVALUATIONS = 20_000  # of branch and bound, at most, for each norm bound that is tried
 _HALVINGS = 6  # in the search for the largest box
 _SPREAD = 0.05  # of the observed bounds: the tolerance where none is given
 
@@ -98,8 +98,9 @@ class Wording(NamedTuple):
     names: tuple[str, ...]
     outcome: str = "the outcome"
     units: Mapping[str, str] = {}
-    # The parameters that an experiment encodes in the inputs; without, the inputs.
-    parameters: Callable[[Sequence[float]], Mapping[str, Any]] | None = None
+    # What an experiment encodes in the inputs, if it does: `parameters(point)` by name,
+    # `values(point, lower, upper)` of those in a box, and `is_choice(name)`.
+    encoded: Any = None
 
     def value(self, number: Any, name: str | None = None) -> str:
         r"""A number or word with the unit of an input or of the outcome."""
@@ -115,9 +116,25 @@ class Wording(NamedTuple):
     def point(self, point: Tensor) -> str:
         r"""``"heat 80 C, time 12 h"``."""
         named: Mapping[str, Any] = dict(zip(self.names, point.tolist(), strict=True))
-        if self.parameters is not None:
-            named = self.parameters(point.tolist())
+        if self.encoded is not None:
+            named = self.encoded.parameters(point.tolist())
         return ", ".join(f"{name} {self.value(each, name)}" for name, each in named.items())
+
+    def box(self, point: Tensor, lower: Tensor, upper: Tensor) -> str:
+        r"""``"heat 70 to 90 C, solvent toluene"``, around a point."""
+        ends = lower.tolist(), upper.tolist()
+        values: Mapping[str, Any] = dict(
+            zip(self.names, zip(*ends, strict=True), strict=True)
+        )
+        if self.encoded is not None:
+            values = self.encoded.values(point.tolist(), *ends)
+        listed: list[str] = []
+        for name, each in values.items():
+            *others, last = dict.fromkeys(each)
+            shown = [*(self.value(other, "") for other in others), self.value(last, name)]
+            is_choice = self.encoded is not None and self.encoded.is_choice(name)
+            listed.append(f"{name} {(' or ' if is_choice else ' to ').join(shown)}")
+        return ", ".join(listed)
 
     def interval(self, lower: float, upper: float) -> str:
         r"""``"between 78 and 91 %"``."""
@@ -132,6 +149,7 @@ class Asked(NamedTuple):
     threshold: float | None
     tolerance: float | None  # difference that does not matter
     reliability: float | None  # of measured claims; None without them
+    max_evaluations: int = _EVALUATIONS  # of branch and bound, for each number
 
     @classmethod
     def of(
@@ -142,6 +160,7 @@ class Asked(NamedTuple):
         threshold: Any,
         tolerance: Any,
         reliability: float | None,
+        max_evaluations: int = _EVALUATIONS,
     ) -> "Asked":
         r"""From what users give, checked."""
         if baseline is not None:
@@ -154,7 +173,8 @@ class Asked(NamedTuple):
             tolerance = positive_scalar("tolerance", tolerance)
         if reliability is not None:
             reliability = probability("reliability", reliability)
-        return cls(baseline, window, threshold, tolerance, reliability)
+        own = baseline, window, threshold, tolerance, reliability
+        return cls(*own, max_evaluations)
 
 
 def ladder(
@@ -180,6 +200,8 @@ class _Ladder:
         self.share, self.tolerance = asked.window, asked.tolerance or self._spread()
         self.window = task.around(recommended, asked.window)
         self.reliability = asked.reliability
+        self.evaluations = asked.max_evaluations
+        self.tries = min(asked.max_evaluations, _EVALUATIONS)
         self._relaxed: dict[tuple[float, ...], Task] = {}
 
     def claims(self) -> tuple[Claim, ...]:
@@ -243,7 +265,7 @@ class _Ladder:
         if search is None:
             return False
         known = 0.0, self.point  # only what lies above matters
-        return largest_in_region(search, _ACCURACY, _EVALUATIONS, known).upper <= 0.0
+        return largest_in_region(search, _ACCURACY, self.tries, known).upper <= 0.0
 
     def _at_most(self, task: Task, level: float) -> bool:
         r"""Whether no point of a region is better than the recommended one by more."""
@@ -251,7 +273,7 @@ class _Ladder:
         if task.bound.outcome_map.is_identity and float(values.max()) > level:
             return False
         asked = replace(task, recommended=self.point.unsqueeze(0))
-        certificate = certificate_of(asked, _ACCURACY, _EVALUATIONS)
+        certificate = certificate_of(asked, _ACCURACY, self.tries)
         return certificate.rigorous and certificate.gap <= level
 
     # What would have to be wrong.
@@ -352,7 +374,8 @@ class _Ladder:
         return self._gain("anywhere", self.task)
 
     def _gain(self, kind: str, task: Task) -> Claim:
-        certificate = certificate_of(replace(task, recommended=self.point.unsqueeze(0)))
+        asked = replace(task, recommended=self.point.unsqueeze(0))
+        certificate = certificate_of(asked, _ACCURACY, self.evaluations)
         level = self.tolerance
         stands = self._stands(lambda own: self._at_most(own, level), task)
         if stands is not None and stands.norm_bound == 0.0 and stands.lengthscale is None:
@@ -386,15 +409,8 @@ class _Ladder:
             yield Claim("operating window", statement, (0.0,))
             return
         region = self.task.around(self.point, good).region
-        ends = zip(
-            self.words.names,
-            region.lower.amin(0).tolist(),
-            region.upper.amax(0).tolist(),
-            strict=True,
-        )
-        limits = ", ".join(
-            f"{name} {a:.4g} to {self.words.value(b, name)}" for name, a, b in ends
-        )
+        ends = region.lower.amin(0), region.upper.amax(0)
+        limits = self.words.box(self.point, *ends)
         half = self.task.around(self.point, 0.5 * good)
         yield Claim(
             "operating window",

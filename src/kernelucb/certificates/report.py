@@ -174,8 +174,9 @@ class OptimumReport:
                 lines.append(f"  and {len(left) - _MOST_LINES} more")
         norms = " and ".join(f"{norm:.4g}" for norm in self.norm_bounds)
         norms = f" (numbers at the norm bound {norms})" if norms else ""
-        lines.append(f"what may be said{norms}, and what would have to be wrong:")
-        lines += [f"  {claim}" for claim in self.claims]
+        if self.claims:
+            lines.append(f"what may be said{norms}, and what would have to be wrong:")
+            lines += [f"  {claim}" for claim in self.claims]
         return "\n".join([*lines, str(self.certificate.assumptions)])
 
     # Ax's report says these four by the names and values of parameters.
@@ -267,7 +268,8 @@ def optimum_report(
         names: Of the inputs, for print and picture; ``x0``, ``x1`` and so on when absent.
         outcome: Name of the outcome.
         units: Units by the names of inputs and outcome, for print.
-        max_evaluations: Count for the gap, the interval and the region each.
+        max_evaluations: Count for the gap, the interval, the region and the number of a
+            claim each; for each norm bound at which a claim is tried 20,000 at most.
 
     Raises:
         ValueError: If the number of names is not the number of inputs.
@@ -280,7 +282,8 @@ def optimum_report(
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
-    asked = Asked.of(task, baseline, window, threshold, tolerance, reliability)
+    given = baseline, window, threshold, tolerance, reliability
+    asked = Asked.of(task, *given, max_evaluations)
     certificate = latent_certificate(task, _ACCURACY, max_evaluations)
     lower, upper = interval(task, certificate, _ACCURACY, max_evaluations)
     possible = possible_maximisers(task, certificate.recommended, max_evaluations)

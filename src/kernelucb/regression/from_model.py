@@ -199,20 +199,38 @@ def fitted_default(
 
 
 def observed_inputs(model: Any) -> Tensor:
-    r"""Raw inputs of all observations of a model or state, or of several, ``n x d``."""
+    r"""Raw inputs of all observations of a model or state, or of several, ``n x d``.
+
+    Of a state, which keeps what its input transform made of them, up to round-off.
+    """
     if isinstance(model, ModelList | IndependentModelList | ModuleList):
         parts: Any = model if isinstance(model, ModuleList) else model.models
         return torch.cat([observed_inputs(part) for part in parts])
     prior = getattr(model, "prior", None)
     if hasattr(model, "train_inputs"):
-        if isinstance(prior, Prior) and prior.input_transform is None:  # a state of ours
-            return model.train_inputs
-        if isinstance(model, Model | GP):
+        if isinstance(prior, Prior):  # a state of ours
+            raw = _untransformed(prior.input_transform, model.train_inputs)
+            if raw is not None:
+                return raw
+        elif isinstance(model, Model | GP):
             return raw_inputs(model)
     raise UnsupportedError(
         f"{type(model).__name__} does not keep the inputs that were observed; give them as "
         "`observed`."
     )
+
+
+@torch.no_grad()
+def _untransformed(transform: Any, inputs: Tensor) -> Tensor | None:
+    r"""What an input transform made ``n x d`` inputs of; None if it does not say."""
+    if transform is None:
+        return inputs
+    try:
+        raw = transform.untransform(inputs)
+    except NotImplementedError:
+        return None
+    off = (transform(raw) - inputs).abs().amax()
+    return raw if bool(off <= 1e-12 * inputs.abs().amax()) else None
 
 
 @torch.no_grad()
