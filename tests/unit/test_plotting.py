@@ -77,6 +77,14 @@ class TestBands:
         names = {"exact", "AY", "mean", "true function", "data", "chosen points"}
         assert set(named(ax)) == names
 
+    def test_the_mean_keeps_to_a_known_range(self, ax):
+        own = bound(ONE_INPUT.state)
+        mean, lower = own.regression.mean(LINE), own.bounds(LINE)[0]
+        high = 0.5 * float(mean.max() + lower.max())
+        plot_bands({"ranged": own.within(upper=high)}, LINE, ax=ax)
+        assert line_of(ax, "mean") == pytest.approx(mean.clamp_max(high).numpy())
+        assert max(line.get_ydata().max() for line in ax.lines) <= high + 1e-12
+
 
 class TestSlices:
     def test_a_slice_is_the_band_on_its_line(self, ax):

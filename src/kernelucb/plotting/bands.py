@@ -64,7 +64,7 @@ def plot_bands(
         data: ``n x d`` inputs and ``n`` or ``n x 1`` outcomes, outcome units.
         chosen: Inputs and outcomes of the points that the bound chose, as ``data``.
         true_function: Maps ``n x d`` points to ``n`` values without noise.
-        show_mean: Whether to draw the posterior mean.
+        show_mean: Whether to draw the posterior mean, within a known range.
         fade: Whether to draw marks fainter the less their points say about the line (see
             ``slice_weights``).
         ax: Where to draw.
@@ -92,7 +92,9 @@ def plot_bands(
         ax.plot(x, lower, **style)
         ax.plot(x, upper, label=name if index else None, **style)
     if show_mean:
-        mean = first.outcome_map.inverse(first.regression.mean(X))
+        own = first.confidence_set
+        latent = first.regression.mean(X).clamp(-own.limit(-1), own.limit(1))
+        mean = first.outcome_map.inverse(latent)
         ax.plot(x, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
     if true_function is not None:
         truth = true_function(X).reshape(-1)
