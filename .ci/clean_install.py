@@ -87,9 +87,9 @@ def install(wheel: Path, options: argparse.Namespace, folder: Path) -> Path:
 def try_out(python: Path, folder: Path) -> None:
     r"""The smoke test, the demo as a module and as a command."""
     print(run([python, "-W", "ignore", ROOT / ".ci/smoke.py"], folder))
-    run([python, "-m", "kernelucb", "--rounds", 5, "--output", "demo.png"], folder)
+    run([python, "-m", "kernelucb", "demo", "--rounds", 5, "--output", "demo.png"], folder)
     assert (folder / "demo.png").stat().st_size > 10_000
-    run([python.with_name("kernelucb"), "--rounds", 1, "--no-picture"], folder)
+    run([python.with_name("kernelucb"), "demo", "--rounds", 1, "--no-picture"], folder)
 
 
 def pinned_torch() -> str:

@@ -127,7 +127,7 @@ def test_commands_install_with_the_pins():
     for page in ("index.md", "get_started.md"):
         commands = blocks("bash", (DOCS / page).read_text())
         assert "pip install -c constraints.txt" in commands[0]
-        assert commands[0].endswith("-m kernelucb\n")
+        assert commands[0].endswith("-m kernelucb demo\n")
     for marker in ("demo", "tests"):
         assert "-c constraints.txt" in command_after(marker)
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()

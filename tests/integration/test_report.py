@@ -81,11 +81,11 @@ def test_what_was_not_given_is_said(tmp_path, capsys):
     text = words(capsys.readouterr().out)
     assert "heuristic: kernel, mean, noise, norm estimated" in text
     assert "1.5 times the least that explains the data" in text
-    assert "[not given] bounds of hours: 1 to 8, as in the table" in text
-    assert "noise scale: 0.99, estimated from repeated settings (1 degrees" in text
+    assert "[not given] --bounds: hours 1 to 8, as in the table" in text
+    assert "--noise-std: 0.99, estimated from repeated settings (1 degrees" in text
     assert "Best run: row 1, heat 62" in text
     assert "is lower by more than" in text
-    assert "hold together, were kernel, mean, noise not estimated" in text
+    assert "hold together, were kernel and mean and noise given before" in text
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,8 @@ _COLUMNS = 3
 def pictures_of(study: Study) -> dict[str, str]:
     r"""The curve of the gap over the norm bound, and slices through the best run."""
     plt = load_pyplot()
-    with plt.rc_context(
-        {**RC, "font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7.5}
-    ):
+    sizes = {"font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7.5}
+    with plt.rc_context(RC | sizes):
         return {"curve": _address(plt, _curve(plt, study)), "slices": _slices(plt, study)}
 
 
@@ -43,18 +42,15 @@ def _curve(plt: Any, study: Study) -> Any:
     figure, ax = plt.subplots(figsize=(3.55, 2.35), layout="constrained")
     norms, near, anywhere = zip(*study.curve, strict=True)
     ax.plot(norms, anywhere, color=BLUE, marker="o", ms=3, label="anywhere")
-    share = 100.0 * study.given.window
-    ax.plot(norms, near, color=ORANGE, marker="s", ms=3, label=f"within {share:.3g} %")
-    ax.axhline(study.tolerance, color=GREEN, ls=":", label="does not matter")
+    ax.plot(norms, near, color=ORANGE, marker="s", ms=3, label="near the best run")
+    ax.axhline(study.tolerance, color=GREEN, ls=":", label="tolerance")
     if study.least_norm > 0.0:
         ax.axvline(study.least_norm, color=GREY, lw=1, label="least norm")
     ax.axvline(study.norm_bound, color=SOUGHT, ls="--", lw=1, label="norm bound in use")
     outcome = study.wording.label(study.table.outcome)
     ax.set(xscale="log", ylim=(0, None), xlabel="norm bound", ylabel=f"gap, {outcome}")
-    low = min(norms)
-    ticks = [
-        low * factor for factor in (1.0, 2.0, 5.0, 10.0, 20.0) if low * factor <= max(norms)
-    ]
+    first = study.least_norm or norms[0]
+    ticks = [first * factor for factor in (1, 2, 5, 10, 20) if first * factor <= norms[-1]]
     ax.set_xticks(ticks, map(in_digits, ticks))
     ax.minorticks_off()
     ax.legend(loc="best")
@@ -84,7 +80,13 @@ def _slices(plt: Any, study: Study) -> str:
             ax=ax,
         )
         seen = float(table.outcomes[study.best])
-        mark: dict[str, Any] = {"marker": "*", "s": 45, "color": BLACK, "zorder": 5}
+        mark: dict[str, Any] = {
+            "marker": "*",
+            "s": 45,
+            "color": BLACK,
+            "zorder": 5,
+            "clip_on": False,
+        }
         ax.scatter([float(study.point[column])], [seen], label="best run", **mark)
         label = study.wording.label(table.outcome) if column % _COLUMNS == 0 else ""
         ax.set(xlabel=study.wording.label(names[column]), ylabel=label)

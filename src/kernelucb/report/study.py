@@ -28,9 +28,9 @@ from kernelucb.report.table import Table, numbers, read_table, span
 
 LENGTHS = (0.5, 0.7, 1.0, 1.4, 2.0)  # times the length scale of the kernel
 _ASSUMED = 1.5  # times the least consistent norm: the norm bound where none is given
-_MARGINS = (1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+_MARGINS = (1.02, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 _MAP_MARGINS = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
-_EVALUATIONS = 5_000  # of branch and bound, for each gap of the curve and the map
+_EVALUATIONS = 3_000  # of branch and bound, for each gap of the curve and the map
 _MOST_RUNS = 20  # of a confirmation
 _SPREAD = 0.05  # of the outcomes: the tolerance where none is given
 
@@ -117,7 +117,7 @@ class Study:
             names=self.table.names,
             outcome=self.table.outcome,
             units=self.wording.units,
-            max_evaluations=4 * _EVALUATIONS,
+            max_evaluations=6 * _EVALUATIONS,
         )
 
     @property
@@ -180,8 +180,10 @@ class Study:
 
     @property
     def opening(self) -> Iterator[str]:
-        r"""The best run and its interval, and which numbers the claims are at."""
+        r"""The best run and its interval, after what the data contradict."""
         outcomes, value = self.table.outcomes, self.wording.value
+        if self.band.assumptions.violated:
+            yield f"The data contradict what was given: {self.consistency}"
         sides = self.wording.interval(*self.report.claims[0].numbers)
         yield (
             f"Best run: row {self.best + 1}, {self.wording.point(self.point)}. Observed: "
@@ -200,13 +202,24 @@ class Study:
         if self.given.norm_bound is None:
             source = f"{_ASSUMED:g} times the least that explains the data: no bound was "
             source += "given, and nothing certifies this one"
-        yield f"Claims are at a norm bound of {in_digits(self.norm_bound)}, {source}."
+        change = self.wording.value(self._change())
+        yield (
+            f"Claims are at a norm bound of {in_digits(self.norm_bound)}, {source}. It "
+            f"allows changes of up to {change} over a tenth of an input's range."
+        )
         others = [name for name in self.band.assumptions.estimated if name != "norm"]
-        but = f", were {', '.join(others)} not estimated" if others else ""
+        but = f", were {' and '.join(others)} given before the data" if others else ""
         yield (
             "What would have to be wrong needs no norm bound: with probability "
             f"{1.0 - self.given.delta:.6g} all of these sentences hold together{but}."
         )
+
+    def _change(self) -> float:
+        r"""By how much a function can change over a tenth of an input's range."""
+        middle, steps = self.limits.mean(0), 0.1 * (self.limits[1] - self.limits[0]).diag()
+        prior = self.band.regression.prior
+        similar = float(prior.covariance(middle.unsqueeze(0), middle + steps).min())
+        return self.norm_bound * (2.0 - 2.0 * similar) ** 0.5
 
     @property
     def consistency(self) -> str:
@@ -319,7 +332,7 @@ def _limits(table: Table, given: str | None) -> tuple[Tensor, list[str]]:
     for column, name in enumerate(table.names):
         low, high = limits[:, column].tolist()
         if name not in found:
-            assumed.append(f"bounds of {name}: {low:g} to {high:g}, as in the table")
+            assumed.append(f"--bounds: {name} {low:g} to {high:g}, as in the table")
             continue
         limits[:, column] = as_double(span("--bounds", found[name]))
         if low < limits[0, column] or high > limits[1, column]:
@@ -340,7 +353,7 @@ def _pooled(table: Table) -> tuple[EstimatedNumber, str]:
             "No setting was repeated with another outcome, so that the table does not show "
             "the noise; give --noise-std, by how much a repeated run differs."
         )
-    text = f"noise scale: {scale:.3g}, estimated from repeated settings ({freedom} degrees "
+    text = f"--noise-std: {scale:.3g}, estimated from repeated settings ({freedom} degrees "
     return EstimatedNumber(scale), f"{text}of freedom)"
 
 
@@ -351,7 +364,7 @@ def _mean(table: Table, given: Namespace) -> tuple[ConstantMean, str]:
         value, where = float(table.outcomes.mean()), "the mean of the outcomes"
         if given.range is not None:
             value, where = sum(span("--range", given.range)) / 2, "the middle of the range"
-        text = f"mean before the first run: {value:.4g}, {where}"
+        text = f"--mean: {value:.4g}, {where}"
     mean = ConstantMean().double()
     mean.initialize(constant=value)
     return mean.requires_grad_(given.mean is None and given.range is None), text
