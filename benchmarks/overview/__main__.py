@@ -65,6 +65,12 @@ SECTIONS = {
         Line("guarded", "coverage", words.guarded),
         Line("counts", "coverage", words.counts),
         Line("norm", "estimate", words.norm),
+        Line(
+            "reliability",
+            "curves_held_out",
+            words.reliability,
+            command="reliability curves",
+        ),
         Line("attack", "attack", words.attack),
     ),
     "How well it searches and stops": (

@@ -34,26 +34,32 @@ class Shares:
         of: ``cells x problems`` shares of false claims.
         widths: As many medians of widths over the problems' ranges.
         claims: Numbers of claims of each cell.
+        false: Numbers of false ones.
     """
 
     def __init__(self, rows: pd.DataFrame) -> None:
         cells = rows.groupby([*CELL, "level", "problem"], observed=True)
         found = cells.agg(
-            share=("false", "mean"), width=("width", "median"), claims=("false", "size")
+            share=("false", "mean"),
+            width=("width", "median"),
+            claims=("false", "size"),
+            false=("false", "sum"),
         )
         self.problems = sorted(rows["problem"].unique())
-        of, widths, claims = (found[name].unstack() for name in found)
+        of, widths, claims, false = (found[name].unstack() for name in found)
         self.index = of.index.to_frame(index=False)
         self.of, self.widths = of[self.problems].to_numpy(), widths.to_numpy()
         self.claims = claims.sum(axis=1).to_numpy()
+        self.false = false.sum(axis=1).to_numpy()
 
     def table(self) -> pd.DataFrame:
         r"""All levels, with both limits."""
         return self.index.assign(
             claims=self.claims,
+            false=self.false,
             problems=len(self.problems),
             problems_with_false=(self.of > 0.0).sum(1),
-            share_false=self.of.mean(1),
+            share_false=self.of.mean(1),  # over problems
             at_most=resampled(self.of),
             one_more=one_more(self.of),
             width=np.median(self.widths, axis=1),
