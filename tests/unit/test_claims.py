@@ -16,9 +16,11 @@ from kernelucb import (
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
+    NystromRegression,
     OutcomeConstraints,
     SafeSet,
     ScalarizedUCB,
+    SketchedMartingaleMixtureUCB,
     breakdown,
     confirmation,
     lengthscale_family,
@@ -305,6 +307,9 @@ def test_a_band_with_a_kernel_of_its_own_finds_a_contradicted_range():
     torch.testing.assert_close(own.observed, 5.0 * data.X)
     with pytest.warns(InconsistentConfidenceSetWarning):
         assert own.within(50.0, 60.0).assumptions.violated
+    state = NystromRegression.from_model(model, 5.0 * data.X)
+    sketched = SketchedMartingaleMixtureUCB(state, norm_bound=2.0 * NORM).within(50.0)
+    assert "not compared with the data" in sketched.assumptions["range"].statement
 
 
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")

@@ -275,7 +275,8 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         guards are then those of functions in the range; the acquisition value stays the
         plain upper bound, which still ranks the points that may all reach the end of the
         range. The range is about the function: noisy outcomes may leave it. ``at`` keeps
-        it.
+        it, and a later range replaces it. A range that lies outside the band at an observed
+        input is "violated"; bounds from inducing points cannot see that, and say so.
 
         Source: ours; the band is the same event, so its probability stays.
 
@@ -300,6 +301,8 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         item = Assumption("range", f"f is {limits} everywhere", status)
         inputs = self.observed
         if inputs is None:
+            unchecked = "not compared with the data, whose inputs the bound does not know"
+            item = replace(item, statement=f"{item.statement} ({unchecked})")
             inputs = torch.zeros(0, self.regression.dimension, dtype=torch.float64)
         least, most = self._set.bounds(inputs)
         if bool((least > ends[1]).any() | (most < ends[0]).any()):
