@@ -7,6 +7,7 @@ from scipy.stats import binom
 
 from benchmarks.reliability import coverage as known
 from benchmarks.reliability.claims import FUNCTIONS, play
+from benchmarks.reliability.reaction import play_ladder
 from benchmarks.reliability.shares import (
     CELL,
     CHOICE,
@@ -131,6 +132,26 @@ def package() -> Summary:
     rows = rows.sort_values(["kind", "runs", "method", "level"])[[*Record._fields]]
     write_table(PACKAGE, rows.round(4))
     return Summary(None, None)
+
+
+@STUDY.table(
+    "ladder",
+    grid({"count": [20, 50, 80], "range": ["unknown", "0 to 100"], "seed": range(3)}),
+    play_ladder,
+)
+def ladder(runs: pd.DataFrame) -> dict[str, Summary]:
+    r"""What may be said of a batch reaction after 20, 50 and 80 runs of qLogNEI."""
+    rows = [
+        {"runs": run["count"], "range": run["range"], "seed": run["seed"], **claim}
+        for run in runs.to_dict("records")
+        for claim in run["claims"]
+    ]
+    every = pd.DataFrame(rows)
+    first = every[every["seed"] == 0]
+    said = first[["runs", "range", "statement", "tested", "stands"]]
+    keys = ["runs", "range", "kind"]
+    median = every.groupby(keys)[["number", "margin", "seconds"]].median().reset_index()
+    return {"": Summary(median.round(2)), "sentences": Summary(said.fillna(""))}
 
 
 @STUDY.table(

@@ -75,7 +75,7 @@ def problem_of(name: str, seed: int) -> Problem:
     return Problem(pool, function(pool), function)
 
 
-def _settings(problem: Problem, design: str, seed: int, outcome: Any) -> Iterator[int]:
+def chosen_by(problem: Problem, design: str, seed: int, outcome: Any) -> Iterator[int]:
     r"""Positions in the pool, one after the other, as a search chooses them."""
     random = np.random.default_rng(seed)
     order = random.permutation(len(problem.pool))
@@ -135,7 +135,7 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # norms below the least are tried
-        for chosen in _settings(problem, settings["design"], settings["seed"], outcomes):
+        for chosen in chosen_by(problem, settings["design"], settings["seed"], outcomes):
             taken.append(chosen)
             if len(taken) in COUNTS:
                 rows += _checked(problem, taken, outcomes(taken), noise_std, random)
