@@ -48,7 +48,8 @@ def _curve(plt: Any, study: Study) -> Any:
         ax.axvline(study.least_norm, color=GREY, lw=1, label="least norm")
     ax.axvline(study.norm_bound, color=SOUGHT, ls="--", lw=1, label="norm bound in use")
     outcome = study.wording.label(study.table.outcome)
-    ax.set(xscale="log", ylim=(0, None), xlabel="norm bound", ylabel=f"gap, {outcome}")
+    top = min(1.05 * max(anywhere), 5.0 * study.report.gap + study.tolerance)
+    ax.set(xscale="log", ylim=(0, top), xlabel="norm bound", ylabel=f"gap, {outcome}")
     first = study.least_norm or norms[0]
     ticks = [first * factor for factor in (1, 2, 5, 10, 20) if first * factor <= norms[-1]]
     ax.set_xticks(ticks, map(in_digits, ticks))

@@ -135,12 +135,15 @@ class Study:
         r"""Norm bound, gap in the window and gap anywhere, outcome units."""
         used = self.norm_bound
         norms = [margin * (self.least_norm or used) for margin in _MARGINS]
-        norms = [norm for norm in norms if abs(norm - used) > 0.01 * used]
-        return tuple(
+        rows = [
             (norm, self._gap(self.band, norm, self.near), self._gap(self.band, norm))
-            for norm in sorted([*norms, used])
-            if norm > self.least_norm
-        )
+            for norm in norms
+            if abs(norm - used) > 0.01 * used
+        ]
+        claimed = {claim.kind: claim.numbers[0] for claim in self.claims}
+        if used > self.least_norm:
+            rows.append((used, claimed["window"], claimed["anywhere"]))
+        return tuple(sorted(rows))
 
     @cached_property
     def map(self) -> Map:
