@@ -24,14 +24,13 @@ def run_report(given: Namespace) -> int:
             simplefilter("ignore", InconsistentConfidenceSetWarning)
             study = study_of(given)
             text = text_of(study)
-            page = None if given.text else page_of(study)
-    except (InputDataError, ValueError, ImportError) as error:
+            if not given.text:
+                given.output.write_text(page_of(study), encoding="utf-8")
+                text += f"\n\nThe page: {given.output}"
+    except (InputDataError, ValueError, ImportError, OSError) as error:
         print(f"kernelucb: {error}", file=sys.stderr)
         return _REFUSED
     print(text)
-    if page is not None:
-        given.output.write_text(page, encoding="utf-8")
-        print(f"\nThe page: {given.output}")
     return 0
 
 
