@@ -56,7 +56,7 @@ MUTANTS = [
     Mutant("confidence/family/data.py", "return (norm_bound / _UNIT_NORM) ** 2", "return norm_bound / _UNIT_NORM", "tests/unit/test_family.py"),
     Mutant(f"{_FIT}/radius.py", "levels / (levels + noise_factor**2 * (1.0 - levels))", "levels / (levels + (1.0 - levels) / noise_factor**2)", "tests/unit/test_claims.py"),
     Mutant("regression/kernel_family.py", "log_share = _log_weight(ratio, dimension) - log_nested", "log_share = _log_weight(ratio, dimension) - 2.0 * log_nested", "tests/unit/test_family.py"),
-    Mutant("regression/state.py", "- 2.0 * covariance", "- covariance", "tests/unit/test_regression.py tests/contract"),
+    Mutant("regression/state.py", "- 2.0 * covariance", "- covariance", "tests/unit/test_certificates.py tests/unit/test_guarded.py"),
     Mutant("regression/outcome_map.py", "shift = gain if sign == -1 else 0.0", "shift = 0.0", "tests/unit/test_outcome_transforms.py"),
     Mutant("acquisition/base.py", "return 1 if self.maximize == (self._weight > 0) else -1", "return 1 if self.maximize else -1", "tests/unit/test_certificates.py tests/unit/test_acquisition.py tests/unit/test_guarded.py"),
     Mutant("acquisition/base.py", "self.outcome_map.inverse(self._sides(X))", "self._sides(X)", "tests/unit/test_outcome_transforms.py"),
@@ -74,8 +74,8 @@ MUTANTS = [
     Mutant("bandit/filters.py", "hybrid = log_det - count * math.log1p(-self.floor)", "hybrid = log_det + count * math.log1p(-self.floor)", "tests/unit/test_bandits.py"),
     Mutant("bandit/bkb_bandit.py", "self._information + math.log(1.0 / self.rule.delta)", "self._information", "tests/unit/test_bkb_bandit.py"),
     Mutant("models/bkb/allocator.py", "(values / (values + alpha)).sum()", "(alpha / (values + alpha)).sum()", "tests/unit/test_inducing_allocator.py tests/unit/test_bkb.py"),
-    Mutant("diagnostics/consistency.py", "mixture_radius(data, 0.5 * delta, chosen.scales)", "mixture_radius(data, 5.0 * delta, chosen.scales)", "tests/unit/test_assumptions.py -k consisten"),
-    Mutant("regression/lowrank/dtc.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_bkb.py"),
+    Mutant("diagnostics/consistency.py", "mixture_radius(data, 0.5 * delta, chosen.scales)", "mixture_radius(data, 5.0 * delta, chosen.scales)", "tests/unit/test_norms.py -k onsisten"),
+    Mutant("regression/lowrank/dtc.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_nystrom.py"),
 ]  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from kernelucb import (
     regret_certificate,
     runs_needed,
 )
-from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.filters import FilterMixture, Hybrids
 from kernelucb.confidence.fit.radius import KernelFree, mixture_radius
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
@@ -92,6 +92,24 @@ def test_a_larger_noise_scale_gives_a_larger_event(seed, size):
         # The residuals of one function, which is zero.
         values.append(factor**2 * log_mixture(regression, Y / (0.2 * factor), factor))
     assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.7, 6.0])
+def test_the_guesses_stay_what_they_are_in_outcome_units(factor):
+    r"""Each member is that of ``h ~ N(0, c K + v I)`` with ``c`` and ``v`` of factor 1."""
+    lam = torch.tensor([0.0, 0.1, 3.0, 200.0], dtype=torch.float64)
+    first, later = Hybrids.for_norm(4.0), Hybrids.for_norm(4.0, factor)
+    v = (first.floors / (1.0 - first.floors)).unsqueeze(-1)
+    c = (1.0 + v) / first.corners.unsqueeze(-1)
+    variance = (c * lam + v) / factor**2  # over the noise variance in use
+    expected = variance / (1.0 + variance)
+    torch.testing.assert_close(later.filters(lam / factor**2), expected)
+    prices = variance.log1p().sum(-1)
+    torch.testing.assert_close(later.prices(lam / factor**2, len(lam)), prices)
+    levels = KernelFree.of(5, 0.05, noise_factor=factor).slopes[:-1]
+    before = KernelFree.of(5, 0.05).slopes[:-1]
+    ratio = (levels / (1.0 - levels)) / (before / (1.0 - before))
+    assert ratio == pytest.approx(factor**-2.0)
 
 
 def test_relaxed_bands_are_of_one_mixture_and_nested():
