@@ -24,7 +24,6 @@ from kernelucb import (
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )
-from kernelucb.regression.lowrank.dtc import evidence_bounds, in_eigenbasis
 from kernelucb.regression.lowrank.sketch import ridge_factor
 from kernelucb.regression.prior import Prior
 from oracles.weak_duality import (
@@ -397,21 +396,6 @@ def test_noise_scales_far_apart(seed):
     lower, upper = acqf.bounds(X)
     slack = SKETCH_EQUAL * norm
     assert bool((lower <= f + slack).all() and (upper >= f - slack).all())
-
-
-def test_the_evidence_of_a_sketch_by_its_matrices():
-    r"""Exact for ``Z Z^T``, and the remainder by Hadamard's inequality."""
-    Z, Y, left = uniform(9, 4, 0) - 0.4, uniform(9, 1, 1) - 0.5, 0.1 * uniform(9, 1, 2)
-    spectrum = in_eigenbasis(Z.mT @ Z, Z.mT @ Y[:, 0], Y.square().sum())[:2]
-    taus = float64([0.2, 1.0, 5.0])
-    forms, log_dets = evidence_bounds(*spectrum, left[:, 0], taus)
-    eye = torch.eye(9, dtype=torch.float64)
-    for tau, form, log_det in zip(taus, forms, log_dets, strict=True):
-        matrix = eye + Z @ Z.mT / tau
-        assert_close(form, (Y.mT @ torch.linalg.solve(matrix, Y))[0, 0])
-        whole = torch.logdet(matrix) + torch.log1p(left / tau).sum()
-        assert_close(log_det, whole)
-        assert log_det >= torch.logdet(matrix + (left / tau).flatten().diag())
 
 
 def test_noise_that_rounding_hides_is_refused():

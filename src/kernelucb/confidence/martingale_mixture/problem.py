@@ -113,7 +113,8 @@ def consistent_constraints(
         "than the noise scale allows. noise_std is too small."
     )
     contradiction = Assumption("noise", statement, Status.VIOLATED)
-    factor = math.sqrt(misfit / squared)
+    # Of a noise scale far below the scatter, round-off leaves nothing of the radius.
+    factor = math.sqrt(misfit / squared) if squared > 0.0 else math.inf
     announce(
         contradiction, f"The bound uses a fit radius {factor:.3g} times as large instead."
     )
