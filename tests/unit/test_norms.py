@@ -467,8 +467,8 @@ def large(norm, noise_std, kernel, repeats):
 @pytest.mark.parametrize("noise_std", [1e-3, 1e-9])
 def test_repeats_that_differ_contradict_any_small_noise_scale(noise_std):
     r"""At 1e-9 the radius was lost in round-off, and a division by it failed."""
-    X = torch.tensor([[0.0], [0.0], [0.5]], dtype=torch.float64)
-    Y = torch.tensor([1.0, 2.0, 0.0], dtype=torch.float64)
+    X = torch.tensor([[0.0], [0.0], [0.5], [0.5], [1.0]], dtype=torch.float64)
+    Y = torch.tensor([1.0, 2.0, 3.0, 2.5, 0.0], dtype=torch.float64)
     state = KernelRegression(X, Y, frozen_kernel("matern52", 0.5), noise_std)
     with pytest.warns(InconsistentConfidenceSetWarning, match="noise_std is too small"):
         band = MartingaleMixtureUCB(state, norm_bound=3.0)
