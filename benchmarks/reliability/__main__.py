@@ -157,14 +157,15 @@ def ladder(runs: pd.DataFrame) -> dict[str, Summary]:
 @STUDY.table(
     "coverage",
     grid(
-        {"kernel": "matern52", "told": [1.0, 0.5], "delta": 0.1},
+        {"kernel": "matern52", "delta": 0.1},
+        [{"told": 1.0, "at": 1.0}, {"told": 0.5, "at": 1.0}, {"told": 0.5, "at": 0.5}],
         {"seed": range(1000)},
     ),
     known.play,
 )
 def coverage(runs: pd.DataFrame) -> Summary:
     r"""Sequences in which a false claim stood at the true norm and noise scale."""
-    keys = ["kernel", "told", "delta"]
+    keys = ["kernel", "delta", "told", "at"]
     names = ["misses", "value", "baseline", "window", "anywhere"]
     found = runs.groupby(keys)[names].sum().reset_index()
     count = runs.groupby(keys).size().to_numpy()

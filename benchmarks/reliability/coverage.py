@@ -21,7 +21,8 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
     search stays where noise has misled it. After each round, of every kind the claim is
     taken that is false by the least, which is the one most likely to stand: its breakdown
     values are at least the true norm and noise exactly where the set of these numbers
-    proves it. ``told`` is the noise scale that is given, over the true one.
+    proves it. ``told`` is the noise scale that is given, over the true one; ``at`` the norm
+    and noise scale at which claims are tried, over the true ones: below 1 they may stand.
     """
     random = np.random.default_rng(settings["seed"])
     kernel = fixed_kernel(settings["kernel"], 0.2)
@@ -38,7 +39,8 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
         if len(order) in _ROUNDS:
             band = MartingaleMixtureUCB(state, norm_bound=_NORM / 2.0, delta=delta)
             factor = _NORM / float(band.norm_bound)
-            own = band.relaxed(factor, max(_NOISE / told, 1.0))
+            at = settings["at"]
+            own = band.relaxed(at * factor, max(at * _NOISE / told, 1.0))
             for kind, stands in _false_claims(own, arms, values, random).items():
                 false[kind] |= stands
         if len(order) == max(_ROUNDS):
