@@ -193,7 +193,7 @@ def test_interrupted_run_prints_the_table_and_writes_the_picture(
 )
 def test_wrong_name_or_value_is_one_line_and_status_2(arguments, message, capsys):
     with pytest.raises(SystemExit) as stop:
-        main(arguments)
+        main(["demo", *arguments])
     assert stop.value.code == 2
     error = capsys.readouterr().err
     assert message in error
