@@ -102,6 +102,18 @@ def test_by_deviations_they_are_the_default_model(monkeypatch):
     assert "3 posterior deviations of a fitted SingleTaskGP" in found["value"].status
 
 
+def test_a_known_range_bounds_them_too(monkeypatch):
+    r"""A gap of 60 % was said to be measured beside a proven one of 17 %."""
+    told(monkeypatch)
+    plain = claims(band())
+    value, gap = plain["value"].numbers, plain["anywhere"].numbers[0]
+    highest = value[1] - 0.1 * (value[1] - value[0])
+    ranged = claims(band().within(upper=highest))
+    assert ranged["value"].numbers == pytest.approx((value[0], highest))
+    expected = min(gap, highest - value[0])
+    assert ranged["anywhere"].numbers == pytest.approx((expected,))
+
+
 def test_the_mirrored_problem_says_the_mirrored_claims(monkeypatch):
     told(monkeypatch)
     point = GRID[120]

@@ -140,8 +140,23 @@ def measured(
                     sides = _by_margin(task, recommended, record.level)
                 else:
                     sides = by_deviations(fitted(), recommended, task.sign, record.level)
+                sides = _in_range(sides, task, recommended)
                 yield record, _numbers(kind, sides, region, recommended)
                 break
+
+
+def _in_range(sides: Sides, task: Task, recommended: Tensor) -> Sides:
+    r"""The same of a function that stays in a known range: true claims stay true."""
+    own, sign = task.confidence_set, task.sign
+    ends = -own.limit(-1), own.limit(1)
+
+    def bounds(X: Tensor) -> tuple[Tensor, Tensor]:
+        lower, upper = sides.bounds(X)
+        return lower.clamp(*ends), upper.clamp(*ends)
+
+    lower, upper = bounds(recommended)
+    room = ends[1] - lower if sign > 0 else upper - ends[0]
+    return Sides(bounds, lambda X: torch.minimum(sides.gain(X), room))
 
 
 def _fitted(task: Task) -> KernelRegression:
