@@ -249,13 +249,14 @@ def interrupted(call, at):
             raise KeyboardInterrupt
         return trace
 
+    before = sys.gettrace()
     sys.settrace(trace)
     try:
         call()
     except KeyboardInterrupt:
         return True
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
         torch.set_grad_enabled(True)
     return False
 

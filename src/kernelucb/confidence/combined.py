@@ -1,4 +1,4 @@
-r"""Confidence sets made of others: union, intersection, weighted sum, error, range.
+r"""Confidence sets made of others: union, intersection, weighted sum, error, limits.
 
 A combination is a list of sets and a rule, which says how bounds of the whole follow from
 bounds of the parts. A new kind of combination is a new rule.
@@ -15,6 +15,7 @@ from torch.nn import ModuleList
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, Support
+from kernelucb.confidence.pointwise import Limits, Pointwise
 from kernelucb.regression.state import State
 
 Part = ConfidenceSet[Any, Any]
@@ -45,6 +46,10 @@ class Rule:
 
     error: float = 0.0
     of_one: bool = False  # whether the whole is its one part, changed
+
+    def located(self, X: Tensor) -> tuple[Any, ...]:
+        r"""What the rule itself knows of ``b x d`` raw points."""
+        return ()
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""Bound on the whole, without ``error``, from ``b`` values of each part."""
@@ -237,62 +242,67 @@ class PlusError(Rule):
 
 @dataclass(frozen=True)
 class Within(Rule):
-    r"""All functions of the one part that stay between two numbers everywhere.
+    r"""All functions of the one part that keep to limits on their values.
 
-    Bounds on a value are clipped. A gain over a reference is at most what the range leaves
-    above the reference's least value: ``f(x) - f(r) <= min(gain, upper - L(r))``.
+    Bounds on a value are clipped. A gain over a reference is at most what the limits leave
+    between both points: ``f(x) - f(r) <= min(gain, U(x) - L(r))`` with the clipped sides.
 
-    Source: ours, the intersection of the set with the functions of that range, or a larger
-    set: imposing the range at every point at once narrows the band a little more.
+    Source: ours, the intersection of the set with the functions within the limits, or a
+    larger set: imposing limits at every point at once narrows the band a little more.
 
     Attributes:
-        lower: Least value, on the scale of the set; minus infinity for none.
-        upper: Largest value.
+        known: The limits, on the scale of the set.
     """
 
-    lower: float
-    upper: float
+    known: Pointwise
     of_one = True
+
+    def located(self, X: Tensor) -> tuple[Any, ...]:
+        r"""The limits at the points."""
+        return (self.known.limits(X),)
 
     def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
         r"""Clipped support."""
-        support = parts[0].support(points.parts[0], sign)
-        return self._clipped(support, points, sign)
+        return _clipped(parts[0].support(points.parts[0], sign), points, sign)
 
     def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
         r"""Clipped majorant."""
-        support = parts[0].majorant(points.parts[0], sign)
-        return self._clipped(support, points, sign)
+        return _clipped(parts[0].majorant(points.parts[0], sign), points, sign)
 
     def max_gain_over(
         self, parts: Sequence[Part], X: Tensor, reference: Tensor, sign: int, cheap: bool
     ) -> Tensor:
-        r"""The part's gain, at most what the range leaves above the reference."""
-        gain = parts[0].max_gain_over(X, reference, sign, cheap)
-        return torch.minimum(gain, self._room(parts[0], reference, sign))
+        r"""The part's gain, at most what the limits leave above the reference."""
+        (part,) = parts
+        gain = part.max_gain_over(X, reference, sign, cheap)
+        end = self.known.limits(X).oriented(sign).upper
+        least, is_limit = self._least(part, reference, sign)
+        gain = torch.minimum(gain, end - least)
+        if not is_limit:  # else the part's own side at `x` may be nearer than its gain
+            return gain
+        points = part.project(X)
+        side = part.majorant if cheap else part.support
+        above = sign * points.baseline + side(points, sign).value
+        return torch.minimum(gain, torch.minimum(above, end) - least)
 
     def limit(self, parts: Sequence[Part], sign: int) -> float:
-        r"""The end of the range."""
-        own = self.upper if sign > 0 else -self.lower
-        return min(own, parts[0].limit(sign))
+        r"""What no value exceeds."""
+        return min(self.known.end(sign), parts[0].limit(sign))
 
     def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
-        r"""What the range leaves above the reference."""
-        own = float(self._room(parts[0], reference, sign))
+        r"""What the limits leave above the reference anywhere."""
+        least, _ = self._least(parts[0], reference, sign)
+        own = self.known.end(sign) - float(least)
         return min(own, parts[0].gain_limit(reference, sign))
 
-    def _room(self, part: Part, reference: Tensor, sign: int) -> Tensor:
-        lower, upper = (
-            side.clamp(self.lower, self.upper) for side in part.bounds(reference)
-        )
-        return self.upper - lower if sign > 0 else upper - self.lower
-
-    def _clipped(self, support: Support, points: CombinedPoints, sign: int) -> Support:
-        # Both ends clip both sides, so that the sides never swap: where the part lies
-        # outside the range, data and range contradict each other.
-        baseline = points.baseline
-        side = (baseline + sign * support.value).clamp(self.lower, self.upper)
-        return support._replace(value=sign * (side - baseline))
+    def _least(
+        self, part: Part, reference: Tensor, sign: int
+    ) -> tuple[Tensor, bool]:
+        r"""Least value of ``sign * f`` at the reference; whether the limits give it."""
+        sides = Limits(*part.bounds(reference)).oriented(sign)
+        known = self.known.limits(reference).oriented(sign)
+        least = torch.maximum(torch.minimum(sides.lower, known.upper), known.lower)
+        return least, bool((known.lower > sides.lower).any())
 
 
 class CombinedState:
@@ -354,7 +364,8 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each part."""
         parts = tuple(part.project(X) for part in self.parts)
-        return CombinedPoints(self.rule.baseline([p.baseline for p in parts]), parts)
+        baseline = self.rule.baseline([p.baseline for p in parts])
+        return CombinedPoints(baseline, (*parts, *self.rule.located(X)))
 
     def support(self, points: CombinedPoints, sign: int) -> Support:
         r"""See ``ConfidenceSet``."""
@@ -384,28 +395,37 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
         return self.rule.gain_limit(self.parts, reference, sign)
 
 
-def within(part: Part, lower: float, upper: float, assumptions: Assumptions) -> CombinedSet:
-    r"""The functions of a set that stay in a range, on its scale.
+def within(part: Part, known: Pointwise, assumptions: Assumptions) -> CombinedSet:
+    r"""The functions of a set that keep to limits on values, on its scale.
 
-    In a union or an intersection the range is that of each part, where branch and bound
-    finds it.
+    In a union or an intersection the limits are those of each part, where branch and bound
+    finds them.
     """
     if isinstance(part, CombinedSet) and isinstance(part.rule, Union | Intersection):
-        parts = [within(each, lower, upper, each.assumptions) for each in part.parts]
+        parts = [within(each, known, each.assumptions) for each in part.parts]
         return CombinedSet(parts, part.rule, assumptions)
-    return CombinedSet([part], Within(lower, upper), assumptions)
+    return CombinedSet([part], Within(known), assumptions)
 
 
-def without_range(part: Part) -> Part:
-    r"""The set, or the same combination of its parts, without a range."""
+def searched(part: Part) -> Part:
+    r"""The set, or the same combination of its parts, without limits not to search in."""
     if not isinstance(part, CombinedSet):
         return part
-    if isinstance(part.rule, Within):
-        return without_range(part.parts[0])
-    parts = [without_range(each) for each in part.parts]
+    if isinstance(part.rule, Within) and not part.rule.known.searched:
+        return searched(part.parts[0])
+    parts = [searched(each) for each in part.parts]
     if all(own is each for own, each in zip(parts, part.parts, strict=True)):
         return part
     return CombinedSet(parts, part.rule, part.assumptions)
+
+
+def _clipped(support: Support, points: CombinedPoints, sign: int) -> Support:
+    # Both limits clip both sides, so that the sides never swap: where the part lies
+    # outside, data and limits contradict each other.
+    baseline, limits = points.baseline, points.parts[1]
+    side = torch.maximum(baseline + sign * support.value, limits.lower)
+    side = torch.minimum(side, limits.upper)
+    return support._replace(value=sign * (side - baseline))
 
 
 def _at(rows: Tensor, support: Support) -> Support:
