@@ -4,11 +4,11 @@ import copy
 import math
 import warnings
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import signature
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, cast
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -18,7 +18,14 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, tensor
+from kernelucb._numerics.checks import (
+    finite,
+    finite_scalar,
+    positive_scalar,
+    probability,
+    tensor,
+    whole_number,
+)
 from kernelucb._numerics.estimates import draft_of, estimated, is_estimate
 from kernelucb._numerics.saving import fingerprint, plain_digest, same_values
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -30,9 +37,16 @@ from kernelucb.confidence.base import (
     StateT,
     Support,
 )
-from kernelucb.confidence.combined import CombinedSet, within, without_range
+from kernelucb.confidence.combined import CombinedSet, searched, within
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.martingale_mixture.problem import announce
+from kernelucb.confidence.pointwise import (
+    DesignSource,
+    KnownRange,
+    Replicates,
+    ReplicateSource,
+    Source,
+)
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.regression import KernelRegression
@@ -188,6 +202,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
 
     norm_bound: float | None = None
     _range: tuple[float, float] | None = None  # outcome units
+    _sources: tuple[Source, ...] = ()  # what else is known of values
 
     def __init__(
         self,
@@ -216,6 +231,8 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     def at(self, **changes: Any) -> Self:
         r"""See ``BuiltBand``; where the noise stays, so does the decomposition."""
         state, given = self.regression, self._arguments
+        if "delta" in changes:  # of the whole, of which the set takes its part
+            changes["delta"] = changes["delta"] / self._deltas
         if (
             changes.keys() & {"model", "noise_std"}
             or "noise_std" not in signature(type(self)).parameters
@@ -230,8 +247,32 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         return again
 
     def _again(self, arguments: dict[str, Any]) -> Self:
-        again = super()._again(arguments)
-        return again if self._range is None else again.within(*self._range)
+        return super()._again(arguments)._knowing(self._range, self._sources)
+
+    @property
+    def _deltas(self) -> float:
+        r"""Failure probability of the whole over that of the set."""
+        return 1.0 + sum(source.ratio for source in self._sources)
+
+    def relaxed(
+        self,
+        norm_factor: float = 1.0,
+        noise_factor: float = 1.0,
+        lengthscale: float | None = None,
+    ) -> Self:
+        r"""See ``Band``."""
+        band = super().relaxed(norm_factor, noise_factor, lengthscale)
+        return band._relaxing_sources(noise_factor)
+
+    def _relaxing_sources(self, noise_factor: float) -> Self:
+        r"""The sources for the noise scale at which they were stated."""
+        if noise_factor == 1.0 or not self._sources:
+            return self
+        sources = tuple(
+            replace(each, noise_factor=noise_factor * each.noise_factor)
+            for each in self._sources
+        )
+        return self._knowing(self._range, sources)
 
     @property
     def confidence_set(self) -> ConfidenceSet[StateT, PointsT]:
@@ -290,6 +331,172 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         """
         if not lower < upper:
             raise ValueError(f"lower must be below upper, got {lower:g} and {upper:g}.")
+        return self._knowing((lower, upper), self._sources)
+
+    def with_replicates(self, num_inputs: int | None = None, share: float = 0.5) -> Self:
+        r"""The same band, cut at observed inputs to what their outcomes alone say.
+
+        Where an input was observed several times, the mean of its outcomes may say more
+        than all data under a kernel and a norm bound; so on a finite set the band is never
+        much worse than plain means. Inputs may be chosen by all that was seen.
+        Certificates, stops, safe sets, guards and acquisition values use it.
+
+        Source: Robbins (1970) and a union bound; ours beside the band. Holds in every round
+        at once, with the band at ``delta``.
+
+        Args:
+            num_inputs: Number of different inputs that may ever be observed, fixed
+                beforehand (the length of a list of candidates); when absent the ``k``-th
+                new input counts with ``1 / (k (k + 1))``.
+            share: Of ``delta`` that the replicates take; the rest is the band's.
+
+        Raises:
+            ValueError: If a number is out of its range, or more inputs were observed.
+            UnsupportedError: If the noise scale is not known.
+        """
+        if num_inputs is not None:
+            whole_number("num_inputs", num_inputs)
+        return self._beside(ReplicateSource, share, num_inputs=num_inputs)
+
+    def with_fixed_design(
+        self,
+        num_runs: int | Sequence[int],
+        *,
+        candidates: Tensor | None = None,
+        bounds: Tensor | None = None,
+        share: float = 0.5,
+    ) -> Self:
+        r"""The same band, cut to what runs say that were chosen without looking.
+
+        The inputs of the first ``num_runs`` observations were fixed before any outcome of
+        theirs was seen (a factorial or Sobol design, a table of others, the largest
+        variance of a fixed kernel). Then weighted means of these outcomes have intervals
+        that no choice of inputs has spoilt: much narrower than the band where noise
+        decides (many runs, a smooth kernel), not where the norm does.
+
+        Source: ``docs/mathematics.md``, "A design that looks at no outcomes"; sub-Gaussian
+        noise, independent of the design. Holds with the band at ``delta``, in every round
+        at once: later rounds do not change these intervals.
+
+        Args:
+            num_runs: Number of runs, the first ones of the data; or the sizes of several
+                batches, each fixed given the earlier ones.
+            candidates: ``N x d`` points at which the intervals count, fixed beforehand.
+            bounds: Instead a ``2 x d`` box; the intervals count at all of its points.
+            share: Of ``delta`` that the intervals take; the rest is the band's.
+
+        Raises:
+            ValueError: If a number is out of its range, or neither or both of
+                ``candidates`` and ``bounds`` are given.
+            UnsupportedError: If the band has not one kernel with one norm bound and a known
+                noise scale.
+        """
+        sizes = [num_runs] if isinstance(num_runs, int) else list(num_runs)
+        sizes = tuple(whole_number("num_runs", size) for size in sizes)
+        if (candidates is None) == (bounds is None):
+            raise ValueError("Give candidates or bounds: where the intervals count.")
+        domain = bounds if candidates is None else candidates
+        name = "bounds" if candidates is None else "candidates"
+        self._check_points(name, cast(Tensor, domain), "n x d")
+        norm = self._prior_norm
+        if norm is None:
+            raise UnsupportedError(
+                "A fixed design needs one kernel with one norm bound; "
+                f"{type(self).__name__} has another set. Use MartingaleMixtureUCB."
+            )
+        return self._beside(
+            DesignSource,
+            share,
+            num_runs=sizes,
+            domain=tuple(map(tuple, cast(Tensor, domain).double().tolist())),
+            is_box=candidates is None,
+            norm=norm,
+        )
+
+    @property
+    def _prior_norm(self) -> float | None:
+        r"""The norm bound in use, prior units; None where there is not one kernel."""
+        state = self.regression
+        if not isinstance(state, KernelRegression) or self.parts:
+            return None
+        if self.norm_bound is None or self._set.model_error > 0.0:
+            return None
+        return float(self.norm_bound) / state.outcome_scale
+
+    def _beside(self, kind: type[Source], share: float, **options: Any) -> Self:
+        r"""The band beside another source of knowledge, both at the same ``delta``."""
+        share = probability("share", share)
+        if self.delta is None or _noise_scales(self) is None:
+            raise UnsupportedError(
+                f"This {type(self).__name__} has no delta to share, or no noise scale of "
+                "its own; use MartingaleMixtureUCB or KernelFamilyUCB with noise_std."
+            )
+        total, known = self.delta, self._deltas
+        source = kind(known * share / (1.0 - share), **options)
+        sources = (*self._sources, source)
+        band = self.at(delta=(1.0 - share) * total)
+        return band._knowing(self._range, sources)
+
+    def _knowing(
+        self, known_range: tuple[float, float] | None, sources: tuple[Source, ...]
+    ) -> Self:
+        r"""The band with another range and other sources, of the same set."""
+        if known_range is None and not sources:
+            return self
+        band = draft_of(self)
+        band._range, band._sources, band._kept = known_range, sources, []
+        own: Any = self._set
+        if sources:
+            own = self._with_sources(own, sources)
+        if known_range is not None:
+            own = self._in_range(own, *known_range)
+        band._kept = [own]
+        band._X_pending, band._scoring_set = None, band._searched(0)
+        if self._X_pending is not None:
+            band.set_X_pending(self._X_pending)
+        return band
+
+    def _with_sources(
+        self, own: ConfidenceSet[Any, Any], sources: Sequence[Source]
+    ) -> ConfidenceSet[Any, Any]:
+        r"""The set, cut by each source; its assumptions count all of them."""
+        delta, assumptions = cast(float, own.assumptions.delta), own.assumptions
+        data = data_of(self.model, self._arguments.get("noise_std"))  # pyright: ignore
+        for source in sources:
+            known = source.limits(data, self._prior_norm, source.ratio * delta)
+            assumptions = assumptions.beside(
+                source.theorem, source.ratio * delta, source.assumption
+            )
+            if isinstance(known, Replicates):
+                item = self._contradiction(own, known, assumptions)
+                assumptions = assumptions if item is None else assumptions.with_item(item)
+            own = within(own, known, assumptions)
+        return own
+
+    def _contradiction(
+        self, own: ConfidenceSet[Any, Any], known: Replicates, assumptions: Assumptions
+    ) -> Assumption | None:
+        r"""The norm as violated, where an input's outcomes lie outside the band there."""
+        if self.observed is None:
+            return None
+        lower, upper = own.bounds(self.observed)
+        limits = known.limits(self.observed)
+        apart = (limits.lower > upper) | (limits.upper < lower)
+        if not bool(apart.any()) or assumptions.violated:
+            return None
+        row = [f"{each:.4g}" for each in self.observed[apart][0].tolist()]
+        statement = (
+            f"{assumptions['norm'].statement}; the outcomes at ({', '.join(row)}) alone "
+            "contradict this: their mean lies outside the band (or noise_std is too small)"
+        )
+        item = Assumption("norm", statement, Status.VIOLATED)
+        announce(item, "The outcomes' own interval is used there.")
+        return item
+
+    def _in_range(
+        self, own: ConfidenceSet[Any, Any], lower: float, upper: float
+    ) -> CombinedSet:
+        r"""The set within a range, outcome units, which the data may contradict."""
         ends = self.outcome_map.forward(torch.tensor([lower, upper], dtype=torch.float64))
         limits = f"between {lower:.6g} and {upper:.6g}"
         if math.isinf(lower) or math.isinf(upper):
@@ -304,7 +511,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
             unchecked = "not compared with the data, whose inputs the bound does not know"
             item = replace(item, statement=f"{item.statement} ({unchecked})")
             inputs = torch.zeros(0, self.regression.dimension, dtype=torch.float64)
-        least, most = self._set.bounds(inputs)
+        least, most = own.bounds(inputs)
         if bool((least > ends[1]).any() | (most < ends[0]).any()):
             wrong = (
                 f"{item.statement}; the data contradict this: the band lies outside at an "
@@ -313,12 +520,8 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
             item = replace(item, statement=wrong, status=Status.VIOLATED)
             announce(item, "The band is left as it was.")
             ends = torch.tensor([-math.inf, math.inf])
-        band = draft_of(self)
-        band._range = lower, upper
-        own = self._set.assumptions.with_extra(item).with_item(item)
-        lower, upper = ends.tolist()
-        band._kept = [within(self._set, lower, upper, own)]
-        return band
+        assumptions = own.assumptions.with_extra(item).with_item(item)
+        return within(own, KnownRange(*ends.tolist()), assumptions)
 
     @property
     def regression(self) -> StateT:
@@ -393,15 +596,15 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
 
         Without a known range, in which the bounds of many points are equal.
         """
-        plain: Any = without_range(self._set)
+        plain: Any = searched(self.confidence_set)
         return plain
 
     def get_extra_state(self) -> Tensor:
         r"""A fingerprint of how this bound was built, part of ``state_dict()``."""
         of_set = fingerprint(self.confidence_set)
-        return (
-            of_set if self._range is None else plain_digest((of_set.tolist(), self._range))
-        )
+        known = repr((self._range, self._sources))
+        plain = self._range is None and not self._sources
+        return of_set if plain else plain_digest((of_set.tolist(), known))
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.

@@ -237,7 +237,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         if isinstance(fit, Filters):
             factor = fit.noise_factor * noise_factor
             fit = replace(fit, every_norm=True, noise_factor=factor)
-        return self.at(**changes, fit=fit)
+        return self.at(**changes, fit=fit)._relaxing_sources(noise_factor)
 
     @property
     def norm_bounds(self) -> tuple[float, ...]:

@@ -295,9 +295,7 @@ class Within(Rule):
         own = self.known.end(sign) - float(least)
         return min(own, parts[0].gain_limit(reference, sign))
 
-    def _least(
-        self, part: Part, reference: Tensor, sign: int
-    ) -> tuple[Tensor, bool]:
+    def _least(self, part: Part, reference: Tensor, sign: int) -> tuple[Tensor, bool]:
         r"""Least value of ``sign * f`` at the reference; whether the limits give it."""
         sides = Limits(*part.bounds(reference)).oriented(sign)
         known = self.known.limits(reference).oriented(sign)

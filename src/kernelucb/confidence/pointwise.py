@@ -4,13 +4,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.exact import ModelData
+from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.pooling import distinct_rows
 from kernelucb.regression.prior import Prior
 
@@ -102,8 +105,8 @@ class Replicates(Pointwise):
     ``k``-th that is observed takes ``delta / (k (k + 1))``. Which input is observed next
     may depend on all that was seen. No kernel and no norm.
 
-    Source: Robbins (1970) with a union bound over inputs. Assumes conditionally sub-Gaussian
-    noise of known scale.
+    Source: Robbins (1970) with a union bound over inputs. Assumes conditionally
+    sub-Gaussian noise of known scale.
     """
 
     def __init__(
@@ -174,9 +177,9 @@ class FixedDesign(Pointwise):
 
     For weights ``a(x)`` that depend on inputs alone the error of ``a^T (y - m)`` as an
     estimate of ``f(x) - m`` is a bias, at most ``B ||k_x - phi||`` with
-    ``phi = sum_i a_i k_{x_i}``, and noise within ``||a sigma|| sqrt(2 ln(2 N / delta))`` for
-    ``N`` points at once. So ``<f - m, phi>`` lies in an interval, and the value at ``x`` is
-    bounded by the ball of radius ``B`` cut to that interval.
+    ``phi = sum_i a_i k_{x_i}``, and noise within ``||a sigma|| sqrt(2 ln(2 N / delta))``
+    for ``N`` points at once. So ``<f - m, phi>`` lies in an interval, and the value at
+    ``x`` is bounded by the ball of radius ``B`` cut to that interval.
 
     Source: Vakili et al. (2021), for each point; ``N`` points, the cut ball, nets and
     batches are ours (``docs/mathematics.md``). Assumes sub-Gaussian noise of known scale,
@@ -189,12 +192,16 @@ class FixedDesign(Pointwise):
         norm: float,
         delta: float,
         domain: Tensor | Net,
+        norm_factor: float = 1.0,
+        noise_factor: float = 1.0,
     ) -> None:
         r"""Intervals from batches, each fixed given earlier ones; ``norm``: prior units.
 
-        ``domain`` is ``N x d`` points or the net of a box.
+        ``domain`` is ``N x d`` points or the net of a box. The weights are the best for the
+        norm and the noise of ``batches``; the factors are how much larger both may be.
         """
         self.batches, self.norm, self.domain = list(batches), norm, domain
+        self.ball, self.noise_factor = norm_factor * norm, noise_factor
         is_net = isinstance(domain, Net)
         self.searched = not is_net  # a step at the edge of each cell has no gradient
         log_size = domain.log_size if is_net else math.log(len(domain))
@@ -206,7 +213,7 @@ class FixedDesign(Pointwise):
 
     @torch.no_grad()
     def limits(self, X: Tensor) -> Limits:
-        r"""The narrowest of the batches' intervals; infinite at points not in the domain."""
+        r"""The narrowest of the batches' intervals; infinite outside the domain."""
         found = [self._of_batch(state, X) for state in self.batches]
         lower = torch.stack([each.lower for each in found]).amax(0)
         upper = torch.stack([each.upper for each in found]).amin(0)
@@ -232,25 +239,155 @@ class FixedDesign(Pointwise):
         distance = rest.sqrt() + math.sqrt(state.eigenvalue_cutoff) * noise
         best = (self.norm * distance + self.factor * noise).argmin(-1)
         share, weights = share[best], weights[best]
-        hidden = math.sqrt(state.eigenvalue_cutoff) * self.norm
+        hidden = math.sqrt(state.eigenvalue_cutoff) * self.ball
         estimate = (v * weights) @ state.targets
-        half = (v * weights).square().sum(-1).sqrt() * (self.factor + hidden)
+        spread = self.noise_factor * self.factor + hidden
+        half = (v * weights).square().sum(-1).sqrt() * spread
         length = (v * share).square().sum(-1).sqrt().clamp_min(_TINY)
         along = (v.square() * share).sum(-1) / length
         across = (points.prior_variance - along.square()).clamp_min(0.0).sqrt()
         ends = torch.stack([estimate - half, estimate + half]) / length
-        ends = ends.clamp(-self.norm, self.norm)
+        ends = ends.clamp(-self.ball, self.ball)
         # The largest value of `along v + across sqrt(B^2 - v^2)` for v between the ends.
-        peak = self.norm * along / points.prior_variance.clamp_min(_TINY).sqrt()
+        peak = self.ball * along / points.prior_variance.clamp_min(_TINY).sqrt()
         sides: list[Tensor] = []
         for sign in (-1.0, 1.0):
             v_best = torch.minimum(torch.maximum(sign * peak, ends[0]), ends[1])
-            height = (self.norm**2 - v_best.square()).clamp_min(0.0).sqrt()
+            height = (self.ball**2 - v_best.square()).clamp_min(0.0).sqrt()
             sides.append(along * v_best + sign * across * height)
         lower, upper = (points.baseline + side for side in sides)
         if near is X:
             return Limits(lower, upper)
         there = state.prior.transform(X)
-        change = self.norm * state.prior.metric(points.inputs, there)
+        change = self.ball * state.prior.metric(points.inputs, there)
         shift = state.prior.mean(there) - points.baseline
         return Limits(lower + shift - change, upper + shift + change)
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    r"""Knowledge of values beside a band's set, at a share of the failure probability.
+
+    Attributes:
+        ratio: Its failure probability over that of the set.
+        noise_factor: How much larger the noise is than where it was stated.
+    """
+
+    ratio: float
+    noise_factor: float = 1.0
+
+    @abstractmethod
+    def limits(self, data: ModelData, norm: float | None, delta: float) -> Pointwise:
+        r"""The limits that follow from data, for a norm bound in prior units."""
+
+    @property
+    @abstractmethod
+    def assumption(self) -> Assumption:
+        r"""What it rests on beside noise and norm."""
+
+    @property
+    @abstractmethod
+    def theorem(self) -> str:
+        r"""Where the limits come from."""
+
+
+@dataclass(frozen=True)
+class ReplicateSource(Source):
+    r"""Each observed input by itself.
+
+    Attributes:
+        num_inputs: How many inputs may be observed; None where that was not fixed.
+    """
+
+    num_inputs: int | None = None
+
+    def limits(self, data: ModelData, norm: float | None, delta: float) -> Replicates:
+        r"""See ``Replicates``."""
+        distinct = len(distinct_rows(data.train_inputs)[0])
+        if self.num_inputs is not None and distinct > self.num_inputs:
+            raise ValueError(
+                f"num_inputs is {self.num_inputs}, and {distinct} different inputs were "
+                "observed; give the number of all inputs that may be observed, or None."
+            )
+        scale = float(data.noise_std[0]) / self.noise_factor
+        return Replicates(data, self.num_inputs, delta, scale)
+
+    @property
+    def assumption(self) -> Assumption:
+        r"""How the inputs are counted."""
+        counted = "in the order in which they were first observed"
+        if self.num_inputs is not None:
+            counted = f"{self.num_inputs} of them, fixed beforehand"
+        statement = f"each input is counted by itself as well ({counted})"
+        return Assumption("replicates", statement, Status.GIVEN)
+
+    @property
+    def theorem(self) -> str:
+        r"""Robbins' mixture."""
+        return "each input's outcomes alone (Robbins 1970)"
+
+
+@dataclass(frozen=True)
+class DesignSource(Source):
+    r"""Batches whose inputs were chosen without looking at their outcomes.
+
+    Attributes:
+        num_runs: Their sizes, from the first observation on.
+        domain: ``N x d`` points, or the ``2 x d`` limits of a box.
+        is_box: Whether it is a box.
+        norm: Norm bound that the weights are the best for, prior units.
+        norm_factor: How much larger the norm bound is now.
+    """
+
+    num_runs: tuple[int, ...] = ()
+    domain: tuple[tuple[float, ...], ...] = ()
+    is_box: bool = False
+    norm: float = 0.0
+
+    def limits(self, data: ModelData, norm: float | None, delta: float) -> FixedDesign:
+        r"""See ``FixedDesign``."""
+        assert norm is not None
+        if sum(self.num_runs) > len(data.train_targets):
+            raise ValueError(
+                f"num_runs counts {sum(self.num_runs)} runs, and there are "
+                f"{len(data.train_targets)} observations."
+            )
+        ends = torch.tensor([0, *self.num_runs]).cumsum(0).tolist()
+        noise = data.noise_std / self.noise_factor
+        batches = [
+            KernelRegression.from_data(
+                data._replace(
+                    train_inputs=data.train_inputs[first:last],
+                    train_targets=data.train_targets[first:last],
+                    noise_std=noise[first:last],
+                )
+            )
+            for first, last in pairwise(ends)
+        ]
+        domain: Tensor | Net = torch.tensor(self.domain).to(data.train_inputs)
+        if self.is_box:
+            if not data.prior.bounds_changes():
+                raise UnsupportedError(
+                    "How much functions change over a box is not known for this kernel, "
+                    "mean or input transform; give the points as candidates."
+                )
+            domain = Net(
+                data.prior, domain, self.norm, _NET * float(noise[: ends[-1]].min())
+            )
+        factors = norm / self.norm, self.noise_factor
+        return FixedDesign(batches, self.norm, delta, domain, *factors)
+
+    @property
+    def assumption(self) -> Assumption:
+        r"""That nobody looked."""
+        first = f"the inputs of the first {self.num_runs[0]} observations were"
+        if len(self.num_runs) > 1:
+            sizes = ", ".join(map(str, self.num_runs))
+            first = f"the inputs of each of the first batches (of {sizes}) were"
+        statement = f"{first} chosen without looking at the outcomes of the same batch"
+        return Assumption("design", statement, Status.GIVEN)
+
+    @property
+    def theorem(self) -> str:
+        r"""Fixed weights."""
+        return "intervals of a fixed design (Vakili et al. 2021; docs/mathematics.md)"
