@@ -10,9 +10,12 @@ from typing import NamedTuple
 import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
+from torch.nn.functional import normalize
+from torch.quasirandom import SobolEngine
 
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.regression import KernelRegression
+from kernelucb.confidence.fit.radius import noise_energy_bound
+from kernelucb.regression import KernelRegression, Projection
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.pooling import distinct_rows
 from kernelucb.regression.prior import Prior
@@ -21,8 +24,11 @@ from kernelucb.regression.prior import Prior
 _RHO = 8.0
 # Regularisers among which each point takes its own.
 _REGULARIZERS = 10.0 ** torch.linspace(-4.0, 4.0, 33, dtype=torch.float64)
-# A function changes by this share of a noise scale from a point of the net to its cell.
-_NET = 0.01
+# Nets of a box that are tried, by kernel metric over prior standard deviation, at so many
+# points; and the share of the failure probability that the energy of the noise takes.
+_DISTANCES = tuple(2.0**-power for power in range(1, 13))
+_TRIED = 64
+_OF_ENERGY = 0.1
 _TINY = 1e-300
 
 
@@ -140,28 +146,32 @@ class Replicates(Pointwise):
 
 
 class Net:
-    r"""``N`` points of a box, such that every point of the box is near one of them.
+    r"""``N`` points of a box, one near each point of the box.
 
-    The spacing of each column is a share of its side, at which a function of norm ``norm``
-    changes by little. The points are not listed: the nearest one is found by rounding.
+    The points are not listed: the nearest one is found by rounding.
+
+    Args:
+        prior: Its kernel says how far points are from each other.
+        bounds: ``2 x d`` limits of the box.
+        distance: Largest kernel metric from a point of the net to the edge of its cell, in
+            prior standard deviations, at the middle of the box.
     """
 
-    def __init__(self, prior: Prior, bounds: Tensor, norm: float, change: float) -> None:
+    def __init__(self, prior: Prior, bounds: Tensor, distance: float) -> None:
         self.lower, width = bounds[0], bounds[1] - bounds[0]
-        counts = torch.ones_like(width)
-        centre = bounds.mean(0, keepdim=True)
-        while True:
-            halves = (0.5 * width / counts).unsqueeze(0)
-            whole = prior.change_in_cells(norm, centre, halves)
-            if float(whole) <= change:
-                break
-            # The column that changes most is cut finer.
-            sides = torch.eye(len(width)).to(width)
-            single = prior.change_in_cells(
-                norm, centre.expand_as(sides), halves * sides
-            ).where(width > 0.0, -torch.inf)
-            counts[single.argmax()] *= 1.25
-        self.counts = counts.ceil()
+        self.counts, centre = torch.ones_like(width), bounds.mean(0, keepdim=True)
+        sides = torch.eye(len(width)).to(width)
+        most = distance * float(prior.variance(prior.transform(centre)).sqrt())
+
+        def change(part: Tensor) -> Tensor:
+            halves = part * (0.5 * width / self.counts)
+            middle = centre.expand_as(halves)
+            return prior.metric(prior.transform(middle), prior.transform(middle + halves))
+
+        while float(change(torch.ones_like(centre))) > most:
+            # The column along which a cell is longest is cut finer.
+            self.counts[change(sides).where(width > 0.0, -1.0).argmax()] *= 1.25
+        self.counts = self.counts.ceil()
         self.spacing = width / self.counts
         self.log_size = float(self.counts.log().sum())
 
@@ -172,6 +182,15 @@ class Net:
         return self.lower + (cell + 0.5) * self.spacing
 
 
+class _Estimate(NamedTuple):
+    r"""Weighted means at ``b`` points: ``b x r`` weights ``a``, as they are in ``phi``."""
+
+    points: Projection
+    weights: Tensor  # of the outcomes, in the eigenbasis
+    sections: Tensor  # coordinates of `phi`
+    deviation: Tensor  # how many times `||a sigma||` the noise may be, `b` values
+
+
 class FixedDesign(Pointwise):
     r"""Intervals from outcomes whose inputs were chosen without looking at outcomes.
 
@@ -179,7 +198,10 @@ class FixedDesign(Pointwise):
     estimate of ``f(x) - m`` is a bias, at most ``B ||k_x - phi||`` with
     ``phi = sum_i a_i k_{x_i}``, and noise within ``||a sigma|| sqrt(2 ln(2 N / delta))``
     for ``N`` points at once. So ``<f - m, phi>`` lies in an interval, and the value at
-    ``x`` is bounded by the ball of radius ``B`` cut to that interval.
+    ``x`` is bounded by the ball of radius ``B`` cut to that interval. In a box the noise at
+    ``x`` is compared with the noise at the nearest point of a net, whose weights are of
+    the same regulariser: between the unit vectors along both weights lies at most their
+    distance times the length of the noise, which is bounded by its energy.
 
     Source: Vakili et al. (2021), for each point; ``N`` points, the cut ball, nets and
     batches are ours (``docs/mathematics.md``). Assumes sub-Gaussian noise of known scale,
@@ -191,60 +213,94 @@ class FixedDesign(Pointwise):
         batches: Sequence[KernelRegression],
         norm: float,
         delta: float,
-        domain: Tensor | Net,
+        domain: Tensor,
+        is_box: bool = False,
         norm_factor: float = 1.0,
         noise_factor: float = 1.0,
     ) -> None:
         r"""Intervals from batches, each fixed given earlier ones; ``norm``: prior units.
 
-        ``domain`` is ``N x d`` points or the net of a box. The weights are the best for the
-        norm and the noise of ``batches``; the factors are how much larger both may be.
+        ``domain`` is ``N x d`` points or the ``2 x d`` limits of a box. The weights are the
+        best for the norm and the noise of ``batches``; the factors are how much larger both
+        may be.
         """
-        self.batches, self.norm, self.domain = list(batches), norm, domain
+        self.batches, self.norm = list(batches), norm
         self.ball, self.noise_factor = norm_factor * norm, noise_factor
-        is_net = isinstance(domain, Net)
-        self.searched = not is_net  # a step at the edge of each cell has no gradient
-        log_size = domain.log_size if is_net else math.log(len(domain))
-        level = math.log(2.0 * len(self.batches) / delta) + log_size
-        self.factor = math.sqrt(2.0 * level)
+        self.searched = not is_box  # a step at the edge of each cell has no gradient
+        self.share = delta / len(self.batches)
+        self.net: Net | None = None
         self._points: set[tuple[float, ...]] = set()
-        if not is_net:
+        if is_box:
+            self.net = self._best_net(domain)
+        else:
             self._points = {tuple(row) for row in domain.tolist()}
+
+    @property
+    def factor(self) -> float:
+        r"""How many times ``||a sigma||`` the noise may be at ``N`` points at once."""
+        share, log_size = self.share, math.log(max(len(self._points), 1))
+        if self.net is not None:
+            share, log_size = (1.0 - _OF_ENERGY) * share, self.net.log_size
+        return math.sqrt(2.0 * (math.log(2.0 / share) + log_size))
+
+    def _best_net(self, bounds: Tensor) -> Net:
+        r"""The net with which intervals at a few points are narrowest, by inputs alone."""
+        sobol = SobolEngine(bounds.shape[1]).draw(_TRIED, dtype=torch.float64).to(bounds)
+        X = bounds[0] + (bounds[1] - bounds[0]) * sobol
+        state, found = self.batches[0], list[tuple[float, Net]]()
+        for distance in _DISTANCES:
+            self.net = Net(state.prior, bounds, distance)
+            means = self._estimate(state, X)
+            noise = means.weights.norm(dim=-1) * means.deviation
+            found.append((float(noise.mean()), self.net))
+        return min(found, key=lambda each: each[0])[1]
 
     @torch.no_grad()
     def limits(self, X: Tensor) -> Limits:
         r"""The narrowest of the batches' intervals; infinite outside the domain."""
-        found = [self._of_batch(state, X) for state in self.batches]
+        found = [self._of_batch(state, X.to(state.eigenvalues)) for state in self.batches]
         lower = torch.stack([each.lower for each in found]).amax(0)
         upper = torch.stack([each.upper for each in found]).amin(0)
-        if isinstance(self.domain, Net):
-            return Limits(lower, upper)
-        rows = X.to(self.domain).tolist()
-        known = torch.tensor([tuple(row) in self._points for row in rows], dtype=torch.bool)
+        if self.net is not None:
+            ends = self.net.lower, self.net.lower + self.net.counts * self.net.spacing
+            near = X.to(lower)
+            known = ((near >= ends[0]) & (near <= ends[1])).all(-1)
+        else:
+            rows = [tuple(row) in self._points for row in X.double().tolist()]
+            known = torch.tensor(rows, dtype=torch.bool, device=lower.device)
         return Limits(
             lower.masked_fill(~known, -torch.inf), upper.masked_fill(~known, torch.inf)
         )
 
-    def _of_batch(self, state: KernelRegression, X: Tensor) -> Limits:
-        X = X.to(state.eigenvalues)
-        near = self.domain.nearest(X) if isinstance(self.domain, Net) else X
-        points = state.project(near)
-        lam, v = state.eigenvalues, points.features
+    def _estimate(self, state: KernelRegression, X: Tensor) -> _Estimate:
+        r"""Weighted means at ``b x d`` points, each by its net point's regulariser."""
+        points = state.project(X)
+        centre = points if self.net is None else state.project(self.net.nearest(X))
+        lam, v = state.eigenvalues, centre.features
         # Each point takes the regulariser at which bias and noise are least together.
         share = lam / (lam + _REGULARIZERS.to(lam).unsqueeze(-1))  # t x r
         weights = share / lam.sqrt().where(lam > 0.0, torch.inf)
         noise = (v.square() @ weights.square().mT).sqrt()  # b x t
-        rest = v.square() @ (1.0 - share).square().mT + points.residual_variance[:, None]
-        # Round-off may hide so much of `phi`.
-        distance = rest.sqrt() + math.sqrt(state.eigenvalue_cutoff) * noise
-        best = (self.norm * distance + self.factor * noise).argmin(-1)
+        rest = v.square() @ (1.0 - share).square().mT + centre.residual_variance[:, None]
+        best = (self.norm * rest.sqrt() + self.factor * noise).argmin(-1)
         share, weights = share[best], weights[best]
+        own = points.features * weights
+        deviation = torch.full_like(centre.baseline, self.factor)
+        if self.net is not None:
+            energy = noise_energy_bound(state.num_observations, _OF_ENERGY * self.share)
+            there = v * weights
+            apart = normalize(own, dim=-1, eps=_TINY) - normalize(there, dim=-1, eps=_TINY)
+            deviation = deviation + math.sqrt(energy) * apart.norm(dim=-1)
+        return _Estimate(points, own, points.features * share, deviation)
+
+    def _of_batch(self, state: KernelRegression, X: Tensor) -> Limits:
+        points, weights, sections, deviation = self._estimate(state, X)
+        estimate = weights @ state.targets
+        # Round-off may hide so much of `phi`.
         hidden = math.sqrt(state.eigenvalue_cutoff) * self.ball
-        estimate = (v * weights) @ state.targets
-        spread = self.noise_factor * self.factor + hidden
-        half = (v * weights).square().sum(-1).sqrt() * spread
-        length = (v * share).square().sum(-1).sqrt().clamp_min(_TINY)
-        along = (v.square() * share).sum(-1) / length
+        half = weights.norm(dim=-1) * (self.noise_factor * deviation + hidden)
+        length = sections.norm(dim=-1).clamp_min(_TINY)
+        along = (points.features * sections).sum(-1) / length
         across = (points.prior_variance - along.square()).clamp_min(0.0).sqrt()
         ends = torch.stack([estimate - half, estimate + half]) / length
         ends = ends.clamp(-self.ball, self.ball)
@@ -254,14 +310,8 @@ class FixedDesign(Pointwise):
         for sign in (-1.0, 1.0):
             v_best = torch.minimum(torch.maximum(sign * peak, ends[0]), ends[1])
             height = (self.ball**2 - v_best.square()).clamp_min(0.0).sqrt()
-            sides.append(along * v_best + sign * across * height)
-        lower, upper = (points.baseline + side for side in sides)
-        if near is X:
-            return Limits(lower, upper)
-        there = state.prior.transform(X)
-        change = self.ball * state.prior.metric(points.inputs, there)
-        shift = state.prior.mean(there) - points.baseline
-        return Limits(lower + shift - change, upper + shift + change)
+            sides.append(points.baseline + along * v_best + sign * across * height)
+        return Limits(*sides)
 
 
 @dataclass(frozen=True)
@@ -336,7 +386,6 @@ class DesignSource(Source):
         domain: ``N x d`` points, or the ``2 x d`` limits of a box.
         is_box: Whether it is a box.
         norm: Norm bound that the weights are the best for, prior units.
-        norm_factor: How much larger the norm bound is now.
     """
 
     num_runs: tuple[int, ...] = ()
@@ -346,7 +395,6 @@ class DesignSource(Source):
 
     def limits(self, data: ModelData, norm: float | None, delta: float) -> FixedDesign:
         r"""See ``FixedDesign``."""
-        assert norm is not None
         if sum(self.num_runs) > len(data.train_targets):
             raise ValueError(
                 f"num_runs counts {sum(self.num_runs)} runs, and there are "
@@ -364,18 +412,15 @@ class DesignSource(Source):
             )
             for first, last in pairwise(ends)
         ]
-        domain: Tensor | Net = torch.tensor(self.domain).to(data.train_inputs)
-        if self.is_box:
-            if not data.prior.bounds_changes():
-                raise UnsupportedError(
-                    "How much functions change over a box is not known for this kernel, "
-                    "mean or input transform; give the points as candidates."
-                )
-            domain = Net(
-                data.prior, domain, self.norm, _NET * float(noise[: ends[-1]].min())
+        if self.is_box and not data.prior.bounds_changes():
+            raise UnsupportedError(
+                "How far points of a box are from each other is not known for this kernel, "
+                "mean or input transform; give the points as candidates."
             )
+        domain = torch.tensor(self.domain, dtype=torch.float64).to(data.train_inputs.device)
+        assert norm is not None
         factors = norm / self.norm, self.noise_factor
-        return FixedDesign(batches, self.norm, delta, domain, *factors)
+        return FixedDesign(batches, self.norm, delta, domain, self.is_box, *factors)
 
     @property
     def assumption(self) -> Assumption:
