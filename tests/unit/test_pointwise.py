@@ -1,0 +1,261 @@
+r"""What replicates and designs that look at no outcomes say beside a band."""
+
+import math
+
+import cvxpy
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from gpytorch.kernels import LinearKernel
+
+from kernelucb import (
+    AbbasiYadkoriUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    NearNormBall,
+    UnknownNoise,
+    regret_certificate,
+)
+from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import RKHSFunction, frozen_kernel, frozen_model, normal, uniform
+from tolerances import ORDER
+
+NORM, NOISE = 4.0, 0.5
+ARMS = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).unsqueeze(-1)
+BOX = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+FUNCTION = RKHSFunction.random(frozen_kernel("matern52"), NORM, d=1, seed=3)
+
+
+def band(num=4, noise=NOISE, seed=0, kernel="matern52", X=ARMS, **options):
+    r"""``num`` runs at each of the arms."""
+    X = X.repeat(num, 1)
+    Y = FUNCTION(X) + NOISE * normal(len(X), seed)
+    state = KernelRegression(X, Y, frozen_kernel(kernel), noise)
+    return MartingaleMixtureUCB(state, **{"norm_bound": 1.5 * NORM, **options})
+
+
+def width(of, X=ARMS):
+    lower, upper = of.bounds(X)
+    return float((upper - lower).mean())
+
+
+def close(one, other):
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("num_inputs", [None, 30])
+def test_replicates_are_intervals_of_robbins_mixture(num_inputs):
+    noise = 0.3 + 0.4 * uniform(48, 1, 5)[:, 0]
+    cut = band(noise=noise).with_replicates(num_inputs, share=0.4)
+    inner = band(noise=noise, delta=0.6 * 0.05)
+    Y = cut.regression.train_targets.reshape(4, 12)
+    weights = noise.reshape(4, 12) ** -2
+    V = weights.sum(0)
+    first = torch.arange(1.0, 13.0).double()
+    count = first * (first + 1.0) if num_inputs is None else 30.0 + 0.0 * first
+    product = 8.0 * noise[0] ** 2 * V
+    squared = (1 + 1 / product) * (torch.log1p(product) + 2 * (count / 0.02).log()) / V
+    mean, half = (weights * Y).sum(0) / V, squared.sqrt()
+    lower, upper = inner.bounds(ARMS)
+    expected = torch.maximum(lower, mean - half), torch.minimum(upper, mean + half)
+    close(cut.bounds(ARMS), expected)
+    between = ARMS[:-1] + 0.01
+    close(cut.bounds(between), inner.bounds(between))
+    assert cut.assumptions.certified
+    assert cut.delta == pytest.approx(0.05)
+    assert "with probability 0.95" in cut.assumptions.guarantee
+
+
+def test_many_replicates_are_worth_more_than_a_poor_kernel_and_a_large_norm():
+    poor = {"norm_bound": 300.0, "num": 20}
+    plain, cut = band(**poor), band(**poor).with_replicates(len(ARMS))
+    union = 2 * NOISE * math.sqrt(2 * math.log(2 * len(ARMS) / 0.05) / 20)
+    assert width(plain) > 1.5 * union
+    assert width(cut) < 1.15 * union
+
+
+def test_certificates_and_acquisition_values_use_replicates():
+    plain = band(norm_bound=300.0, num=20)
+    cut = plain.with_replicates(len(ARMS))
+    gaps = [regret_certificate(each, candidates=ARMS).gap for each in (plain, cut)]
+    truth = FUNCTION(ARMS)
+    recommended = regret_certificate(cut, candidates=ARMS).recommended
+    lost = float(truth.max() - FUNCTION(recommended.reshape(1, 1)))
+    assert lost - ORDER <= gaps[1] < 0.8 * gaps[0]
+    close(cut(ARMS.unsqueeze(1)), cut.bounds(ARMS)[1])
+    sides = cut.bounds(ARMS)
+    for sign in (1, -1):
+        for reference in range(len(ARMS)):
+            gain = cut.max_gain_over(ARMS, ARMS[[reference]], sign)
+            limit = sides[1] - sides[0][reference]
+            if sign < 0:
+                limit = sides[1][reference] - sides[0]
+            assert bool((gain <= limit + ORDER).all())
+            true = sign * (truth - truth[reference])
+            assert bool((gain >= true - ORDER).all())
+
+
+def test_replicates_outside_the_band_are_a_contradiction():
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        small = band(norm_bound=0.3 * NORM, num=40, noise=NOISE)
+    model = small.model
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        cut = MartingaleMixtureUCB(model, norm_bound=0.3 * NORM).with_replicates(12)
+    assert not cut.assumptions.certified
+    lower, upper = cut.bounds(ARMS)
+    assert bool((lower <= upper).all())
+    own = cut.confidence_set.rule.known.known
+    inside = (lower >= own.lower - ORDER) & (upper <= own.upper + ORDER)
+    assert bool(inside.all())
+
+
+def test_a_design_bounds_what_the_ball_and_one_interval_allow():
+    r"""Against a cone program over the sections of data and point, weights by matrices."""
+    X, kernel = uniform(15, 1, 7), frozen_kernel("rbf")
+    Y = 0.5 + FUNCTION(X) + NOISE * normal(15, 8)
+    state, points = KernelRegression(X, Y, kernel, NOISE), uniform(4, 1, 9)
+    known = FixedDesign([state], NORM, 0.03, points)
+    limits = known.limits(points)
+    factor = math.sqrt(2 * math.log(2 * 4 / 0.03))
+    every = torch.cat([X, points])
+    K = kernel(every, every).to_dense().detach()
+    gram = K[:15, :15]
+    for i in range(4):
+        k = K[:15, 15 + i]
+        taus = torch.logspace(-4, 4, 33, dtype=torch.float64)
+        tried = []
+        for tau in taus:
+            a = torch.linalg.solve(gram + tau * NOISE**2 * torch.eye(15).double(), k)
+            bias = K[15 + i, 15 + i] - 2 * a @ k + a @ gram @ a
+            tried.append((NORM * bias.sqrt() + factor * NOISE * a.norm(), a))
+        a = min(tried, key=lambda each: float(each[0]))[1]
+        root = torch.linalg.cholesky(K + 1e-10 * torch.eye(19).double()).numpy()
+        f = cvxpy.Variable(19)  # values at data and points, in the basis of the root
+        values = root @ f
+        at_x, inner = values[15 + i], a.numpy() @ values[:15]
+        noise = factor * NOISE * float(a.norm())
+        within = [
+            cvxpy.norm(f) <= NORM,
+            cvxpy.abs(inner - float(a @ Y)) <= noise,
+        ]
+        top = cvxpy.Problem(cvxpy.Maximize(at_x), within).solve(solver="CLARABEL")
+        least = cvxpy.Problem(cvxpy.Minimize(at_x), within).solve(solver="CLARABEL")
+        assert float(limits.upper[i]) == pytest.approx(top, abs=2e-4)
+        assert float(limits.lower[i]) == pytest.approx(least, abs=2e-4)
+    other = known.limits(points + 0.01)
+    assert torch.isinf(torch.stack(other)).all()
+
+
+def test_a_net_has_a_point_near_every_point():
+    kernel = frozen_kernel("rbf", torch.tensor([[0.1, 1.0]]))
+    state = KernelRegression(uniform(5, 2, 1), normal(5, 2), kernel, NOISE)
+    bounds = torch.tensor([[-1.0, 0.0], [1.0, 3.0]]).double()
+    net = Net(state.prior, bounds, 0.25)
+    X = bounds[0] + (bounds[1] - bounds[0]) * uniform(500, 2, 3)
+    X = torch.cat([X, bounds])
+    near = net.nearest(X)
+    assert float(state.prior.metric(near, X).max()) <= 0.25 + ORDER
+    assert len(torch.unique(near, dim=0)) <= math.exp(net.log_size) + ORDER
+    assert float(net.counts[0]) > 3 * float(net.counts[1])
+
+
+@pytest.mark.parametrize("sizes", [48, [24, 24]])
+def test_a_design_narrows_the_band_over_a_box_and_at_points(sizes):
+    plain = band(num=4)
+    X = torch.cat([ARMS, uniform(50, 1, 4)])
+    for domain in ({"bounds": BOX}, {"candidates": X}):
+        cut = plain.with_fixed_design(sizes, **domain)
+        inner = plain.at(delta=0.025)
+        lower, upper = cut.bounds(X)
+        sides = inner.bounds(X)
+        assert bool((lower >= sides[0] - ORDER).all() & (upper <= sides[1] + ORDER).all())
+        limit = 0.95 if sizes == 48 else 1.01
+        assert width(cut, X) < limit * width(plain, X)
+        assert "chosen without looking" in cut.assumptions["design"].statement
+    outside = torch.tensor([[1.5]]).double()
+    close(plain.with_fixed_design(48, bounds=BOX).bounds(outside), inner.bounds(outside))
+
+
+def test_later_runs_do_not_change_a_design():
+    X = torch.cat([ARMS.repeat(2, 1), torch.full((9, 1), 0.4).double()])
+    Y = FUNCTION(X) + NOISE * normal(len(X), 2)
+    known = []
+    for last in (24, 33):
+        state = KernelRegression(X[:last], Y[:last], frozen_kernel("matern52"), NOISE)
+        acqf = MartingaleMixtureUCB(state, norm_bound=NORM)
+        cut = acqf.with_fixed_design(24, candidates=ARMS)
+        known.append(cut.confidence_set.rule.known.limits(ARMS))
+    close(*known)
+
+
+@pytest.mark.parametrize("of_design", [False, True])
+def test_larger_norms_and_noises_rest_on_one_event(of_design):
+    r"""Sets of larger factors hold those of smaller ones, from the same weights."""
+
+    def cut(plain):
+        if of_design:
+            return plain.with_fixed_design(48, bounds=BOX)
+        return plain.with_replicates(20)
+
+    whole, before = cut(band()), None
+    for factors in [(1.0, 1.0), (1.0, 1.5), (2.0, 1.5), (2.0, 3.0)]:
+        known = whole.relaxed(*factors).confidence_set.rule.known.limits(ARMS)
+        if before is not None:
+            assert bool((known.lower <= before.lower + ORDER).all())
+            assert bool((known.upper >= before.upper - ORDER).all())
+        before = known
+    # One law of guesses: the interval at the larger scale is no interval made for it.
+    if not of_design:
+        V = torch.tensor(4 / (3 * NOISE) ** 2).double()
+        level = math.log(20 / 0.025)
+        half = half_width(V, 8.0 * NOISE**2, level)
+        assert float(before.upper[0] - before.lower[0]) == pytest.approx(2 * float(half))
+
+
+def test_sources_share_delta_and_can_be_asked_again():
+    both = band().within(-9.0, 9.0).with_replicates(20, share=0.2)
+    both = both.with_fixed_design(48, candidates=ARMS, share=0.5)
+    assert both.delta == pytest.approx(0.05)
+    assert both.outcome_range == (-9.0, 9.0)
+    names = [item.name for item in both.assumptions.items]
+    assert {"replicates", "design", "range"} <= {*names}
+    own = both.confidence_set
+    while hasattr(own, "rule"):
+        own = own.parts[0]
+    assert own.assumptions.delta == pytest.approx(0.05 * 0.5 * 0.8)
+    again = both.at(delta=0.01).at(delta=0.05)
+    close(again.bounds(ARMS), both.bounds(ARMS))
+    assert both.at(delta=0.01).delta == pytest.approx(0.01)
+
+
+def test_a_box_is_not_searched_by_steps():
+    plain = band()
+    cut = plain.with_fixed_design(48, bounds=BOX)
+    close(cut(ARMS.unsqueeze(1)), plain.at(delta=0.025)(ARMS.unsqueeze(1)))
+
+
+def test_bad_questions_are_refused():
+    plain = band()
+    with pytest.raises(ValueError, match="num_inputs is 5"):
+        plain.with_replicates(5)
+    with pytest.raises(ValueError, match="share"):
+        plain.with_replicates(share=1.0)
+    with pytest.raises(ValueError, match="candidates or bounds"):
+        plain.with_fixed_design(10)
+    with pytest.raises(ValueError, match="49 runs"):
+        plain.with_fixed_design(49, bounds=BOX)
+    with pytest.raises(UnsupportedError, match="one kernel with one norm"):
+        band(norm_bound=NearNormBall(NORM, 0.1)).with_fixed_design(4, bounds=BOX)
+    with pytest.raises(UnsupportedError, match="noise scale"):
+        band(noise_std=UnknownNoise()).with_replicates()
+    model = frozen_model(ARMS, FUNCTION(ARMS).unsqueeze(-1), LinearKernel())
+    linear = MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=0.1)
+    with pytest.raises(UnsupportedError, match="give the points as candidates"):
+        linear.with_fixed_design(4, bounds=BOX)
+
+
+def test_other_bounds_take_replicates_as_well():
+    state = band().regression
+    acqf = AbbasiYadkoriUCB(state, norm_bound=300.0).with_replicates(12)
+    assert width(acqf) < width(AbbasiYadkoriUCB(state, norm_bound=300.0))
