@@ -19,7 +19,11 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from botorch.models import SingleTaskGP
 from botorch.optim.initializers import is_nonnegative
 from gpytorch.constraints import GreaterThan
@@ -328,6 +332,32 @@ class _Laws(_Bench):
             for one, state in ((ranged, other.state_dict()), (other, ranged.state_dict())):
                 load = partial(one.load_state_dict, state)
                 _raises(StateError, load, "a state within another range")
+
+    def replicates(self, band: Any) -> None:
+        r"""A band of known noise, cut to what each observed input says by itself."""
+        try:
+            cut = band.with_replicates(share=0.4)
+        except UnsupportedError:
+            return
+        assert "replicates" in [item.name for item in cut.assumptions.items]
+        assert math.isclose(cut.delta, band.delta), "the whole is at another delta."
+        everywhere = torch.cat([self.points, self.X])
+        inner = band.at(delta=0.6 * band.delta)
+        (lower, upper), sides = inner.bounds(everywhere), cut.bounds(everywhere)
+        slack = _REARRANGED * float((upper - lower).max())
+        _all(sides[0] >= lower - slack, "replicates widen the lower side.")
+        _all(sides[1] <= upper + slack, "replicates widen the upper side.")
+        new = slice(len(self.points))
+        for one, other in zip(sides, (lower, upper), strict=True):
+            _close(one[new], other[new], "bounds where nothing was observed")
+        values = self.values(cut)
+        for twin in (deepcopy(cut), pickle.loads(pickle.dumps(cut))):
+            _close(twin.bounds(everywhere), sides, "bounds of a copy with replicates")
+            _close(self.values(twin), values, "values of a copy with replicates")
+        anew = cut.at(delta=0.1 * cut.delta).bounds(everywhere)
+        _all(anew[1] - anew[0] >= sides[1] - sides[0] - slack, "less delta is narrower.")
+        load = partial(cut.load_state_dict, inner.state_dict())
+        _raises(StateError, load, "a state without replicates")
 
     def upper_value(self, band: Any) -> None:
         upper = band.latent_bounds(self.points)[1]

@@ -6,7 +6,7 @@ import cvxpy
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
-from gpytorch.kernels import LinearKernel
+from gpytorch.kernels import LinearKernel, RBFKernel
 
 from kernelucb import (
     AbbasiYadkoriUCB,
@@ -18,21 +18,27 @@ from kernelucb import (
 )
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from problems import RKHSFunction, frozen_kernel, frozen_model, normal, uniform
+from problems import RKHSFunction, frozen_kernel, normal, uniform
 from tolerances import ORDER
 
 NORM, NOISE = 4.0, 0.5
 ARMS = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).unsqueeze(-1)
 BOX = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-FUNCTION = RKHSFunction.random(frozen_kernel("matern52"), NORM, d=1, seed=3)
+KERNEL = frozen_kernel("matern52")
+FUNCTION = RKHSFunction.random(KERNEL, NORM, d=1, seed=3)
 
 
-def band(num=4, noise=NOISE, seed=0, kernel="matern52", X=ARMS, **options):
+def band(num=4, noise=NOISE, kernel=KERNEL, **options):
     r"""``num`` runs at each of the arms."""
-    X = X.repeat(num, 1)
-    Y = FUNCTION(X) + NOISE * normal(len(X), seed)
-    state = KernelRegression(X, Y, frozen_kernel(kernel), noise)
+    X = ARMS.repeat(num, 1)
+    Y = FUNCTION(X) + NOISE * normal(len(X), 0)
+    state = KernelRegression(X, Y, kernel, noise)
     return MartingaleMixtureUCB(state, **{"norm_bound": 1.5 * NORM, **options})
+
+
+def poor_band():
+    r"""One that learns nothing from one arm about the next."""
+    return band(num=20, kernel=frozen_kernel("matern12", 0.01), norm_bound=30.0)
 
 
 def width(of, X=ARMS):
@@ -68,21 +74,21 @@ def test_replicates_are_intervals_of_robbins_mixture(num_inputs):
 
 
 def test_many_replicates_are_worth_more_than_a_poor_kernel_and_a_large_norm():
-    poor = {"norm_bound": 300.0, "num": 20}
-    plain, cut = band(**poor), band(**poor).with_replicates(len(ARMS))
+    plain = poor_band()
+    cut = plain.with_replicates(len(ARMS))
     union = 2 * NOISE * math.sqrt(2 * math.log(2 * len(ARMS) / 0.05) / 20)
     assert width(plain) > 1.5 * union
-    assert width(cut) < 1.15 * union
+    assert width(cut) < 1.2 * union
 
 
 def test_certificates_and_acquisition_values_use_replicates():
-    plain = band(norm_bound=300.0, num=20)
+    plain = poor_band()
     cut = plain.with_replicates(len(ARMS))
     gaps = [regret_certificate(each, candidates=ARMS).gap for each in (plain, cut)]
     truth = FUNCTION(ARMS)
     recommended = regret_certificate(cut, candidates=ARMS).recommended
     lost = float(truth.max() - FUNCTION(recommended.reshape(1, 1)))
-    assert lost - ORDER <= gaps[1] < 0.8 * gaps[0]
+    assert lost - ORDER <= gaps[1] < 0.95 * gaps[0]
     close(cut(ARMS.unsqueeze(1)), cut.bounds(ARMS)[1])
     sides = cut.bounds(ARMS)
     for sign in (1, -1):
@@ -148,7 +154,8 @@ def test_a_design_bounds_what_the_ball_and_one_interval_allow():
 
 
 def test_a_net_has_a_point_near_every_point():
-    kernel = frozen_kernel("rbf", torch.tensor([[0.1, 1.0]]))
+    kernel = RBFKernel(ard_num_dims=2).double()
+    kernel.lengthscale = torch.tensor([[0.1, 1.0]]).double()
     state = KernelRegression(uniform(5, 2, 1), normal(5, 2), kernel, NOISE)
     bounds = torch.tensor([[-1.0, 0.0], [1.0, 3.0]]).double()
     net = Net(state.prior, bounds, 0.25)
@@ -249,8 +256,8 @@ def test_bad_questions_are_refused():
         band(norm_bound=NearNormBall(NORM, 0.1)).with_fixed_design(4, bounds=BOX)
     with pytest.raises(UnsupportedError, match="noise scale"):
         band(noise_std=UnknownNoise()).with_replicates()
-    model = frozen_model(ARMS, FUNCTION(ARMS).unsqueeze(-1), LinearKernel())
-    linear = MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=0.1)
+    state = KernelRegression(ARMS, ARMS[:, 0], LinearKernel(), 0.1)
+    linear = MartingaleMixtureUCB(state, norm_bound=9.0)
     with pytest.raises(UnsupportedError, match="give the points as candidates"):
         linear.with_fixed_design(4, bounds=BOX)
 

@@ -120,6 +120,17 @@ class Band(Described):
             "band.within(lower, upper)."
         )
 
+    def with_replicates(self, num_inputs: int | None = None, share: float = 0.5) -> Self:
+        r"""The same band, cut at observed inputs to what their outcomes alone say.
+
+        Raises:
+            UnsupportedError: If the band is not of one outcome with a known noise scale.
+        """
+        raise UnsupportedError(
+            f"{type(self).__name__} takes no replicates; give them to its parts: "
+            "band.with_replicates()."
+        )
+
     @property
     def observed(self) -> Tensor | None:
         r"""``n x d`` inputs that were observed, as ``bounds`` takes them; or not known."""
