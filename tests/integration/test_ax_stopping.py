@@ -30,7 +30,6 @@ from ax_bench import (
     along,
     attached,
     batch,
-    built,
     choice,
     constrained_client,
     count_client,
@@ -47,7 +46,6 @@ from ax_bench import (
     run,
     stopping,
     successes,
-    whole,
 )
 
 import kernelucb.ax
@@ -158,18 +156,6 @@ class TestDecision:
             assert not decision.stop
             assert f"no guarantee: {why} violated" in decision.reason
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"gap": 0.0}, "gap must be a finite number above 0"),
-            ({"min_trials": 0}, "min_trials must be a whole number of at least 1"),
-            ({"max_evaluations": 0}, "max_evaluations must be a whole number"),
-        ],
-    )
-    def test_wrong_numbers(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            stopping(fixed_client(), **arguments)
-
 
 class TestTrialsUnderWay:
     @pytest.mark.slow
@@ -213,6 +199,9 @@ class TestTrialsUnderWay:
 
     def test_before_the_bound_takes_over(self):
         client = fixed_client(num_initial=5)
+        for name in ("gap", "min_trials", "max_evaluations"):
+            with pytest.raises(ValueError, match=f"{name} must be"):
+                stopping(client, **{name: 0})
         with pytest.raises(ValueError, match="No trial has been observed yet"):
             stopping(client).decide()
         stop, reason = stopping(client).should_stop_optimization(client._experiment)
@@ -255,20 +244,6 @@ class TestBatches:
         assert gaps[-1] < gaps[0]
         assert kernelucb.ax.current_bound(client).regression.num_observations == 9
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("search", "turns"), [(None, None), (SEARCH, {"ucb_every": 2})]
-    )
-    def test_in_a_mixed_space(self, search, turns):
-        space = [real("x"), whole("n", 0, 2)]
-        client = fixed_client(space, search=search, search_options=turns)
-        run(client, 3, lambda p: {"y": p["x"] * (2 - p["n"])})
-        trial = batch(client, 3)
-        assert len({tuple(arm.parameters.values()) for arm in trial.arms}) == 3
-        assert set(trial.arm_weights.values()) == {1.0}
-        assert built(client).X_pending is None
-        assert built(client).band.X_pending is None
-
     def test_arms_that_are_abandoned_are_not_recommended(self):
         client = attached(fixed_client(), SOME, curve)
         trial = client._experiment.new_batch_trial()
@@ -297,50 +272,31 @@ class Instant(IRunner):
 
 
 class Outcome(IMetric):
-    def __init__(self, name, outcome):
-        super().__init__(name)
-        self.outcome = outcome
-
     def fetch(self, trial_index, trial_metadata):
-        return 0, self.outcome(trial_metadata)[self.name]
+        return 0, curve(trial_metadata)[self.name]
 
 
-def orchestrated(client, outcome, names, gap, **options):
-    client.configure_metrics([Outcome(name, outcome) for name in names])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{"max_pending_trials": 3, "run_trials_in_batches": True}, {}]
+)
+def test_the_orchestrator_stops_by_the_certificate(options):
+    client = fixed_client()
+    client.configure_metrics([Outcome("y")])
     client.configure_runner(Instant())
     settings = OrchestratorOptions(
-        global_stopping_strategy=stopping(client, gap),
+        global_stopping_strategy=stopping(client, 0.5),
         init_seconds_between_polls=0,
         min_seconds_before_poll=0.0,
         logging_level=logging.ERROR,
         **options,
     )
-    strategy = client._generation_strategy
-    return Orchestrator(client._experiment, strategy, settings)
-
-
-@pytest.mark.slow
-class TestOrchestrator:
-    @pytest.mark.parametrize(
-        "options", [{"max_pending_trials": 3, "run_trials_in_batches": True}, {}]
-    )
-    def test_it_stops_by_the_certificate(self, options):
-        client = fixed_client()
-        orchestrated(client, curve, ["y"], 0.5, **options).run_n_trials(20)
-        assert 2 <= len(client._experiment.trials) < 20
-        decision = stopping(client, 0.5).decide()
-        assert decision.stop
-        assert "1 trial failed" in decision.reason
-
-    def test_with_safe_constraints(self):
-        client = constrained_client()
-        loop = orchestrated(client, problem(), ["y", "z"], 0.7, max_pending_trials=2)
-        loop.run_n_trials(12)
-        arms = client._experiment.arms_by_name.values()
-        assert all(problem().margin(arm.parameters) >= 0.0 for arm in arms)
-        decision = stopping(client, 0.7).decide()
-        assert decision.stop == (len(client._experiment.trials) < 12)
-        run(client, 1, problem())
+    loop = Orchestrator(client._experiment, client._generation_strategy, settings)
+    loop.run_n_trials(20)
+    assert 2 <= len(client._experiment.trials) < 20
+    decision = stopping(client, 0.5).decide()
+    assert decision.stop
+    assert "1 trial failed" in decision.reason
 
 
 BAND = kernelucb.ax.BandAnalysis("x", num_points=9)
@@ -363,22 +319,7 @@ def note(card):
 @pytest.fixture(scope="module")
 def cards():
     client = attached(fixed_client(), ARMS, curve)
-    messages, handler = [], logging.Handler()
-    handler.emit = lambda record: messages.append(record.getMessage())
-    logger = logging.getLogger("kernelucb.ax.analyses")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        return client, computed(client, *ALL), messages
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
-
-
-def test_each_is_a_card_that_ax_can_show(cards):
-    client, made, _ = cards
-    names = ["BandAnalysis", "GapAnalysis", "OptimumAnalysis"]
-    assert [card.name for card in made] == names
+    made = computed(client, *ALL)
     for card in made:
         assert isinstance(card, PlotlyAnalysisCard)
         assert "certified" in card.title
@@ -387,201 +328,171 @@ def test_each_is_a_card_that_ax_can_show(cards):
         assert card.title in card._repr_html_()
         json.loads(card.blob)
     assert len(client._experiment.trials) == 5
+    return client, made
 
 
-def test_the_band_is_that_of_all_outcomes(cards):
-    client, (card, _, _), _ = cards
-    bound = kernelucb.ax.current_bound(client)
-    X = torch.linspace(0.0, 1.0, 9, dtype=torch.float64).unsqueeze(-1)
-    lower, upper = bound.bounds(X)
-    assert card.df["x"].tolist() == pytest.approx(X.flatten().tolist())
-    assert card.df["lower"].tolist() == pytest.approx(lower.tolist())
-    assert card.df["upper"].tolist() == pytest.approx(upper.tolist())
-    low, high, seen = card.get_figure().data
-    assert list(low.y) == card.df["lower"].tolist()
-    assert list(high.y) == card.df["upper"].tolist()
-    assert high.name == "band, certified (95 %)"
-    assert seen.name == "outcomes on this line"  # there is no other parameter
-    assert list(seen.x) == [arm["x"] for arm in ARMS]
-    assert list(seen.y) == pytest.approx([curve(arm)["y"] for arm in ARMS])
+class TestCards:
+    def test_the_band_is_that_of_all_outcomes(self, cards):
+        client, (card, _, _) = cards
+        X = torch.linspace(0.0, 1.0, 9, dtype=torch.float64).unsqueeze(-1)
+        lower, upper = kernelucb.ax.current_bound(client).bounds(X)
+        assert card.df["x"].tolist() == pytest.approx(X.flatten().tolist())
+        assert card.df["lower"].tolist() == pytest.approx(lower.tolist())
+        assert card.df["upper"].tolist() == pytest.approx(upper.tolist())
+        low, high, seen = card.get_figure().data
+        assert list(low.y) == card.df["lower"].tolist()
+        assert list(high.y) == card.df["upper"].tolist()
+        assert high.name == "band, certified (95 %)"
+        assert seen.name == "outcomes on this line"  # there is no other parameter
+        assert list(seen.x) == [arm["x"] for arm in ARMS]
+        assert list(seen.y) == pytest.approx([curve(arm)["y"] for arm in ARMS])
 
+    def test_gaps_are_those_that_the_stopping_rule_sees_after_each_trial(self, cards):
+        client, (_, card, _) = cards
+        decision = stopping(client).decide()
+        assert card.df["trial_index"].tolist() == [1, 2, 4]
+        assert card.df["gap"].iloc[-1] == pytest.approx(decision.certificate.gap)
+        assert card.df["arm_name"].iloc[-1] == decision.arm.name
+        earlier = gap_of(attached(fixed_client(), ARMS[:3], curve))
+        assert card.df["gap"].iloc[1] == pytest.approx(earlier)
+        (drawn,) = card.get_figure().data
+        assert list(drawn.y) == card.df["gap"].tolist()
+        assert drawn.name == "certified gap"
+        assert f"arm {decision.arm.name}" in card.title
 
-def test_gaps_are_those_that_the_stopping_rule_sees_after_each_trial(cards):
-    client, (_, card, _), messages = cards
-    decision = stopping(client).decide()
-    assert card.df["trial_index"].tolist() == [1, 2, 4]
-    assert card.df["gap"].iloc[-1] == pytest.approx(decision.certificate.gap)
-    assert card.df["arm_name"].iloc[-1] == decision.arm.name
-    earlier = stopping(attached(fixed_client(), ARMS[:3], curve)).decide()
-    assert card.df["gap"].iloc[1] == pytest.approx(earlier.certificate.gap)
-    (drawn,) = card.get_figure().data
-    assert list(drawn.y) == card.df["gap"].tolist()
-    assert drawn.name == "certified gap"
-    assert f"arm {decision.arm.name}" in card.title
-    rounds = [each.split(":")[0] for each in messages]
-    assert rounds == [f"gap after trial {i}" for i in (1, 2, 4)]
+    def test_the_optimum_is_that_of_the_report(self, cards):
+        client, (_, _, card) = cards
+        report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
+        low, high = report.region.flatten().tolist()
+        assert card.df["where the optimum may be"].tolist() == [f"{low:.4g} to {high:.4g}"]
+        assert card.df["recommended"].tolist() == [f"{float(report.recommended):.4g}"]
+        assert f"between {report.lower:.4g} and {report.upper:.4g}" in card.title
+        table, claims = card.get_figure().data
+        assert list(table.header["values"]) == list(card.df.columns)
+        kinds, statements, stands = claims.cells["values"]
+        assert list(kinds) == [claim.kind for claim in report.claims]
+        assert list(statements) == [claim.statement for claim in report.claims]
+        assert list(stands) == [claim.support for claim in report.claims]
 
+    def test_an_estimate_is_not_called_certified(self):
+        client = make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
+        band, gap = computed(attached(client, ARMS[:3], curve), BAND, GAP)
+        assert band.title.endswith("heuristic: kernel, mean estimated")
+        assert gap.title.endswith("heuristic: kernel, mean estimated")
+        assert gap.get_figure().data[0].name == "gap, heuristic: kernel, mean estimated"
+        assert not gap.df["certified"].any()
 
-def test_the_optimum_is_that_of_the_report(cards):
-    client, (_, _, card), _ = cards
-    report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
-    assert card.df["parameter"].tolist() == ["x"]
-    low, high = report.region.flatten().tolist()
-    assert card.df["where the optimum may be"].tolist() == [f"{low:.4g} to {high:.4g}"]
-    assert card.df["recommended"].tolist() == [f"{float(report.recommended):.4g}"]
-    assert f"between {report.lower:.4g} and {report.upper:.4g}" in card.title
-    table, claims = card.get_figure().data
-    assert list(table.header["values"]) == list(card.df.columns)
-    assert [list(column) for column in table.cells["values"]] == [
-        card.df[name].tolist() for name in card.df
-    ]
-    kinds, statements, stands = claims.cells["values"]
-    assert list(kinds) == [claim.kind for claim in report.claims]
-    assert list(statements) == [claim.statement for claim in report.claims]
-    assert list(stands) == [claim.support for claim in report.claims]
-    assert "what may be said" not in note(card)
+    def test_probabilities(self):
+        client = attached(count_client(), ARMS, successes)
+        report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
+        true = float(LOG_ODDS(GRID).sigmoid().max())
+        assert 0.0 < report.lower <= true <= report.upper < 1.0
+        band, gap = computed(client, BAND, GAP)
+        assert all("certified" in card.title for card in (band, gap))
+        assert band.df["upper"].max() < 1.0
+        assert gap.df["gap"].max() <= 1.0
 
+    def test_constraints_and_contexts(self):
+        own = {"limits": ["z >= -100"], "safe_arms": along(0.5)}
+        client = constrained_client(parameters=SQUARE, **own)
+        attached(client, [{"x": 0.5, "t": 0.5 + 0.01 * i} for i in range(3)], in_square)
+        own = {"fixed_parameters": {"t": 0.52}}
+        band, gap, optimum = computed(
+            client,
+            kernelucb.ax.BandAnalysis("x", metric="z", num_points=4, **own),
+            kernelucb.ax.GapAnalysis(most_rounds=1, **own),
+            kernelucb.ax.OptimumAnalysis(max_evaluations=500, **own),
+        )
+        assert band.title.startswith("Band of z along x: certified")
+        assert "at t = 0.52" in note(band)
+        assert len(gap.df) == 1
+        assert optimum.df["where the optimum may be"].tolist()[1] == "0.52"
 
-def test_a_report_takes_baseline_and_threshold_and_says_what_was_missing():
-    space = [real("hours", 1.0, 8.0, scaling="log"), choice("kind", "ab")]
-    client = fixed_client(space, lengthscale=1.0)
-    arms = [{"hours": 1.0 + h, "kind": "ab"[h % 2]} for h in range(4)]
-    attached(client, arms, lambda p: {"y": 0.2 * p["hours"]})
-    index, _ = next_trial(client)
-    client.mark_trial_failed(index)
-    asked = {"threshold": -100.0, "tolerance": 0.3, "window": 0.1, "max_evaluations": 200}
-    units = {"hours": "h", "y": "%"}
-    report = kernelucb.ax.optimum_report(client, baseline="0_0", units=units, **asked)
-    claims = {claim.kind: claim for claim in report.claims}
-    assert claims.keys() == {
-        *("best run", "value", "baseline", "window", "operating window", "anywhere")
-    }
-    assert "the baseline, hours 1 h, kind a" in claims["baseline"].statement
-    box = claims["operating window"].statement
-    assert box == "y is at least -100 % wherever hours 1 to 8 h, kind a or b"
-    assert "10 % of each range" in claims["window"].statement
-    assert claims["anywhere"].tested == "by no more than 0.3 %"
-    missing = "1 trial failed; none of that depended on the noise of their outcomes"
-    assert missing in report.certificate.assumptions["outcomes"].statement
-    analysis = kernelucb.ax.OptimumAnalysis(baseline=arms[0], units=units, **asked)
-    (card,) = computed(client, analysis)
-    assert claims["baseline"].statement in card.get_figure().data[1].cells["values"][1]
-    for wrong, message in (("9_9", "no arm '9_9'"), ({"hours": 99.0}, "hours|kind")):
-        with pytest.raises(ValueError, match=message):
-            kernelucb.ax.optimum_report(client, baseline=wrong)
+    def test_every_value_of_a_choice_is_drawn_by_itself(self):
+        client, arms = fixed_client(parameters=[KIND]), along("a", "b", name="kind")
+        attached(client, arms, lambda p: {"y": float(p["kind"] == "a")})
+        (card,) = computed(client, kernelucb.ax.BandAnalysis("kind"))
+        assert card.df["kind"].tolist() == ["a", "b", "c"]
+        marks, seen = card.get_figure().data
+        assert list(seen.y) == [1.0, 0.0]
+        half = 0.5 * (card.df["upper"] - card.df["lower"])
+        assert list(marks.error_y.array) == pytest.approx(half.tolist())
 
+    def test_names_values_and_units_are_the_user_s(self):
+        space = [choice("solvent", "abc"), choice("stirred", [True, False])]
+        space += [real("hours", 1.0, 8.0, scaling="log")]
+        client = fixed_client(parameters=space, lengthscale=1.0)
+        run(client, 3, lambda p: {"y": 0.1 * p["hours"] - (p["solvent"] == "a")})
+        index, _ = next_trial(client)
+        client.mark_trial_failed(index)
+        asked = {"threshold": -100.0, "tolerance": 0.3, "window": 0.1}
+        asked |= {"units": {"hours": "h", "y": "%"}, "max_evaluations": 200}
+        report = kernelucb.ax.optimum_report(client, baseline="0_0", **asked)
+        arm = kernelucb.ax.recommended_arm(client).parameters
+        values = report.to_dict()
+        assert values["recommended"] == arm | {"hours": pytest.approx(arm["hours"])}
+        assert set(values["region"]["solvent"]) <= set("abc")
+        low, high = values["region"]["hours"]
+        assert 1.0 <= low < high <= 8.0 + 1e-9
+        assert any("solvent" in each["values"] for each in values["combinations"])
+        claims = {claim.kind: claim for claim in report.claims}
+        first = client._experiment.arms_by_name["0_0"].parameters
+        words = (
+            f"the baseline, solvent {first['solvent']}, stirred {first['stirred']}, hours"
+        )
+        assert words in claims["baseline"].statement
+        box = "solvent a or b or c, stirred False or True, hours 1 to 8 h"
+        words = f"y is at least -100 % wherever {box}"
+        assert claims["operating window"].statement == words
+        assert "10 % of each range" in claims["window"].statement
+        assert claims["anywhere"].tested == "by no more than 0.3 %"
+        missing = "1 trial failed; none of that depended on the noise of their outcomes"
+        assert missing in report.certificate.assumptions["outcomes"].statement
+        made = computed(
+            client,
+            kernelucb.ax.BandAnalysis("hours", num_points=4, units=asked["units"]),
+            kernelucb.ax.GapAnalysis(most_rounds=2, units=asked["units"]),
+            kernelucb.ax.OptimumAnalysis(baseline=first, **asked),
+        )
+        words = [str(report)]
+        for card in made:
+            words += [card.title, card.subtitle, note(card), card.blob, str(card.df)]
+        assert not any("OH_PARAM" in each for each in words)
+        band, _, optimum = (card.get_figure() for card in made)
+        assert band.layout.xaxis.title.text == "hours (h)"
+        assert band.layout.yaxis.title.text == "y (%)"
+        names = {each.name for each in band.data[2:]}
+        assert names <= {"outcomes elsewhere", "outcomes on this line"}
+        assert " %, certified" in made[1].title
+        table, drawn = (each.cells["values"] for each in optimum.data)
+        assert set(table[0]) == {"solvent", "stirred", "hours (h)"}
+        assert claims["baseline"].statement in drawn[1]
+        for wrong, message in (("9_9", "no arm '9_9'"), ({"hours": 99.0}, "hours|stirred")):
+            with pytest.raises(ValueError, match=message):
+                kernelucb.ax.optimum_report(client, baseline=wrong)
 
-def test_an_estimate_is_not_called_certified():
-    client = make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
-    band, gap = computed(attached(client, ARMS[:3], curve), BAND, GAP)
-    assert band.title.endswith("heuristic: kernel, mean estimated")
-    assert gap.title.endswith("heuristic: kernel, mean estimated")
-    assert gap.get_figure().data[0].name == "gap, heuristic: kernel, mean estimated"
-    assert not gap.df["certified"].any()
-
-
-def test_probabilities():
-    client = attached(count_client(), ARMS, successes)
-    report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
-    true = float(LOG_ODDS(GRID).sigmoid().max())
-    assert 0.0 < report.lower <= true <= report.upper < 1.0
-    band, gap = computed(client, BAND, GAP)
-    assert all("certified" in card.title for card in (band, gap))
-    assert band.df["upper"].max() < 1.0
-    assert gap.df["gap"].max() <= 1.0
-
-
-def test_constraints_and_contexts():
-    own = {"limits": ["z >= -100"], "safe_arms": along(0.5)}
-    client = constrained_client(parameters=SQUARE, **own)
-    attached(client, [{"x": 0.5, "t": 0.5 + 0.01 * i} for i in range(3)], in_square)
-    context = {"t": 0.52}
-    band, gap, optimum = computed(
-        client,
-        kernelucb.ax.BandAnalysis("x", metric="z", num_points=4, fixed_parameters=context),
-        kernelucb.ax.GapAnalysis(most_rounds=1, fixed_parameters=context),
-        kernelucb.ax.OptimumAnalysis(max_evaluations=500, fixed_parameters=context),
-    )
-    assert band.title.startswith("Band of z along x: certified")
-    assert "at t = 0.52" in note(band)
-    assert len(gap.df) == 1
-    assert optimum.df["where the optimum may be"].tolist()[1] == "0.52"
-
-
-def test_every_value_of_a_choice_is_drawn_by_itself():
-    client = fixed_client(parameters=[KIND])
-    attached(client, along("a", "b", name="kind"), lambda p: {"y": float(p["kind"] == "a")})
-    (card,) = computed(client, kernelucb.ax.BandAnalysis("kind"))
-    assert card.df["kind"].tolist() == ["a", "b", "c"]
-    marks, seen = card.get_figure().data
-    assert list(seen.y) == [1.0, 0.0]
-    half = 0.5 * (card.df["upper"] - card.df["lower"])
-    assert list(marks.error_y.array) == pytest.approx(half.tolist())
-
-
-def test_parameters_have_the_names_and_values_of_the_user():
-    space = [choice("solvent", "abc"), choice("stirred", [True, False])]
-    space += [real("hours", 1.0, 8.0, scaling="log")]
-    client = fixed_client(parameters=space, lengthscale=1.0)
-    run(client, 3, lambda p: {"y": 0.1 * p["hours"] - (p["solvent"] == "a")})
-    report = kernelucb.ax.optimum_report(client, max_evaluations=500)
-    arm = kernelucb.ax.recommended_arm(client).parameters
-    values = report.to_dict()
-    assert values["recommended"] == arm | {"hours": pytest.approx(arm["hours"])}
-    assert set(values["region"]["solvent"]) <= set("abc")
-    low, high = values["region"]["hours"]
-    assert 1.0 <= low < high <= 8.0 + 1e-9
-    assert any("solvent" in each["values"] for each in values["combinations"])
-    words, units = [str(report)], {"hours": "h", "y": "%"}
-    made = computed(
-        client,
-        kernelucb.ax.BandAnalysis("hours", num_points=4, units=units),
-        kernelucb.ax.GapAnalysis(most_rounds=2, max_evaluations=500, units=units),
-        kernelucb.ax.OptimumAnalysis(max_evaluations=500, units=units),
-    )
-    for card in made:
-        words += [card.title, card.subtitle, note(card), card.blob, str(card.df)]
-    assert not any("OH_PARAM" in each for each in words)
-    assert (
-        f"recommended: solvent = {arm['solvent']}, stirred = {arm['stirred']}" in words[0]
-    )
-    band, gap, optimum = made
-    assert band.get_figure().layout.xaxis.title.text == "hours (h)"
-    assert band.get_figure().layout.yaxis.title.text == "y (%)"
-    assert {each.name for each in band.get_figure().data[2:]} <= {
-        "outcomes elsewhere",
-        "outcomes on this line",
-    }
-    assert " %, certified" in gap.title
-    names = optimum.get_figure().data[0].cells["values"][0]
-    assert set(names) == {"solvent", "stirred", "hours (h)"}
-
-
-def test_what_cannot_be_drawn_says_why():
-    client = fixed_client()
-    for card in computed(client, *ALL):
+    def test_what_cannot_be_drawn_says_why(self):
+        client = fixed_client()
+        for card in computed(client, *ALL):
+            assert isinstance(card, NotApplicableStateAnalysisCard)
+            assert "No trial has been observed yet" in card.blob
+        wrong, metric = computed(
+            attached(client, ARMS[:2], curve),
+            kernelucb.ax.BandAnalysis("w"),
+            kernelucb.ax.BandAnalysis("x", metric="w"),
+        )
+        assert isinstance(wrong, ErrorAnalysisCard)
+        assert "No parameter 'w'; there are ['x']" in wrong.blob
+        assert "No band of the metric 'w'; there are ['y']" in metric.blob
+        with pytest.raises(ValueError, match="num_points must be a whole number"):
+            kernelucb.ax.BandAnalysis("x", num_points=0)
+        plain = Client(random_seed=0)
+        plain.configure_experiment(UNIT)
+        plain.configure_optimization(objective="y")
+        plain.configure_generation_strategy()
+        (card,) = computed(attached(plain, along(0.5), curve), OPTIMUM)
         assert isinstance(card, NotApplicableStateAnalysisCard)
-        assert "No trial has been observed yet" in card.blob
-    wrong, metric = computed(
-        attached(client, ARMS[:2], curve),
-        kernelucb.ax.BandAnalysis("w"),
-        kernelucb.ax.BandAnalysis("x", metric="w"),
-    )
-    assert isinstance(wrong, ErrorAnalysisCard)
-    assert "No parameter 'w'; there are ['x']" in wrong.blob
-    assert "No band of the metric 'w'; there are ['y']" in metric.blob
-    with pytest.raises(ValueError, match="num_points must be a whole number"):
-        kernelucb.ax.BandAnalysis("x", num_points=0)
-
-
-def test_a_strategy_without_a_bound_and_no_feasible_arm():
-    plain = Client(random_seed=0)
-    plain.configure_experiment(UNIT)
-    plain.configure_optimization(objective="y")
-    plain.configure_generation_strategy()
-    (card,) = computed(attached(plain, along(0.5), curve), OPTIMUM)
-    assert isinstance(card, NotApplicableStateAnalysisCard)
-    client = constrained_client("explored", limits=["z >= 1000"])
-    for card in computed(attached(client, ARMS[:2], problem()), *ALL):
-        assert isinstance(card, NotApplicableStateAnalysisCard)
-        assert "certainly feasible" in card.blob
+        client = constrained_client("explored", limits=["z >= 1000"])
+        for card in computed(attached(client, ARMS[:2], problem()), *ALL):
+            assert isinstance(card, NotApplicableStateAnalysisCard)
+            assert "certainly feasible" in card.blob

@@ -1,10 +1,9 @@
-r"""Certificates, stopping rules, reports and safe sets are right in every round.
+r"""Certificates, stopping rules and safe sets are right in every round.
 
 Functions of known RKHS norm, points chosen by the bound itself, or the safe points closest
 to the threshold. A sequence counts as a failure as soon as a claim is wrong in any round.
+Reports follow from the band alone: ``tests/unit/test_optimum_report.py``.
 """
-
-from contextlib import suppress
 
 import pytest
 import torch
@@ -14,14 +13,8 @@ from kernelucb import (
     CertifiedGapStopping,
     KernelRegression,
     MartingaleMixtureUCB,
-    MixedSpace,
     SafeSet,
 )
-from kernelucb.certificates.regret import latent_certificate
-from kernelucb.certificates.report import interval, possible_maximisers
-from kernelucb.certificates.task import Task
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.exceptions import NoSafePointError
 from problems import RKHSFunction, frozen_kernel, generator
 from tolerances import ORDER
 
@@ -92,92 +85,6 @@ def test_gaps_hold_at_every_round_and_stops_are_close(name, on_box, maximize, st
     assert stands(CLAIM, failed)
     assert stopped >= 0.9 * CLAIM.sequences
     assert not stands(CLAIM, failures(name, shrink=0.25)[0])
-
-
-PLANE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-CODES, LEVEL, COST = (0.0, 0.5, 1.0), -0.5, 100
-SPACE = MixedSpace(PLANE, discrete_dims={1: CODES})
-GRID = torch.cartesian_prod(DENSE[::10, 0], torch.tensor(CODES).double())
-
-
-def band(function, X, noise, shrink, share):
-    state = KernelRegression(X, function(X) + noise, function.kernel, shrink * NOISE_STD)
-    return MartingaleMixtureUCB(state, norm_bound=shrink * NORM, delta=share * CLAIM.delta)
-
-
-@torch.no_grad()
-def wrong(task, objective, other, case):
-    r"""Whether interval, region or gap of a report, or its recommended point, are wrong."""
-    certificate = latent_certificate(task, 0.05, COST)
-    lower, upper = interval(task, certificate, 0.05, COST)
-    chosen = certificate.recommended
-    box = possible_maximisers(task, chosen, COST).box
-    points = GRID[GRID[:, 1] == 0.5] if case == "context" else GRID
-    if case == "constrained":
-        points = points[other(points) >= LEVEL]
-        if float(other(chosen.unsqueeze(0))) < LEVEL:
-            return True
-    values = objective(points)
-    best, largest = points[values.argmax()], float(values.max())
-    reached = float(objective(chosen.unsqueeze(0)))
-    return (
-        largest > upper + ORDER
-        or max(largest, reached) < lower - ORDER
-        or largest - reached > certificate.gap + ORDER
-        or bool((best < box[0] - ORDER).any())
-        or bool((best > box[1] + ORDER).any())
-    )
-
-
-def reports(case, seed, shrink=1.0):
-    r"""Whether any of two looks was wrong, and how many there were.
-
-    Where two bands must hold, each has half of delta.
-    """
-    kernel, random = frozen_kernel("matern52", 0.3), generator(seed)
-    objective, other = (
-        RKHSFunction.random(kernel, NORM, d=2, seed=1000 * seed + i) for i in range(2)
-    )
-    region = SPACE.region({1: 0.5} if case == "context" else None)
-    share, arms = 0.5 if case == "constrained" else 1.0, GRID[::5]
-    noise = NOISE_STD * torch.randn(2, 8, dtype=torch.float64, generator=random)
-    X, looks = arms[torch.randint(len(arms), (2,), generator=random)], 0
-    for n in range(2, 9):
-        acqf = band(objective, X, noise[0, :n], shrink, share)
-        if n in (4, 8):
-            constraints = None
-            if case == "constrained":
-                own = band(other, X, noise[1, :n], shrink, share)
-                constraints = OutcomeConstraints(own, LEVEL)
-            # Where no point is certainly feasible, nothing is claimed.
-            with suppress(NoSafePointError):
-                failed = wrong(Task(acqf, constraints, region), objective, other, case)
-                looks += 1
-                if failed:
-                    return True, looks
-        X = torch.cat([X, arms[acqf(arms.unsqueeze(1)).argmax()].unsqueeze(0)])
-    return False, looks
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        "whole",
-        *(pytest.param(c, marks=pytest.mark.slow) for c in ("context", "constrained")),
-    ],
-)
-def test_reports_hold_at_every_look(case, stands):
-    r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911.
-
-    Over one continuous input and a category with three codes: with a given category, or
-    with a constraint. Found out: norm and noise understated by four.
-    """
-    runs = [reports(case, seed) for seed in range(CLAIM.sequences)]
-    assert sum(looks for _, looks in runs) >= 0.8 * CLAIM.sequences
-    assert stands(CLAIM, sum(failed for failed, _ in runs))
-    if case == "whole":
-        understated = [reports(case, seed, 0.25) for seed in range(CLAIM.sequences)]
-        assert not stands(CLAIM, sum(failed for failed, _ in understated))
 
 
 def leaves_the_safe_set(seed, lengthscale=0.2, norm_bound=NORM):

@@ -19,7 +19,6 @@ from torch.testing import assert_close
 from kernelucb import (
     MartingaleMixture,
     MartingaleMixtureUCB,
-    NystromRegression,
     PrequentialRadius,
     StreamingKernelUCB,
     StreamingNoiseTracker,
@@ -29,14 +28,12 @@ from kernelucb import (
 from kernelucb.confidence.fit.radius import (
     mixture_radius,
     noise_energy_bound,
-    sketched_radius,
 )
 from kernelucb.confidence.unknown_noise import JointSet
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
-from oracles.least_norm import least_norm
 from oracles.streaming_many import Pooled, half_widths, sandwich
 from problems import frozen_kernel
-from tolerances import LEAST_NORM, LINEAR_SOLVE, REARRANGED
+from tolerances import LINEAR_SOLVE, REARRANGED
 
 DELTA, NORM = 0.1, 0.5
 LOG = math.log(1.0 / DELTA)
@@ -198,21 +195,6 @@ def test_crossings_are_rarer_than_delta(name, noise, rule, stands):
     assert not stands(own.claim, crossings(path, own.found_out * DELTA))
 
 
-def test_a_sketched_radius_is_left_no_sooner():
-    r"""So that its crossings are rarer still, whatever the inducing points."""
-    sequences, path = one_scale(gaussian, nearest_miss)
-    for index in (0, 1, int(path.amax(0).argmax())):
-        for n in (1, 9, 300):
-            history = History.of(ARMS, sequences, index, n)
-            X, Y, noise, _ = history
-            for inducing in (ARMS.inputs[:1], ARMS.inputs[::3], ARMS.inputs):
-                state = NystromRegression(X, Y, ARMS.kernel, noise, inducing)
-                radius = sketched_radius(state, DELTA, 1.5).squared(state)
-                surplus = radius - library_one_scale(history)
-                assert surplus >= -REARRANGED * history.energy
-            assert abs(surplus) <= REARRANGED * history.energy  # at all of the arms
-
-
 @functools.cache
 def energy_limits(rounds, delta):
     return torch.tensor([noise_energy_bound(n, delta) for n in range(1, rounds + 1)])
@@ -279,27 +261,6 @@ def test_false_alarms_of_the_consistency_check_are_rarer_than_delta(noise, rule,
             understated = state.with_noise_std(0.5 * history.noise_std)
             alarms += not check_consistency(understated, NORM, **options).consistent
     assert alarms > 0
-
-
-def test_the_consistency_check_takes_the_smaller_radius_at_half_of_delta():
-    r"""Functions of large norm leave the energy's radius smaller, others the mixture's."""
-    truth, smaller = torch.cat([ARMS.truth(norm, 2) for norm in (5.0, 20.0)]), set()
-    games = played(ARMS.gram()[None], truth, 80, nearest_miss, gaussian, 8)
-    for n, sequences in enumerate(games, start=1):
-        for index in range(4 if n in (3, 10, 30, 80) else 0):
-            history = History.of(ARMS, sequences, index, n)
-            log_martingale = float(sequences.log_martingales[index, 0])
-            mixture = history.energy + 2.0 * (math.log(2.0 / DELTA) - log_martingale)
-            energy = noise_energy_bound(n, 0.5 * DELTA)
-            scale = history.noise_std
-            K = ARMS.kernel(history.X).to_dense() / scale.unsqueeze(-1) / scale
-            expected = least_norm(K, history.Y / scale, min(mixture, energy))
-            state, options = history.state(ARMS.kernel), {"fit": "martingale"}
-            check = check_consistency(state, NORM, delta=DELTA, **options)
-            assert check.least_consistent_norm == pytest.approx(expected, rel=LEAST_NORM)
-            if expected > 0.0:
-                smaller.add("mixture" if mixture < energy else "energy")
-    assert smaller == {"mixture", "energy"}
 
 
 # Corollary 1 of Durand, Maillard & Pineau (2018): an interval of the noise scale and a

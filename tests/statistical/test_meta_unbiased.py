@@ -15,13 +15,12 @@ import torch
 from scipy.stats import norm
 from simulation import Claim
 
-from kernelucb import MartingaleMixtureUCB, MetaUCB
+from kernelucb import MetaUCB
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.meta.tasks import TaskMoments, conformal_quantile
 from oracles import meta_many
 from problems import generator
 from tolerances import COVERAGE_FALSE_ALARM as FALSE_ALARM
-from tolerances import LINEAR_SOLVE, ORDER
+from tolerances import LINEAR_SOLVE
 
 N, M, NOISE = 12, 6, 0.3
 X = torch.linspace(0.0, 1.0, M, dtype=torch.float64).unsqueeze(-1)
@@ -162,54 +161,10 @@ def test_the_conformal_norm_bound_covers_whatever_the_law(stands):
         size = (20 + held_out + 1, 4)
         cauchy = torch.randn(size, generator=random) / torch.randn(size, generator=random)
         values = cauchy.double()
-        moments = TaskMoments.of(values[:20])
-        bound = conformal_quantile(moments.norms(values[20:-1]), probability)
-        norm = float(moments.norms(values[-1:]))
+        prior = DiscreteMetaModel(values[:20], X[:4])
+        bound = prior.norm_bound(probability, norms=prior.task_norms(values[20:-1]))
+        norm = float(prior.task_norms(values[-1:]))
         misses += norm > bound
         misses_of_half += norm > 0.5 * bound
     assert stands(claim, misses)
     assert not stands(claim, misses_of_half)
-
-
-PROBABILITY, LEVEL = 0.8, 0.1
-LEARNT = Claim(100, LEVEL + 1.0 - PROBABILITY)
-
-
-def learnt_band(seed, shrink):
-    r"""A new function and its band, from tasks some of which are three times as large.
-
-    Args:
-        seed: Of everything.
-        shrink: Noise and norm bound as claimed, relative to those known or learnt.
-    """
-    random = generator(seed)
-    directions = training_sets(1, 4, TOTAL, seed=seed)[0]
-    scale = torch.where(torch.rand(31, 1, generator=random) < 0.5, 3.0, 1.0)
-    tasks = (scale * torch.randn(31, 4, generator=random)).double() @ directions
-    prior, f = DiscreteMetaModel(tasks[:12], X), tasks[30]
-    bound = prior.norm_bound(PROBABILITY, norms=prior.task_norms(tasks[12:30]))
-    index = torch.randint(M, (5,), generator=random)
-    y = f[index] + NOISE * torch.randn(5, generator=random).double()
-    gp = prior.to_gp(X[index], y.unsqueeze(-1), shrink * NOISE)
-    return f, MartingaleMixtureUCB(gp, norm_bound=shrink * bound, delta=LEVEL)
-
-
-@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
-def test_a_learnt_norm_bound_keeps_the_martingale_mixture_band_honest(stands):
-    r"""``LEVEL + 1 - PROBABILITY`` bounds the rate at which the whole band misses.
-
-    100 sequences at delta 0.3: false alarm 5.2e-05, power 0.990. The tasks are no Gaussian
-    process. Found out: noise and norm taken at a quarter.
-    """
-
-    def misses(shrink):
-        missed = 0
-        for seed in range(LEARNT.sequences):
-            f, band = learnt_band(seed, shrink)
-            lower, upper = band.bounds(X)
-            slack = ORDER * band.norm_bound
-            missed += bool(((f < lower - slack) | (f > upper + slack)).any())
-        return missed
-
-    assert stands(LEARNT, misses(1.0))
-    assert not stands(LEARNT, misses(0.25))
