@@ -103,20 +103,8 @@ def test_an_interrupt_at_any_stage(client, saved, path, stage, monkeypatch):
     assert os.listdir(path.parent) == ["bench.json"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
-@pytest.mark.parametrize("stage", ["syncing", "renaming"])
-def test_a_kill_and_what_it_leaves(client, saved, path, stage):
-    child = os.fork()
-    if child == 0:
-        try:
-            setattr(*STAGES[stage], lambda *_: os._exit(9))
-            kernelucb.ax.save(client, path)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert path.read_text() == saved
+def test_what_a_kill_has_left_is_overwritten(client, saved, path):
     partial = path.with_name("bench.json.partial")
-    assert partial.exists()
     partial.write_text(saved * 2)  # longer than what comes
     kernelucb.ax.save(client, path)
     assert path.read_text() == saved
@@ -133,46 +121,34 @@ def test_a_link_is_followed(client, saved, path):
         kernelucb.ax.save(client, path.parent / "no" / "such.json")
 
 
-META = {"model_config": None}  # made when it is asked for
 PRIOR = {"kernel": "rbf", "lengthscale": torch.tensor([0.1, 0.2]), "outputscale": 3.0}
+PRIOR |= {"norm_bound": 1.0, "noise_std": torch.tensor(0.5)}
+TENSORS = {"search_options": {"beta": torch.tensor(3.0), "temperature": 0.5}}
 ALL = [
     *((each, REQUIRED[each], {}) for each in REQUIRED),
     (LikelihoodUCB, BINOMIAL, {}),
-    (MetaUCB, {"delta": 0.01}, META),
-    (
-        MartingaleMixtureUCB,
-        PRIOR | {"norm_bound": 1.0, "noise_std": torch.tensor(0.5)},
-        {},
-    ),
+    (MetaUCB, {"delta": 0.01}, {}),
+    (MartingaleMixtureUCB, PRIOR, {}),
     (MartingaleMixtureUCB, OPTIONS | {"form": Grid(torch.tensor([1.0, 2.0]))}, {}),
-    (
-        MartingaleMixtureUCB,
-        OPTIONS,
-        {
-            "search": qUpperConfidenceBound,
-            "search_options": {"beta": torch.tensor(3.0), "temperature": 0.5},
-        },
-    ),
+    (MartingaleMixtureUCB, OPTIONS, {"search": qUpperConfidenceBound} | TENSORS),
 ]
 
 
-class TestStrategies:
-    @pytest.mark.parametrize(("acqf_class", "options", "arguments"), ALL)
-    def test_they_are_stored_with_their_options(self, acqf_class, options, arguments):
-        if arguments is META:
-            config = kernelucb.ax.meta_model_config(arms_model())
-            arguments = {"model_config": config}
-        given = {"num_initial": 4, "min_observed": 2} | arguments
-        client = make_client(UNIT, acqf_class=acqf_class, options=options, **given)
-        strategy, copy = (each._generation_strategy for each in (client, reopened(client)))
-        own = stored(copy)
-        assert own == stored(strategy)
-        assert own["botorch_acqf_class"] is acqf_class
-        assert own["botorch_acqf_options"].keys() == options.keys()
-        for each in (strategy, copy):
-            each._unset_non_persistent_state_fields()
-        assert copy._nodes == strategy._nodes
-        assert len(copy._nodes[0].transition_criteria) == 2
+@pytest.mark.parametrize(("acqf_class", "options", "arguments"), ALL)
+def test_strategies_are_stored_with_their_options(acqf_class, options, arguments):
+    if acqf_class is MetaUCB:
+        arguments = {"model_config": kernelucb.ax.meta_model_config(arms_model())}
+    given = {"num_initial": 4, "min_observed": 2} | arguments
+    client = make_client(UNIT, acqf_class=acqf_class, options=options, **given)
+    strategy, copy = (each._generation_strategy for each in (client, reopened(client)))
+    own = stored(copy)
+    assert own == stored(strategy)
+    assert own["botorch_acqf_class"] is acqf_class
+    assert own["botorch_acqf_options"].keys() == options.keys()
+    for each in (strategy, copy):
+        each._unset_non_persistent_state_fields()
+    assert copy._nodes == strategy._nodes
+    assert len(copy._nodes[0].transition_criteria) == 2
 
 
 REOPEN = """
@@ -188,18 +164,15 @@ for path in sys.argv[1:]:
     torch.manual_seed(3)
     (index,) = client.get_next_trials(max_trials=1)
     (generated,) = client._experiment.trials[index].generator_runs
-    value = generated.gen_metadata["expected_acquisition_value"]
-    certified = kernelucb.ax.last_bound(client).assumptions.certified
-    print(json.dumps([index, value, certified]))
+    print(json.dumps([index, generated.gen_metadata["expected_acquisition_value"]]))
 """
 
 
 @pytest.mark.slow
 def test_a_saved_experiment_goes_on_in_another_process(tmp_path):
     paths, trials = [], []
-    bounds = [(MartingaleMixtureUCB, None), (KernelFamilyUCB, None)]
-    for acqf_class, search in (*bounds, (MartingaleMixtureUCB, SEARCH)):
-        paths.append(str(tmp_path / f"{acqf_class.__name__}_{search}.json"))
+    for acqf_class, search in ((KernelFamilyUCB, None), (MartingaleMixtureUCB, SEARCH)):
+        paths.append(str(tmp_path / f"{acqf_class.__name__}.json"))
         options = REQUIRED[acqf_class]
         client = make_client(acqf_class=acqf_class, options=options, search=search)
         run(client, 3).save_to_json_file(paths[-1])
@@ -208,12 +181,9 @@ def test_a_saved_experiment_goes_on_in_another_process(tmp_path):
         trials.append((index, chosen(client, index)))
     command = [sys.executable, "-c", REOPEN, *paths]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
-    results = map(json.loads, process.stdout.splitlines()[-3:])
-    # The kernel of the first bound is Ax's, the family was given.
-    for result, trial, given in zip(results, trials, (False, True, False), strict=True):
-        assert result[0] == trial[0]
-        assert result[1] == pytest.approx(trial[1], rel=SEARCHED, abs=SEARCHED)
-        assert result[2] is given
+    for line, (index, value) in zip(process.stdout.splitlines()[-2:], trials, strict=True):
+        expected = pytest.approx(value, rel=SEARCHED, abs=SEARCHED)
+        assert json.loads(line) == [index, expected]
 
 
 class TestReopened:
