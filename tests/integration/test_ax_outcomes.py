@@ -605,21 +605,7 @@ class TestSafe:
         own = {"safe_arms": along(0.3), "limits": ["z >= 1.999"], "num_initial": 1}
         assert observed(constrained_client(parameters=space, **own), 3) == along(0.3) * 3
 
-    @SLOW
-    def test_linear_constraints_on_parameters(self):
-        client = constrained_client(
-            parameters=[*UNIT, real("rate")],
-            parameter_constraints=["x <= rate"],
-            safe_arms=[{"x": problem().start, "rate": 0.4}],
-            num_initial=1,
-        )
-        chosen = observed(client, 4)
-        assert all(p["x"] <= p["rate"] for p in chosen)
-        assert is_kept(chosen)
-
-    @pytest.mark.filterwarnings(
-        "ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning"
-    )
+    @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     def test_data_that_contradict_what_was_given(self):
         options = FIXED | {"norm_bound": {"y": NORM, "z": 0.01}}
         client = attached(constrained_client(options=options), SOME, problem())
@@ -703,21 +689,6 @@ class TestContexts:
 
 
 class TestBatches:
-    @SLOW
-    def test_safe_batches(self):
-        client = constrained_client(num_initial=1)
-        sizes = []
-        for _ in range(3):
-            trial = batch(client, 3)
-            sizes.append(len(trial.arms))
-            assert is_kept(arm.parameters for arm in trial.arms)
-            client = reopened(client)
-            trial = client._experiment.trials[trial.index]
-            report(client, trial, problem())
-            trial.mark_completed()
-        assert sizes == [1, 3, 3]
-        assert is_kept([kernelucb.ax.recommended_arm(client).parameters])
-
     @SLOW
     def test_no_arm_twice(self):
         x = [round(value, 3) for value in torch.linspace(0.0, 1.0, 41).tolist()]

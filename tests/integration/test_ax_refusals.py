@@ -23,7 +23,6 @@ from ax_bench import (
     along,
     arms_model,
     attached,
-    begun,
     constrained_client,
     curve,
     fails_early,
@@ -346,26 +345,17 @@ class TestExperiments:
                 use(client)
 
 
-class TestConfiguredLater:
-    @pytest.mark.slow
-    @pytest.mark.parametrize(("objective", "limits", "message"), UNSUPPORTED)
-    @pytest.mark.parametrize("trials", [0, 4])
-    def test_refused_until_it_is_taken_back(self, trials, objective, limits, message):
-        client = begun(trials)
+def test_what_is_configured_later_counts_from_then_on():
+    client = run(fixed_client(num_initial=2), 3, curve)
+    assert kernelucb.ax.last_bound(client).direction == 1
+    for objective, limits, message in UNSUPPORTED:
         client.configure_optimization(objective=objective, outcome_constraints=limits)
         fails_early(client, message, UnsupportedError)
-        again = reopened(client)
-        fails_early(again, message, UnsupportedError)
-        again.configure_optimization(objective="y")
-        run(again, 1, curve)
-
-    @pytest.mark.slow
-    def test_the_direction_is_that_of_the_present_objective(self):
-        client = begun(4)
-        assert kernelucb.ax.last_bound(client).direction == 1
-        client.configure_optimization(objective="-y")
-        run(client, 1, curve)
-        assert kernelucb.ax.last_bound(client).direction == -1
+    again = reopened(client)
+    fails_early(again, message, UnsupportedError)
+    again.configure_optimization(objective="-y")
+    run(again, 1, curve)
+    assert kernelucb.ax.last_bound(again).direction == -1
 
 
 def test_outcomes_that_ax_transforms_are_not_those_reported():

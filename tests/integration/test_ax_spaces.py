@@ -27,7 +27,6 @@ from ax_bench import (
     curve,
     fails_early,
     fixed_client,
-    go_on_alike,
     make_client,
     next_trial,
     node,
@@ -43,13 +42,8 @@ from ax_bench import (
     whole,
 )
 from botorch.acquisition import (
-    AcquisitionFunction,
     LogExpectedImprovement,
     qUpperConfidenceBound,
-)
-from botorch.acquisition.input_constructors import (
-    ACQF_INPUT_CONSTRUCTOR_REGISTRY,
-    acqf_input_constructor,
 )
 from botorch.exceptions import UnsupportedError
 from torch.testing import assert_close
@@ -389,24 +383,3 @@ def test_a_search_changes_no_certificate():
         gap = torch.tensor([decision.certificate.gap], dtype=torch.float64)
         found.append(torch.cat([*bound.bounds(X), gap, decision.certificate.recommended]))
         assert_close(found[-1], found[0])
-
-
-class Mean(AcquisitionFunction):
-    def forward(self, X):
-        return self.model.posterior(X).mean.squeeze(-1).squeeze(-1)
-
-
-@pytest.fixture
-def own():
-    @acqf_input_constructor(Mean)
-    def construct_inputs(model, posterior_transform=None):
-        return {"model": model}
-
-    yield
-    del ACQF_INPUT_CONSTRUCTOR_REGISTRY[Mean]
-
-
-@pytest.mark.slow
-def test_a_function_of_your_own_is_stored_by_its_name(own):
-    client = attached(searching(Mean), SPREAD, waves)
-    go_on_alike(client, reopened(client))

@@ -8,7 +8,6 @@ from benchmarks.attack.bounds import KINDS, Attacked
 from benchmarks.attack.problems import make_problem
 from benchmarks.attack.verdicts import judge
 from benchmarks.runner import stream
-from kernelucb import KernelBandit, KernelRegression
 
 
 @pytest.mark.slow
@@ -46,19 +45,3 @@ def test_what_is_wrong_is_seen(where):
     problem, attacked = wrong_bands()[where]
     verdict = judge(lambda: numerics.check_band(attacked, problem, True, stream(1)))
     assert (verdict.kind, verdict.where) == ("wrong" if where else "ok", where)
-
-
-def test_what_python_raises_is_a_raw_error_and_what_the_library_means_a_refusal():
-    def raw():
-        raise ValueError("raw")
-
-    bandit = KernelBandit(make_problem(1).kernel, norm_bound=1.0, noise_std=0.1)
-    assert judge(raw).kind == "untyped"
-    for attempt in (
-        lambda: bandit.bounds(torch.zeros(2, 3, 4)),
-        lambda: KernelRegression.from_model(None),  # pyright: ignore
-        lambda: KernelBandit(bandit.prior.covar_module, noise_std=-1.0),
-    ):
-        verdict = judge(attempt)
-        assert verdict.kind == "typed"
-        assert verdict.where

@@ -9,13 +9,12 @@ import torch
 pytest.importorskip("joblib", reason="needs the extra `bench`")
 
 from benchmarks.counts import __main__ as counts
-from benchmarks.counts import coverage, rivals
+from benchmarks.counts import rivals
 from benchmarks.counts.exact_set import Basis, ExactSet, Losses, penalised
 from benchmarks.counts.problems import Problem
 from benchmarks.runner import fixed_kernel
 
 GAP = 1e-4  # of ExactSet
-BELIEFS = [(name, *numbers) for name, numbers in counts.BELIEFS.items()]
 
 
 @pytest.mark.parametrize("likelihood", ["binomial", "poisson"])
@@ -85,16 +84,3 @@ def test_the_norm_of_a_probability_is_that_of_finer_grids_or_grows_without_end()
     ]
     assert norms == sorted(norms)
     assert rivals.probability_norm(matern, 0.0) > norms[-1]
-
-
-@pytest.mark.slow
-def test_wrong_bands_are_found_out_and_true_ones_are_not():
-    own = {"chooser": "nearest miss", "block": 0, "size": 3, "batches": [5, 20]}
-    found = {}
-    for name, factor, copies in BELIEFS:
-        belief = {"norm_factor": factor, "copies": copies}
-        run = coverage.play_coverage(counts.LOOKS | counts.COVERED[4] | own | belief)
-        found[name] = run["missed"] + run["contradicted"]
-    assert not any(found.pop("truth"))
-    assert len(found) == 2
-    assert all(any(wrong) for wrong in found.values())

@@ -7,7 +7,7 @@ import torch
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
 from benchmarks.papers.durand_2018.__main__ import STUDY
-from benchmarks.papers.durand_2018.bandits import History, Learner, PooledRegression, play
+from benchmarks.papers.durand_2018.bandits import History, Learner, PooledRegression
 from benchmarks.papers.durand_2018.problems import kernel_of
 from benchmarks.papers.durand_2018.streams import watch
 from kernelucb import (
@@ -72,12 +72,6 @@ def test_corollary_1_has_three_quarters_of_delta_for_the_noise():
     learner.values(PooledRegression(history), history.arms)
     assert learner.tracker.delta == pytest.approx(0.075, rel=REARRANGED)
     assert 0.01 <= learner.tracker.lower < 0.1 < learner.tracker.upper <= 1.0
-
-
-def test_fewer_rounds_are_the_first_of_more():
-    task = task_of("joint", "joint")
-    few, more = (play(task | {"rounds": rounds})["played"] for rounds in (4, 8))
-    assert few == more[:4]
 
 
 def test_a_stream_s_intervals_shrink():

@@ -176,13 +176,6 @@ def test_a_batch_is_chosen_before_its_outcomes_are_known(method):
     assert len(set(regret[8:12])) > 1, "points of a batch differ"
 
 
-def test_the_choice_has_seeds_of_its_own():
-    tables = practical.STUDY.tables.items()
-    seeds = {name: {run["seed"] for run in table.runs} for name, table in tables}
-    chosen = seeds.pop("choice")
-    assert not any(chosen & each for each in seeds.values())
-
-
 BY_HAND = [[[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]], [[8.0, 8.0], [0.5, 0.5], [1.0, 2.0]]]
 
 

@@ -8,7 +8,6 @@ from copy import deepcopy
 
 import pytest
 import torch
-from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
 from botorch.exceptions import (
     BotorchError,
     BotorchTensorDimensionError,
@@ -107,18 +106,14 @@ def search(acqf, q=1, **options):
 
 
 def mixed(acqf, q=1, **options):
-    values = [{0: 0.2}, {0: 0.6}]
-    return optimize_acqf_mixed(
-        acqf, CUBE, q, fixed_features_list=values, options=FEW, **FAST, **options
-    )
+    options |= {"fixed_features_list": [{0: 0.2}, {0: 0.6}], "options": FEW}
+    return optimize_acqf_mixed(acqf, CUBE, q, **FAST | options)
 
 
 def alternating(acqf, q=1, **options):
-    options = {"discrete_dims": {0: [0.0, 0.5, 1.0]}} | options
-    steps = {"maxiter_alternating": 2, "maxiter_continuous": 3}
-    return optimize_acqf_mixed_alternating(
-        acqf, CUBE, q=q, options=steps, **FAST, **options
-    )
+    options = {"discrete_dims": {0: [0.0, 0.5, 1.0]}} | FAST | options
+    options |= {"options": {"maxiter_alternating": 2, "maxiter_continuous": 3}}
+    return optimize_acqf_mixed_alternating(acqf, CUBE, q=q, **options)
 
 
 def lattice(acqf, q=1, **options):
@@ -131,9 +126,8 @@ def lattice(acqf, q=1, **options):
 def homotopy(acqf, q=1):
     schedule = LinearHomotopySchedule(1.0, 0.0, 2)
     parameter = HomotopyParameter(torch.nn.Parameter(torch.tensor(1.0)), schedule)
-    return optimize_acqf_homotopy(
-        acqf, CUBE, q, homotopy=Homotopy([parameter]), options=FEW, **FAST
-    )
+    options = {"homotopy": Homotopy([parameter]), "options": FEW} | FAST
+    return optimize_acqf_homotopy(acqf, CUBE, q, **options)
 
 
 def each_in_turn(acqf):
@@ -145,17 +139,15 @@ def around(**options):
     return lambda acqf: search(acqf, options=FEW | {"sample_around_best": True} | options)
 
 
+BY_TORCH = {"gen_candidates": gen_candidates_torch}
+BY_TORCH |= {"options": {"stopping_criterion_options": FEW}}
 SINGLE_POINTS = {
     "search": search,
     "topn": lambda acqf: search(acqf, options=FEW | {"topn": True}),
     "nonnegative": lambda acqf: search(acqf, options=FEW | {"nonnegative": True}),
     "fixed feature": lambda acqf: search(acqf, fixed_features={0: 0.5}),
     "all fixed": lambda acqf: search(acqf, fixed_features={0: 0.5, 1: 0.2}),
-    "torch": lambda acqf: search(
-        acqf,
-        gen_candidates=gen_candidates_torch,
-        options={"stopping_criterion_options": FEW},
-    ),
+    "torch": lambda acqf: search(acqf, **BY_TORCH),
     "mixed": mixed,
     "alternating": alternating,
     "lattice": lattice,
@@ -185,12 +177,7 @@ SEQUENCES = {
     "lattice": lambda acqf: lattice(acqf, 2, return_acq_values=False),
 }
 
-JOINT = {
-    "search": lambda acqf: search(acqf, 2),
-    "mixed": lambda acqf: mixed(acqf, 2),
-    "alternating": lambda acqf: alternating(acqf, 2),
-    "lattice": lambda acqf: lattice(acqf, 2),
-}
+JOINT = {"search": search, "mixed": mixed, "alternating": alternating, "lattice": lattice}
 
 
 def of_each(uses):
@@ -246,35 +233,14 @@ def test_points_in_sequence(use, name):
 def test_joint_values(use):
     acqf, width = made("filters"), made("width")
     with pytest.raises(BotorchTensorDimensionError, match="return_acq_values=False"):
-        JOINT[use](acqf)
+        JOINT[use](acqf, 2)
     assert acqf.X_pending is None
     with pytest.raises(BotorchError, match=r"must be `b x 1 x d`|one point at a time"):
-        JOINT[use](width)
+        JOINT[use](width, 2)
 
 
 def test_all_bounds_are_here():
     assert set(BOUNDS) <= {type(made(name)) for name in ACQUISITIONS}
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_pending_points_through_a_fixed_feature(name):
-    acqf = made(name)
-    wrapper = FixedFeatureAcquisitionFunction(acqf, 2, [0], [0.5])
-    free, X = PENDING[:, 1:], POINTS[:, 1:].unsqueeze(1)
-    before = wrapper(X)
-    if isinstance(acqf, ConstraintWidth):
-        with pytest.raises(UnsupportedError, match="choose one point at a time"):
-            wrapper.set_X_pending(free)
-        return
-    wrapper.set_X_pending(free)
-    full = wrapper._construct_X_full(free)
-    assert torch.equal(wrapper.X_pending, full)
-    other = deepcopy(acqf)
-    other.set_X_pending(None)
-    other.set_X_pending(full)
-    assert_close(wrapper(X), other(wrapper._construct_X_full(X)))
-    wrapper.set_X_pending(None)
-    assert_close(wrapper(X), before)
 
 
 # A conic program for each point: that its band is the dual's is tested in ``test_fit``.

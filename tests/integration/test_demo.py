@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from kernelucb.__main__ import FUNCTIONS, main
-from kernelucb._demo import show
 from kernelucb._demo.problems import make_problem, sobol
 from kernelucb._demo.run import Run
 from tolerances import EPS
@@ -45,16 +44,6 @@ def test_table_and_picture(function, capsys, tmp_path):
     assert "missed the true function somewhere in 0 of 2 rounds" in words(output)
     # The last line is about the smallest of the gaps, the one after all outcomes too.
     assert "(certified, with probability 0.95; the smallest gap of all" in words(output)
-
-
-def test_a_gap_that_says_nothing_is_called_so():
-    demo = Run(make_problem("branin"), rounds=1)
-    spread = float(demo.truth.max() - demo.truth.min())
-    demo.certificate = replace(demo.certificate, gap=0.5 * spread)
-    assert "That is 0.5 times the function's range" in show.conclusion(demo)
-    demo.certificate = replace(demo.certificate, gap=2.0 * spread)
-    words = f"the function's range, {spread:.4g}: it says nothing yet."
-    assert show.conclusion(demo).endswith(words)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -70,16 +70,12 @@ def site(tmp_path_factory):
     built = folder / "site"
     with FileLock(folder / "site.lock"):
         if not built.exists():
-            build(built)
+            command = ["-m", "mkdocs", "build", "--strict", "--site-dir"]
+            options = {"capture_output": True, "text": True, "timeout": SECONDS}
+            command = [sys.executable, *command, built]
+            done = subprocess.run(command, cwd=ROOT, check=False, **options)
+            assert done.returncode == 0, done.stderr
     return built
-
-
-def build(folder):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="session")
@@ -89,20 +85,17 @@ def pages(site):
     return {path: read(path) for path in paths}
 
 
-def test_every_page_of_the_repository_is_there(site, pages):
-    docs = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
-    tutorials = [path.relative_to(ROOT) for path in (ROOT / "tutorials").glob("*.ipynb")]
-    for path in (*docs, *tutorials, Path("changelog.md")):
-        assert site / path.with_suffix(".html") in pages, path
-
-
-def test_every_page_can_be_reached_from_the_menu(pages, site):
+def test_every_page_of_the_repository_is_there_and_in_the_menu(site, pages):
     listed = (ROOT / "mkdocs.yml").read_text()
     for path in (ROOT / "docs").rglob("*.md"):
-        assert path.relative_to(ROOT / "docs").as_posix() in listed
+        own = path.relative_to(ROOT / "docs")
+        assert site / own.with_suffix(".html") in pages, path
+        assert own.as_posix() in listed
     for path in (ROOT / "tutorials").glob("*.ipynb"):
+        assert site / f"tutorials/{path.stem}.html" in pages
         assert f"tutorials/{path.stem}.md" in listed
         assert f"{path.stem}.html" in read(site / "tutorials/index.html").links
+    assert site / "changelog.html" in pages
 
 
 def test_pages_of_results_show_every_table(site):
@@ -150,21 +143,12 @@ def test_every_formula_is_rendered(site, pages):
     assert pages[site / "tutorials/02_bo_loop.html"].num_formulas > 0
 
 
-def exported():
-    for room in ("", ".ax", ".plotting", ".exceptions"):
-        module = f"kernelucb{room}"
-        for name in importlib.import_module(module).__all__:
-            yield f"{module}.{name}"
-
-
-def test_every_public_name_has_an_entry(site):
+def test_every_public_name_has_an_entry_without_markup_of_docstrings(site):
     reference = [read(path) for path in (site / "api").glob("*.html")]
     entries = set().union(*(content.anchors for content in reference))
-    assert not set(exported()) - entries
-    assert len(set(exported())) > len(kernelucb.__all__) > 40
-
-
-def test_the_reference_has_no_markup_of_docstrings_left(site):
-    for path in (site / "api").glob("*.html"):
-        text = " ".join(read(path).words)
-        assert not re.search(r"``|:\w+:`|>>>", text), path
+    rooms = [f"kernelucb{room}" for room in ("", ".ax", ".plotting", ".exceptions")]
+    names = {f"{m}.{name}" for m in rooms for name in importlib.import_module(m).__all__}
+    assert not names - entries
+    assert len(names) > len(kernelucb.__all__) > 40
+    for content in reference:
+        assert not re.search(r"``|:\w+:`|>>>", " ".join(content.words))
