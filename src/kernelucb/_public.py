@@ -35,6 +35,7 @@ from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.replicate_noise import ReplicateNoise
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.diagnostics import (
@@ -78,6 +79,7 @@ __all__ = [
     "NystromRegression",
     "OutcomeConstraints",
     "PrequentialRadius",
+    "ReplicateNoise",
     "SafeSet",
     "ScalarizedUCB",
     "SketchedMartingaleMixtureUCB",

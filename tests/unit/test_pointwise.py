@@ -5,20 +5,24 @@ import math
 import cvxpy
 import pytest
 import torch
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.transforms import Normalize
 from gpytorch.kernels import LinearKernel, RBFKernel
+from scipy.stats import chi2
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    Filters,
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
+    ReplicateNoise,
     UnknownNoise,
     regret_certificate,
 )
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from problems import RKHSFunction, frozen_kernel, normal, uniform
+from problems import RKHSFunction, float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import ORDER
 
 NORM, NOISE = 4.0, 0.5
@@ -214,7 +218,7 @@ def test_larger_norms_and_noises_rest_on_one_event(of_design):
         before = known
     # One law of guesses: the interval at the larger scale is no interval made for it.
     if not of_design:
-        V = torch.tensor(4 / (3 * NOISE) ** 2).double()
+        V = float64(4 / (3 * NOISE) ** 2)
         level = math.log(20 / 0.025)
         half = half_width(V, 8.0 * NOISE**2, level)
         assert float(before.upper[0] - before.lower[0]) == pytest.approx(2 * float(half))
@@ -266,3 +270,89 @@ def test_other_bounds_take_replicates_as_well():
     state = band().regression
     acqf = AbbasiYadkoriUCB(state, norm_bound=300.0).with_replicates(12)
     assert width(acqf) < width(AbbasiYadkoriUCB(state, norm_bound=300.0))
+
+
+def replicated(num=4, noise=NOISE, **options):
+    X = ARMS.repeat(num, 1)
+    return X, FUNCTION(X) + noise * normal(len(X), 0)
+
+
+def test_the_noise_of_replicates_is_a_chi_square_limit():
+    X, Y = replicated()
+    noise = ReplicateNoise(X, Y, between=(0.1, 5.0), share=0.2)
+    Z = Y.reshape(4, 12)
+    squares = float((Z - Z.mean(0)).square().sum())
+    ((lower, upper),) = noise.limits(0.01).values()
+    assert upper == pytest.approx(math.sqrt(squares / chi2.ppf(0.01, 36)))
+    assert lower == pytest.approx(math.sqrt(squares / chi2.ppf(0.99, 36)))
+    acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=noise)
+    assert acqf.assumptions.certified
+    assert acqf.delta == pytest.approx(0.05)
+    assert "with probability 0.95" in acqf.assumptions.guarantee
+    assert f"at most {upper:.4g}" in acqf.assumptions["noise"].statement
+    assert float(acqf.regression.noise_scales[0]) == pytest.approx(upper)
+    # The fit is fixed for the middle of what was expected, at what is left of delta.
+    fit = Filters(noise_factor=upper / math.sqrt(0.5))
+    options = {"norm_bound": NORM, "noise_std": upper, "fit": fit, "delta": 0.04}
+    close(acqf.bounds(ARMS), MartingaleMixtureUCB(acqf.model, **options).bounds(ARMS))
+    again = acqf.at(delta=0.01)
+    assert float(again.regression.noise_scales[0]) > upper
+    close(again.at(delta=0.05).bounds(ARMS), acqf.bounds(ARMS))
+
+
+def test_groups_share_delta_over_levels_of_their_scales():
+    X, Y = replicated()
+    right = X[:, 0] > 0.5
+    Y = torch.where(right, FUNCTION(X) + 4.0 * (Y - FUNCTION(X)), Y)
+    noise = ReplicateNoise(
+        X, Y, between=(0.1, 10.0), groups=lambda each: (each[:, 0] > 0.5).double()
+    )
+    assert noise.num_levels == 50**2
+    acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=noise)
+    scales, limits = acqf.regression.noise_scales, noise.limits(0.1 * 0.05)
+    for label, (_, upper) in limits.items():
+        own = scales[right == bool(label)]
+        assert bool((own >= upper).all())
+        assert bool((own <= 1.1 * upper).all())
+        level = math.log(float(own[0]) / 0.1) / math.log(1.1)
+        assert level == pytest.approx(round(level))
+    options = {"norm_bound": NORM, "noise_std": scales, "delta": 0.045 / 50**2}
+    close(acqf.bounds(ARMS), MartingaleMixtureUCB(acqf.model, **options).bounds(ARMS))
+    pilot = ReplicateNoise(X, Y, groups=lambda each: (each[:, 0] > 0.5).double())
+    assert pilot.num_levels == 1
+    known = MartingaleMixtureUCB(acqf.model, norm_bound=NORM, noise_std=pilot)
+    assert "no outcomes of the band" in known.assumptions["noise"].statement
+    assert width(known) < width(acqf)
+    with pytest.raises(ValueError, match="between ends at"):
+        ReplicateNoise(
+            X, Y, between=(0.1, 0.2), groups=lambda each: (each[:, 0] > 0.5).double()
+        ).scales(X, 0.05)
+    with pytest.raises(InputDataError, match="no repeated input"):
+        ReplicateNoise(ARMS, FUNCTION(ARMS))
+
+
+def test_replicates_of_a_noise_that_was_not_known():
+    X, Y = replicated()
+    noise = ReplicateNoise(X, Y, between=(0.1, 5.0))
+    acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=noise)
+    cut = acqf.with_replicates(12).with_fixed_design(48, candidates=ARMS)
+    inner, upper = acqf.at(delta=0.0125), noise.limits(0.1 * 0.0125)[0.0][1]
+    assert float(inner.regression.noise_scales[0]) == pytest.approx(upper)
+    V = float64(4 / upper**2)
+    half = half_width(V, 8.0 * 0.5, math.log(12 / 0.0125))
+    own = cut.confidence_set.parts[0].rule.known.known
+    close(own.upper - own.lower, (2.0 * half).expand(12))
+
+
+def test_a_noise_scale_may_be_a_function_of_the_input():
+    def scale(X):
+        return 0.3 + X[:, 0]
+
+    model = frozen_model(
+        2.0 * ARMS, FUNCTION(ARMS), KERNEL, 0.5, input_transform=Normalize(1)
+    )
+    known = MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=scale)
+    numbers = MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=scale(2.0 * ARMS))
+    close(known.bounds(ARMS), numbers.bounds(ARMS))
+    assert known.assumptions.certified == numbers.assumptions.certified
+    close(known.at(norm_bound=10.0).bounds(ARMS), numbers.at(norm_bound=10.0).bounds(ARMS))

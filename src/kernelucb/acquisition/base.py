@@ -47,11 +47,12 @@ from kernelucb.confidence.pointwise import (
     ReplicateSource,
     Source,
 )
+from kernelucb.confidence.replicate_noise import ReplicateNoise
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
-from kernelucb.regression.from_model import observed_inputs
+from kernelucb.regression.from_model import ModelData, observed_inputs
 from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
@@ -236,7 +237,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         if (
             changes.keys() & {"model", "noise_std"}
             or "noise_std" not in signature(type(self)).parameters
-            or isinstance(given.get("noise_std"), UnknownNoise)
+            or isinstance(given.get("noise_std"), UnknownNoise | ReplicateNoise)
             or not isinstance(state, KernelRegression)
         ):
             return super().at(**changes)
@@ -426,7 +427,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     def _beside(self, kind: type[Source], share: float, **options: Any) -> Self:
         r"""The band beside another source of knowledge, both at the same ``delta``."""
         share = probability("share", share)
-        if self.delta is None or _noise_scales(self) is None:
+        if self.delta is None or self._numbers() is None:
             raise UnsupportedError(
                 f"This {type(self).__name__} has no delta to share, or no noise scale of "
                 "its own; use MartingaleMixtureUCB or KernelFamilyUCB with noise_std."
@@ -461,17 +462,31 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     ) -> ConfidenceSet[Any, Any]:
         r"""The set, cut by each source; its assumptions count all of them."""
         delta, assumptions = cast(float, own.assumptions.delta), own.assumptions
-        data = data_of(self.model, self._arguments.get("noise_std"))  # pyright: ignore
+        data, levels, factor = cast(ModelData, self._numbers()), 1, 1.0
+        if isinstance(noise := self._arguments.get("noise_std"), ReplicateNoise):
+            levels, factor = noise.num_levels, noise.factor(delta)
         for source in sources:
-            known = source.limits(data, self._prior_norm, source.ratio * delta)
-            assumptions = assumptions.beside(
-                source.theorem, source.ratio * delta, source.assumption
-            )
+            fixed = replace(source, noise_factor=factor * source.noise_factor)
+            share = source.ratio * delta / levels
+            known = fixed.limits(data, self._prior_norm, share)
+            assumptions = assumptions.spending(source.theorem, source.ratio * delta)
+            assumptions = assumptions.with_extra(source.assumption)
             if isinstance(known, Replicates):
                 item = self._contradiction(own, known, assumptions)
                 assumptions = assumptions if item is None else assumptions.with_item(item)
             own = within(own, known, assumptions)
         return own
+
+    def _numbers(self) -> ModelData | None:
+        r"""Data with noise scales that are numbers; None where the band knows of none."""
+        given = self._arguments.get("noise_std")
+        if isinstance(given, ReplicateNoise):
+            given = given.scales(
+                observed_inputs(self.model), cast(float, self._set.assumptions.delta)
+            )
+        elif _noise_scales(self) is None:
+            return None
+        return data_of(self.model, given)  # pyright: ignore[reportArgumentType]
 
     def _contradiction(
         self, own: ConfidenceSet[Any, Any], known: Replicates, assumptions: Assumptions
@@ -729,7 +744,7 @@ class RegressionUCB(KernelUCB[KernelRegression]):
                 )
             return cls(model=model, **options)
         noise = options.get("noise_std")
-        known = None if isinstance(noise, UnknownNoise) else noise
+        known = None if isinstance(noise, UnknownNoise | ReplicateNoise) else noise
         chosen = fixed_kernel(kernel, lengthscale, outputscale)
         data = data_of(model, known)
         check_lengths(lengthscale, data.train_inputs)
@@ -779,7 +794,8 @@ def _noise_scales(band: KernelUCB) -> Tensor | None:
     known = "noise_std" in signature(type(band)).parameters
     predicted = isinstance(getattr(band, "fit", None), PrequentialRadius)
     counts = isinstance(band.model, LikelihoodRegression)
-    if not known or predicted or counts or isinstance(given, UnknownNoise):
+    unknown = isinstance(given, UnknownNoise | ReplicateNoise)
+    if not known or predicted or counts or unknown:
         return None
     return data_of(band.model, given).noise_std  # pyright: ignore[reportArgumentType]
 

@@ -28,9 +28,11 @@ from kernelucb.confidence.martingale_mixture.problem import (
 )
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
 from kernelucb.confidence.norm.tracker import NearNormBall, NormBoundLike, ball_and_error
+from kernelucb.confidence.replicate_noise import ReplicateNoise
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import FilteredRegression
+from kernelucb.regression.from_model import NoiseStd, observed_inputs
 
 
 class MartingaleMixtureUCB(RegressionUCB):
@@ -80,7 +82,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike | NearNormBall = None,
-        noise_std: float | Tensor | UnknownNoise | None = None,
+        noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
         delta: float = 0.05,
         fit: Fit = "filters",
         form: Form = "dual",
@@ -103,7 +105,9 @@ class MartingaleMixtureUCB(RegressionUCB):
                 and a ``NormTracker`` keeps the estimate from falling in later rounds. A
                 ``NearNormBall`` for a function that is only near one of bounded norm.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
-                observation; from the likelihood (or ``train_Yvar``) when absent. With
+                observation, or a function that maps ``n x d`` inputs to ``n`` scales and
+                was known beforehand; from the likelihood (or ``train_Yvar``) when absent. A
+                ``ReplicateNoise`` is an upper limit from repeated runs. With
                 ``UnknownNoise()`` the noise is Gaussian, with one scale, and the set is
                 tight for scales of 0.001 to 10 prior standard deviations; with its two
                 limits only scales between them count.
@@ -133,6 +137,12 @@ class MartingaleMixtureUCB(RegressionUCB):
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std)
         ball, error = ball_and_error(norm_bound)
+        given_fit = fit
+        replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
+        whole = delta
+        if replicates is not None:
+            noise_std = replicates.scales(observed_inputs(model), whole)
+            fit, delta = replicates.applied(fit, whole)
         if isinstance(noise_std, UnknownNoise):
             if error > 0.0:
                 raise ValueError(
@@ -143,14 +153,17 @@ class MartingaleMixtureUCB(RegressionUCB):
             scale = cast(Filters | MartingaleMixture, mixture).scales
             problem = unknown_noise_problem(state, ball, noise_std, delta, scale)
         else:
-            state = KernelRegression.of(model, noise_std)
+            state = KernelRegression.of(model, cast(NoiseStd, noise_std))
             problem = known_noise_problem(state, ball, fit, delta, model_error=error)
+        if replicates is not None:
+            known = replicates.assumptions(problem.assumptions, whole)
+            problem = problem._replace(assumptions=known)
         band = confidence_set(problem, form)
         if error > 0.0:
             band = CombinedSet([band], PlusError(error), band.assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
-        self.fit: Fit = fit
+        self.fit: Fit = given_fit
         self.form, self.model_error = form, error
         self.norm_bound = problem.norm_bound
         self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)

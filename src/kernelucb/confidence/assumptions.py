@@ -207,7 +207,7 @@ class Assumptions:
         r"""A copy with one more assumption."""
         return replace(self, items=(*self.items, item))
 
-    def beside(self, source: str, delta: float, item: Assumption) -> "Assumptions":
+    def spending(self, source: str, delta: float) -> "Assumptions":
         r"""A copy for the same statement, which rests on more, at a larger ``delta``."""
         own = 0.0 if self.delta is None else self.delta
         before, after = (f"{1 - each:.6g}" for each in (own, own + delta))
@@ -216,7 +216,7 @@ class Assumptions:
             source=f"{self.source}; {source}",
             guarantee=self.guarantee.replace(before, after),
             delta=own + delta,
-        ).with_extra(item)
+        )
 
     def without_guarantee(self, reason: str, name: str = "theorem") -> "Assumptions":
         r"""A copy that says in words why the guarantee does not hold."""

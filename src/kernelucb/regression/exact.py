@@ -24,7 +24,12 @@ from kernelucb._numerics.spectral import (
     lost_lengths,
     split_variance,
 )
-from kernelucb.regression.from_model import ModelData, read_model
+from kernelucb.regression.from_model import (
+    ModelData,
+    NoiseStd,
+    noise_values,
+    read_model,
+)
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.pooling import Pooled, pool
 from kernelucb.regression.state import DerivedState, Projection, RidgeState
@@ -110,9 +115,7 @@ class KernelRegression(RidgeState):
         )
 
     @classmethod
-    def from_model(
-        cls, model: Model, noise_std: float | Tensor | None = None
-    ) -> "KernelRegression":
+    def from_model(cls, model: Model, noise_std: NoiseStd = None) -> "KernelRegression":
         r"""State of a fitted BoTorch model, in the units of the outcomes.
 
         Args:
@@ -126,16 +129,17 @@ class KernelRegression(RidgeState):
             UnsupportedError: If the model cannot be represented; the message says why.
             InputDataError: If its data are empty or not finite.
         """
-        return cls.from_data(read_model(model).with_noise_std(noise_std))
+        return cls.from_data(data_of(model, noise_std))
 
     @classmethod
     def of(
-        cls, model: "Model | KernelRegression", noise_std: float | Tensor | None = None
+        cls, model: "Model | KernelRegression", noise_std: NoiseStd = None
     ) -> "KernelRegression":
         r"""``model`` if it is a state already, otherwise the state of the model."""
         if not isinstance(model, KernelRegression):
             return cls.from_model(model, noise_std)
-        return model if noise_std is None else model.with_noise_std(noise_std)
+        noise = noise_values(noise_std, model)
+        return model if noise is None else model.with_noise_std(noise)
 
     @property
     def data(self) -> ModelData:
@@ -335,12 +339,10 @@ class KernelRegression(RidgeState):
         return prior - (left.features * shares) @ right.features.mT
 
 
-def data_of(
-    model: Model | KernelRegression, noise_std: float | Tensor | None = None
-) -> ModelData:
+def data_of(model: Model | KernelRegression, noise_std: NoiseStd = None) -> ModelData:
     r"""A model, or the numbers of a state, with another noise scale where one is given."""
     data = model.data if isinstance(model, KernelRegression) else read_model(model)
-    return data.with_noise_std(noise_std)
+    return data.with_noise_std(noise_values(noise_std, model))
 
 
 class SpectralFilter(NamedTuple):

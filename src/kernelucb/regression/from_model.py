@@ -1,6 +1,6 @@
 r"""From models of BoTorch or GPyTorch to numbers and a prior: which, and how."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -36,6 +36,10 @@ from kernelucb.regression.prior import Prior
 # Most rows at which a model's prior is compared with its kernel and mean, and the factor
 # that takes a single one to a point nearby (an index of a category stays a valid one).
 _COMPARED, _COMPARED_POSTERIOR, _NEARBY = 512, 8, 0.9
+
+
+# One number, one for each observation, or a function of ``n x d`` raw inputs
+NoiseStd = float | Tensor | Callable[[Tensor], Tensor] | None
 
 
 class ModelData(NamedTuple):
@@ -218,6 +222,11 @@ def observed_inputs(model: Any) -> Tensor:
         f"{type(model).__name__} does not keep the inputs that were observed; give them as "
         "`observed`."
     )
+
+
+def noise_values(noise_std: NoiseStd, model: Any) -> float | Tensor | None:
+    r"""Noise scales as numbers, from a function of the raw inputs where they are one."""
+    return noise_std(observed_inputs(model)) if callable(noise_std) else noise_std
 
 
 @torch.no_grad()

@@ -74,12 +74,12 @@ class Filters(MixtureFit):
             is tied to the norm bound in use. Bands of several norm bounds then hold
             together at one ``delta``; they are a little wider. For ``breakdown``.
         noise_factor: How many times larger the noise scale is than the scale that the
-            mixture was fixed for; 1 or more. Bands of several factors then hold together.
+            mixture was fixed for. Bands of several factors then hold together.
 
     Source: ours; proven in ``docs/mathematics.md``.
 
     Raises:
-        ValueError: If ``noise_factor`` is below 1, or see ``MixtureFit``.
+        ValueError: If ``noise_factor`` is not above 0, or see ``MixtureFit``.
     """
 
     every_norm: bool = False
@@ -87,8 +87,7 @@ class Filters(MixtureFit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not positive_scalar("noise_factor", self.noise_factor) >= 1.0:
-            raise ValueError(f"noise_factor must be at least 1, got {self.noise_factor}.")
+        positive_scalar("noise_factor", self.noise_factor)
 
 
 @dataclass(frozen=True)

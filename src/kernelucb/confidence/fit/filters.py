@@ -190,8 +190,8 @@ class FilterMixture:
         shares: Prior weights.
         every_norm: Whether a second grid for the prior takes the place of the one that is
             tied to the norm bound: one mixture, one event, for all norm bounds.
-        noise_factor: Noise scale over the scale that the mixture was fixed for, at least 1:
-            the sets of all these factors are one event, and nested.
+        noise_factor: Noise scale over the scale that the mixture was fixed for: the sets
+            of all factors with a large enough scale are one event, and nested.
     """
 
     def __init__(

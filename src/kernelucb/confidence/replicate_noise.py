@@ -1,0 +1,209 @@
+r"""Noise scales from repeated runs, with an upper confidence limit."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from scipy.stats import chi2
+from torch import Tensor
+
+from kernelucb._numerics.checks import (
+    finite,
+    positive_scalar,
+    probability,
+    training_targets,
+)
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.regression.pooling import distinct_rows
+
+# Levels to which the limits of several groups are rounded up.
+_STEP = 1.1
+
+
+class NoiseGroup(NamedTuple):
+    r"""The replicates of one group of inputs.
+
+    Attributes:
+        label: What ``groups`` says of its inputs.
+        degrees: Degrees of freedom: runs minus different inputs.
+        estimate: Root of the pooled variance, outcome units.
+    """
+
+    label: float
+    degrees: int
+    estimate: float
+
+    def limits(self, delta: float) -> tuple[float, float]:
+        r"""Lower and upper confidence limit, each at ``delta``, outcome units."""
+        squares = self.degrees * self.estimate**2
+        ends = chi2.ppf([1.0 - delta, delta], self.degrees)
+        return math.sqrt(squares / ends[0]), math.sqrt(squares / ends[1])
+
+
+class ReplicateNoise:
+    r"""A noise scale, or one for each group of inputs, from repeated runs.
+
+    Given as ``noise_std`` it takes a ``share`` of the band's ``delta`` for an upper
+    confidence limit, so the noise scale is not an estimate. The runs may be outcomes of the
+    band as well, if it is said ``between`` which scales the noise was expected before the
+    data; otherwise they must be others, such as a pilot.
+
+    Source: the chi-square limit of a pooled variance, and a union bound over groups.
+    Assumes independent Gaussian noise of one scale in each group, and a number of
+    replicates that was fixed beforehand. Of one group the band's sets are nested in the
+    scale, so that nothing more is paid; of several groups the limits are rounded up to
+    levels of ratio 1.1, which share ``delta`` (``docs/mathematics.md``).
+
+    Example:
+        >>> noise = ReplicateNoise(X, Y, between=(1.0, 20.0))
+        >>> MartingaleMixtureUCB(model, norm_bound=100.0, noise_std=noise)
+
+    Args:
+        train_X: ``n x d`` inputs, in which rows are repeated, as the model takes them.
+        train_Y: ``n`` or ``n x 1`` outcomes, on the scale on which the noise is Gaussian.
+        between: Two scales, outcome units, fixed before the data. Of one group the noise
+            may lie outside, at the price of a wider band; of several it may not.
+        groups: Maps ``n x d`` inputs to ``n`` numbers that name their groups; fixed before
+            the data. One group when absent.
+        share: Of the band's ``delta`` that the limits take.
+
+    Raises:
+        InputDataError: If a group has no repeated input, or a value is not finite.
+        ValueError: If a number is out of its range.
+    """
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        *,
+        between: tuple[float, float] | None = None,
+        groups: Callable[[Tensor], Tensor] | None = None,
+        share: float = 0.1,
+    ) -> None:
+        targets = finite("train_Y", training_targets(train_X, train_Y))
+        self._groups, self.share = groups, probability("share", share)
+        self.between: tuple[float, float] | None = None
+        if between is not None:
+            low, high = (positive_scalar("between", each) for each in between)
+            if not low < high:
+                raise ValueError(f"between must be two increasing scales, got {between}.")
+            self.between = float(low), float(high)
+        first, index = distinct_rows(train_X.detach().double())
+        counts = torch.bincount(index).to(targets)
+        means = torch.zeros_like(counts).index_add(0, index, targets) / counts
+        squares = (targets - means[index]).square()
+        labels = self._labels(train_X)
+        self.groups: tuple[NoiseGroup, ...] = ()
+        for label in labels.unique().tolist():
+            own = labels == label
+            degrees = int(own.sum()) - int((labels[first] == label).sum())
+            if degrees < 1 or not float(squares[own].sum()) > 0.0:
+                raise InputDataError(
+                    f"Group {label:g} has no repeated input whose outcomes differ; merge "
+                    "it with another group, or give noise_std as a number."
+                )
+            estimate = math.sqrt(float(squares[own].sum()) / degrees)
+            self.groups += (NoiseGroup(label, degrees, estimate),)
+
+    def _labels(self, X: Tensor) -> Tensor:
+        if self._groups is None:
+            return torch.zeros(len(X), dtype=torch.float64)
+        return torch.as_tensor(self._groups(X), dtype=torch.float64).reshape(len(X))
+
+    @property
+    def num_levels(self) -> int:
+        r"""Number of vectors of scales that share the band's ``delta``."""
+        if self.between is None or len(self.groups) == 1:
+            return 1
+        low, high = self.between
+        return (math.ceil(math.log(high / low) / math.log(_STEP)) + 1) ** len(self.groups)
+
+    def limits(self, delta: float) -> dict[float, tuple[float, float]]:
+        r"""Lower and upper limits of the groups' scales by their labels, outcome units.
+
+        All upper limits hold at once with probability ``1 - delta``, and so do all lower
+        ones.
+        """
+        part = probability("delta", delta) / len(self.groups)
+        return {group.label: group.limits(part) for group in self.groups}
+
+    def scales(self, X: Tensor, delta: float) -> Tensor:
+        r"""Noise scales at ``n x d`` inputs for a band at ``delta``, ``n`` values.
+
+        Raises:
+            ValueError: If a limit is above ``between``, or an input is of a group without
+                replicates.
+        """
+        known: dict[float, float] = {}
+        for label, (_, upper) in self.limits(self.share * delta).items():
+            known[label] = upper
+            if self.num_levels > 1 and self.between is not None:
+                low, high = self.between
+                level = max(0, math.ceil(math.log(upper / low) / math.log(_STEP)))
+                known[label] = low * _STEP**level
+                if upper > high:
+                    raise ValueError(
+                        f"The noise scale of group {label:g} may be {upper:.4g}, and "
+                        f"between ends at {high:.4g}; give limits that were known "
+                        "beforehand, or fewer groups."
+                    )
+        labels = self._labels(X).tolist()
+        if unknown := set(labels) - known.keys():
+            raise ValueError(
+                f"There are no replicates of the groups {sorted(unknown)}, in which there "
+                "are inputs."
+            )
+        return torch.tensor([known[label] for label in labels], dtype=torch.float64)
+
+    def factor(self, delta: float) -> float:
+        r"""The limit of a band at ``delta`` over the scale that its fit was fixed for."""
+        if self.between is None or self.num_levels > 1:
+            return 1.0
+        ((_, upper),) = self.limits(self.share * delta).values()
+        return upper / math.sqrt(self.between[0] * self.between[1])
+
+    def applied(self, fit: Fit, delta: float) -> tuple[Fit, float]:
+        r"""The fit of a band at ``delta``, and the failure probability that is left."""
+        left, chosen = (1.0 - self.share) * delta / self.num_levels, fit_of(fit)
+        if isinstance(chosen, PrequentialRadius):
+            raise ValueError(
+                "A PrequentialRadius has its own noise scales; leave out noise_std."
+            )
+        if isinstance(chosen, Filters):
+            chosen = replace(chosen, noise_factor=self.factor(delta))
+        return chosen, left
+
+    def assumptions(self, known: Assumptions, delta: float) -> Assumptions:
+        r"""What a band at ``delta`` rests on, from what it rests on with given noise."""
+        limits = [upper for _, upper in self.limits(self.share * delta).values()]
+        scales = " and ".join(f"{upper:.4g}" for upper in limits)
+        degrees = " and ".join(str(group.degrees) for group in self.groups)
+        where = "" if len(limits) == 1 else " in its group"
+        which = "that may be outcomes of the band"
+        if self.between is None:
+            which = "that are no outcomes of the band"
+        statement = (
+            f"the noise is independent and Gaussian{where}, with scales of at most "
+            f"{scales}: upper limits from replicates {which}, with {degrees} degrees of "
+            "freedom that were fixed beforehand"
+        )
+        if self.num_levels > 1 and self.between is not None:
+            low, high = self.between
+            statement += f"; expected between {low:.4g} and {high:.4g}"
+        whole = delta - (known.delta or 0.0)
+        return known.spending("chi-square limits of the noise", whole).with_item(
+            Assumption("noise", statement, Status.GIVEN)
+        )
+
+    def __repr__(self) -> str:
+        groups = ", ".join(
+            f"{each.estimate:.4g} ({each.degrees} degrees of freedom)"
+            for each in self.groups
+        )
+        return f"ReplicateNoise({groups})"
