@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from benchmarks.filters.width import FITS, play_width
+from benchmarks.filters.width import FITS, play_design, play_width
 from benchmarks.runner import markdown_table
 from benchmarks.runner.study import Settings, Study, Summary, grid
 
@@ -75,6 +75,39 @@ def lengths(runs: pd.DataFrame) -> Summary:
         cells.append([length, *numbers, str(row["functions"])])
     header = ["length scale", *places, "functions"]
     return Summary(pd.DataFrame(rows), markdown_table(header, cells))
+
+
+@STUDY.table(
+    "designs",
+    # The problems of ``width``; the share was chosen between 0.3 and 0.5 on function 0.
+    grid(PROTOCOL | {"share": 0.3}, _grid([10, 30, 100, 300, 1000], 5)),
+    play_design,
+)
+def designs(runs: pd.DataFrame) -> Summary:
+    r"""Widths with a design that looked at no outcomes, over those of the band alone."""
+    rows = runs[[*SETTING, "function"]].copy()
+    for kind in ("points", "box"):
+        for place in TARGETS:
+            ratios = runs[f"{kind}_{place}"] / runs[f"band_{place}"]
+            rows[f"{kind}_{place}"] = ratios.round(5)
+        rows[f"{kind}_missed"] = runs[f"{kind}_missed"]
+    names = [f"{kind}_{place}" for kind in ("points", "box") for place in TARGETS]
+    lines: list[str] = []
+    for down in ("observations", "dimension", "noise_std", "kernel"):
+        groups = [(str(value), part) for value, part in rows.groupby(down, sort=False)]
+        cells = [
+            [name, *(f"{geometric_mean(part[each]):.3f}" for each in names)]
+            for name, part in [*groups, ("all", rows)]
+        ]
+        cells.append(["largest", *(f"{rows[each].max():.3f}" for each in names)])
+        header = [down, "points: domain", "points: data", "box: domain", "box: data"]
+        lines += [*markdown_table(header, cells), ""]
+    missed = [int(rows[f"{kind}_missed"].sum()) for kind in ("points", "box")]
+    lines.append(
+        f"{len(rows)} functions; left a band with intervals at points {missed[0]} times, "
+        f"with intervals in a box {missed[1]} times."
+    )
+    return Summary(rows, lines)
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -18,6 +18,7 @@ from kernelucb import (
     NearNormBall,
     ReplicateNoise,
     UnknownNoise,
+    check_consistency,
     regret_certificate,
 )
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
@@ -356,3 +357,64 @@ def test_a_noise_scale_may_be_a_function_of_the_input():
     close(known.bounds(ARMS), numbers.bounds(ARMS))
     assert known.assumptions.certified == numbers.assumptions.certified
     close(known.at(norm_bound=10.0).bounds(ARMS), numbers.at(norm_bound=10.0).bounds(ARMS))
+
+
+def two_noises(seed=0):
+    r"""Repeated runs whose noise grows with the outcome."""
+    X = uniform(60, 1, seed).repeat(4, 1)
+    Y = 10.0 * X[:, 0] + (0.2 + 2.0 * X[:, 0]) * normal(240, seed + 1)
+    return X, Y
+
+
+def test_the_check_tells_noise_that_differs_from_too_little_noise_and_norm():
+    X, Y = two_noises()
+    kernel = frozen_kernel("rbf", 0.5, 25.0)
+
+    def cause(Y, noise, norm):
+        state = KernelRegression(X, Y, kernel, noise)
+        return check_consistency(state, norm)
+
+    differs = cause(Y, 0.5, 20.0)
+    assert differs.cause == "noise by region"
+    scales = [region.estimate for region in differs.regions]
+    assert scales == sorted(scales)
+    assert scales[2] > 2.0 * scales[0]
+    assert "differs by region" in differs.remedy
+    even = 10.0 * X[:, 0] + normal(240, 9)
+    assert cause(even, 0.3, 20.0).cause == "noise"
+    assert cause(even, 1.0, 0.5).cause == "norm"
+    enough = cause(even, 1.0, 20.0)
+    assert enough.consistent
+    assert "differs" not in enough.remedy
+    assert "differs" in cause(Y, 3.0, 20.0).remedy
+    assert cause(Y, two_noises_scales(X), 20.0).consistent
+
+
+def two_noises_scales(X):
+    return 0.2 + 2.0 * X[:, 0]
+
+
+@pytest.mark.slow
+def test_regions_of_one_noise_rarely_differ():
+    r"""1,000 tables of one scale: the chance of a difference is one in a thousand."""
+    X = uniform(30, 1, 0).repeat(3, 1)
+    alarms = 0
+    for seed in range(1000):
+        state = KernelRegression(X, normal(90, seed), KERNEL, 1.0)
+        alarms += "differs" in check_consistency(state, 9.0).remedy
+    assert alarms <= 6  # more with probability 1e-4
+
+
+def test_replicates_are_drawn_by_their_mean():
+    pytest.importorskip("matplotlib")
+    from kernelucb.plotting import plot_replicates
+
+    X, Y = two_noises()
+    ax = plot_replicates(X, Y, noise_std=1.0)
+    points = ax.lines[0]
+    means, deviations = Y.reshape(4, 60).mean(0), Y.reshape(4, 60).std(0)
+    close(torch.tensor(sorted(points.get_xdata())).double(), means.sort().values)
+    close(torch.tensor(sorted(points.get_ydata())).double(), deviations.sort().values)
+    assert len(ax.containers) == 3
+    with pytest.raises(ValueError, match="no repeated input"):
+        plot_replicates(ARMS, FUNCTION(ARMS))

@@ -8,6 +8,7 @@ import torch
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from scipy.special import gammaincinv
+from scipy.stats import chi2
 from torch import Tensor
 
 from kernelucb._numerics.checks import nonnegative_scalar, positive_scalar, probability
@@ -27,14 +28,16 @@ from kernelucb.confidence.fit.radius import (
 from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
 from kernelucb.confidence.likelihood.problem import least_norm_mode
 from kernelucb.confidence.norm.least import for_least_norm, is_resolved, least_norm
+from kernelucb.confidence.replicate_noise import NoiseGroup
 from kernelucb.confidence.unknown_noise import log_densities
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import (
     LikelihoodRegression,
     PseudoRegression,
 )
+from kernelucb.regression.pooling import distinct_rows
 
-Cause = Literal["norm", "noise", "kernel"]
+Cause = Literal["norm", "noise", "noise by region", "kernel"]
 
 # Factors by which noise scales may be too small, and length scales too large.
 _NOISE_FACTORS = tuple(2.0 ** (0.25 * j) for j in range(25))
@@ -43,6 +46,9 @@ _LENGTHSCALE_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(1, 11))
 _SCALES = tuple(4.0**j for j in range(-4, 21))
 # The same for log odds and log rates, from small to very large.
 _LATENT_SCALES = (0.125, 1.0, 8.0, 64.0, 512.0)
+# Groups of replicates that are compared, by their mean outcome, and how many degrees of
+# freedom each needs; noise that differs so much by chance is as rare as that.
+_REGIONS, _LEAST_DEGREES, _CHANCE = 3, 10, 1e-3
 # Log-evidence, in nats, that another scale must gain before it is named as the cause.
 _GAIN = 5.0
 
@@ -58,9 +64,13 @@ class ConsistencyCheck:
         least_consistent_norm: Smallest norm of a function that explains the data, outcome
             units; infinite where the noise scale is too small for any function.
         norm_bound: The norm bound that was checked, outcome units.
-        cause: What explains a contradiction best: ``"norm"``, ``"noise"`` or ``"kernel"``;
-            None without one. A guess by log-evidence, not a certified statement.
+        cause: What explains a contradiction best: ``"norm"``, ``"noise"``,
+            ``"noise by region"`` or ``"kernel"``; None without one. A guess, by replicates
+            and log-evidence, not a certified statement.
         remedy: What to do, in words.
+        regions: Noise scales of replicates where outcomes are low, middle and high
+            (``label`` is the mean outcome there), outcome units; empty where repeated
+            inputs are few. ``plot_replicates`` draws them.
     """
 
     consistent: bool
@@ -68,6 +78,7 @@ class ConsistencyCheck:
     norm_bound: float
     cause: Cause | None
     remedy: str
+    regions: tuple[NoiseGroup, ...] = ()
 
 
 def check_consistency(
@@ -130,17 +141,78 @@ def check_consistency(
         radius = Radius(radius.tau_ref, slack).widened(data, misfit)
         least = least_norm(data, radius) * data.outcome_scale
     least = EstimatedNumber(least)
+    regions, differ = (), ""
+    if isinstance(data, KernelRegression):
+        regions = noise_regions(data.train_inputs, data.train_targets)
+        differ = _difference(regions, data)
     if least <= norm_bound:
         remedy = (
             f"No contradiction: functions of norm {least:.4g} explain the data, the norm "
             f"bound is {norm_bound:.4g}. That does not show that it is large enough."
+            f"{differ}"
         )
-        return ConsistencyCheck(True, least, norm_bound, None, remedy)
+        return ConsistencyCheck(True, least, norm_bound, None, remedy, regions)
     if isinstance(data, LikelihoodRegression):
         cause, remedy = _likely_cause(data, least, norm_bound)
     else:
         cause, remedy = _diagnosis(data, least, norm_bound, delta)
-    return ConsistencyCheck(False, least, norm_bound, cause, remedy)
+        given = float(data.noise_scales.max())
+        if differ and max(each.estimate for each in regions) > given:
+            cause, remedy = "noise by region", f"{differ.strip()} {remedy}"
+    return ConsistencyCheck(False, least, norm_bound, cause, remedy, regions)
+
+
+def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
+    r"""Noise scales of repeated inputs with low, middle and high mean outcomes.
+
+    Of Gaussian noise the scatter of an input's outcomes does not depend on their mean, so
+    one scale gives three estimates of the same number. ``train_X`` is ``n x d``,
+    ``train_Y`` has ``n`` outcomes; empty where repeats are few.
+    """
+    _, index = distinct_rows(train_X)
+    counts = torch.bincount(index).to(train_Y)
+    means = torch.zeros_like(counts).index_add(0, index, train_Y) / counts
+    squares = torch.zeros_like(counts)
+    squares = squares.index_add(0, index, (train_Y - means[index]).square())
+    order = means.argsort()
+    order = order[counts[order] > 1.0]
+    degrees = (counts[order] - 1.0).cumsum(0)
+    if len(order) == 0 or float(degrees[-1]) < _REGIONS * _LEAST_DEGREES:
+        return ()
+    region = ((degrees - 0.5) * _REGIONS / degrees[-1]).long()
+    groups: list[NoiseGroup] = []
+    for each in range(_REGIONS):
+        own = order[region == each]
+        freedom = int((counts[own] - 1.0).sum())
+        if freedom < _LEAST_DEGREES or not float(squares[own].sum()) > 0.0:
+            return ()
+        scale = math.sqrt(float(squares[own].sum()) / freedom)
+        groups.append(NoiseGroup(float(means[own].mean()), freedom, scale))
+    return tuple(groups)
+
+
+def _difference(regions: tuple[NoiseGroup, ...], data: KernelRegression) -> str:
+    r"""That the noise differs by region, and what to do; empty where that may be chance.
+
+    By Bartlett's statistic; scales that were given one for each run are not compared.
+    """
+    if not regions or not data.has_one_noise_scale:
+        return ""
+    degrees = [each.degrees for each in regions]
+    squares = [each.estimate**2 for each in regions]
+    pooled = sum(n * s for n, s in zip(degrees, squares, strict=True)) / sum(degrees)
+    pairs = zip(degrees, squares, strict=True)
+    statistic = sum(n * math.log(pooled / s) for n, s in pairs)
+    if chi2.sf(statistic, len(regions) - 1) >= _CHANCE:
+        return ""
+    scales = ", ".join(f"{each.estimate:.3g}" for each in regions)
+    where = ", ".join(f"{each.label:.3g}" for each in regions)
+    given = float(data.noise_scales[0])
+    return (
+        f" The noise differs by region: replicates scatter {scales} where outcomes are "
+        f"about {where} (given {given:.3g} everywhere). Give noise_std as a function of "
+        "the inputs, a ReplicateNoise with groups, or model a transformed outcome (Log)."
+    )
 
 
 def data_of(

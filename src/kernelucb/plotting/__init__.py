@@ -14,12 +14,14 @@ from kernelucb.plotting.bands import (
     slice_weights,
 )
 from kernelucb.plotting.gaps import plot_gap
+from kernelucb.plotting.replicates import plot_replicates
 from kernelucb.plotting.safe_sets import plot_safe_set
 
 __all__ = [
     "band_widths",
     "plot_bands",
     "plot_gap",
+    "plot_replicates",
     "plot_safe_set",
     "plot_slice",
     "slice_points",
