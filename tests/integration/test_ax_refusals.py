@@ -3,6 +3,7 @@ r"""What Ax experiments cannot have is refused before a trial is paid for."""
 import math
 
 import pytest
+import torch
 from ax.adapter.registry import Generators
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -85,6 +86,7 @@ OF_A_BOUND = {
             ({"norm_bound": NormTracker()}, 'which Ax cannot store; with "cautious"'),
             # values
             ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
+            ({"noise_std": torch.ones(3)}, "must be one number"),
             ({"kernel": "linear"}, "kernel must be one of rbf, matern12"),
             ({"lengthscale": {}}, "lengthscale"),
             # estimates, which Ax would store as plain numbers, as if they were given
