@@ -15,7 +15,6 @@ from benchmarks.practical.problems import PROBLEMS
 from benchmarks.practical.results import (
     MEASURES,
     Results,
-    curve_rows,
     paired_table,
     rank_table,
     regret_table,
@@ -54,6 +53,14 @@ _PEOPLE = ("log_ei", "q_log_nei", "thompson", "irgp_ucb", "random")
     runs(COMMON, range(20, 60), "ucb_02", "ucb_2", "ucb_4", *_PEOPLE, *OURS[::-1]),
     play,
 )
+def compare(played: pd.DataFrame) -> dict[str, Summary]:
+    r"""Every method on every problem with every seed: runs, ranks and regret."""
+    results = Results(played)
+    drawn = Summary(None, rank_table(results), partial(draw_ranks, results))
+    regret = Summary(None, None, partial(draw_regret, results))
+    return others(played) | {"ranks": drawn, "regret": regret}
+
+
 @STUDY.table(
     "wider",
     runs(
@@ -79,6 +86,14 @@ _PEOPLE = ("log_ei", "q_log_nei", "thompson", "irgp_ucb", "random")
     runs(FUNCTIONS, range(20, 30), "ax_default", "q_log_nei", "ucb_2", *OURS[::-1]),
     play,
 )
+def others(played: pd.DataFrame) -> dict[str, Summary]:
+    r"""The same for other problems and methods, without pictures."""
+    results, tables = Results(played), choice(played)
+    for measure in MEASURES:
+        tables[measure] = Summary(None, regret_table(results, measure))
+    return tables
+
+
 # Seeds apart from the reported ones, on which the default search and settings of our own
 # were chosen.
 @STUDY.table(
@@ -86,17 +101,13 @@ _PEOPLE = ("log_ei", "q_log_nei", "thompson", "irgp_ucb", "random")
     runs(COMMON, range(100, 110), "q_log_nei", "guarded", "guarded_every_4"),
     play,
 )
-def compare(played: pd.DataFrame) -> dict[str, Summary]:
-    r"""Every method on every problem with every seed: runs, curves, ranks and regret."""
+def choice(played: pd.DataFrame) -> dict[str, Summary]:
+    r"""Runs, ranks and pairs, from which the defaults were chosen."""
     results = Results(played)
     tables = {
         "runs": Summary(run_rows(results), None),
-        "curves": Summary(curve_rows(results), None),
-        "ranks": Summary(None, rank_table(results), partial(draw_ranks, results)),
-        "regret": Summary(None, None, partial(draw_regret, results)),
+        "ranks": Summary(None, rank_table(results)),
     }
-    for measure in MEASURES:
-        tables[measure] = Summary(None, regret_table(results, measure))
     ours = [paired_table(results, each) for each in OURS if each in results.methods]
     if ours:
         lines = chain.from_iterable(["", *part] for part in ours)

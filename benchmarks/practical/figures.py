@@ -19,11 +19,6 @@ STYLES = {
     "q_log_nei": {"color": "#D55E00", "linestyle": (0, (1.2, 1.6))},
     "thompson": {"color": "#CC79A7", "linestyle": (0, (8, 3, 1, 3, 1, 3))},
     "irgp_ucb": {"color": "#882255", "linestyle": (0, (4, 1, 1, 1))},
-    "q_log_nei_around": {"color": "#999933", "linestyle": (0, (5, 1.5, 1.5, 1.5))},
-    "q_log_nei_joint": {"color": "#999933", "linestyle": (0, (5, 1.5, 1.5, 1.5))},
-    "q_ucb_2": {"color": "#0072B2", "linestyle": "-"},
-    "gibbon": {"color": "#44AA99", "linestyle": (0, (2.5, 1.5))},
-    "ax_default": {"color": "#332288", "linestyle": (0, (7, 1.5, 2, 1.5))},
     "random": {"color": "#6E6E6E", "linestyle": (0, (1, 2.5))},
 }
 _OWN_DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))

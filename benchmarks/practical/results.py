@@ -12,7 +12,6 @@ from benchmarks.practical.problems import PROBLEMS
 from benchmarks.runner import (
     Moments,
     markdown_table,
-    moments_table,
     paired_difference,
     stream,
 )
@@ -128,26 +127,6 @@ def run_rows(results: Results) -> pd.DataFrame:
     rows[_FAILURES] = runs[_FAILURES]
     seconds = runs["fit_seconds"] + runs["search_seconds"]
     return rows.assign(seconds=seconds.map("{:.3g}".format))
-
-
-def curve_rows(results: Results) -> pd.DataFrame:
-    r"""Mean curves."""
-    parts = []
-    for problem in results.problems:
-        part = pd.DataFrame()
-        for measure in MEASURES:
-            curves = {
-                (problem, method): results.curves(measure, problem, method)
-                for method in results.methods
-            }
-            shown = np.arange(1, results.rounds[problem] + 2)
-            moments = moments_table(curves, ["problem", "method"], shown)
-            part[["problem", "method"]] = moments[["problem", "method"]]
-            part["round"] = moments["round"] - 1  # the first is after the random starts
-            part[measure] = moments["mean"].map("{:.4g}".format)
-            part[f"{measure}_error"] = moments["standard_error"].map("{:.2g}".format)
-        parts.append(part)
-    return pd.concat(parts)
 
 
 _COLUMNS = ("rank of a run", "rank of the mean", "regret", "worst decile")
