@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import MixedSingleTaskGP, SingleTaskGP
 from botorch.models.transforms.input import (
@@ -153,18 +152,6 @@ def test_between_the_true_regret_and_the_sides_of_the_band(seed, n, maximize):
         assert index == int(upper.argmin())
     assert certificate.gap <= float(sides) + ORDER
     assert certificate.gap >= float(regret) - ORDER
-
-
-def test_follows_the_direction_of_the_outcome():
-    problem, candidates = make_problem(n=10, d=2, norm=NORM), uniform(20, 2, 1)
-    transform = ScalarizedPosteriorTransform(weights=torch.tensor([-2.0]).double())
-    smallest = regret_certificate(bound(problem, maximize=False), candidates)
-    turned = regret_certificate(bound(problem, posterior_transform=transform), candidates)
-    both = bound(problem, posterior_transform=transform, maximize=False)
-    assert turned.gap == smallest.gap
-    assert regret_certificate(both, candidates).gap == pytest.approx(
-        regret_certificate(bound(problem), candidates).gap
-    )
 
 
 @pytest.mark.parametrize(
@@ -652,96 +639,6 @@ def test_codes_that_may_change_are_not_taken():
     assert not is_monotone(OneHotToNumeric(3, {1: 2}), fixed=[1])
     assert is_monotone(OneHotToNumeric(3, {1: 2}), fixed=[1, 2])
     assert not is_monotone(Round(categorical_features={1: 2}))
-
-
-# The context is the last column.
-HALVES, CONTEXTS = [0.0, 0.5, 1.0], [0.1, 0.4, 0.5, 0.9]
-SPACE = MixedSpace(CUBE, discrete_dims={1: HALVES})
-
-
-def slice_of(context):
-    return enumerated(torch.linspace(0.0, 1.0, 201).tolist(), HALVES, [context])
-
-
-WHOLE = torch.cat([slice_of(context) for context in CONTEXTS])
-
-
-def in_context(seed=2, n=40, **options):
-    r"""A function of known norm, and a bound in which it is."""
-    problem = make_problem(d=3, norm=NORM, seed=seed)
-    X = uniform(n, 3, seed)
-    state = KernelRegression(
-        X, problem.function(X) + 0.05 * normal(n, seed), problem.kernel, 0.05
-    )
-    return problem.function, MartingaleMixtureUCB(state, norm_bound=NORM, **options)
-
-
-@pytest.mark.parametrize("maximize", [True, False])
-@pytest.mark.parametrize(
-    ("seed", "domain"),
-    [
-        (0, {"space": SPACE}),
-        (1, {"space": MixedSpace(CUBE, discrete_dims={2: CONTEXTS})}),
-        (2, {"candidates": WHOLE[::7]}),
-        (0, {"bounds": CUBE}),
-    ],
-    ids=["listed settings", "listed contexts", "candidates", "box"],
-)
-def test_where_the_band_holds_all_contexts_do(seed, domain, maximize):
-    r"""Gaps and intervals of every context, for a function that is inside the band."""
-    function, acqf = in_context(seed, maximize=maximize)
-    sign = 1.0 if maximize else -1.0
-    lower, upper = acqf.bounds(WHOLE)
-    assert bool(((lower <= function(WHOLE)) & (function(WHOLE) <= upper)).all())
-    for context in CONTEXTS[:: 3 if "bounds" in domain else 1]:
-        points = slice_of(context)
-        if "candidates" in domain:
-            points = torch.cat(
-                [WHOLE[::7, :2], torch.full_like(WHOLE[::7, 2:], context)], 1
-            )
-        given = {**domain, "fixed_features": {2: context}, "max_evaluations": 2000}
-        report = optimum_report(acqf, **given)
-        best = report.recommended
-        assert report.certified
-        assert float(best[2]) == context
-        values = sign * function(points)
-        reached = sign * float(function(best.unsqueeze(0)))
-        assert float(values.max()) - reached <= report.gap + ORDER
-        ends = sorted([sign * report.lower, sign * report.upper])
-        assert float(values.max()) <= ends[1] + ORDER
-        if "bounds" not in domain:  # the slice lists three settings of the second column
-            assert ends[0] - ORDER <= max(float(values.max()), reached)
-        own = regret_certificate(acqf, **given)
-        lost = float(values.max()) - sign * float(function(own.recommended.unsqueeze(0)))
-        assert own.certified
-        assert lost <= own.gap + ORDER
-
-
-def test_over_all_contexts_is_the_largest_over_each_and_each_stops_by_its_own():
-    _, acqf = in_context()
-    points = WHOLE[::10]
-    joint = regret_certificate(acqf, points)
-    best, gaps = joint.recommended, []
-    for context in CONTEXTS:
-        own = with_point(points[points[:, 2] == context], best)
-        gaps.append(regret_certificate(acqf, own, recommended=best).gap)
-    assert joint.gap == pytest.approx(max(gaps), abs=FLOOR)
-    box = regret_certificate(acqf, space=SPACE)
-    upper = optimum_report(acqf, space=SPACE, max_evaluations=4000).upper
-    fixed = {"fixed_features": {2: float(box.recommended[2])}}
-    found = regret_certificate(acqf, space=SPACE, recommended=box.recommended, **fixed)
-    # What was found in the slice is no more than what is shown of the whole.
-    assert found.gap - found.resolution <= box.gap + ORDER
-    gaps = {}
-    for context in CONTEXTS:
-        fixed = {"fixed_features": {2: context}}
-        gaps[context] = regret_certificate(acqf, space=SPACE, **fixed).gap
-        assert optimum_report(acqf, slice_of(context)).upper <= upper + ORDER
-    middle = sum(sorted(gaps.values())[1:3]) / 2.0
-    rule = CertifiedGapStopping(middle, space=SPACE)
-    stops = {c: rule(acqf, fixed_features={2: c}).stop for c in CONTEXTS}
-    assert stops == {context: gap <= middle for context, gap in gaps.items()}
-    assert set(stops.values()) == {True, False}
 
 
 MATERN, NOISE_STD, SIZE = frozen_kernel("matern52", 0.4), 0.1, 2.0

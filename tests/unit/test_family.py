@@ -39,7 +39,6 @@ from kernelucb import (
     LikelihoodUCB,
     MartingaleMixture,
     MartingaleMixtureUCB,
-    SafeSet,
     lengthscale_family,
     regret_certificate,
 )
@@ -392,14 +391,6 @@ class TestSearch:
         for other in (widest, family(kernels)):
             near(other.bounds(X), acqf.bounds(X), 0.0)
 
-    @pytest.mark.parametrize("select", ["simplest", "widest"])
-    def test_pending_points_condition_every_kernel(self, select):
-        pending = uniform(2, 2, 99)
-        acqf = family(select=select, X_pending=pending)
-        used = KERNELS if select == "widest" else KERNELS[:1]
-        own = [single(kernel, X_pending=pending)(self.POINTS) for kernel in used]
-        near(acqf(self.POINTS), torch.stack(own).amax(0))
-
     def test_an_eighth_of_all_and_never_far_apart(self):
         gaps = {after - before for before, after in itertools.pairwise(self.ROUNDS)}
         assert gaps == {5, 8, 13}
@@ -453,12 +444,6 @@ class TestCertificates:
         largest = float(acqf.confidence_set.max_gain_over(points, best).max())
         assert largest <= certificate.gap + ORDER
         assert certificate.gap - certificate.resolution <= largest + 1e-3
-
-    def test_safe_where_every_consistent_kernel_says_so(self):
-        safe = SafeSet(family(), thresholds=-1.0)
-        own = [single(kernel).bounds(X)[0] >= -1.0 for kernel in KERNELS]
-        assert torch.equal(safe.is_safe(X), torch.stack(own).all(0))
-        assert 0 < int(safe.is_safe(X).sum()) < len(X)
 
 
 def construct(**options):

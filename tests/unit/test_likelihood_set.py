@@ -43,8 +43,6 @@ from kernelucb import (
 from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
 from kernelucb.confidence.likelihood.problem import likelihood_set
 from kernelucb.confidence.likelihood.tangents import (
-    SHARE,
-    Tangents,
     TangentSet,
 )
 from kernelucb.exceptions import (
@@ -425,25 +423,6 @@ def cut_bound(**options):
     r"""By tangents that were found beforehand."""
     options = {"likelihood": "poisson", "norm_bound": 3.0} | options
     return likelihood_ucb(FEW, FEW_COUNTS, ROUGH, **options)
-
-
-@pytest.mark.parametrize("sign", [-1, 1])
-def test_the_bound_is_nearly_the_lowest_of_all_tangents_and_the_ellipsoid(sign):
-    band = cut_bound().confidence_set
-    own = band.project(POINTS).centre
-    side = [part[0 if sign > 0 else 1] for part in (band.slopes, band.limits)]
-    each = [
-        band.bound(own, sign, Tangents(*(part[k : k + 1] for part in side)))
-        for k in range(len(side[1]))
-    ]
-    assert len(each) > 100
-    each.append(band.ellipsoid.support(band.project(POINTS), sign).value)
-    lowest = torch.stack(each).amin(0)
-    half_width = lowest - sign * (own.features @ band.centre_weights)
-    found = band.support(band.project(POINTS), sign).value
-    # Of means with weights proportional to u^(-1 / share), over the least u.
-    most = SHARE * math.log(len(each))
-    assert bool(((found - lowest).abs() <= most * half_width).all())
 
 
 @pytest.mark.parametrize("maximize", [True, False])

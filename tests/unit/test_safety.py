@@ -11,7 +11,7 @@ from botorch.exceptions import (
     UnsupportedError,
 )
 from botorch.models import ModelListGP, SingleTaskGP
-from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
+from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from gpytorch.kernels import ScaleKernel
 from torch.testing import assert_close
 
@@ -400,7 +400,13 @@ class TestMixedSpaces:
         pair = (torch.tensor([0, 3]), torch.tensor([-1.0, -1.0]).double(), -0.9)
         single = (torch.tensor([3]), torch.tensor([1.0]).double(), 0.2)
         space = mixed(inequality_constraints=[pair])
-        assert all(row[0] < 0.95 for row in space.fixed_features_list())
+        rows = space.fixed_features_list()  # what is left of the listed combinations
+        assert rows == [
+            {0: level, 1: one, 2: two} for level in LEVELS[:3] for one, two in CODES
+        ]
+        in_context = mixed().fixed_features_list({3: 0.25, 1: 1.0})
+        assert in_context == [{0: level, 1: 1.0, 2: 0.0, 3: 0.25} for level in LEVELS]
+        assert MixedSpace(CUBE).fixed_features_list() == [{}]
         given = {"inequality_constraints": [single], "fixed_features": {1: 1.0}}
         x, _ = optimize_acqf_safely(acqf, safe_set, space=space, **given, **FAST)
         assert bool(safe_set.is_safe(x).all())
@@ -412,12 +418,9 @@ class TestMixedSpaces:
         with pytest.raises(InputDataError, match="keeps inequality_constraints"):
             optimize_acqf_safely(acqf, safe_set, space=empty)
 
-    @pytest.mark.parametrize(
-        "space", [finite(), pytest.param(mixed(), marks=pytest.mark.slow)]
-    )
-    def test_several_points(self, space):
+    def test_several_points(self):
         acqf, safe_set = self.setting()
-        x, values = optimize_acqf_safely(acqf, safe_set, space=space, q=3, **FAST)
+        x, values = optimize_acqf_safely(acqf, safe_set, space=finite(), q=3, **FAST)
         assert x.shape == (3, 4)
         assert values.shape == (3,)
         assert bool(safe_set.is_safe(x).all())
@@ -448,36 +451,6 @@ class TestMixedSpaces:
             optimize_acqf_safely(
                 acqf, SafeSet(acqf, 50.0, safe_points=outside), space=finite(), **FAST
             )
-
-    @pytest.mark.slow
-    def test_botorch_takes_its_combinations(self):
-        acqf, _ = self.setting()
-        # x0 <= x3: of the levels 0.6 and 1.0 little is left.
-        limits = [(torch.tensor([3, 0]), torch.tensor([1.0, -1.0]).double(), 0.0)]
-        space = mixed(inequality_constraints=limits)
-        rows = space.fixed_features_list()
-        assert len(rows) == 8
-        assert rows[0] == {0: 0.0, 1: 1.0, 2: 0.0}
-        options = {"q": 1, "num_restarts": 4, "raw_samples": 64}
-        x, value = optimize_acqf_mixed(
-            acqf,
-            CUBE,
-            fixed_features_list=rows,
-            inequality_constraints=space.constraints,
-            **options,
-        )
-        assert {i: float(x[0, i]) for i in (0, 1, 2)} in rows
-        assert float(x[0, 0]) <= float(x[0, 3]) + FLOOR
-        grid = rows_of(101)
-        best = float(acqf(grid[grid[:, 0] <= grid[:, 3]].unsqueeze(-2)).max())
-        assert float(value) >= best - FLOOR
-        in_context = mixed().fixed_features_list({3: 0.25, 1: 1.0})
-        assert in_context == [{0: level, 1: 1.0, 2: 0.0, 3: 0.25} for level in LEVELS]
-        assert MixedSpace(CUBE).fixed_features_list() == [{}]
-        every, points = finite().fixed_features_list(), finite().region().points
-        x, value = optimize_acqf_mixed(acqf, CUBE, fixed_features_list=every, **options)
-        assert float(value) == pytest.approx(float(acqf(points.unsqueeze(-2)).max()))
-        assert {i: float(x[0, i]) for i in range(4)} in every
 
 
 def test_bad_input():
