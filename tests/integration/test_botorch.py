@@ -69,7 +69,8 @@ ACQUISITIONS = {
     **{
         name: lambda name=name: BANDS[name].build(model_of(name))
         for name in BANDS
-        if name not in ("intersection", "family of successes")  # as the other families
+        # As the other families, and a conic program for each point, which takes long.
+        if name not in ("intersection", "family of successes", "convex")
     },
     "minimized": lambda: exact(maximize=False),
     "plain": lambda: MartingaleMixtureUCB(PlainGP(TRUTH.kernel), norm_bound=NORM),
@@ -77,7 +78,6 @@ ACQUISITIONS = {
     "improvement": lambda: MetaPI(model_of("meta")),
     "width": lambda: ConstraintWidth(SafeSet(exact())),
 }
-SLOW = "convex"  # a conic program for each point
 # One for each class of confidence set; the others differ from these in model or width.
 PATHS = (
     *("filters", "analytic", "sketched", "budgeted", "meta", "family", "counts", "sum"),
@@ -206,7 +206,7 @@ def test_single_points(use, name):
 
 # Where a model has no observed inputs in BoTorch's sense, BoTorch says so and goes on.
 @pytest.mark.filterwarnings("ignore:Failed to extract X_baseline")
-@pytest.mark.parametrize("name", [name for name in ACQUISITIONS if name != SLOW])
+@pytest.mark.parametrize("name", ACQUISITIONS)
 def test_observed_inputs(name):
     acqf = made(name)
     baseline = get_X_baseline(acqf)
@@ -243,30 +243,18 @@ def test_all_bounds_are_here():
     assert set(BOUNDS) <= {type(made(name)) for name in ACQUISITIONS}
 
 
-# A conic program for each point: that its band is the dual's is tested in ``test_fit``.
-OPTIMISED = [
-    *("filters", "Srinivas", "streaming"),
-    pytest.param(SLOW, marks=pytest.mark.slow),
-]
-
-
-@pytest.mark.parametrize("name", OPTIMISED)
+@pytest.mark.parametrize("name", ["filters", "Srinivas", "streaming"])
 def test_maximum(name):
     acqf, options = made(name), {"num_restarts": 8, "raw_samples": 256}
-    if name == SLOW:
-        options = {"num_restarts": 1, "raw_samples": 8, "options": {"maxiter": 8}}
     point, value = optimize_acqf(acqf, CUBE, q=1, **options)
     feasible((point,))
     assert float(acqf(point)) == pytest.approx(float(value), abs=1e-7)
     with torch.no_grad():
         values = acqf(GRID.unsqueeze(-2))
-    tolerance = 0.5 if name == SLOW else 1e-3  # eight steps from eight points
-    assert float(value) >= float(values.max()) - tolerance
+    assert float(value) >= float(values.max()) - 1e-3
     chosen, value = optimize_acqf_discrete(acqf, q=1, choices=GRID)
     assert torch.equal(chosen[0], GRID[values.argmax()])
     assert float(value) == pytest.approx(float(values.max()), abs=1e-7)
-    if name == SLOW:
-        return
     points, values = optimize_acqf(acqf, CUBE, q=3, sequential=True, **options)
     assert acqf.X_pending is None  # BoTorch restores what was there
     # Pending points push the next ones away, and lower what they promise.

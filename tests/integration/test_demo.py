@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from kernelucb.__main__ import FUNCTIONS, main
 from kernelucb._demo.problems import make_problem, sobol
@@ -77,26 +76,6 @@ def test_the_smallest_gap_of_all_rounds_is_the_last_word_where_they_hold_at_once
     assert demo.best is smallest
     demo.messages.append("no function fits")  # then nothing holds at once
     assert demo.best is later
-
-
-def test_the_search_is_the_recommended_one(monkeypatch):
-    chosen = []
-
-    def discrete(acqf, **options):
-        chosen.append((acqf, options["choices"]))
-        return options["choices"][:1], None
-
-    monkeypatch.setattr("kernelucb._demo.run.optimize_acqf_discrete", discrete)
-    demo = Run(make_problem("rkhs"), rounds=2)
-    list(demo.steps())
-    (first, settings), (second, _) = chosen
-    assert (first.ucb_every, first.temperature) == (4, 0.0)
-    assert type(first.acqf).__name__ == "qLogNoisyExpectedImprovement"
-    # The search's kernel is fitted anew in every round; the band's is the problem's.
-    scales = [each.acqf.model.covar_module.lengthscale for each in (first, second)]
-    assert not torch.equal(*scales)
-    assert torch.equal(settings, demo.settings)
-    assert second.assumptions.certified
 
 
 def matern(function, X):
