@@ -1,6 +1,5 @@
 r"""Command line: ``python -m benchmarks.papers.flynn_reeb_2024 table1``."""
 
-import math
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -117,24 +116,20 @@ BELIEFS = _problems(3, ["matern52"], [0.5])
 @STUDY.table("table1", _runs(_problems(3), METHODS, 10), play)
 def table1(runs: pd.DataFrame) -> Summary:
     r"""Regret beside the published one."""
-    curves, task = _curves(runs), runs.iloc[0]
-    totals = _totals(curves)
+    totals, task = _totals(_curves(runs)), runs.iloc[0]
     paper = published() if task["rounds"] == task["horizon"] else {}
-    rows = []
-    for pair in sorted(totals, key=lambda pair: [*METHODS].index(pair[0])):
-        theirs = paper.get(pair)
-        mean, std = ("", "") if theirs is None else (theirs.mean, theirs.std)
-        rows.append(_row(*pair, totals[pair]))
-        rows[-1] |= {"published_mean": mean, "published_std": std}
-    cells, agreements = [], []
+    rows, cells, distances = [], [], []
     for (method, setting), ours in totals.items():
-        theirs, verdict = paper.get((method, setting)), ["-", _text(ours), "-", "-"]
+        rows.append(_row(method, setting, ours))
+        cells.append([setting, METHODS[method].label, "-", _text(ours), "-", "-"])
+        theirs = paper.get((method, setting))
         if theirs is not None:
-            distance = ours.distance(theirs)
-            agreements.append(abs(distance) <= AGREEMENT)
-            agree = "yes" if agreements[-1] else "**no**"
-            verdict = [_text(theirs), _text(ours), f"{distance:+.2f}", agree]
-        cells.append([setting, METHODS[method].label, *verdict])
+            distances.append(ours.distance(theirs))
+            agree = "yes" if abs(distances[-1]) <= AGREEMENT else "**no**"
+            cells[-1][2:] = _text(theirs), _text(ours), f"{distances[-1]:+.2f}", agree
+        published_as = ("", "") if theirs is None else (theirs.mean, theirs.std)
+        rows[-1]["published_mean"], rows[-1]["published_std"] = published_as
+    rows.sort(key=lambda row: [*METHODS].index(row["method"]))
     header = ["setting", "method", "published", "ours"]
     header += ["difference / standard error", "agree"]
     lines = [
@@ -143,11 +138,13 @@ def table1(runs: pd.DataFrame) -> Summary:
         "",
         *markdown_table(header, cells),
     ]
-    if agreements:
+    if distances:
+        agreed = sum(abs(each) <= AGREEMENT for each in distances)
         lines += [
             "",
-            f"{sum(agreements)} of {len(agreements)} means differ from the published one "
-            f"by at most {AGREEMENT:g} standard errors of the difference.",
+            f"{agreed} of {len(distances)} means "
+            f"differ from the published one by at most {AGREEMENT:g} standard errors of "
+            "the difference.",
         ]
     return Summary(pd.DataFrame(rows), lines, partial(_draw_regret, runs))
 
@@ -173,40 +170,25 @@ def paired_filters(runs: pd.DataFrame) -> Summary:
 def paired(runs: pd.DataFrame) -> Summary:
     r"""The exact bound against the grid, in pairs."""
     first, second = runs["method"].unique()
-    curves, rows = _curves(runs), []
+    curves, rows, cells = _curves(runs), [], []
     for setting in runs["problem"].unique():
         ours, others = (curves[name, setting][:, -1] for name in (first, second))
-        difference = paired_difference(ours, others)
-        rows.append(
-            {
-                "method": first,
-                "setting": setting,
-                first: round(float(ours.mean()), 3),
-                second: round(float(others.mean()), 3),
-                "ratio": round(float(ours.mean() / others.mean()), 4),
-                "difference": round(difference.mean, 3),
-                "standard_error": round(difference.standard_error, 3),
-                "n": difference.n,
-            }
-        )
-    cells = [
-        (
-            row["setting"],
-            f"{row[first]:.1f}",
-            f"{row[second]:.1f}",
-            f"{row['ratio']:.3f}",
-            f"{row['difference']:+.1f} ± {row['standard_error']:.1f}",
-            f"{row['n']}",
-        )
-        for row in rows
-    ]
+        gap, ratio = paired_difference(ours, others), ours.mean() / others.mean()
+        row = {"method": first, "setting": setting, first: round(float(ours.mean()), 3)}
+        row |= {second: round(float(others.mean()), 3), "ratio": round(float(ratio), 4)}
+        row |= {"difference": round(gap.mean, 3)}
+        rows.append(row | {"standard_error": round(gap.standard_error, 3), "n": gap.n})
+        cells.append([setting, *(f"{row[name]:.1f}" for name in (first, second))])
+        cells[-1].append(f"{row['ratio']:.3f}")
+        cells[-1].append(f"{row['difference']:+.1f} ± {rows[-1]['standard_error']:.1f}")
+        cells[-1].append(f"{gap.n}")
+    frame = pd.DataFrame(rows)
     header = ["setting", METHODS[first].label, METHODS[second].label]
     header += ["ratio of means", "difference ± standard error", "n"]
-    total = sum(row["difference"] for row in rows)
-    error = math.sqrt(sum(row["standard_error"] ** 2 for row in rows))
-    ratio = float(np.exp(np.mean([math.log(row["ratio"]) for row in rows])))
-    below = sum(row["difference"] < 0 for row in rows)
-    clear = sum(row["difference"] < -AGREEMENT * row["standard_error"] for row in rows)
+    total, errors = frame["difference"].sum(), frame["standard_error"]
+    error, ratio = np.sqrt((errors**2).sum()), np.exp(np.log(frame["ratio"]).mean())
+    below = (frame["difference"] < 0).sum()
+    clear = (frame["difference"] < -AGREEMENT * errors).sum()
     lines = [
         *markdown_table(header, cells),
         "",
@@ -214,7 +196,7 @@ def paired(runs: pd.DataFrame) -> Summary:
         f"the ratios {ratio:.3f}. The difference is below zero in {below} of {len(rows)} "
         f"settings, by {AGREEMENT:g} standard errors in {clear}.",
     ]
-    return Summary(pd.DataFrame(rows), lines)
+    return Summary(frame, lines)
 
 
 @STUDY.table("figure5", _runs(_problems(2), WITHOUT_FILTERS, 1), play)
@@ -284,13 +266,10 @@ def _beliefs(runs: pd.DataFrame) -> dict[str, tuple[float, float]]:
 
 def _curves(runs: pd.DataFrame) -> dict[tuple[str, str], np.ndarray]:
     r"""Cumulative regret, ``repetitions x rounds``, by method and setting."""
+    keys = ["problem", "norm_factor", "noise_factor", "method"]
     return {
-        (str(part["method"].iloc[0]), _setting(part.iloc[0])): np.cumsum(
-            part["regret"].tolist(), axis=1
-        )
-        for _, part in runs.groupby(
-            ["problem", "norm_factor", "noise_factor", "method"], sort=False
-        )
+        (method, _setting(part.iloc[0])): np.cumsum(part["regret"].tolist(), axis=1)
+        for (*_, method), part in runs.groupby(keys, sort=False)
     }
 
 
