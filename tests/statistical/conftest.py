@@ -1,5 +1,7 @@
 r"""The verdict on a count of failures."""
 
+from collections.abc import Iterable
+
 import pytest
 from simulation import Claim
 
@@ -12,9 +14,9 @@ def stands(request):
     the words of ``str(claim)``.
     """
 
-    def verdict(claim: Claim, failures: int) -> bool:
+    def verdict(claim: Claim, failures: int | Iterable[bool]) -> bool:
         stated = " ".join((request.function.__doc__ or "").split())
         assert str(claim) in stated, f"state in the docstring: {claim}"
-        return failures <= claim.limit
+        return claim.stands(failures)
 
     return verdict

@@ -10,6 +10,7 @@ Vectorised simulations run in units of the noise scale; the library is given out
 """
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -44,6 +45,21 @@ class Claim:
                 f"{self}: the power must be at least {LEAST_POWER}; use more sequences or "
                 "a larger delta."
             )
+
+    def stands(self, failures: int | Iterable[bool]) -> bool:
+        r"""Whether so many failures are at most the limit.
+
+        Of sequences played one after the other no more are looked at than the verdict
+        needs: it is the verdict of all of them.
+        """
+        if isinstance(failures, int):
+            return failures <= self.limit
+        count, outcomes = 0, iter(failures)
+        for played in range(1, self.sequences + 1):
+            count += bool(next(outcomes))
+            if count > self.limit or count + self.sequences - played <= self.limit:
+                break
+        return count <= self.limit
 
     def __str__(self) -> str:
         return (

@@ -22,6 +22,17 @@ def test_too_few_sequences_are_refused(sequences, delta):
         Claim(sequences, delta)
 
 
+def test_the_verdict_of_a_part_is_the_verdict_of_all():
+    r"""Failures first, last or mixed, at the limit and above it."""
+    claim = Claim(36, 0.4)
+    for count in (0, claim.limit, claim.limit + 1, 36):
+        first = [True] * count + [False] * (36 - count)
+        for failures in (first, first[::-1], first[::2] + first[1::2]):
+            looked_at = iter(failures)
+            assert claim.stands(looked_at) == claim.stands(count) == (count <= claim.limit)
+    assert len([*looked_at]) == 35 - claim.limit
+
+
 def test_a_verdict_needs_the_numbers_stated(stands):
     r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911."""
     claim = Claim(36, 0.4)
