@@ -542,17 +542,19 @@ def check_coverage(
         random, grid = bench.random(6), bench.uniform(64, bench.random(7))
         X, Y, missed = bench.X, bench.Y, False
         while len(X) < rounds:
-            band = bench.band(X, Y)
-            assumptions = band.assumptions
-            delta = assumptions.delta
-            if delta is None or not assumptions.all_points:
-                return None
-            if len(X) % 4 == 2:
+            looks, chooses = len(X) % 4 == 2, len(X) % 2 == 1
+            band = bench.band(X, Y) if looks or chooses else None
+            if looks:
+                delta = band.assumptions.delta
+                if delta is None or not band.assumptions.all_points:
+                    return None
                 lower, upper = band.bounds(grid)
                 wrong = (truth.function(grid) < lower) | (truth.function(grid) > upper)
                 missed = missed or bool(wrong.any())
-            best = grid[band(grid.unsqueeze(-2)).argmax()].unsqueeze(0)
-            chosen = best if len(X) % 2 else bench.uniform(1, random)
+            if chooses:
+                chosen = grid[band(grid.unsqueeze(-2)).argmax()].unsqueeze(0)
+            else:
+                chosen = bench.uniform(1, random)
             X = torch.cat([X, chosen])
             Y = torch.cat([Y, truth.outcomes(chosen, random)])
         misses += missed
