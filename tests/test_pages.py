@@ -20,23 +20,38 @@ def blocks(language, text=START):
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-@pytest.mark.filterwarnings("ignore")  # BoTorch's, where a search starts again
-def test_get_started_runs_as_printed(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def first_hour(tmp_path, monkeypatch):
+    r"""Runs the first blocks of the page beside its table; returns their names."""
     monkeypatch.chdir(tmp_path)
     (table,) = blocks("csv")
     Path("runs.csv").write_text(table)
-    names: dict = {}
-    for block in blocks("python"):
-        exec(block, names)
-    output = capsys.readouterr().out
-    assert output.count("certified, if what was given is true") == 3
-    assert names["decision"].stop
-    assert names["decision"].certificate.gap <= 9.0
-    assert float((names["lower"] <= names["upper"]).double().mean()) == 1.0
+
+    def run(count=None):
+        names: dict = {}
+        for block in blocks("python")[:count]:
+            exec(block, names)
+        return names
+
+    return run
+
+
+def test_get_started_begins_as_printed(first_hour, capsys):
+    names, output = first_hour(1), capsys.readouterr().out
+    assert bool((names["lower"] <= names["upper"]).all())
     (printed,) = blocks("text")
     assert printed in output
     assert "it is about twice the least norm that explains the data" in START
     assert "the norm bound is 2.1 times that" in output
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # BoTorch's, where a search starts again
+def test_get_started_runs_to_its_end(first_hour, capsys):
+    names, output = first_hour(), capsys.readouterr().out
+    assert output.count("certified, if what was given is true") == 3
+    assert names["decision"].stop
+    assert names["decision"].certificate.gap <= 9.0
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")  # of 0 and 1

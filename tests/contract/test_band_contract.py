@@ -21,8 +21,13 @@ def test_law(case):
     CASES[case]()
 
 
-# Their sets are those of quick runs in other units, of other losses or forms.
-LONG = ("counts", "convex", "constrained", "sum", "transformed")
+# Their sets hold those of quick runs, are the same in other units, of other losses or forms,
+# or are counted with more power by quick tests of ``tests/statistical``.
+LONG = (
+    *("analytic", "convex", "transformed", "logarithmic", "Abbasi-Yadkori"),
+    *("near the ball", "martingale", "family", "intersection", "successes", "counts"),
+    *("constrained", "sum"),
+)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ LONG = ("counts", "convex", "constrained", "sum", "transformed")
     ],
 )
 def test_coverage(name):
-    r"""Wrongly failed with probability 1e-4; the power is in ``test_a_narrow_band``.
+    r"""Wrongly failed with probability 1e-4; the power: ``test_a_broken_band_is_found``.
 
     A family of successes would take long: ``tests/statistical/test_coverage.py``.
     """

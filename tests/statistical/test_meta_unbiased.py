@@ -53,7 +53,9 @@ def discrete_models():
     return [DiscreteMetaModel(each, X) for each in values]
 
 
-@pytest.mark.parametrize("index", [[], [2], [1, 4, 5, 2]])
+@pytest.mark.parametrize(
+    "index", [[], pytest.param([2], marks=pytest.mark.slow), [1, 4, 5, 2]]
+)
 def test_the_discrete_posterior_is_unbiased(index):
     r"""Lemma 1: ``E mu_t = mu_t`` and ``E k_t = k_t + sigma^2 I``, the factor applied once.
 

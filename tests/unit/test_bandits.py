@@ -1,5 +1,6 @@
 r"""Bandits over changing arms: the stateless classes on the same data are their oracle."""
 
+import itertools
 import math
 import warnings
 
@@ -227,8 +228,16 @@ def test_is_the_stateless_bound(case, bound):
         assert_close(bandit.bounds(origin), (origin[:, 0], origin[:, 0]))
 
 
-@pytest.mark.parametrize("noise", [0.01, 0.1, 1.0])
-@pytest.mark.parametrize("name", KERNELS)
+QUICK = {("matern32", 0.01), ("rbf", 0.1), ("matern52", 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("name", "noise"),
+    [
+        pytest.param(*each, marks=[] if each in QUICK else [pytest.mark.slow])
+        for each in itertools.product(KERNELS, (0.01, 0.1, 1.0))
+    ],
+)
 def test_hardly_wider_than_over_every_regulariser(name, noise):
     kernel = frozen_kernel(name)
     bandit, game = (

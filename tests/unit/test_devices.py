@@ -33,7 +33,17 @@ def device(request):
     return request.param
 
 
-@pytest.mark.parametrize("name", VALUES)
+# The parts of a report are a certificate and claims, which quick uses ask for on their own.
+LONG = {"report, mixed space"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name in VALUES
+    ],
+)
 def test_values(name, device):
     torch.manual_seed(0)
     expected = VALUES[name](There("cpu"))
