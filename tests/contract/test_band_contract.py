@@ -21,8 +21,8 @@ def test_law(case):
     CASES[case]()
 
 
-# Their sets hold those of quick runs, are the same in other units, of other losses or forms,
-# or are counted with more power by quick tests of ``tests/statistical``.
+# Their sets hold those of quick runs, are the same in other units, of other losses or
+# forms, or are counted with more power by quick tests of ``tests/statistical``.
 LONG = (
     *("analytic", "convex", "transformed", "logarithmic", "Abbasi-Yadkori"),
     *("near the ball", "martingale", "family", "intersection", "successes", "counts"),

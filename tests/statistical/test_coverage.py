@@ -300,16 +300,16 @@ FULL = {  # the contract has shorter runs of every band
     ),
 }
 CASES = {
-    "near the ball": Case(MANY, near_the_ball, ({"norm_bound": NORM},)),
+    "near the ball": Case(FEWER, near_the_ball, ({"norm_bound": NORM},)),
     "near the ball, martingale": Case(
-        MANY, partial(near_the_ball, noise=rademacher, fit="martingale")
+        FEWER, partial(near_the_ball, noise=rademacher, fit="martingale")
     ),
     "a length scale between": Case(
-        MANY,
+        FEWER,
         partial(family, base="rbf", kernels=BETWEEN["rbf"], select="alternate"),
         (SMOOTH,),
     ),
-    "an intersection": Case(MANY, partial(family, base="rbf", **BOTH)),
+    "an intersection": Case(FEWER, partial(family, base="rbf", **BOTH)),
     "a family of successes": Case(FEWEST, family_of_successes, ROUGH),
 }
 

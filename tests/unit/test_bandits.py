@@ -199,7 +199,13 @@ def assert_same(bandit, bound, kernel, arms, tolerance=BANDIT, **options):
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("case", [*KERNELS, "linear", "repeated arms", "estimated norm"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("rbf", "matern52", "linear", "repeated arms", "estimated norm"),
+        pytest.param("matern32", marks=pytest.mark.slow),
+    ],
+)
 def test_is_the_stateless_bound(case, bound):
     r"""Eigenvalues at round-off are counted differently where bases are made in turn.
 

@@ -189,7 +189,13 @@ def test_of_a_sum_norms_rise_together():
 # A known range.
 
 
-@pytest.mark.parametrize("build", [band, of_family, partial(band, maximize=False)])
+@pytest.mark.parametrize(
+    "build",
+    [
+        *(band, partial(band, maximize=False)),
+        pytest.param(of_family, marks=pytest.mark.slow),
+    ],
+)
 def test_a_range_clips_band_gain_and_certificate(build):
     own = build()
     lower, upper = own.bounds(GRID)
@@ -389,14 +395,15 @@ def test_the_ladder_says_what_the_band_says():
 def test_on_a_box_the_window_is_rigorous_and_sides_swap():
     r"""The mirrored problem says the mirrored claims."""
     own, least = band(), problem().model
-    report = optimum_report(own, bounds=LINE, threshold=-50.0, window=0.1)
+    few = {"bounds": LINE, "max_evaluations": 200}
+    report = optimum_report(own, **few, threshold=-50.0, window=0.1)
     box = next(claim for claim in report.claims if claim.kind == "operating window")
     assert box.numbers == (1.0,)
     gap = next(claim for claim in report.claims if claim.kind == "window").numbers[0]
     assert gap <= report.gap
     assert all(claim.rigorous for claim in report.claims)
     lowest = MartingaleMixtureUCB(least, norm_bound=2.0 * NORM, maximize=False)
-    other = optimum_report(lowest, bounds=LINE, threshold=50.0)
+    other = optimum_report(lowest, **few, threshold=50.0)
     assert "lower by more than" in str(other)
     assert "at most 50" in str(other)
     claim = next(claim for claim in other.claims if claim.kind == "operating window")

@@ -254,7 +254,7 @@ class TestOptimisation:
         problem, acqf, safe_set = seeded(3, seed=4, repeats=6)
         start = problem.X[0]
         values, found = {0: float(start[0]), 2: float(start[2])}, []
-        for columns in ((0, 2), (2, 0), (-1, 0)):
+        for columns in ((0, 2), (-1, 0)):
             torch.manual_seed(0)
             fixed = {column: values[column % 3] for column in columns}
             found.append(
@@ -380,6 +380,7 @@ class TestMixedSpaces:
         assert torch.equal(x, safe[index].unsqueeze(0))
         assert float(value) == pytest.approx(float(best), abs=FLOOR)
 
+    @pytest.mark.slow
     def test_a_mixed_space_is_at_least_a_grid_of_it(self):
         acqf, safe_set = self.setting()
         x, value = optimize_acqf_safely(
