@@ -26,7 +26,6 @@ from kernelucb import (
     KernelBandit,
     KernelRegression,
     KernelThompsonSampling,
-    LikelihoodRegression,
     MartingaleMixture,
     MartingaleMixtureUCB,
     MetaPI,
@@ -296,10 +295,6 @@ def family(state=STATE, **options):
     return family_ucb(state, [KERNEL], **(NORM | options))
 
 
-def counted():
-    return LikelihoodRegression(X, SUCCESSES, KERNEL)
-
-
 def sketched(**options):
     state = NystromRegression(X, PROBLEM.Y, KERNEL, 0.1, X[:3])
     return SketchedMartingaleMixtureUCB(state, **NORM, **options)
@@ -343,19 +338,13 @@ SOURCES = [
     ),
     (family, f"{UNION}, each by {DUAL}"),
     (partial(family, combine="all"), f"{ALL} (ours), each by {DUAL}"),
-    (
-        partial(family, **MARTINGALE),
-        f"{UNION}, each by {FLYNN}, Theorem 4.5; fit: {CLOSED}",
-    ),
     (lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM), f"{ELLIPSOID}; fit: {RATIO}"),
     (
         lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM, form="tangent"),
         f"Tangents of the losses (ours); fit: {RATIO}",
     ),
-    (lambda: family(counted()), f"{UNION}, each by {ELLIPSOID}; fit: {RATIO}"),
     (sketched, f"{SKETCH}; fit: {CLOSED}, {ABOVE}, {ENERGY}"),
     (partial(sketched, **MARTINGALE), f"{SKETCH}; fit: {CLOSED}, {ABOVE}"),
-    (lambda: sketched(**predicted()), f"{SKETCH}; fit: {PREDICTED}"),
     (lambda: AbbasiYadkoriUCB(MODEL, **NORM), ABBASI),
     (lambda: KernelThompsonSampling(MODEL, **GIVEN), ABBASI),
     (lambda: KernelThompsonSampling(MODEL, **NORM, noise_std=LIMITS), COROLLARY),
@@ -380,7 +369,6 @@ SOURCES = [
     ),
     (lambda: BKBBandit(X, KERNEL, **GIVEN, qbar=1e4), BKB),
     (bandit, DUAL),
-    (partial(bandit, **MARTINGALE), f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"),
     (
         partial(bandit, form=Grid()),
         f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}",

@@ -17,7 +17,6 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
-    CertifiedGapStopping,
     Filters,
     Grid,
     GuardedAcquisition,
@@ -166,19 +165,6 @@ def test_points_are_tensors_of_floating_point_numbers(dtype):
 def test_there_is_no_beta(acqf_class):
     with pytest.raises(TypeError, match=f"{acqf_class.__name__} has no beta"):
         acqf_class(MODEL, beta=2.0)
-
-
-def test_two_rows_by_position_could_be_a_box():
-    acqf, rows = build(), X[:2]
-    for use in (
-        lambda: regret_certificate(acqf, rows),
-        lambda: optimum_report(acqf, rows),
-        lambda: CertifiedGapStopping(0.1, rows),
-    ):
-        with pytest.raises(ValueError, match="say candidates= for the points, or bounds="):
-            use()
-    regret_certificate(acqf, candidates=rows)
-    optimum_report(acqf, X[:3])
 
 
 def test_what_is_no_band():

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import MixedSingleTaskGP, SingleTaskGP
 from botorch.models.transforms.input import (
@@ -57,6 +58,7 @@ from kernelucb.exceptions import (
 )
 from kernelucb.regression.prior import is_monotone
 from oracles import socp
+from oracles.filtered import counted
 from problems import (
     KERNELS,
     RKHSFunction,
@@ -96,20 +98,22 @@ def enumerated(*columns):
     )
 
 
-@pytest.mark.parametrize("name", ["rbf", "matern32"])
-def test_is_the_largest_difference_over_the_set(name):
+@pytest.mark.parametrize(
+    ("name", "fit"), [("rbf", "martingale"), ("matern32", "martingale"), ("rbf", "filters")]
+)
+def test_is_the_largest_difference_over_the_set(name, fit):
     r"""One cone program for each candidate."""
     problem = make_problem(n=8, d=2, kernel=name, norm=NORM, seed=5)
     candidates = uniform(6, 2, 9)
-    acqf = bound(problem, fit="martingale")
+    acqf = bound(problem, fit=fit)
     certificate = regret_certificate(acqf, candidates)
-    squared = acqf.function_constraints.radius.squared(acqf.regression)
-    noise = torch.full((8,), problem.noise_std).double()
+    squared = acqf.function_constraints.radius.squared(acqf.confidence_set.regression)
+    given = problem.Y, problem.state.noise_std, squared, NORM, counted(acqf)
     expected = []
     for x in candidates:
         points = torch.cat([problem.X, x.unsqueeze(0), certificate.recommended[None]])
         K = problem.kernel(points).to_dense()
-        expected.append(socp.largest_difference(K, problem.Y, noise, squared, NORM))
+        expected.append(socp.largest_difference(K, *given))
     assert certificate.gap == pytest.approx(max(expected), abs=SOCP)
     challenger = candidates[max(range(6), key=expected.__getitem__)]
     assert torch.equal(certificate.challenger, challenger)
@@ -152,6 +156,18 @@ def test_between_the_true_regret_and_the_sides_of_the_band(seed, n, maximize):
         assert index == int(upper.argmin())
     assert certificate.gap <= float(sides) + ORDER
     assert certificate.gap >= float(regret) - ORDER
+
+
+def test_follows_the_direction_of_the_outcome():
+    problem, candidates = make_problem(n=10, d=2, norm=NORM), uniform(20, 2, 1)
+    transform = ScalarizedPosteriorTransform(weights=torch.tensor([-2.0]).double())
+    smallest = regret_certificate(bound(problem, maximize=False), candidates)
+    turned = regret_certificate(bound(problem, posterior_transform=transform), candidates)
+    both = bound(problem, posterior_transform=transform, maximize=False)
+    assert turned.gap == smallest.gap
+    assert regret_certificate(both, candidates).gap == pytest.approx(
+        regret_certificate(bound(problem), candidates).gap
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from kernelucb import (
     MartingaleMixture,
     MartingaleMixtureUCB,
     least_consistent_norm,
-    regret_certificate,
 )
 from kernelucb._numerics import spectral
 from kernelucb.confidence.fit.choice import data_fit
@@ -72,21 +71,6 @@ def test_the_band_is_that_of_the_cone_program(case, options):
         K = problem.kernel(torch.cat([problem.X, x.unsqueeze(0)])).to_dense()
         assert float(high) == pytest.approx(socp.upper_deviation(K, *arguments), abs=1e-6)
         assert float(low) == pytest.approx(socp.lower_deviation(K, *arguments), abs=1e-6)
-
-
-def test_the_gap_of_a_certificate_is_the_cone_programs():
-    problem = make_problem(n=8, d=2, norm=3.0, seed=5)
-    candidates = uniform(5, 2, 9)
-    acqf = MartingaleMixtureUCB(problem.model, norm_bound=NORM)
-    certificate = regret_certificate(acqf, candidates)
-    arguments = cone_arguments(problem, acqf)
-    gaps = []
-    for x in candidates:
-        points = torch.cat([problem.X, x.unsqueeze(0), certificate.recommended[None]])
-        K = problem.kernel(points).to_dense()
-        gaps.append(socp.largest_difference(K, *arguments))
-    assert certificate.gap == pytest.approx(max(gaps), abs=SOCP)
-    assert certificate.certified
 
 
 @pytest.mark.parametrize("case", ["rbf", "matern32", "duplicates"])

@@ -33,14 +33,13 @@ from two_outcomes import CUBE, GIVEN, LEVEL, OBJECTIVE, PURITY, SEARCH, at, made
 from kernelucb import (
     ConstrainedUCB,
     GuardedAcquisition,
-    KernelFamilyUCB,
     MartingaleMixtureUCB,
     OutcomeConstraints,
     ScalarizedUCB,
 )
 from kernelucb.acquisition import outcome_bands
 from kernelucb.acquisition.guarded import is_ucb_turn
-from problems import float64, frozen_kernel, make_problem, uniform
+from problems import float64, make_problem, uniform
 from tolerances import REARRANGED
 
 # Most of the square is excluded, and of its corners the one far from zero.
@@ -110,15 +109,6 @@ class TestWhatIsExcluded:
             own = MartingaleMixtureUCB(mirrored.model, norm_bound=5.0, **options)
             other = at(guarded(own=own), GRID)
             assert_close(other, values, rtol=REARRANGED, atol=REARRANGED)
-
-    def test_bands_of_several_kernels_and_of_sums(self):
-        kernels = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
-        family = KernelFamilyUCB(MODEL, kernels, norm_bound=20.0)
-        acqf = guarded(log_nei(), family, ucb_every=3)
-        exact = family.bounds(GRID)[1] - family.bounds(OBJECTIVE.X)[0].max()
-        assert bool((acqf.excess(GRID) <= exact + REARRANGED).all())
-        both = ScalarizedUCB([band(), band()], [1.0, 0.5])
-        assert guarded(log_nei(), both, observed=OBJECTIVE.X)(GRID[:1]).shape == (1,)
 
 
 LINE = torch.stack([torch.linspace(0.0, 1.0, 501).double()] * 2, -1)

@@ -614,11 +614,7 @@ def test_rates_are_counts_again():
             "more successes",
         ),
         ({"likelihood": "poisson", "exposure": 0.0}, "exposure"),
-        ({"likelihood": "normal"}, "likelihood"),
-        ({"norm_bound": -1.0}, "norm_bound"),
         ({"fit": Filters()}, "fit must be"),
-        ({"form": "dual"}, "form"),
-        ({"train_Y": Y[:-1]}, "train_Y"),
         ({"posterior_transform": DOUBLE}, "weight 1 or -1"),
     ],
 )

@@ -34,7 +34,6 @@ PROBLEM = make_problem(n=10, d=2, noise_std=NOISE, outputscale=2.5, seed=50)
 CANDIDATES = torch.cat([PROBLEM.test_X, uniform(30, 2, seed=51)])
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 SAMPLES, ERRORS = 4000, 6.0
-TRACKER = StreamingNoiseTracker(NORM, UnknownNoise(0.1))
 NOISES = {
     "known": {"noise_std": NOISE},
     "unknown": {"noise_std": UnknownNoise(0.1, 1.0)},
