@@ -43,6 +43,7 @@ from kernelucb import (
     NystromRegression,
     OutcomeConstraints,
     PrequentialRadius,
+    ReplicateNoise,
     SafeSet,
     ScalarizedUCB,
     SketchedMartingaleMixtureUCB,
@@ -66,7 +67,7 @@ from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain, outc
 from kernelucb.models import BKBModel, DiscreteMetaModel, FeatureMetaModel
 from kernelucb.optim import chunked
 from kernelucb.safety import ConstraintWidth
-from problems import family_ucb, frozen_kernel, generator, make_problem, uniform
+from problems import family_ucb, frozen_kernel, generator, make_problem, normal, uniform
 
 PROBLEM = make_problem(n=3, d=2, kernel="matern52")
 TASKS, FEATURE_TASKS = uniform(40, 2, 11), uniform(40, 3, 12)
@@ -117,6 +118,12 @@ def predicted(there):
     X, Y = (torch.cat([part, part[:2]]) for part in (there.X, there.Y))
     state = KernelRegression(X, Y, there.kernel, 0.1)
     return MartingaleMixtureUCB(state, fit=radius, **NORM)
+
+
+def replicated(there):
+    X, Y = (torch.cat([part, part]) for part in (there.X, there.Y[:, 0]))
+    Y = Y + 0.1 * normal(len(Y), 5).to(there.device)
+    return exact(there, noise_std=ReplicateNoise(X, Y, between=(0.01, 1.0)))
 
 
 def negative(there):
@@ -179,6 +186,7 @@ ACQUISITIONS = {
     "weighted": lambda t: exact(t, posterior_transform=negative(t)),
     "noise without limits": lambda t: exact(t, noise_std=UnknownNoise()),
     "predicted": predicted,
+    "replicated": replicated,
     "Srinivas, norm": lambda t: SrinivasUCB(t.model, theorem=BoundedNorm(**NORM)),
     "Srinivas, box": lambda t: SrinivasUCB(t.model, theorem=CompactDomain()),
     "Srinivas, finite": lambda t: SrinivasUCB(t.model, theorem=FiniteDomain(40)),

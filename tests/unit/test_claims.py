@@ -395,7 +395,7 @@ def test_the_ladder_says_what_the_band_says():
 def test_on_a_box_the_window_is_rigorous_and_sides_swap():
     r"""The mirrored problem says the mirrored claims."""
     own, least = band(), problem().model
-    few = {"bounds": LINE, "max_evaluations": 200}
+    few = {"bounds": LINE, "max_evaluations": 60}
     report = optimum_report(own, **few, threshold=-50.0, window=0.1)
     box = next(claim for claim in report.claims if claim.kind == "operating window")
     assert box.numbers == (1.0,)

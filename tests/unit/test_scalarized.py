@@ -62,13 +62,14 @@ def corners(weights, offset=0.0, **options):
     st.floats(-5.0, 5.0),
 )
 def test_the_band_reaches_from_the_worst_to_the_best_corner(first, second, offset):
-    acqf = ScalarizedUCB(single_bounds(), [first, second], offset=offset)
+    bands = single_bounds()
+    acqf = ScalarizedUCB(bands, [first, second], offset=offset)
     lower, upper = corners((first, second), offset)
     tolerance = {"rtol": REARRANGED, "atol": REARRANGED}
     assert_close(acqf.bounds(X)[0], lower, **tolerance)
     assert_close(acqf.bounds(X)[1], upper, **tolerance)
     assert_close(acqf(X.unsqueeze(-2)), upper, **tolerance)
-    acqf = ScalarizedUCB(single_bounds(), [first, second], offset=offset, maximize=False)
+    acqf = ScalarizedUCB(bands, [first, second], offset=offset, maximize=False)
     assert_close(acqf(X.unsqueeze(-2)), -lower, **tolerance)
 
 

@@ -63,7 +63,16 @@ def noise(request):
 
 
 class TestDistribution:
-    @pytest.mark.parametrize("functions", [False, True])
+    @pytest.mark.parametrize(
+        ("noise", "functions"),
+        [
+            *((name, False) for name in NOISES),
+            ("unknown", True),
+            pytest.param("known", True, marks=pytest.mark.slow),
+            pytest.param("nothing known above", True, marks=pytest.mark.slow),
+        ],
+        indirect=["noise"],
+    )
     def test_deviation_is_the_half_width_of_the_band(self, noise, functions):
         if noise["noise_std"] == NOISE:
             options = {"alpha": (NOISE / NORM) ** 2, **noise}
