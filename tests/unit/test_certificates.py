@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import MixedSingleTaskGP, SingleTaskGP
 from botorch.models.transforms.input import (
@@ -156,18 +155,6 @@ def test_between_the_true_regret_and_the_sides_of_the_band(seed, n, maximize):
         assert index == int(upper.argmin())
     assert certificate.gap <= float(sides) + ORDER
     assert certificate.gap >= float(regret) - ORDER
-
-
-def test_follows_the_direction_of_the_outcome():
-    problem, candidates = make_problem(n=10, d=2, norm=NORM), uniform(20, 2, 1)
-    transform = ScalarizedPosteriorTransform(weights=torch.tensor([-2.0]).double())
-    smallest = regret_certificate(bound(problem, maximize=False), candidates)
-    turned = regret_certificate(bound(problem, posterior_transform=transform), candidates)
-    both = bound(problem, posterior_transform=transform, maximize=False)
-    assert turned.gap == smallest.gap
-    assert regret_certificate(both, candidates).gap == pytest.approx(
-        regret_certificate(bound(problem), candidates).gap
-    )
 
 
 @pytest.mark.parametrize(

@@ -428,16 +428,6 @@ class TestMixedSpaces:
         assert acqf.X_pending is None
         assert {float(each) for each in x[:, 0]} <= set(LEVELS)
 
-    def test_a_context_between_listed_values_and_numbers(self):
-        acqf, safe_set = self.setting()
-        fixed, space = {3: 0.5, 0: 0.6}, mixed()
-        x, value = optimize_acqf_safely(
-            acqf, safe_set, space=space, fixed_features=fixed, **FAST
-        )
-        rows = safe_set.filter(space.region(fixed).points)
-        assert float(value) == pytest.approx(float(acqf(rows.unsqueeze(-2)).max()))
-        assert (float(x[0, 0]), float(x[0, 3])) == (0.6, 0.5)
-
     def test_known_points_count_in_their_combination(self):
         r"""Before the bands show anything, the known point of the space is returned."""
         acqf, _ = self.setting()
