@@ -45,6 +45,7 @@ from ax_bench import (
     rows,
     run,
     stopping,
+    successes,
     wave,
     whole,
 )
@@ -296,6 +297,11 @@ class TestCounts:
         assert float(lower.min()) > 0.0
         assert bound.assumptions.certified
 
+    def test_what_is_missing_does_not_depend_on_the_outcomes_themselves(self):
+        client = end(attached(count_client(), SOME, successes), FAILED, ABANDONED)
+        said = "1 trial failed and 1 was abandoned; none of that depended on their outcomes"
+        assert current(client).endswith(said)
+
 
 # Failures that must be at most one in five, beside a measurement.
 MOST, PARTS = 0.2, 500
@@ -418,6 +424,16 @@ class TestSums:
         assert [built(client).bands[name].assumptions.delta for name in "wyz"] == [0.01] * 3
         joined = kernelucb.ax.recommended_arm(client).assumptions
         assert joined.delta == pytest.approx(0.03)
+
+    def test_they_say_of_every_outcome_what_is_missing(self):
+        options = {"norm_bound": 4.0, "noise_std": 0.1}
+        client = make_client(UNIT, "y - 2*z", ScalarizedUCB, options)
+        attached(client, SOME, lambda p: curve(p) | {"z": p["x"]})
+        acqf = kernelucb.ax.current_bound(attached(client, along(0.6), curve))
+        missing = "1 trial was completed without an outcome"
+        for output in ("output 1", "output 2"):
+            expected = f"{output}: {REPORTED.statement}: {missing}{NO_NOISE}"
+            assert statement(acqf, f"{output}: outcomes") == expected
 
 
 class TestRanges:
@@ -604,6 +620,18 @@ class TestSafe:
         space = [real("x", 1e-3, 10.0, scaling="log")]
         own = {"safe_arms": along(0.3), "limits": ["z >= 1.999"], "num_initial": 1}
         assert observed(constrained_client(parameters=space, **own), 3) == along(0.3) * 3
+
+    @SLOW
+    def test_linear_constraints_on_parameters(self):
+        client = constrained_client(
+            parameters=[*UNIT, real("rate")],
+            parameter_constraints=["x <= rate"],
+            safe_arms=[{"x": problem().start, "rate": 0.4}],
+            num_initial=1,
+        )
+        chosen = observed(client, 4)
+        assert all(p["x"] <= p["rate"] for p in chosen)
+        assert is_kept(chosen)
 
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     def test_data_that_contradict_what_was_given(self):
