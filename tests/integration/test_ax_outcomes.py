@@ -621,16 +621,19 @@ class TestSafe:
         own = {"safe_arms": along(0.3), "limits": ["z >= 1.999"], "num_initial": 1}
         assert observed(constrained_client(parameters=space, **own), 3) == along(0.3) * 3
 
-    @SLOW
     def test_linear_constraints_on_parameters(self):
+        start = problem().start
         client = constrained_client(
             parameters=[*UNIT, real("rate")],
-            parameter_constraints=["x <= rate"],
-            safe_arms=[{"x": problem().start, "rate": 0.4}],
+            parameter_constraints=[f"x + rate <= {start + 0.4}", "rate >= 0.38"],
+            safe_arms=[{"x": start, "rate": 0.4}],
             num_initial=1,
         )
         chosen = observed(client, 4)
-        assert all(p["x"] <= p["rate"] for p in chosen)
+        sums = [p["x"] + p["rate"] for p in chosen]
+        assert max(sums) <= start + 0.4 + 1e-9
+        assert min(p["rate"] for p in chosen) >= 0.38 - 1e-9
+        assert len({p["x"] for p in chosen}) > 1
         assert is_kept(chosen)
 
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
