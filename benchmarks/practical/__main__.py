@@ -34,7 +34,8 @@ PROTOCOL = {
 FUNCTIONS = [*PROBLEMS][:6]
 COMMON = [*PROBLEMS][:11]
 WIDER = [*PROBLEMS][11:19]
-BATCHES = [*PROBLEMS][19:]
+BATCHES = [*PROBLEMS][19:22]
+LABORATORIES = [*PROBLEMS][22:]
 # Compared with every other method in pairs, where they are played.
 OURS = ["guarded_every_4", "mixture_ucb"]
 
@@ -78,6 +79,16 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
         range(20, 30),
         *("q_log_nei", "q_log_nei_joint", "q_ucb_2", "thompson", "random"),
         *("mixture_ucb", "guarded_every_4", "guarded_joint"),
+    ),
+    play,
+)
+@STUDY.table(
+    "laboratory",
+    runs(
+        LABORATORIES,
+        range(20, 60),
+        *("ucb_2", "log_ei", "q_log_nei", "thompson", "random"),
+        *("mixture_ucb", "guarded_every_4"),
     ),
     play,
 )

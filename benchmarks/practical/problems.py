@@ -23,6 +23,7 @@ from botorch.utils.transforms import unnormalize
 from torch import Tensor
 
 from benchmarks.runner import stream
+from benchmarks.runner.files import replicates_of
 
 _Problem = tuple[str, dict[str, Any]]
 
@@ -76,6 +77,18 @@ PROBLEMS: dict[str, _Problem] = {
     "slice_localization_batch": _table("HPOLib", "slice_localization", 9, 40, 4),
 }
 PROBLEMS["ackley_mixed"][1]["family"] = "mixed"
+# Tables of laboratories; an evaluation draws one of the replicates of a setting, and the
+# true value is their mean. The reactions have none: Gaussian noise of 2 % of yield.
+LABORATORIES = {"crossed_barrel": 4, "agnp": 5, "direct_arylation": 22}
+PROBLEMS |= {
+    name: (
+        name.replace("_", " "),
+        {"family": "laboratory", "source": name, "dimension": d, "batch": 1, "rounds": 92},
+    )
+    for name, d in LABORATORIES.items()
+}
+_NOISE = {"direct_arylation": 2.0}
+_SOUGHT = {"agnp": -1.0}  # a loss
 
 
 class Environment(ABC):
@@ -244,9 +257,31 @@ class Table(Environment):
         return points
 
 
+class Laboratory(Table):
+    r"""All settings of a table, of which each evaluation draws a replicate."""
+
+    def __init__(self, task: SimpleNamespace) -> None:
+        Environment.__init__(self, task)
+        sign = _SOUGHT.get(task.source, 1.0)
+        self.rows, outcomes = replicates_of(task.source)
+        self.outcomes = [sign * each for each in outcomes]
+        self.true = np.array([each.mean() for each in self.outcomes])
+        self.optimum, self.noise_std = float(self.true.max()), _NOISE.get(task.source, 0.0)
+
+    def observe(self, point: Tensor) -> float:
+        known = self.outcomes[self.row(point)]
+        drawn = float(known[int(self._noise.integers(len(known)))])
+        return drawn + self.noise_std * float(self._noise.standard_normal())
+
+    def spread(self, count: int) -> Tensor:
+        order = torch.from_numpy(self._points.permutation(len(self.rows)))
+        return self.rows[order[:count]]
+
+
 def environment_of(task: SimpleNamespace) -> Environment:
     r"""What the task's method plays."""
     families = {"synthetic": Synthetic, "mixed": Mixed, "table": Table}
+    families |= {"laboratory": Laboratory}
     return families[task.family](task)
 
 

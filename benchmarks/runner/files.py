@@ -50,14 +50,28 @@ def load_data(name: str) -> dict[str, np.ndarray]:
 def table_of(name: str) -> tuple[Tensor, Tensor]:
     r"""Distinct settings in the unit cube, and the mean outcome of each, of ``<name>.csv``.
 
-    The last column is the outcome; errors as for ``load_data``.
+    Errors as for ``load_data``.
     """
-    frame = pd.read_csv(_data_path(f"{name}.csv"))
-    means = frame.groupby([*frame.columns[:-1]], as_index=False).mean()
-    values = torch.from_numpy(means.to_numpy()).double()
-    X = values[:, :-1]
+    X, replicates = replicates_of(name)
+    return X, torch.tensor([each.mean() for each in replicates], dtype=torch.float64)
+
+
+def replicates_of(name: str) -> tuple[Tensor, list[np.ndarray]]:
+    r"""Distinct settings in the unit cube, and all outcomes of each, of ``<name>.csv``.
+
+    The outcome is the column ``yield`` where there is one, else the last; columns of text
+    count as categories, one column of 0 and 1 for each.
+    """
+    frame = pd.read_csv(_data_path(f"{name}.csv"), encoding="utf-8-sig")
+    if "yield" in frame.columns:  # other columns name the same categories again
+        names = ["Base", "Ligand", "Solvent", "Concentration", "Temp_C", "yield"]
+        frame = pd.get_dummies(frame[names], columns=names[:3], dtype=float)
+        frame["yield"] = frame.pop("yield")
+    groups = frame.groupby([*frame.columns[:-1]])[frame.columns[-1]]
+    settings = [*groups.groups]
+    X = torch.tensor(settings, dtype=torch.float64)
     X = (X - X.amin(0)) / (X.amax(0) - X.amin(0))
-    return X, values[:, -1]
+    return X, [group.to_numpy(dtype=np.float64) for _, group in groups]
 
 
 def _data_path(name: str) -> Path:
