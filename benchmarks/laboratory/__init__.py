@@ -1,0 +1,1 @@
+r"""Bands, designs and claims on tables of real laboratories."""

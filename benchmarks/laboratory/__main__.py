@@ -1,0 +1,86 @@
+r"""Command line: ``python -m benchmarks.laboratory widths``."""
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.laboratory.play import play_claims, play_coverage, play_width
+from benchmarks.runner.study import Study, Summary, grid
+
+STUDY = Study("benchmarks.laboratory", "Bands, designs and claims on real tables.")
+TABLES = ["crossed_barrel", "agnp", "direct_arylation"]
+
+
+@STUDY.table(
+    "widths",
+    grid(
+        {"table": TABLES[:2], "margin": 2.0, "kernel": ["matern52", "rbf"]},
+        {"lengthscale": [0.2, 0.35, 0.5, 0.75, 1.0]},
+    ),
+    play_width,
+)
+def widths(runs: pd.DataFrame) -> Summary:
+    r"""Mean widths with all runs of a table, over those of plain means with a union."""
+    rows = runs[["table", "kernel", "lengthscale", "norm", "noise", "plain"]].copy()
+    names = ["band", "replicates", "design", "both", "noise_measured", "all_measured"]
+    for name in names:
+        rows[name] = runs[name] / runs["plain"]
+    return Summary(rows.round(4))
+
+
+@STUDY.table(
+    "coverage",
+    grid(
+        {"kernel": ["matern52", "family"], "seed": range(40)},
+        [
+            {"table": "crossed_barrel", "noise": "one"},
+            {"table": "crossed_barrel", "noise": "groups"},
+            {"table": "agnp", "noise": "one"},
+            {"table": "direct_arylation", "noise": "one"},
+        ],
+    ),
+    play_coverage,
+)
+def coverage(runs: pd.DataFrame) -> Summary:
+    r"""Sequences in which a band at a multiple of the least norm misses a mean."""
+    rows = _rows(runs, ["table", "noise", "kernel"])
+    keys = ["table", "noise", "kernel", "kind", "count", "margin"]
+    found = rows.groupby(keys, sort=False)[["missed", "share", "width"]].mean()
+    size = rows.groupby(keys, sort=False).size()
+    return Summary(found.assign(sequences=size).reset_index().round(4))
+
+
+@STUDY.table(
+    "claims",
+    grid(
+        {"margin": [1.5, 2.0], "design": ["random", "qlognei"], "seed": range(40)},
+        {"table": TABLES},
+    ),
+    play_claims,
+)
+def claims(runs: pd.DataFrame) -> Summary:
+    r"""Claims at a margin after 50 and 100 runs, their sizes, and how many are false."""
+    rows = _rows(runs, ["table", "design", "margin"])
+    keys = ["table", "design", "margin", "count", "kind"]
+    groups = rows.groupby(keys, sort=False)
+    found = groups[["false", "size", "regret"]].agg(
+        {"false": ["sum", "size"], "size": "median", "regret": "mean"}
+    )
+    found.columns = ["false", "runs", "size", "regret"]
+    return Summary(found.reset_index().round(4))
+
+
+def _rows(runs: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    r"""One row for each row of the runs' results, with the settings named."""
+    listed = [
+        {name: run[name] for name in names} | row
+        for run in runs.to_dict("records")
+        for row in run["rows"]
+    ]
+    frame = pd.DataFrame(listed)
+    for name in frame.columns.intersection(["missed", "false"]):
+        frame[name] = frame[name].astype(np.int64)
+    return frame
+
+
+if __name__ == "__main__":
+    STUDY.main()
