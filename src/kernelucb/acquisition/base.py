@@ -381,7 +381,9 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
 
         Args:
             num_runs: Number of runs, the first ones of the data; or the sizes of several
-                batches, each fixed given the earlier ones.
+                batches, each fixed given the earlier ones. Fixed beforehand as well: the
+                same design at another number is another statement, with a ``delta`` of its
+                own.
             candidates: ``N x d`` points at which the intervals count, fixed beforehand.
             bounds: Instead a ``2 x d`` box; the intervals count at all of its points.
             share: Of ``delta`` that the intervals take; the rest is the band's.

@@ -425,11 +425,11 @@ class DesignSource(Source):
     @property
     def assumption(self) -> Assumption:
         r"""That nobody looked."""
-        first = f"the inputs of the first {self.num_runs[0]} observations were"
+        first = f"the inputs of the first {self.num_runs[0]} observations were chosen"
         if len(self.num_runs) > 1:
             sizes = ", ".join(map(str, self.num_runs))
-            first = f"the inputs of each of the first batches (of {sizes}) were"
-        statement = f"{first} chosen without looking at the outcomes of the same batch"
+            first = f"the inputs of each of the first batches (of {sizes}) were chosen"
+        statement = f"{first} without looking at the same batch's outcomes, as many as planned"
         return Assumption("design", statement, Status.GIVEN)
 
     @property
