@@ -429,7 +429,7 @@ class DesignSource(Source):
         if len(self.num_runs) > 1:
             sizes = ", ".join(map(str, self.num_runs))
             first = f"the inputs of each of the first batches (of {sizes}) were chosen"
-        statement = f"{first} without looking at the same batch's outcomes, as many as planned"
+        statement = f"{first} without looking at their own outcomes, as many as planned"
         return Assumption("design", statement, Status.GIVEN)
 
     @property
