@@ -34,6 +34,7 @@ MUTANTS = [
     Mutant(f"{_FIT}/radius.py", "tau_ref, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)", "tau_ref, confidence = float(taus[0]), math.log(1.0 / delta)", "tests/unit/test_exactness.py tests/unit/test_fit.py"),
     Mutant(f"{_FIT}/radius.py", "2.0 * math.log(len(taus))", "math.log(len(taus))", "tests/unit/test_fit.py"),
     Mutant(f"{_FIT}/radius.py", "length * (2.0 * root + length)", "length * (root + length)", "tests/unit/test_model_error.py"),
+    Mutant(f"{_FIT}/radius.py", "shares = (_PREDICTION_SHARE, 1.0", "shares = (3.0 * _PREDICTION_SHARE, 1.0", "tests/unit/test_prequential.py"),
     Mutant(f"{_FIT}/filters.py", "return log_dets - count * torch.log1p(-self.floors", "return log_dets + count * torch.log1p(-self.floors", "tests/unit/test_fit.py tests/unit/test_claims.py"),
     Mutant(f"{_FIT}/filters.py", "2.0 * xlogy(weights, weights).sum()", "xlogy(weights, weights).sum()", "tests/unit/test_fit.py tests/unit/test_high_precision.py"),
     Mutant(f"{_FIT}/filters.py", "2.0 * math.log(2.0 * _NUM_HYBRIDS / self.hybrids)", "2.0 * math.log(_NUM_HYBRIDS / self.hybrids)", "tests/unit/test_fit.py"),

@@ -57,6 +57,16 @@ def test_a_fixed_kernel_gives_the_closed_form(c):
     assert one_step_ahead(problem, c).squared == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("predicted", [10.0, 30.0, 300.0])
+def test_the_energy_has_a_fifth_of_the_mixture(predicted):
+    r"""Shares that add up to more than one would be no e-process."""
+    levels = 1.0 / (1.0 + 2.0 ** torch.arange(-3.0, 8.5, 0.5, dtype=torch.float64))
+    squared = with_energy(predicted, 20, DELTA)
+    members = ((1.0 - levels).log() * 10.0 + 0.5 * levels * squared).exp()
+    mixture = 0.8 / DELTA * math.exp(0.5 * (squared - predicted)) + 0.2 * members.mean()
+    assert float(mixture) == pytest.approx(1.0 / DELTA, rel=1e-9)
+
+
 def test_many_predictions_at_once(monkeypatch):
     r"""Marginals of a joint posterior, asked for in parts that stay small."""
     problem, X, sizes = make_problem(n=12, d=2), uniform(600, 2, 1), []
