@@ -69,6 +69,12 @@ def family_ucb(model, kernels, **options) -> KernelFamilyUCB:
     return KernelFamilyUCB(model, KernelFamily(kernels, **known), **options)
 
 
+def constant_mean(value: float) -> ConstantMean:
+    mean = ConstantMean().double().requires_grad_(False)
+    mean.constant = float64(value)
+    return mean
+
+
 def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
@@ -170,8 +176,7 @@ def frozen_model(
     if mean is None or isinstance(mean, float):
         module: Mean = ZeroMean()
         if mean is not None:
-            module = ConstantMean().double()
-            module.constant = float64(mean)
+            module = constant_mean(mean)
     else:
         module = mean
     fixed = isinstance(noise_std, Tensor)

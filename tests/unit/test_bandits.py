@@ -7,7 +7,6 @@ import warnings
 import pytest
 import torch
 from gpytorch.kernels import LinearKernel, PolynomialKernel, RBFKernel, ScaleKernel
-from gpytorch.means import ConstantMean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -42,7 +41,15 @@ from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.exact import FilteredRegression, SpectralFilter
 from oracles import closed_forms
-from problems import KERNELS, RKHSFunction, float64, frozen_kernel, normal, uniform
+from problems import (
+    KERNELS,
+    RKHSFunction,
+    constant_mean,
+    float64,
+    frozen_kernel,
+    normal,
+    uniform,
+)
 from tolerances import (
     BANDIT,
     BANDIT_AT_DATA,
@@ -328,8 +335,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("bound", "options"), CHOICES)
 def test_options_reach_the_bound(bound, options):
-    kernel, mean = frozen_kernel("matern52", outputscale=1.5), ConstantMean().double()
-    mean.constant = float64(3.0)
+    kernel, mean = frozen_kernel("matern52", outputscale=1.5), constant_mean(3.0)
     bandit = make_bandit(kernel, bound, mean_module=mean, **options)
     game = Game(kernel, seed=4, mean=3.0)
     for rounds in (1, 2, 37):
@@ -677,10 +683,8 @@ def test_before_any_observation_it_is_the_union_of_the_norm_balls():
 
 
 def test_norm_bounds_of_a_plain_list_and_a_mean():
-    mean = ConstantMean().double().requires_grad_(False)
-    mean.constant = float64(3.0)
     kernels = [frozen_kernel("rbf", 0.5), frozen_kernel("matern52", 0.3)]
-    bandit = make_family(kernels, norm_bound=[2.0, 4.0], mean=mean)
+    bandit = make_family(kernels, norm_bound=[2.0, 4.0], mean=constant_mean(3.0))
     lower, upper = bandit.bounds(PLACES)
     assert_close(upper, torch.full_like(upper, 7.0))
     assert_close(lower, torch.full_like(lower, -1.0))

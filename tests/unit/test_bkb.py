@@ -9,7 +9,6 @@ from botorch.exceptions import (
     UnsupportedError,
 )
 from botorch.models.transforms import Log, Normalize, Standardize
-from gpytorch.means import ConstantMean
 from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +36,7 @@ from oracles import bkb_width
 from oracles.sketch import collapsed_bound, dtc
 from problems import (
     RKHSFunction,
+    constant_mean,
     float64,
     frozen_kernel,
     generator,
@@ -133,7 +133,7 @@ class TestPredictive:
         transforms = {
             "input_transform": Normalize(2, bounds=bounds),
             "outcome_transform": Standardize(1),
-            "mean_module": constant(3.0),
+            "mean_module": constant_mean(3.0),
         }
         model = BKBModel(raw, outcomes, KERNEL, LAM, 0.6, **transforms)
         scale, shift = outcomes.std(), outcomes.mean()
@@ -315,12 +315,6 @@ SCALED = {"input_transform": Normalize(2), "outcome_transform": Standardize(1)}
 WIDE = Normalize(2, bounds=torch.tensor([[0.0] * 2, [3.0] * 2]))
 
 
-def constant(value):
-    mean = ConstantMean().double()
-    mean.constant = float64(value)
-    return mean
-
-
 def saved_model(n=12, seed=0, **options):
     return make_model(n, seed=seed, **{**deepcopy(SCALED), **options})[0]
 
@@ -355,7 +349,7 @@ class TestState:
         [
             {"kernel": "matern52"},
             {"qbar": 0.5},
-            {"mean_module": constant(1.0)},
+            {"mean_module": constant_mean(1.0)},
             {"input_transform": None},
             {"outcome_transform": None},
             {"input_transform": WIDE},

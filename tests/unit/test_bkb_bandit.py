@@ -6,7 +6,6 @@ import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from gpytorch.kernels import LinearKernel
-from gpytorch.means import ConstantMean
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -27,7 +26,7 @@ from oracles import bkb_width
 from oracles.sketch import dtc
 from problems import (
     RKHSFunction,
-    float64,
+    constant_mean,
     frozen_kernel,
     generator,
     uniform,
@@ -39,10 +38,6 @@ LAM = NOISE_STD**2
 ARMS = uniform(80, 2, 0)
 FUNCTION = RKHSFunction.random(frozen_kernel("matern32"), 2.0, 2, 1)
 RADII = pytest.mark.parametrize("radius", ["certified", "theorem2", "practical"])
-
-
-SHIFT = ConstantMean().double()
-SHIFT.constant = float64(5.0)
 
 
 def make_bandit(kernel="matern32", arms=ARMS, **options):
@@ -197,7 +192,7 @@ class TestRules:
         assert make_bandit(norm_bound=0.01).assumptions.certified  # nothing observed
 
     def test_a_prior_mean(self):
-        shifted, plain = make_bandit(mean_module=SHIFT), make_bandit()
+        shifted, plain = make_bandit(mean_module=constant_mean(5.0)), make_bandit()
         for arm in (3, 7, 3):
             shifted.observe(arm, 6.0)
             plain.observe(arm, 1.0)

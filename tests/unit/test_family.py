@@ -23,7 +23,6 @@ from gpytorch.kernels import (
     RQKernel,
     ScaleKernel,
 )
-from gpytorch.means import ConstantMean
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -50,6 +49,7 @@ from kernelucb.regression.named import fixed_mean
 from kernelucb.regression.prior import Prior
 from problems import (
     RKHSFunction,
+    constant_mean,
     family_ucb,
     frozen_kernel,
     generator,
@@ -326,12 +326,10 @@ class TestWhatIsTakenFromTheModel:
         A search on it may stop, which one by its own kernel may not.
         """
         Y = 7.0 + 100.0 * PROBLEM.Y.unsqueeze(-1)
-        mean = ConstantMean().double()
-        mean.constant = torch.tensor(7.0, dtype=torch.float64)
         options = {"norm_bound": 600.0, "noise_std": 10.0}
         fitted = SingleTaskGP(PROBLEM.X, Y, outcome_transform=Standardize(1))
         fitted.covar_module.lengthscale = 0.05
-        acqf = family_ucb(fitted, KERNELS, **options, mean=mean.requires_grad_(False))
+        acqf = family_ucb(fitted, KERNELS, **options, mean=constant_mean(7.0))
         assert acqf.assumptions.certified
         for ours, own in zip(acqf.bounds(X), family().bounds(X), strict=True):
             assert_close(ours, 7.0 + 100.0 * own, rtol=REARRANGED, atol=REARRANGED)
@@ -466,9 +464,7 @@ class TestNamesAndNumbers:
             base.requires_grad_(False)
         ends = ([0.3, 0.4], [0.8, 0.4])
         kernels = lengthscale_family(bases, *ends, 1.7, each_coordinate=True)
-        mean = ConstantMean().double().requires_grad_(False)
-        mean.constant.fill_(0.5)
-        whole = KernelFamily(kernels, mean=mean)
+        whole = KernelFamily(kernels, mean=constant_mean(0.5))
         expected = KernelFamilyUCB(PROBLEM.model, whole, delta=0.1, **GIVEN)
         assert_close(actual.bounds(X), expected.bounds(X))
         assert actual.norm_bounds == pytest.approx(expected.norm_bounds)

@@ -50,7 +50,7 @@ from gpytorch.likelihoods import (
     GaussianLikelihood,
     StudentTLikelihood,
 )
-from gpytorch.means import ConstantMean, LinearMean
+from gpytorch.means import LinearMean
 from gpytorch.models import ExactGP, IndependentModelList
 from torch.testing import assert_close
 
@@ -63,7 +63,14 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
 )
 from kernelucb.regression.from_model import observed_inputs
-from problems import float64, frozen_kernel, frozen_model, normal, uniform
+from problems import (
+    constant_mean,
+    float64,
+    frozen_kernel,
+    frozen_model,
+    normal,
+    uniform,
+)
 from tolerances import LINEAR_SOLVE, POSTERIOR
 
 # Models here are of data as they come.
@@ -253,8 +260,7 @@ def test_inputs_that_are_not_the_transformed_raw_ones_are_refused(change):
 class PlainGP(ExactGP):
     def __init__(self, train_x, train_y, likelihood, kernel):
         super().__init__(train_x, train_y, likelihood)
-        self.mean_module = ConstantMean().double()
-        self.mean_module.constant = float64(0.3)
+        self.mean_module = constant_mean(0.3)
         self.covar_module = kernel
 
     def forward(self, x):

@@ -416,21 +416,9 @@ def test_one_outcome_and_the_point_where_it_was_seen(Y, norm_bound, form):
     assert bool(torch.isfinite(grad).all())
 
 
-FEW = uniform(20, 2, 1)
-FEW_COUNTS = torch.poisson(
-    RKHSFunction.random(ROUGH, 2.5, 2, 0)(FEW).exp(), generator=generator(3)
-)
-
-
-def cut_bound(**options):
-    r"""By tangents that were found beforehand."""
-    options = {"likelihood": "poisson", "norm_bound": 3.0} | options
-    return likelihood_ucb(FEW, FEW_COUNTS, ROUGH, **options)
-
-
 @pytest.mark.parametrize("maximize", [True, False])
 def test_the_gradient_does_not_jump(maximize):
-    acqf = cut_bound(maximize=maximize)
+    acqf = of_counts(form="ellipsoid", maximize=maximize)
 
     def largest_change(steps):
         share = torch.linspace(0.0, 1.0, steps + 1, dtype=torch.float64).unsqueeze(-1)
@@ -442,7 +430,7 @@ def test_the_gradient_does_not_jump(maximize):
 
 
 def test_nothing_is_searched_after_construction(monkeypatch):
-    acqf = cut_bound()
+    acqf = of_counts(form="ellipsoid")
     wide = acqf(POINTS.unsqueeze(-2))
 
     def fail(*args):

@@ -21,6 +21,7 @@ from kernelucb import (
 from problems import (
     KERNELS,
     RKHSFunction,
+    constant_mean,
     float64,
     frozen_kernel,
     frozen_model,
@@ -334,16 +335,12 @@ def counts(mean=None):
     return LikelihoodRegression(X, defects, kernel, likelihood="poisson", **given)
 
 
-def constant(value):
-    mean = ConstantMean().double().requires_grad_(False)
-    mean.constant.fill_(value)
-    return mean
-
-
 class TestSuccessesAndCounts:
     def test_values(self):
         r"""The function as for noisy outcomes; odds and rates through the link."""
-        described = describe_norm_bound(successes(constant(0.5), 4.0), NORM, bounds=SQUARE)
+        described = describe_norm_bound(
+            successes(constant_mean(0.5), 4.0), NORM, bounds=SQUARE
+        )
         reach = 2.0 * NORM  # the kernel's standard deviation is 2
         noisy = describe(frozen_kernel("rbf", 0.5, 4.0))
         assert described.inputs == noisy.inputs
@@ -351,7 +348,7 @@ class TestSuccessesAndCounts:
         assert described.prior_mean == 0.5
         ends = [1.0 / (1.0 + math.exp(-end)) for end in (0.5 - reach, 0.5 + reach)]
         assert described.outcome_range == pytest.approx(ends, rel=REARRANGED)
-        described = describe_norm_bound(counts(constant(-1.0)), NORM, bounds=SQUARE)
+        described = describe_norm_bound(counts(constant_mean(-1.0)), NORM, bounds=SQUARE)
         ends = [math.exp(-1.0 - NORM), math.exp(-1.0 + NORM)]
         assert described.outcome_range == pytest.approx(ends, rel=REARRANGED)
 
