@@ -119,7 +119,9 @@ def test_standardized_model_is_the_formula_in_the_units_of_its_kernel(problem, a
     constant = KernelRegression.from_model(standardize).outcome_scale
     centred = (outcomes - outcomes.mean()) / constant
     plain = frozen_model(problem.X, centred, problem.kernel, 0.2)
-    outcome = acqf_class(standardize, norm_bound=NORM * constant).bounds(problem.test_X)
+    band = acqf_class(standardize, norm_bound=NORM * constant)
+    assert band.norm_bound == pytest.approx(NORM * constant)
+    outcome = band.bounds(problem.test_X)
     unit = acqf_class(plain, norm_bound=NORM).bounds(problem.test_X)
     for one, other in zip(outcome, unit, strict=True):
         assert_close(one, outcomes.mean() + constant * other, **CLOSE)

@@ -137,6 +137,12 @@ def test_least_norm_is_infinite_when_repeated_inputs_disagree_by_more_than_the_r
     for factor, infinite in [(0.9, True), (1.1, False)]:
         slack = factor * squared - float(state.quadratic_form(1.0))
         assert math.isinf(least_norm(state, Radius(1.0, slack))) == infinite
+    squared = float(
+        (problem.Y / 0.1).square().sum()
+    )  # and zero where no function is needed
+    for factor, zero in [(0.9, False), (1.1, True)]:
+        slack = factor * squared - float(state.quadratic_form(1.0))
+        assert (least_norm(state, Radius(1.0, slack)) == 0.0) == zero
 
 
 @pytest.mark.parametrize("units", ["plain", "standardized"])
