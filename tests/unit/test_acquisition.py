@@ -6,9 +6,7 @@ from typing import ClassVar
 
 import pytest
 import torch
-from botorch.acquisition import (
-    qLogNoisyExpectedImprovement,
-)
+from botorch.acquisition import qLogNoisyExpectedImprovement
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import (
     ExpectationPosteriorTransform,

@@ -5,11 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import PolynomialKernel
 

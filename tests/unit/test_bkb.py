@@ -5,9 +5,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from botorch.exceptions import (
-    UnsupportedError,
-)
+from botorch.exceptions import UnsupportedError
 from botorch.models.transforms import Log, Normalize, Standardize
 from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
 from hypothesis import given

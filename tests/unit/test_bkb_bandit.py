@@ -24,13 +24,7 @@ from kernelucb.regression.lowrank import sketch
 from kernelucb.regression.lowrank.sketch import SketchedData
 from oracles import bkb_width
 from oracles.sketch import dtc
-from problems import (
-    RKHSFunction,
-    constant_mean,
-    frozen_kernel,
-    generator,
-    uniform,
-)
+from problems import RKHSFunction, constant_mean, frozen_kernel, generator, uniform
 from tolerances import SKETCH
 
 NOISE_STD = 0.2

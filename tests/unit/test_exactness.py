@@ -9,12 +9,7 @@ from gpytorch.kernels import LinearKernel
 from torch.autograd import gradcheck
 from torch.testing import assert_close
 
-from kernelucb import (
-    Analytic,
-    Grid,
-    MartingaleMixture,
-    MartingaleMixtureUCB,
-)
+from kernelucb import Analytic, Grid, MartingaleMixture, MartingaleMixtureUCB
 from oracles import closed_forms, socp
 from problems import frozen_model, make_problem, uniform
 from tolerances import (

@@ -16,13 +16,7 @@ from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
-from gpytorch.kernels import (
-    MaternKernel,
-    PeriodicKernel,
-    RBFKernel,
-    RQKernel,
-    ScaleKernel,
-)
+from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, RQKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close

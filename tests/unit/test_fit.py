@@ -21,22 +21,13 @@ from kernelucb import (
 from kernelucb._numerics import spectral
 from kernelucb.confidence.fit.choice import data_fit
 from kernelucb.confidence.fit.filters import FilterMixture
-from kernelucb.confidence.fit.radius import (
-    KernelFree,
-    covariance_scales,
-    mixture_radius,
-)
+from kernelucb.confidence.fit.radius import KernelFree, covariance_scales, mixture_radius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from oracles import socp
 from oracles.filtered import counted
-from oracles.mixture_program import (
-    energy_alone,
-    flynn_reeb,
-    hybrid,
-    upper_deviation,
-)
+from oracles.mixture_program import energy_alone, flynn_reeb, hybrid, upper_deviation
 from problems import frozen_kernel, make_problem, normal, uniform
 from tolerances import LEAST_NORM, LINEAR_SOLVE, ORDER, POSTERIOR, REARRANGED, SOCP
 

@@ -9,17 +9,8 @@ from copy import deepcopy
 import botorch.settings
 import pytest
 import torch
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
-from botorch.models import (
-    ModelListGP,
-    MultiTaskGP,
-    SingleTaskGP,
-    SingleTaskVariationalGP,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP, SingleTaskVariationalGP
 from botorch.models.contextual import LCEAGP
 from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
@@ -63,14 +54,7 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
 )
 from kernelucb.regression.from_model import observed_inputs
-from problems import (
-    constant_mean,
-    float64,
-    frozen_kernel,
-    frozen_model,
-    normal,
-    uniform,
-)
+from problems import constant_mean, float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import LINEAR_SOLVE, POSTERIOR
 
 # Models here are of data as they come.

@@ -11,11 +11,7 @@ import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP, SingleTaskVariationalGP
 from botorch.models.transforms import Normalize, Standardize
 from botorch.models.transforms.input import Warp
@@ -42,12 +38,8 @@ from kernelucb import (
 )
 from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
 from kernelucb.confidence.likelihood.problem import likelihood_set
-from kernelucb.confidence.likelihood.tangents import (
-    TangentSet,
-)
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-)
+from kernelucb.confidence.likelihood.tangents import TangentSet
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.prior import Prior
 from oracles.gaussian_loss import GaussianLoss
 from oracles.likelihood import extreme_value, extreme_values, least_norm

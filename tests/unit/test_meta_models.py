@@ -6,11 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close

@@ -5,9 +5,7 @@ import warnings
 
 import pytest
 import torch
-from botorch.exceptions import (
-    InputDataError,
-)
+from botorch.exceptions import InputDataError
 from botorch.models.transforms import Normalize, Standardize
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +19,7 @@ from kernelucb import (
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.lowrank.sketch import ridge_factor
 from kernelucb.regression.prior import Prior
 from oracles.weak_duality import (

@@ -5,11 +5,7 @@ import warnings
 
 import pytest
 import torch
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    InputDataWarning,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, InputDataWarning
 from botorch.models import MultiTaskGP, SingleTaskGP
 from botorch.models.transforms.input import ChainedInputTransform, Normalize, Warp
 from torch.testing import assert_close
@@ -23,11 +19,7 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
 )
 from kernelucb.confidence.fit.radius import mixture_radius, with_energy
-from problems import (
-    frozen_model,
-    make_problem,
-    uniform,
-)
+from problems import frozen_model, make_problem, uniform
 from tolerances import LINEAR_SOLVE
 
 DELTA, NORM = 0.1, 3.0

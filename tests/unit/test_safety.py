@@ -5,11 +5,7 @@ from functools import partial
 import pytest
 import torch
 from botorch.acquisition import LogExpectedImprovement
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from gpytorch.kernels import ScaleKernel

@@ -2,21 +2,14 @@ r"""Bounds of weighted sums of outcomes."""
 
 import pytest
 import torch
-from botorch.acquisition.objective import (
-    ScalarizedPosteriorTransform,
-)
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import UnsupportedError
 from botorch.models import KroneckerMultiTaskGP, ModelListGP, SingleTaskGP
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import (
-    MartingaleMixtureUCB,
-    NormTracker,
-    ScalarizedUCB,
-    regret_certificate,
-)
+from kernelucb import MartingaleMixtureUCB, NormTracker, ScalarizedUCB, regret_certificate
 from problems import make_problem, uniform
 from tolerances import REARRANGED
 

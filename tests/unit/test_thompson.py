@@ -9,11 +9,7 @@ import math
 
 import pytest
 import torch
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.transforms import Normalize, Standardize
 from torch.testing import assert_close
 

@@ -21,15 +21,8 @@ from kernelucb import (
 )
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.family.data import NoisyData
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-)
-from problems import (
-    family_ucb,
-    frozen_kernel,
-    frozen_model,
-    make_problem,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import family_ucb, frozen_kernel, frozen_model, make_problem
 
 KERNELS = lengthscale_family(RBFKernel(), 0.1, 1.6)
 PROBLEM = make_problem(n=24, d=2, norm=5.0)

@@ -21,9 +21,7 @@ from kernelucb import (
 )
 from kernelucb.confidence.fit.radius import DEFAULT_SCALES, covariance_scales
 from kernelucb.confidence.unknown_noise import JointSet
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import joint, socp
 from problems import KERNELS, frozen_model, make_problem, normal, uniform
 from tolerances import CONVEX_VALUE, ORDER, REARRANGED, SCALE, SOCP
