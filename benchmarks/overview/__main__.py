@@ -55,6 +55,8 @@ class Line:
 SECTIONS = {
     "How narrow": (
         Line("filters", "width", words.width),
+        Line("filters", "designs", words.designs),
+        Line("laboratory", "widths", words.laboratory),
         Line("papers/durand_2018", "band", words.noise),
     ),
     "Whether it holds": (

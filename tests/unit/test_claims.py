@@ -448,3 +448,10 @@ def test_a_plan_is_the_first_number_that_reaches_the_gap():
     beyond = runs_needed(kernel, LINE, 5.0, 0.1, 0.01, max_runs=60)
     assert beyond.runs is None
     assert "more than 60" in str(beyond)
+
+
+def test_a_breakdown_of_noise_is_stated_at_a_norm_that_the_data_allow():
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        small = band(norm_bound=0.2)
+    found = breakdown(small, lambda each: True, largest_margin=3.0)
+    assert found.at_norm_bound >= found.least_consistent_norm > 0.2
