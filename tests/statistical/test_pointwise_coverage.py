@@ -4,7 +4,7 @@ import pytest
 import torch
 from simulation import Claim
 
-from kernelucb import KernelRegression
+from kernelucb import KernelRegression, MartingaleMixtureUCB, ReplicateNoise
 from kernelucb.confidence.pointwise import FixedDesign, half_width
 from problems import RKHSFunction, frozen_kernel, generator, normal, uniform
 from tolerances import ORDER
@@ -62,3 +62,25 @@ def test_designs_hold_at_every_point_at_once():
     r"""Points and boxes; at a third of the noise the check finds the failures."""
     assert design_failures(1.0) <= CLAIM.limit, CLAIM
     assert design_failures(0.33) > CLAIM.limit
+
+
+def replicate_failures(measured):
+    r"""Three runs at eight inputs each; the noise is measured by the same runs, or .1."""
+    X, failed, truth = ARMS[:8].repeat(3, 1), 0, FUNCTION(ARMS)
+    for seed in range(CLAIM.sequences):
+        Y = FUNCTION(X) + NOISE * normal(24, 10 * seed + 2)
+        noise = ReplicateNoise(X, Y, between=(0.1, 1.0)) if measured else 0.1
+        state = KernelRegression(X, Y, frozen_kernel("matern52"), NOISE)
+        options = {"norm_bound": NORM, "noise_std": noise, "delta": CLAIM.delta}
+        band = MartingaleMixtureUCB(state, **options).with_replicates(12)
+        lower, upper = band.bounds(ARMS)
+        failed += bool(((truth < lower - ORDER) | (truth > upper + ORDER)).any())
+    return failed
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_bands_hold_whose_noise_is_measured_by_the_same_runs():
+    r"""At a fifth of the noise the check finds the failures."""
+    assert replicate_failures(True) <= CLAIM.limit, CLAIM
+    assert replicate_failures(False) > CLAIM.limit
