@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import MixedSingleTaskGP, SingleTaskGP
 from botorch.models.transforms.input import (
@@ -745,3 +746,17 @@ def test_wrong_constraints_and_spaces():
     ):
         with pytest.raises(ValueError, match=words):
             MixedSpace(CUBE, **options)
+
+
+def test_a_negative_weight_turns_the_direction():
+    r"""The largest ``-2 f`` is the least ``f``, whatever ``maximize`` says of the sign."""
+    problem, points = make_problem(n=10, d=1), mesh(40, 1)
+    turned = ScalarizedPosteriorTransform(torch.tensor([-2.0]).double())
+    weighted = bound(problem, posterior_transform=turned)
+    plain = bound(problem, maximize=False)
+    one, other = (regret_certificate(b, candidates=points) for b in (weighted, plain))
+    assert_close(one.recommended, other.recommended)
+    assert one.gap == pytest.approx(other.gap)
+    assert one.gap != pytest.approx(
+        regret_certificate(bound(problem), candidates=points).gap
+    )
