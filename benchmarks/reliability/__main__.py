@@ -13,9 +13,11 @@ from benchmarks.reliability.shares import (
     CHOICE,
     CHOSEN,
     LIMITS,
+    WIDER,
     Shares,
     over_problems,
     rows_of,
+    wider,
 )
 from benchmarks.runner.files import ROOT
 from benchmarks.runner.simulators import SIMULATORS
@@ -35,13 +37,16 @@ KINDS |= {"gap": "anywhere"}
 WISHES = {"value": 0.10, "window gain": 0.08, "gap": 0.25}
 METHODS = ["margin", "deviations", "left out"]
 COUNTS = [15, 50, 100]  # of the package
+ADVICE = [1.2, 1.5, 2.0, 3.0]  # norm bounds over the least norm
 
 
 @STUDY.table("curves", GRID, play)
 def curves(runs: pd.DataFrame) -> dict[str, Summary]:
     r"""Shares of false claims at each level, and with levels chosen on other problems."""
-    shares = Shares(rows_of(runs))
+    rows = rows_of(runs)
+    shares = Shares(pd.concat([rows, wider(rows)], ignore_index=True))
     table = shares.table()
+    table = table[~table["method"].str.startswith(WIDER)]
     held, own = [], []
     for name, limit in LIMITS.items():
         kept = shares.held_out(limit).assign(limit=name)
@@ -52,7 +57,20 @@ def curves(runs: pd.DataFrame) -> dict[str, Summary]:
         "": Summary(table.round(5), _shown(table)),
         "held_out": Summary(found.round(5), _held_out(found)),
         "problems": Summary(pd.concat(own).round(5), None),
+        "norm": _at_norms(runs),
     }
+
+
+def _at_norms(runs: pd.DataFrame) -> pd.DataFrame:
+    r"""False claims on the simulators at norm bounds over the least norm, in numbers."""
+    rows = rows_of(runs[runs["problem"].isin([*SIMULATORS])], ["problem", "design"])
+    rows = rows[(rows["method"] == "margin") & rows["level"].isin(ADVICE)]
+    rows = rows[rows["count"].isin(COUNTS) & (rows["design"] != "guard")]
+    cells = rows.groupby(["design", "count", "level"])
+    found = cells["false"].agg(claims="size", false="sum").reset_index()
+    kinds = rows[rows["false"]].groupby(["design", "count", "level"])
+    worst = kinds["problem"].agg(lambda own: own.value_counts().index[0])
+    return found.join(worst.rename("most on"), on=["design", "count", "level"]).fillna("")
 
 
 def _shown(table: pd.DataFrame) -> list[str]:
@@ -76,7 +94,7 @@ def _shown(table: pd.DataFrame) -> list[str]:
 def _held_out(found: pd.DataFrame) -> list[str]:
     r"""What levels are worth on the problem that did not choose them."""
     header = ["runs", "claim", "method", "false", "worst problem", "width"]
-    shown = found["method"].isin([*METHODS, CHOSEN]) & found["count"].isin(COUNTS)
+    shown = found["method"].isin([*METHODS, CHOSEN, WIDER]) & found["count"].isin(COUNTS)
     lines: list[str] = []
     for name, own in found[shown].groupby("limit", sort=False):
         lines += ["", f"**limit: {name}**", ""]
@@ -103,7 +121,11 @@ def _reached(row: dict[str, Any]) -> str:
 
 
 def _wish(row: dict[str, Any]) -> str:
-    if row["count"] != 50 or row["method"] != CHOSEN or row["kind"] not in WISHES:
+    if (
+        row["count"] != 50
+        or row["method"] not in (CHOSEN, WIDER)
+        or row["kind"] not in WISHES
+    ):
         return ""
     wish = WISHES[row["kind"]]
     return f" (hoped for {wish:g}{'' if row['width'] <= wish else ', missed'})"

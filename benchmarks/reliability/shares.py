@@ -1,6 +1,6 @@
 r"""Shares of false claims, over problems: runs of one problem are alike."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,20 +10,40 @@ Array = NDArray[np.float64]
 CELL = ["count", "method", "kind"]
 WANTED, CONFIDENCE = 0.95, 0.95
 CHOICE = ("margin", "deviations")  # of which the package takes the narrower
-CHOSEN = "chosen"
+CHOSEN, WIDER = "chosen", "wider of both"
 _RESAMPLES = 2000
 
 
-def rows_of(runs: pd.DataFrame) -> pd.DataFrame:
+def rows_of(runs: pd.DataFrame, keys: Sequence[str] = ("problem",)) -> pd.DataFrame:
     r"""A row for each claim; ``margin`` is a method beside that of each kernel."""
     parts = [
-        pd.DataFrame(run["rows"]).assign(problem=run["problem"])
-        for run in runs.to_dict("records")
+        pd.DataFrame(run["rows"]).assign(**{key: run[key] for key in keys}, run=number)
+        for number, run in enumerate(runs.to_dict("records"))
     ]
     rows = pd.concat(parts, ignore_index=True)
     split = rows["method"].str.split(", ", expand=True)
     every = rows[split[0] == "margin"].assign(method="margin")
     return pd.concat([rows, every], ignore_index=True)
+
+
+def wider(rows: pd.DataFrame) -> pd.DataFrame:
+    r"""Gaps that are the wider of a margin's, of one kernel, and of the deviations'.
+
+    A method for each kernel and margin, ``"wider of both, rbf, 1.05"``; its level is the
+    deviations'.
+    """
+    gaps = rows[rows["kind"] == "gap"]
+    keys = ["run", "count", "kind", "problem"]
+    margins = gaps[gaps["method"].str.startswith("margin, ") & (gaps["level"] <= 1.5)]
+    deviations = gaps[gaps["method"] == "deviations"]
+    found = deviations.merge(margins, on=keys, suffixes=("", "_other"))
+    kernels = found["method_other"].str.removeprefix("margin")
+    levels = found["level_other"].map("{:g}".format)
+    return found.assign(
+        method=WIDER + kernels + ", " + levels,
+        false=found["false"] & found["false_other"],  # both must be below the truth
+        width=found[["width", "width_other"]].max(axis=1),
+    )[rows.columns]
 
 
 class Shares:
@@ -69,14 +89,18 @@ class Shares:
         r"""Of each cell the least level whose limit is low enough, with its ``row``.
 
         ``chosen`` is a method beside the others: of ``CHOICE`` the one whose level has the
-        smaller width, of ``cells x problems`` ones.
+        smaller width, of ``cells x problems`` ones. So is ``wider of both``, of its
+        kernels, margins and levels.
         """
         own = self.index.assign(row=range(len(self.index)), typical=np.median(widths, 1))
         enough = own[limits <= 1.0 - WANTED + 1e-12].sort_values("level")
         least = enough.groupby(CELL, as_index=False).head(1)
-        chosen = least[least["method"].isin(CHOICE)].sort_values("typical")
-        chosen = chosen.groupby(["count", "kind"], as_index=False).head(1)
-        return pd.concat([least, chosen.assign(method=CHOSEN)], ignore_index=True)
+        both = least["method"].str.startswith(WIDER)
+        found = [least[~both]]
+        for name, own in ((CHOSEN, least["method"].isin(CHOICE)), (WIDER, both)):
+            narrow = least[own].sort_values("typical").groupby(["count", "kind"])
+            found.append(narrow.head(1).assign(method=name))
+        return pd.concat(found, ignore_index=True)
 
     def held_out(self, limit: Callable[[Array], Array]) -> pd.DataFrame:
         r"""On each problem, what the levels are worth that all others choose."""
@@ -127,7 +151,7 @@ LIMITS = {"bootstrap": resampled, "one more problem": one_more, "none": plain}
 
 def over_problems(each: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     r"""The share on all problems together, and on the worst."""
-    worst = each.sort_values("share_false").groupby(by, as_index=False).tail(1)
+    worst = each.sort_values(["share_false", "problem"]).groupby(by, as_index=False).tail(1)
     found = each.groupby(by, as_index=False).agg(
         problems=("share_false", "size"),
         share_false=("share_false", "mean"),

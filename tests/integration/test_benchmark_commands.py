@@ -3,9 +3,12 @@ r"""Every command of every study, in small: it plays, and writes its table."""
 import shlex
 from importlib import import_module
 
+import pandas as pd
 import pytest
 
 pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
+
+from benchmarks.reliability.shares import wider
 
 pytestmark = pytest.mark.slow
 
@@ -98,3 +101,20 @@ def test_a_command_writes_its_table(tmp_path, study, name, only, change, rows):
     if rows is not None:
         assert len(read_table(tmp_path / "results" / f"{name}.csv")) == rows
     assert list((tmp_path / "results").glob(f"{name}*.md"))
+
+
+def test_the_wider_of_two_gaps_is_false_where_both_are() -> None:
+    rows = pd.DataFrame(
+        [
+            ("deviations", 3.0, True, 0.1),
+            ("margin, rbf", 1.1, False, 0.3),
+            ("margin, fitted", 1.2, True, 0.05),
+            ("margin", 1.1, True, 0.2),
+        ],
+        columns=["method", "level", "false", "width"],
+    ).assign(run=0, count=50, kind="gap", problem="throw")
+    found = wider(rows).set_index("method")
+    assert [*found.index] == ["wider of both, rbf, 1.1", "wider of both, fitted, 1.2"]
+    assert [*found["false"]] == [False, True]
+    assert [*found["width"]] == [0.3, 0.1]
+    assert [*found["level"]] == [3.0, 3.0]
