@@ -167,8 +167,7 @@ class Asked(NamedTuple):
             dimension = task.region.lower.shape[1]
             row = torch.as_tensor(baseline).reshape(1, -1)
             baseline = checked_points("baseline", row, dimension)[0].to(task.region.lower)
-        if not probability("window", window) > 0.0:
-            raise ValueError(f"window must be between 0 and 1, got {window}.")
+        probability("window", window)
         if tolerance is not None:
             tolerance = positive_scalar("tolerance", tolerance)
         if reliability is not None:
