@@ -1,13 +1,16 @@
 r"""The demo in-process, with few rounds."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from kernelucb.__main__ import FUNCTIONS, main
+from kernelucb._demo import show
 from kernelucb._demo.problems import make_problem, sobol
 from kernelucb._demo.run import Run
+from kernelucb.exceptions import SolverError
 from tolerances import EPS
 
 PNG_MAGIC = b"\x89PNG"
@@ -166,3 +169,24 @@ def test_wrong_name_or_value_is_one_line_and_status_2(arguments, message, capsys
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_picture_that_cannot_be_written_and_numbers_that_are_none(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(show, "draw", Mock(side_effect=OSError("disk full")))
+    path = str(tmp_path / "demo.png")
+    assert run("--function", "rkhs", "--output", path) == 1
+    assert "no picture: disk full" in capsys.readouterr().err
+    monkeypatch.setattr(show, "find_spec", lambda name: None)
+    assert run("--function", "rkhs", "--output", path) == 0
+    assert "pip install kernelucb[plot]" in words(capsys.readouterr().out)
+    monkeypatch.setattr(Run, "_choose", Mock(side_effect=SolverError("no solution")))
+    assert run("--function", "rkhs", "--no-picture") == 1
+    assert "stopped after 0 of 2 rounds: no solution" in capsys.readouterr().err
+    monkeypatch.setattr(show, "run_demo", Mock(side_effect=KeyboardInterrupt))
+    assert run() == 130
+    assert "interrupted" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run(rounds="many")
+    assert "got 'many'" in capsys.readouterr().err

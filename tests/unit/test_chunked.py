@@ -1,6 +1,8 @@
 r"""The best of very many candidates, a chunk at a time."""
 
+import sys
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from kernelucb import (
 )
 from kernelucb.confidence.martingale_mixture import dual
 from kernelucb.models import BKBModel
+from kernelucb.optim import sharded
 from kernelucb.optim.chunked import argmax
 from problems import frozen_kernel, make_problem, normal, uniform
 from tolerances import ORDER
@@ -110,3 +113,46 @@ def test_bad_arguments():
         argmax(Undefined(MODEL), X, 2)
     with pytest.raises(InputDataError, match="no candidates"):
         argmax(Undefined(MODEL), X[:0])
+
+
+class RayInOneProcess:
+    r"""What ``sharded`` asks of Ray, without workers; counts the tasks."""
+
+    tasks, connected = 0, False
+    put = get = staticmethod(lambda value: value)
+
+    def init(self):
+        self.connected = True
+
+    def is_initialized(self):
+        return self.connected
+
+    def cluster_resources(self):
+        return {"CPU": 2.0}
+
+    def remote(self, max_retries):
+        def made(function):
+            def run(*arguments):
+                self.tasks += 1
+                return function(*arguments)
+
+            return SimpleNamespace(remote=run)
+
+        return made
+
+
+def test_shards_are_those_of_one_process_and_errors_count_all_candidates(monkeypatch):
+    ray, candidates = RayInOneProcess(), uniform(95, 2, 1)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    acqf = MartingaleMixtureUCB(make_problem(n=6, d=2).model, norm_bound=3.0)
+    for few in (candidates[:10], candidates):
+        assert not ray.connected
+        best, expected = sharded.argmax(acqf, few, 10), argmax(acqf, few, 10)
+        assert (best.index, best.value) == (expected.index, expected.value)
+    assert (ray.connected, ray.tasks) == (True, 5)  # of at most 4 for each processor
+    candidates[70] = torch.nan
+    with pytest.raises(InputDataError, match="Counted from candidate 60"):
+        sharded.argmax(acqf, candidates, 10, num_shards=4)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"kernelucb\[ray\]"):
+        sharded.argmax(acqf, candidates)

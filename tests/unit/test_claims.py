@@ -438,6 +438,12 @@ def test_confirmation_by_its_formula_and_its_coverage():
     assert misses <= 88
     with pytest.raises(ValueError, match="empty"):
         confirmation([], noise_std=1.0)
+    said = f"value 4, between {found.lower:.4g} and {found.upper:.4g} with probability 0.9 "
+    assert str(found).startswith(said)
+    assert "(3 runs; independent of any kernel; noise scale 2, given)" in str(found)
+    both = str(confirmation([3.0, 5.0], [1.0], noise_std=2.0))
+    assert both.startswith("difference 3, ")
+    assert "(2 and 1 runs" in both
 
 
 def test_a_plan_is_the_first_number_that_reaches_the_gap():

@@ -271,3 +271,12 @@ class TestFromModel:
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_pending_points_by_assignment_and_the_majorant():
+    acqf, other = made(), made()
+    acqf.X_pending = GRID[:2]
+    other.set_X_pending(GRID[:2])
+    assert_close(at(acqf), at(other))
+    assert not torch.equal(at(acqf), at(made()))
+    assert bool((acqf.majorant(GRID[:, None]) >= at(acqf) - 1e-9).all())

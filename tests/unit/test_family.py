@@ -573,3 +573,22 @@ class TestCounts:
         with pytest.warns(InconsistentConfidenceSetWarning, match="norm of at least inf"):
             acqf = of_counts(outcomes(), KERNELS[:2])
         assert acqf.least_consistent_norms == (torch.inf, torch.inf)
+
+
+def test_families_of_two_kinds_are_one():
+    rbf, matern = (
+        lengthscale_family(frozen_kernel(name), 0.1, 0.4) for name in ("rbf", "matern52")
+    )
+    both = rbf + matern
+    assert [*both] == [*rbf, *matern]
+    assert repr(both) == (
+        f"LengthscaleFamily({len(rbf) + len(matern)} kernels: {rbf.covers}, or "
+        f"{matern.covers})"
+    )
+    with pytest.raises(TypeError, match="LengthscaleFamily"):
+        rbf + "matern52"
+
+
+def test_the_estimate_of_a_family_of_one_is_that_kernels():
+    own = single(KERNELS[0])
+    near(family(KERNELS[:1]).regression.mean(X), own.regression.mean(X))

@@ -363,3 +363,17 @@ def test_queries_and_observations_that_are_refused(make):
     few.condition_on_observations(CANDIDATES[:3], y[:1].repeat(3, 1))
     with pytest.raises(DATA, match=r"at most 3 evaluations; .* needs 6"):
         few.condition_on_observations(CANDIDATES[:4], y.repeat(2, 1))
+
+
+def test_norms_of_other_tasks():
+    model = feature_model()
+    norms = model.task_norms(CANDIDATES, VALUES)
+    assert_close(
+        norms[:3], torch.cat([model.task_norms(CANDIDATES, v[None]) for v in VALUES[:3]])
+    )
+    centre = VALUES.mean(0, keepdim=True)
+    twice = model.task_norms(CANDIDATES, torch.cat([centre + 2.0, centre + 4.0]))
+    base = model.task_norms(CANDIDATES, centre)
+    assert bool((twice > base).all())
+    assert_close(twice[1], 2.0 * twice[0])
+    assert model.batch_shape == discrete().batch_shape == torch.Size()

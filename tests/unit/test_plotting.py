@@ -22,6 +22,7 @@ from kernelucb import (
 from kernelucb.ax.analyses import _gap_figure
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.plotting import (
+    band_widths,
     plot_bands,
     plot_gap,
     plot_safe_set,
@@ -29,6 +30,7 @@ from kernelucb.plotting import (
     slice_points,
     slice_weights,
 )
+from kernelucb.plotting.bands import elsewhere
 from problems import frozen_model, make_problem
 
 LINE = torch.linspace(0, 1, 20, dtype=torch.float64).unsqueeze(-1)
@@ -265,3 +267,32 @@ def test_missing_matplotlib_says_what_to_install(monkeypatch):
 def test_bad_input(draw, error, message, ax):
     with pytest.raises(error, match=message):
         draw()
+
+
+def test_widths_and_words_of_pictures(ax):
+    acqfs = {"narrow": bound(), "wide": bound(norm_bound=300.0)}
+    lower, upper = acqfs["wide"].bounds(X)
+    widths = band_widths(acqfs, X)
+    assert widths["wide"] == pytest.approx(float((upper - lower).mean()))
+    plot_bands(acqfs, along(POINT, 0, 0.0, 1.0, 5), ax=ax)
+    assert [text.get_text() for text in ax.texts] == ["what lies beyond is cut off"]
+    ends = [each.bounds(along(POINT, 0, 0.0, 1.0, 5))[0].min() for each in acqfs.values()]
+    assert float(ends[1]) < ax.get_ylim()[0] < float(ends[0])
+    names = elsewhere([*"abcde"], torch.zeros(5), 0)
+    assert names == ["at the point's other 4 inputs"]
+
+
+def test_a_safe_set_along_a_line_with_an_earlier_one_and_what_was_evaluated(ax):
+    safe_set, earlier = SafeSet(bound(), 0.3), SafeSet(bound(), 1.0)
+    options = {"coordinates": [1], "point": X[3], "num_points": 13, "chosen": X}
+    plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax)
+    margin = earlier.margin(along(X[3], 1, 0.0, 2.0, 13))
+    assert line_of(ax, "least margin, earlier") == pytest.approx(margin.numpy())
+    marks = next(each for each in ax.collections if len(each.get_offsets()) == len(X))
+    assert marks.get_offsets()[:, 1].tolist() == [0.0] * len(X)
+    assert float(marks.get_alpha()[3]) == 1.0
+
+
+def test_an_empty_safe_set_is_said(ax):
+    plot_safe_set(SafeSet(bound(), 90.0), bounds=BOX, num_points=5, ax=ax)
+    assert any("no point here is in the safe set" in name for name in named(ax))
