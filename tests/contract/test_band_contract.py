@@ -105,6 +105,9 @@ def test_a_broken_band_is_found(defect):
 def test_check_band_runs_them_all():
     result = check_band(partial(MartingaleMixtureUCB, norm_bound=NORM), TRUTH, runs=30)
     assert result.misses <= result.limit < 30
+    broken = partial(type("Broken", (Broken,), {"defect": "shapes"}), norm_bound=NORM)
+    with pytest.raises(AssertionError, match=r"^[a-z ]+: "):
+        check_band(broken, TRUTH, runs=0)
     with pytest.raises(ValueError, match="no check"):
         check_band(partial(MartingaleMixtureUCB, norm_bound=NORM), TRUTH, skip=["taste"])
 

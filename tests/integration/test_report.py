@@ -128,3 +128,15 @@ def test_without_a_command_the_help_is_printed(capsys):
     with pytest.raises(SystemExit):
         main(["report", "runs.csv", "--outcome", "yield", "--output", "page.txt"])
     assert "must end in .html" in capsys.readouterr().err
+
+
+def test_a_contradiction_and_a_tolerance_that_is_reached_are_said(tmp_path, capsys):
+    given = [*BOX, "--noise-std", "1", "--window", "0.1", "--text"]
+    assert run(tmp_path, *given, "--norm-bound", "5", "--tolerance", "900") == 0
+    text = words(capsys.readouterr().out)
+    assert "The data contradict what was given" in text
+    assert "No other setting may be better by more than 900" in text
+    (tmp_path / "runs.csv").write_bytes(b"\xff\xfe\x00")
+    arguments = [str(tmp_path / "runs.csv"), "--outcome", "yield", "--text"]
+    assert main(["report", *arguments]) == 2
+    assert "runs.csv cannot be read" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-r"""Wrong arguments, and words of other libraries: typed errors that say what to change."""
+r"""Wrong arguments: typed errors that say what to change; defaults; printed words."""
 
 import math
 from functools import partial
@@ -12,6 +12,7 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms import Log
 from gpytorch.kernels import MaternKernel, PolynomialKernel, RBFKernel
 
+import kernelucb
 from kernelucb import (
     BKBUCB,
     IGPUCB,
@@ -32,6 +33,7 @@ from kernelucb import (
     MartingaleMixture,
     MartingaleMixtureUCB,
     MixedSpace,
+    NearNormBall,
     NormTracker,
     NystromRegression,
     OutcomeConstraints,
@@ -52,6 +54,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.acquisition import BOUNDS, CompactDomain, outcome_bands
+from kernelucb.confidence.band import Band
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
     StateError,
@@ -62,6 +65,7 @@ from kernelucb.models.meta import complete_matrix
 from kernelucb.optim import chunked
 from kernelucb.regression.named import fixed_kernel
 from kernelucb.report.table import Table, span
+from kernelucb.safety import ConstraintWidth
 from problems import frozen_kernel, frozen_model, make_problem, uniform
 
 PROBLEM = make_problem(n=6, d=2)
@@ -461,3 +465,94 @@ def test_outcomes_far_from_the_prior_mean_keep_the_sides_apart(offset, noise_std
     acqf = MartingaleMixtureUCB(model, noise_std=noise_std)
     lower, upper = acqf.bounds(torch.cat([inputs, uniform(30, 3, 6)]))
     assert bool((lower <= upper).all())
+
+
+def test_a_posterior_has_the_type_of_its_points():
+    found, exact = BKB.posterior(X.float()), BKB.posterior(X)
+    assert found.mean.dtype == found.variance.dtype == torch.float32
+    torch.testing.assert_close(found.mean.double(), exact.mean, atol=1e-5, rtol=0.0)
+    assert BKB.batch_shape == torch.Size()
+
+
+def test_no_pending_points_are_no_change_and_others_replace_them():
+    near, sketched = torch.testing.assert_close, BKBUCB(BKB, norm_bound=3.0).regression
+    for state in (PROBLEM.state, NystromRegression.from_model(MODEL, X[:3], 0.1), sketched):
+        assert state.with_pending(X[:0]) is state
+    twice, once = sketched.with_pending(X[:1]), sketched.with_pending(X[1:3])
+    near(twice.with_pending(X[1:3]).variance(X), once.variance(X))
+    acqf = build()
+    near(acqf.confidence_set.regression.variance(X), acqf.regression.variance(X))
+
+
+def test_a_constraints_width_rests_on_its_safe_set():
+    width = ConstraintWidth(SAFE_SET)
+    assert width.assumptions == SAFE_SET.assumptions
+    width.load_state_dict(ConstraintWidth(SAFE_SET).state_dict())
+    with pytest.raises(StateError, match="state"):
+        width.load_state_dict(ConstraintWidth(SafeSet(build(), -8.0)).state_dict())
+
+
+def test_names_and_numbers_of_what_is_printed():
+    assert {"IGPUCB", "SafeSet"} <= set(dir(kernelucb))
+    known = "norm=3, delta=0.05, num_observations=6"
+    assert repr(build().confidence_set).startswith(f"ExactSet({known})")
+    guarded = GuardedAcquisition(build(), build(), observed=X)
+    assert "acqf=MartingaleMixtureUCB, band=MartingaleMixtureUCB" in repr(guarded)
+    assert family()().lengthscales == ()
+
+
+def test_a_ball_around_a_ball_is_wider_by_its_error_and_stays_in_relaxed_bands():
+    ball = NearNormBall(3.0, 0.1)
+    for make in (lambda norm: family(norm_bound=norm)(), build_near):
+        near, own = make(ball), make(3.0)
+        lower, upper = own.bounds(X)
+        low, high = near.bounds(X)
+        assert bool((low <= lower).all())
+        assert bool((high >= upper).all())
+        assert "within 0.1 of a function g" in str(near.assumptions["norm"])
+        assert "within 0.1 of a function g" in str(near.relaxed(2.0).assumptions["norm"])
+
+
+def build_near(norm):
+    return MartingaleMixtureUCB(MODEL, norm_bound=norm)
+
+
+def test_relaxed_bands_of_counts_and_their_majorant():
+    acqf = KernelFamilyUCB(COUNTS, [KERNEL], norm_bound=3.0)
+    assert acqf.relaxed(2.0).norm_bounds == pytest.approx((6.0,))
+    single = LikelihoodUCB(COUNTS, norm_bound=3.0)
+    assert bool((single.majorant(X[:, None]) >= single(X[:, None]) - 1e-9).all())
+
+
+def test_a_gain_has_a_gradient_by_its_reference():
+    own, reference = build().confidence_set, X[:1].clone().requires_grad_()
+    gain = own.max_gain_over(X[1:], reference)
+    torch.testing.assert_close(gain.detach(), own.max_gain_over(X[1:], X[:1]).detach())
+    (slope,) = torch.autograd.grad(gain.sum(), reference)
+    step = 1e-5 * slope / slope.norm()
+    ends = [own.max_gain_over(X[1:], X[:1] + s * step).sum() for s in (1.0, -1.0)]
+    assert float(ends[0] - ends[1]) == pytest.approx(2e-5 * float(slope.norm()), rel=1e-3)
+
+
+class Elsewhere(Band):
+    r"""A band that is made elsewhere: the three members that it needs."""
+
+    assumptions, prior_std = build().assumptions, 1.0
+
+    def bounds(self, X):
+        return X[:, 0] - 1.0, X[:, 0] + 2.0
+
+
+def test_defaults_of_a_band_made_elsewhere():
+    band, gain = Elsewhere(), X[1:, 0] - X[0, 0] + 3.0
+    near = torch.testing.assert_close
+    near(band.max_gain_over(X[1:], X[:1]), gain)
+    near(band.max_gain_over(X[1:], X[:1], -1), 6.0 - gain)
+    assert (band.direction, band.observed, band.norm_bounds) == (1, None, ())
+    assert repr(band).startswith("Elsewhere(delta=0.05)")
+    for use, noun in (
+        (lambda: band.at(delta=0.1), "computed anew"),
+        (lambda: band.least_norm_factor, "least consistent norm"),
+    ):
+        with pytest.raises(UnsupportedError, match=noun):
+            use()
