@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant("confidence/band.py", 'each["delta"] = delta * share / sum(shares)', 'each["delta"] = delta', "tests/unit/test_bands_at.py"),
     Mutant("confidence/combined.py", "return sign if self.weights[index] > 0 else -sign", "return sign", "tests/unit/test_scalarized.py"),
     Mutant("confidence/combined.py", "return self.joined(gains) + 2.0 * self.error", "return self.joined(gains) + self.error", "tests/unit/test_model_error.py"),
-    Mutant("confidence/combined.py", "return self.upper - lower if sign > 0 else upper - self.lower", "return self.upper - upper if sign > 0 else lower - self.lower", "tests/unit/test_claims.py"),
+    Mutant("confidence/combined.py", "gain = torch.minimum(gain, end - least)", "gain = torch.minimum(gain, end + least)", "tests/unit/test_claims.py"),
     Mutant("confidence/family/data.py", "return (norm_bound / _UNIT_NORM) ** 2", "return norm_bound / _UNIT_NORM", "tests/unit/test_family.py"),
     Mutant(f"{_FIT}/radius.py", "levels / (levels + noise_factor**2 * (1.0 - levels))", "levels / (levels + (1.0 - levels) / noise_factor**2)", "tests/unit/test_claims.py"),
     Mutant("regression/kernel_family.py", "log_share = _log_weight(ratio, dimension) - log_nested", "log_share = _log_weight(ratio, dimension) - 2.0 * log_nested", "tests/unit/test_family.py"),
@@ -77,6 +77,18 @@ MUTANTS = [
     Mutant("models/bkb/allocator.py", "(values / (values + alpha)).sum()", "(alpha / (values + alpha)).sum()", "tests/unit/test_inducing_allocator.py tests/unit/test_bkb.py"),
     Mutant("diagnostics/consistency.py", "mixture_radius(data, 0.5 * delta, chosen.scales)", "mixture_radius(data, 5.0 * delta, chosen.scales)", "tests/unit/test_norms.py -k onsisten"),
     Mutant("regression/lowrank/dtc.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_nystrom.py"),
+    # What replicates and designs say.
+    Mutant("confidence/pointwise.py", "torch.log1p(product) + 2.0 * level", "torch.log1p(product) + level", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/pointwise.py", "order * (order + 1.0) if", "order if", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/pointwise.py", "math.log(2.0 / share) + log_size", "math.log(1.0 / share) + log_size", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/pointwise.py", "deviation + math.sqrt(energy) * apart", "deviation + 0.0 * apart", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/pointwise.py", "sign * across * height", "across * height", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/pointwise.py", "self.noise_factor * deviation", "deviation", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/replicate_noise.py", "chi2.ppf([1.0 - delta, delta]", "chi2.ppf([1.0 - delta, 1.0 - delta]", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/replicate_noise.py", "(1.0 - self.share) * delta / self.num_levels", "delta / self.num_levels", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/replicate_noise.py", "low * _STEP**level", "low * _STEP ** (level - 1)", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/combined.py", "torch.minimum(above, end) - least", "end - least", "tests/unit/test_pointwise.py"),
+    Mutant("acquisition/base.py", "changes[\"delta\"] / self._deltas", "changes[\"delta\"]", "tests/unit/test_pointwise.py"),
 ]  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from kernelucb import (
     check_consistency,
     regret_certificate,
 )
+from kernelucb.confidence.fit.radius import noise_energy_bound
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, float64, frozen_kernel, frozen_model, normal, uniform
@@ -105,6 +106,10 @@ def test_certificates_and_acquisition_values_use_replicates():
             assert bool((gain <= limit + ORDER).all())
             true = sign * (truth - truth[reference])
             assert bool((gain >= true - ORDER).all())
+    between = ARMS[:-1] + 0.03  # never observed, but the reference was
+    best = int(sides[0].argmax())
+    gain = cut.max_gain_over(between, ARMS[[best]])
+    assert bool((gain <= cut.bounds(between)[1] - sides[0][best] + ORDER).all())
 
 
 def test_replicates_outside_the_band_are_a_contradiction():
@@ -210,13 +215,16 @@ def test_larger_norms_and_noises_rest_on_one_event(of_design):
             return plain.with_fixed_design(48, bounds=BOX)
         return plain.with_replicates(20)
 
-    whole, before = cut(band()), None
+    whole, before, last = cut(band()), None, (1.0, 1.0)
     for factors in [(1.0, 1.0), (1.0, 1.5), (2.0, 1.5), (2.0, 3.0)]:
         known = whole.relaxed(*factors).confidence_set.rule.known.limits(ARMS)
         if before is not None:
             assert bool((known.lower <= before.lower + ORDER).all())
             assert bool((known.upper >= before.upper - ORDER).all())
-        before = known
+            wider = (known.upper - known.lower) - (before.upper - before.lower)
+            larger = factors[1] > last[1] or (of_design and factors[0] > last[0])
+            assert bool((wider > 1e-3).all()) == larger
+        before, last = known, factors
     # One law of guesses: the interval at the larger scale is no interval made for it.
     if not of_design:
         V = float64(4 / (3 * NOISE) ** 2)
@@ -418,3 +426,27 @@ def test_replicates_are_drawn_by_their_mean():
     assert len(ax.containers) == 3
     with pytest.raises(ValueError, match="no repeated input"):
         plot_replicates(ARMS, FUNCTION(ARMS))
+
+
+def test_noise_between_points_of_a_net_is_bounded_by_its_energy():
+    r"""Noise as bad at a point as it can be where it vanishes at the net's only point."""
+    X = uniform(24, 1, 2)
+    state = KernelRegression(X, normal(24, 3), KERNEL, NOISE)
+    known = FixedDesign([state], 1e-3, 0.05, BOX, is_box=True)
+    known.net = Net(state.prior, BOX, 10.0)
+    assert known.net.log_size == 0.0
+    points = torch.tensor([[0.05], [0.9]]).double()
+    far = known._estimate(state, torch.cat([points, BOX.mean(0, keepdim=True)]))
+    units = far.weights / far.weights.norm(dim=-1, keepdim=True)
+    length = math.sqrt(noise_energy_bound(24, 0.1 * 0.05))
+    for i in range(2):
+        across = units[i] - (units[i] @ units[2]) * units[2]
+        state.targets = length * across / across.norm()
+        lower, upper = known.limits(points[i : i + 1])
+        shown = known._estimate(state, points[i : i + 1])
+        error = float(shown.weights @ state.targets)
+        assert error > known.factor * float(shown.weights.norm())
+        noise = float((shown.weights.norm() * shown.deviation).squeeze())
+        assert error <= noise
+        assert float(lower) <= ORDER
+        assert float(upper) >= -ORDER
