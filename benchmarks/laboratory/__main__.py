@@ -5,6 +5,7 @@ import pandas as pd
 
 from benchmarks.laboratory.play import play_claims, play_coverage, play_width
 from benchmarks.runner.study import Study, Summary, grid
+from benchmarks.runner.tables import markdown_table
 
 STUDY = Study("benchmarks.laboratory", "Bands, designs and claims on real tables.")
 TABLES = ["crossed_barrel", "agnp", "direct_arylation"]
@@ -46,7 +47,21 @@ def coverage(runs: pd.DataFrame) -> Summary:
     keys = ["table", "noise", "kernel", "kind", "count", "margin"]
     found = rows.groupby(keys, sort=False)[["missed", "share", "width"]].mean()
     size = rows.groupby(keys, sort=False).size()
-    return Summary(found.assign(sequences=size).reset_index().round(4))
+    found = found.assign(sequences=size).reset_index().round(4)
+    cells = found.assign(
+        text=[
+            f"{100 * m:.0f} % ({w:.2f})"
+            for m, w in zip(found.missed, found.width, strict=True)
+        ]
+    )
+    names = ["table", "noise", "kernel", "kind"]
+    shown = cells.pivot(index=[*names, "count"], columns="margin", values="text")
+    header = [*names, "runs", *(f"{margin:g}" for margin in shown.columns)]
+    body = [
+        [*map(str, index), *row]
+        for index, row in zip(shown.index, shown.to_numpy(), strict=True)
+    ]
+    return Summary(found, markdown_table(header, body))
 
 
 @STUDY.table(
