@@ -59,7 +59,7 @@ def coverage(runs: pd.DataFrame) -> Summary:
     header = [*names, "runs", *(f"{margin:g}" for margin in shown.columns)]
     body = [
         [*map(str, index), *row]
-        for index, row in zip(shown.index, shown.to_numpy(), strict=True)
+        for index, row in zip(shown.index, shown.values, strict=True)
     ]
     return Summary(found, markdown_table(header, body))
 
@@ -81,7 +81,13 @@ def claims(runs: pd.DataFrame) -> Summary:
         {"false": ["sum", "size"], "size": "median", "regret": "mean"}
     )
     found.columns = ["false", "runs", "size", "regret"]
-    return Summary(found.reset_index().round(4))
+    found = found.reset_index().round(4)
+    pairs = zip(found["false"], found["runs"], found["size"], strict=True)
+    cells = found.assign(text=[f"{f} of {n} ({size:.2f})" for f, n, size in pairs])
+    shown = cells.pivot(index=keys[:-1], columns="kind", values="text")
+    header = [*keys[:-1], *map(str, shown.columns)]
+    body = [[*map(str, i), *row] for i, row in zip(shown.index, shown.values, strict=True)]
+    return Summary(found, markdown_table(header, body))
 
 
 def _rows(runs: pd.DataFrame, names: list[str]) -> pd.DataFrame:

@@ -543,7 +543,7 @@ def check_coverage(
         X, Y, missed = bench.X, bench.Y, False
         while len(X) < rounds:
             looks, chooses = len(X) % 4 == 2, len(X) % 2 == 1
-            band = bench.band(X, Y) if looks or chooses else None
+            band: Any = bench.band(X, Y) if looks or chooses else None
             if looks:
                 delta = band.assumptions.delta
                 if delta is None or not band.assumptions.all_points:
