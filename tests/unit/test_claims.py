@@ -461,3 +461,18 @@ def test_a_breakdown_of_noise_is_stated_at_a_norm_that_the_data_allow():
         small = band(norm_bound=0.2)
     found = breakdown(small, lambda each: True, largest_margin=3.0)
     assert found.at_norm_bound >= found.least_consistent_norm > 0.2
+
+
+def test_noise_is_told_at_a_norm_that_the_data_do_not_contradict():
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        found = breakdown(band(norm_bound=0.1), lambda _: True)
+    assert found.at_norm_bound > 1.01 * found.least_consistent_norm
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_default_tolerance_is_not_below_a_twentieth_of_the_noise(count):
+    X = torch.linspace(0.1, 0.9, count, dtype=torch.float64).unsqueeze(-1)
+    state = KernelRegression(X, 2.0 * X.squeeze(-1), frozen_kernel("rbf"), 30.0)
+    report = optimum_report(MartingaleMixtureUCB(state, norm_bound=1.0), GRID, window=0.1)
+    (near,) = [claim for claim in report.claims if claim.kind == "window"]
+    assert near.tested == "by no more than 1.5"

@@ -592,3 +592,14 @@ def test_families_of_two_kinds_are_one():
 def test_the_estimate_of_a_family_of_one_is_that_kernels():
     own = single(KERNELS[0])
     near(family(KERNELS[:1]).regression.mean(X), own.regression.mean(X))
+
+
+def test_kernels_that_are_contradicted_leave_no_empty_band():
+    r"""With ``"all"``: the sets of kernels that explain nothing need not meet."""
+    kernels = [frozen_kernel("rbf", scale) for scale in (0.6, 0.05)]
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        acqf = family(kernels, combine="all", norm_bound=0.5)
+    assert acqf.assumptions.violated
+    assert not any(acqf.consistent)
+    lower, upper = acqf.bounds(X)
+    assert bool((lower <= upper).all())

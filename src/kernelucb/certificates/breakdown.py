@@ -154,7 +154,7 @@ def breakdown_of(
         factor = _largest(stands, max(first, min(1.0, limit)), _NORM_STEP, limit, step)
         if factor == 0.0 and first < 1.0 and stands(first):
             factor = _between(stands, first, 1.0, step)
-        at = min(factor, 1.0) or max(first, 1.0)
+        at = min(factor or math.inf, max(first, 1.0))  # where functions explain the data
         noise = shortest = None
         scale = band.noise_scale
         if factor > 0.0 and scale is not None:

@@ -242,13 +242,18 @@ class _Ladder:
         return lower, upper
 
     def _spread(self) -> float:
-        r"""A twentieth of the spread of the observed points' values, outcome units."""
+        r"""A twentieth of the spread of the observed points' values, or of the noise.
+
+        Outcome units. Estimates from few noisy outcomes hardly differ: hence the noise.
+        """
         observed = self.task.bound.observed
         points = self.task.points if observed is None else observed
         state = self.task.confidence_set.regression
         values = state.outcome_map.inverse(state.mean(points.to(self.point)))
         spread = float(values.max() - values.min())
-        return _SPREAD * (spread if spread > 0.0 else self.task.bound.prior_std)
+        spread = spread if spread > 0.0 else self.task.bound.prior_std
+        noise = self.task.bound.noise_scale if state.outcome_map.is_identity else None
+        return _SPREAD * max(spread, noise or 0.0)
 
     def _keeps(self, task: Task, level: float) -> bool:
         r"""Whether the outcome is on the good side of a level all over a region."""

@@ -261,7 +261,8 @@ def optimum_report(
         threshold: What the outcome should be at least (at most, where small outcomes are
             sought), outcome units.
         tolerance: A difference that does not matter, outcome units; by default a twentieth
-            of the spread of the estimates at the observed inputs.
+            of the spread of the estimates at the observed inputs, or of the noise scale
+            where that is larger.
         reliability: Share of measured claims that are to be true, up to 0.95, which is as
             much as the number of problems shows; without it none is stated. There is none
             with fewer than 15 runs.

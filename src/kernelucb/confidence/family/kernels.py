@@ -36,7 +36,7 @@ class KernelFamily:
         combine: ``"any"``: at least one kernel is true at its norm bound. ``"all"``: every
             kernel is; the band is the intersection of the kernels' bands, whose fits hold
             together with probability ``1 - delta``, and the search is by that band,
-            whatever ``select`` is.
+            whatever ``select`` is. It is their union where the data contradict a kernel.
         select: Upper bound that the search maximises; band and certificates do not depend
             on it. ``"widest"``: the union's, which explores for the roughest kernel.
             ``"simplest"``: the first consistent kernel's, which alone can miss a narrow

@@ -171,7 +171,10 @@ def _intersection(
         members.append(member._replace(confidence_set=kept))
         if kept is None:
             assumptions = assumptions.with_item(own.assumptions["norm"])
-    return members, CombinedSet(sets, Intersection(), assumptions)
+    # Widened sets need not meet: where one is contradicted, no part is cut by another.
+    agree = all(member.confidence_set for member in members)
+    rule = Intersection() if agree else Union()
+    return members, CombinedSet(sets, rule, assumptions)
 
 
 def in_use(norm_bounds: Sequence[float], covers: Sequence[Cover]) -> list[float]:
