@@ -39,7 +39,7 @@ from kernelucb import (
     least_consistent_norm,
     lengthscale_family,
 )
-from kernelucb._numerics.estimates import EstimatedNumber, estimated
+from kernelucb._numerics.estimates import EstimatedNumber, EstimatedTensor, estimated
 from kernelucb.acquisition import BoundedNorm, outcome_bands
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.models import BKBModel
@@ -418,3 +418,11 @@ def test_mean_and_input_transform_of_a_fitted_state_are_estimates():
         again = SingleTaskGP(X, COLUMN, **options).requires_grad_(False)
         expected = {"kernel"} if trained else set()
         assert KernelRegression.from_model(again).estimated == expected
+
+
+def test_a_copy_of_estimated_numbers_is_estimated():
+    numbers = estimated(torch.tensor([1.0, 2.0]))
+    again = copy.deepcopy(numbers)
+    assert type(again) is type(numbers) is EstimatedTensor
+    assert again.tolist() == [1.0, 2.0]
+    assert again.data_ptr() != numbers.data_ptr()
