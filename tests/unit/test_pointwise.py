@@ -12,11 +12,13 @@ from scipy.stats import chi2
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    CertifiedGapStopping,
     Filters,
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
     ReplicateNoise,
+    SafeSet,
     UnknownNoise,
     check_consistency,
     regret_certificate,
@@ -450,3 +452,16 @@ def test_noise_between_points_of_a_net_is_bounded_by_its_energy():
         assert error <= noise
         assert float(lower) <= ORDER
         assert float(upper) >= -ORDER
+
+
+def test_stops_and_safe_sets_use_replicates():
+    plain = poor_band()
+    cut = plain.with_replicates(len(ARMS))
+    both = plain, cut
+    rule = CertifiedGapStopping(1.0, candidates=ARMS)
+    gaps = [rule(each).certificate.gap for each in both]
+    assert gaps[1] < gaps[0]
+    level = float(FUNCTION(ARMS).min()) - 0.6
+    safe = [SafeSet(each, level, safe_points=ARMS[:1]).margin(ARMS) >= 0.0 for each in both]
+    assert bool((safe[1] | ~safe[0]).all())
+    assert int(safe[1].sum()) > int(safe[0].sum())
