@@ -89,13 +89,13 @@ def chosen_by(problem: Problem, design: str, seed: int, outcome: Any) -> Iterato
                 model = fitted_default(problem.pool[taken], outcome(taken))
             else:
                 model = fitted_default(problem.pool[taken], outcome(taken), like=model)
-            chosen = _next(problem, design, taken, model)
+            chosen = next_of(problem, design, taken, model)
         taken.append(chosen)
         yield chosen
 
 
 @torch.no_grad()
-def _next(problem: Problem, design: str, taken: list[int], model: Any) -> int:
+def next_of(problem: Problem, design: str, taken: list[int], model: Any) -> int:
     open_pool = torch.ones(len(problem.pool), dtype=torch.bool)
     open_pool[taken] = False
     if design == "guard":  # within the possible maximisers of a band of margin 1.5

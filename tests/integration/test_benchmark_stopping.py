@@ -1,0 +1,93 @@
+r"""The stopping benchmark: rules written here, and rules run from their packages."""
+
+import importlib.util
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
+
+from benchmarks.stopping import __main__ as stopping
+from benchmarks.stopping.play import play
+from benchmarks.stopping.problems import target_of
+from benchmarks.stopping.rules import RULES, Look, Posterior, ax_improvement
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_ax_s_rule_stops_where_the_package_does():
+    pytest.importorskip("ax", reason="needs kernelucb[ax]")
+    from ax.api.client import Client
+    from ax.api.configs import RangeParameterConfig
+    from ax.global_stopping.strategies.improvement import ImprovementGlobalStoppingStrategy
+
+    outcomes = np.random.default_rng(1).standard_normal(24).cumsum()
+    client = Client()
+    client.configure_experiment(
+        [RangeParameterConfig(name="x", bounds=(0.0, 1.0), parameter_type="float")]
+    )
+    client.configure_optimization("y")
+    for x, y in zip(np.linspace(0.0, 1.0, 24), outcomes, strict=True):
+        trial = client.attach_trial({"x": float(x)})
+        client.complete_trial(trial, {"y": (float(y), 0.0)})
+    theirs = ImprovementGlobalStoppingStrategy(min_trials=10)
+    target = target_of("drawn, rbf, d=1", 0)
+    found = [], []
+    for count in range(10, 25):
+        Y = torch.from_numpy(outcomes[:count])
+        look = Look(target, [*range(count)], Y, 1.0, 1.0, None)
+        found[0].append(ax_improvement(look))
+        stop, _ = theirs._should_stop_optimization(client._experiment, count - 1)
+        found[1].append(bool(stop))
+    assert found[0] == found[1]
+    assert {*found[0]} == {True, False}
+
+
+def test_draws_of_two_independent_points_have_the_probability_of_the_normal_law():
+    r"""P(gain > accepted) is 2.28 % at two standard deviations of the difference."""
+    apart = torch.diag(torch.tensor([0.5, 0.5], dtype=torch.float64))
+    posterior = Posterior(torch.zeros(2, dtype=torch.float64), apart)
+    assert posterior.is_within(2.6, 0)  # 0.5 %
+    assert not posterior.is_within(2.0, 0)  # 2.3 %: too near 2.5 % for so many draws
+    assert not posterior.is_within(1.0, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*experimental")
+@pytest.mark.filterwarnings("ignore::ImportWarning")  # of what BoFire could use besides
+@pytest.mark.parametrize("package", ["optuna", "bofire"])
+def test_rules_of_a_package_see_a_flat_history_as_the_end(package):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed (extra `stops`)")
+    target, count = target_of("drawn, rbf, d=1", 0), 40
+    outcomes = torch.linspace(1.0, 0.0, count, dtype=torch.float64)
+    look = Look(target, [0] * count, outcomes, 0.1, 0.5, None)
+    rising = Look(target, [*range(count)], outcomes.flip(0) * 90.0, 0.1, 0.5, None)
+    names = {"optuna": "Optuna stagnation, 30", "bofire": "BoFire improvement, 10"}
+    rule = RULES[names[package]].stops
+    assert rule(look)
+    assert not rule(rising)
+
+
+def test_a_stop_is_false_where_its_regret_is_above_what_was_accepted():
+    r"""Counted by hand: two runs, one false stop after 12 and one run without a stop."""
+    rule = "after Ax's improvement"
+    runs = pd.DataFrame(
+        [
+            {"problem": "throw", "stops": {rule: 12}, "regrets": [0.3, 0.2, 0.06]},
+            {"problem": "throw", "stops": {rule: 0}, "regrets": [0.3, 0.2, 0.04]},
+        ]
+    ).assign(budget=12)
+    row = stopping.stops(runs).rows.set_index("problems").loc["simulators"]
+    assert (row["runs"], row["stops"], row["false stops"]) == (2, 1, 1)
+    assert (row["never"], row["regret"], row["saved"]) == (0.5, 0.06, 0.0)
+
+
+def test_all_rules_look_at_one_run():
+    run = play({"problem": "known, matern52, d=1", "seed": 0, "budget": 12})
+    assert len(run["regrets"]) == 3
+    assert {"gap, norm given", "after Wilson (2024)", "budget of 20"} <= run["stops"].keys()
+    assert run["stops"]["budget of 20"] == 0
+    assert "gap in range, twice the least" not in run["stops"]
