@@ -1,0 +1,101 @@
+r"""BoFire: the certified gap as a convergence criterion, registered on import."""
+
+from typing import Any, Literal
+
+import torch
+from botorch.exceptions import UnsupportedError
+
+from kernelucb.integrations.core import History, Settings
+
+try:
+    from bofire.data_models.features.api import ContinuousInput
+    from bofire.data_models.objectives.api import MaximizeObjective, MinimizeObjective
+    from bofire.data_models.strategies.convergence_criteria.api import (
+        ConvergenceCriterion,
+    )
+    from bofire.strategies.convergence_criteria.api import register
+    from pydantic import PositiveFloat
+except ImportError as error:  # pragma: no cover
+    raise ImportError(
+        "This adapter needs BoFire: pip install 'kernelucb[integrations]'."
+    ) from error
+
+
+class CertifiedGapCriterion(ConvergenceCriterion):
+    r"""Converged when no point of the domain is better than the best run by a gap.
+
+    Where norm bound and noise scale are true, that is wrong in at most ``delta`` of the
+    runs of a strategy (``regret_certificate``); it knows nothing of the strategy's model.
+    For one output that is maximised or minimised, and continuous inputs.
+
+    Attributes:
+        gap: The gap that is accepted, outcome units.
+        norm_bound: See ``Settings``, as the other numbers; inputs in the unit cube.
+    """
+
+    type: Literal["CertifiedGapCriterion"] = "CertifiedGapCriterion"
+    gap: PositiveFloat
+    norm_bound: PositiveFloat
+    noise_std: PositiveFloat | None = None
+    kernel: str = "matern52"
+    lengthscale: PositiveFloat = 0.5
+    outputscale: PositiveFloat = 1.0
+    mean: float = 0.0
+    delta: PositiveFloat = 0.05
+
+    @property
+    def settings(self) -> Settings:
+        r"""The numbers as ``Settings``."""
+        own = self.model_dump(exclude={"type", "gap"})
+        return Settings(**own)
+
+    @classmethod
+    def is_applicable_to_multiobjective(cls) -> bool:
+        r"""No."""
+        return False
+
+    @classmethod
+    def is_applicable_to_singleobjective(cls) -> bool:
+        r"""Yes."""
+        return True
+
+    @classmethod
+    def is_applicable_to_objective_free(cls) -> bool:
+        r"""No."""
+        return False
+
+
+@register(CertifiedGapCriterion)
+def has_closed(criterion: CertifiedGapCriterion, strategy: Any) -> bool:
+    r"""Whether the gap of the strategy's experiments is the accepted one."""
+    if strategy.experiments is None or len(strategy.experiments) == 0:
+        return False
+    found = history_of(strategy.domain, strategy.experiments)
+    return found.gap(criterion.settings) <= criterion.gap
+
+
+def history_of(domain: Any, experiments: Any) -> History:
+    r"""The valid experiments of a domain as a history.
+
+    Raises:
+        UnsupportedError: If an input is not continuous, or there is not one output that is
+            maximised or minimised.
+    """
+    inputs, outputs = [*domain.inputs], [*domain.outputs]
+    known = all(isinstance(each, ContinuousInput) for each in inputs)
+    kinds = MaximizeObjective | MinimizeObjective
+    if not known or len(outputs) != 1 or not isinstance(outputs[0].objective, kinds):
+        raise UnsupportedError(
+            "CertifiedGapCriterion takes continuous inputs and one output that is "
+            "maximised or minimised."
+        )
+    if len(domain.constraints) > 0:
+        raise UnsupportedError("CertifiedGapCriterion takes no constraints on inputs.")
+    output = outputs[0]
+    valid = experiments[experiments[output.key].notna()]
+    ends = torch.tensor([each.bounds for each in inputs], dtype=torch.float64).mT
+    X = torch.tensor(valid[[each.key for each in inputs]].to_numpy(), dtype=torch.float64)
+    Y = torch.tensor(valid[output.key].to_numpy(), dtype=torch.float64)
+    X = (X - ends[0]) / (ends[1] - ends[0])
+    maximize = isinstance(output.objective, MaximizeObjective)
+    return History(X, Y, maximize, tuple(each.key for each in inputs))

@@ -1,0 +1,125 @@
+r"""From a history of runs to a band, a gap and a report."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite, training_targets
+from kernelucb.acquisition import MartingaleMixtureUCB
+from kernelucb.certificates import OptimumReport, optimum_report, regret_certificate
+from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.exceptions import UncertifiedError
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.named import fixed_kernel, fixed_mean
+
+
+@dataclass(frozen=True)
+class Settings:
+    r"""What a band rests on beside the runs: numbers that were fixed before them.
+
+    Inputs are in the unit cube. A stop is certified if norm bound and noise scale are
+    given; a ``norm_bound`` that is left out is estimated, and so heuristic.
+
+    Attributes:
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+        noise_std: Sub-Gaussian noise scale, outcome units; None for Gaussian noise of an
+            unknown scale.
+        kernel: ``"matern52"``, ``"matern32"``, ``"matern12"`` or ``"rbf"``.
+        lengthscale: One number, or one for each input, as shares of the inputs' ranges.
+        outputscale: Prior variance, outcome units squared.
+        mean: Prior mean, outcome units.
+        outcome_range: Between which numbers the function is known to lie everywhere.
+        delta: Failure probability, of all rounds together.
+        allow_estimated: Whether to act on an estimated norm.
+
+    Raises:
+        UncertifiedError: If there is no norm bound and that is not allowed.
+    """
+
+    norm_bound: float | None = None
+    noise_std: float | None = None
+    kernel: str = "matern52"
+    lengthscale: float | Sequence[float] = 0.5
+    outputscale: float = 1.0
+    mean: float = 0.0
+    outcome_range: tuple[float, float] | None = None
+    delta: float = 0.05
+    allow_estimated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.norm_bound is None and not self.allow_estimated:
+            raise UncertifiedError(
+                "A stop needs a norm bound that was given (describe_norm_bound says what a "
+                "number means); or pass allow_estimated=True to act on an estimate."
+            )
+
+
+@dataclass(frozen=True)
+class History:
+    r"""Completed runs of one outcome.
+
+    Attributes:
+        X: ``n x d`` inputs in the unit cube.
+        Y: ``n`` outcomes in their own units.
+        maximize: Whether large outcomes are sought.
+        names: Of the inputs.
+    """
+
+    X: Tensor
+    Y: Tensor
+    maximize: bool = True
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.X) == 0:
+            raise InputDataError("There is no completed run; a band needs at least one.")
+        finite("The outcomes of the history", training_targets(self.X, self.Y))
+
+    @property
+    def box(self) -> Tensor:
+        r"""``2 x d`` limits of the unit cube."""
+        ends = torch.zeros(2, self.X.shape[1], dtype=torch.float64)
+        ends[1] = 1.0
+        return ends
+
+    def band(self, settings: Settings) -> MartingaleMixtureUCB:
+        r"""The band of these runs; see ``MartingaleMixtureUCB``."""
+        kernel = fixed_kernel(settings.kernel, settings.lengthscale, settings.outputscale)
+        known = settings.noise_std
+        # The state wants a number, which an unknown scale does not use.
+        noise = math.sqrt(settings.outputscale) if known is None else known
+        state = KernelRegression(
+            self.X.double(), self.Y, kernel, noise, fixed_mean(settings.mean)
+        )
+        band = MartingaleMixtureUCB(
+            state,
+            norm_bound=settings.norm_bound,
+            noise_std=UnknownNoise() if known is None else None,
+            delta=settings.delta,
+            maximize=self.maximize,
+        )
+        known_range = settings.outcome_range
+        return band if known_range is None else band.within(*known_range)
+
+    def gap(self, settings: Settings, **domain: Any) -> float:
+        r"""How much better than the recommended run a point may be; infinite if not proven.
+
+        Over the unit cube, or the ``domain`` of ``regret_certificate``. Infinite as well
+        where the data contradict an assumption, so that nothing stops by it.
+        """
+        found = regret_certificate(self.band(settings), **(domain or {"bounds": self.box}))
+        if found.assumptions.violated or not found.rigorous:
+            return math.inf
+        return found.gap
+
+    def report(self, settings: Settings, **options: Any) -> OptimumReport:
+        r"""``optimum_report`` over the unit cube, or over the domain in ``options``."""
+        if "candidates" not in options:
+            options = {"bounds": self.box} | options
+        named = {} if self.names is None else {"names": list(self.names)}
+        return optimum_report(self.band(settings), **named, **options)

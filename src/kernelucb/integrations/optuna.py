@@ -1,0 +1,89 @@
+r"""Optuna: the certified gap as an improvement evaluator of ``optuna.terminator``."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.exceptions import UnsupportedError
+
+from kernelucb.integrations.core import History, Settings
+
+try:
+    from optuna.distributions import FloatDistribution, IntDistribution
+    from optuna.search_space import intersection_search_space
+    from optuna.study import Study, StudyDirection
+    from optuna.terminator import BaseImprovementEvaluator
+    from optuna.trial import FrozenTrial, TrialState
+except ImportError as error:  # pragma: no cover
+    raise ImportError(
+        "This adapter needs Optuna: pip install 'kernelucb[integrations]'."
+    ) from error
+
+
+class CertifiedGapEvaluator(BaseImprovementEvaluator):
+    r"""How much better than the best trial any setting may be, for a ``Terminator``.
+
+    A study ends when this is below the error evaluator's value: give the gap that you
+    accept to Optuna's ``StaticErrorEvaluator``. Where norm bound and noise scale were given
+    and are true, a stop is wrong in at most ``delta`` of the studies, however they choose
+    their trials (``regret_certificate``). Until the gap closes, and where the data
+    contradict the settings, the study goes on.
+
+    Example:
+        >>> gap = CertifiedGapEvaluator(Settings(norm_bound=20.0, noise_std=1.0))
+        >>> terminator = Terminator(gap, StaticErrorEvaluator(constant=5.0))
+        >>> study.optimize(objective, callbacks=[TerminatorCallback(terminator)])
+
+    Args:
+        settings: Numbers for inputs in the unit cube; log-scaled ones after the logarithm.
+        min_trials: Completed trials before the gap is computed at all.
+    """
+
+    def __init__(self, settings: Settings, min_trials: int = 10) -> None:
+        self.settings, self.min_trials = settings, min_trials
+
+    def evaluate(self, trials: list[FrozenTrial], study_direction: StudyDirection) -> float:
+        r"""The gap, outcome units; infinite while it is not known."""
+        done = [each for each in trials if each.state == TrialState.COMPLETE]
+        if len(done) < self.min_trials:
+            return math.inf
+        maximize = study_direction == StudyDirection.MAXIMIZE
+        return history_of(done, maximize).gap(self.settings)
+
+
+def history_of(trials: Sequence[FrozenTrial], maximize: bool) -> History:
+    r"""Completed trials as a history.
+
+    Raises:
+        UnsupportedError: If a parameter is a category, or not in every trial.
+    """
+    done = [each for each in trials if each.state == TrialState.COMPLETE]
+    space = intersection_search_space(done)
+    missing = {name for each in done for name in each.params} - space.keys()
+    other = [
+        name
+        for name, each in space.items()
+        if not isinstance(each, FloatDistribution | IntDistribution)
+    ]
+    if missing or other:
+        raise UnsupportedError(
+            f"The parameters {', '.join(sorted({*missing, *other}))} are categories or not "
+            "in every trial; the gap is over numbers that every trial has."
+        )
+    rows = [[_scaled(each.params[n], space[n]) for n in space] for each in done]
+    outcomes = [float(each.value or 0.0) for each in done]
+    X = torch.tensor(rows, dtype=torch.float64)
+    return History(X, torch.tensor(outcomes).double(), maximize, tuple(space))
+
+
+def study_history(study: Study) -> History:
+    r"""The history of a study of one objective, for ``History.report``."""
+    return history_of(study.trials, study.direction == StudyDirection.MAXIMIZE)
+
+
+def _scaled(value: Any, distribution: Any) -> float:
+    r"""A value in the unit interval, after the logarithm where the range is in it."""
+    ends = distribution.low, distribution.high
+    low, high, own = map(math.log, (*ends, value)) if distribution.log else (*ends, value)
+    return 0.0 if high == low else (own - low) / (high - low)

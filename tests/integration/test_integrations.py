@@ -1,0 +1,153 @@
+r"""Claims and stops inside Optuna, BoFire and BayBE, in their own loops."""
+
+import math
+
+import pandas as pd
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+
+from kernelucb import MartingaleMixtureUCB, regret_certificate
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
+from kernelucb.integrations import History, Settings
+from problems import normal, uniform
+
+NOISE = 0.1
+GIVEN = Settings(norm_bound=4.0, noise_std=NOISE, lengthscale=0.4)
+
+
+def hill(x):
+    return math.exp(-8.0 * (x - 0.3) ** 2)
+
+
+def history(n=20, maximize=True):
+    X = uniform(n, 1, 0)
+    Y = torch.tensor([hill(float(x)) for x in X]).double() + NOISE * normal(n, 1)
+    return History(X, Y if maximize else -Y, maximize, ("x",))
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_a_history_has_the_gap_of_its_band(maximize):
+    runs = history(maximize=maximize)
+    band = runs.band(GIVEN)
+    assert isinstance(band, MartingaleMixtureUCB)
+    assert band.assumptions.certified
+    found = regret_certificate(band, bounds=runs.box)
+    assert runs.gap(GIVEN) == found.gap
+    lost = 1.0 - max(hill(float(x)) for x in found.recommended)
+    assert lost <= found.gap
+    assert "x" in str(runs.report(GIVEN))
+    ranged = Settings(norm_bound=4.0, noise_std=NOISE, outcome_range=(-1.1, 1.1))
+    assert runs.band(ranged).outcome_range == (-1.1, 1.1)
+
+
+def test_nothing_stops_by_what_the_data_contradict():
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        assert history().gap(Settings(norm_bound=0.1, noise_std=NOISE)) == math.inf
+
+
+def test_an_unknown_noise_scale_and_an_estimated_norm():
+    assert history().band(Settings(norm_bound=4.0)).noise_interval is not None
+    with pytest.raises(UncertifiedError, match="norm bound"):
+        Settings(noise_std=NOISE)
+    estimated = Settings(noise_std=NOISE, allow_estimated=True)
+    assert not history().band(estimated).assumptions.certified
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_optuna_stops_a_study():
+    optuna = pytest.importorskip("optuna", reason="needs Optuna")
+    from kernelucb.integrations.optuna import CertifiedGapEvaluator, study_history
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    random = torch.Generator().manual_seed(0)
+
+    def objective(trial):
+        x = trial.suggest_float("x", 1e-2, 1.0, log=True)
+        place = 1.0 + math.log10(x) / 2.0  # in the unit interval
+        return hill(place) + NOISE * float(torch.randn((), generator=random))
+
+    terminator = optuna.terminator.Terminator(
+        CertifiedGapEvaluator(GIVEN, min_trials=10),
+        optuna.terminator.StaticErrorEvaluator(constant=0.6),
+        min_n_trials=10,
+    )
+    study = optuna.create_study(
+        direction="maximize", sampler=optuna.samplers.TPESampler(seed=0)
+    )
+    callback = optuna.terminator.TerminatorCallback(terminator)
+    study.optimize(objective, n_trials=120, callbacks=[callback])
+    assert 10 <= len(study.trials) < 120
+    runs = study_history(study)
+    assert runs.gap(GIVEN) < 0.6
+    assert float(runs.X.min()) >= 0.0
+    assert float(runs.X.max()) <= 1.0
+    of_kinds = optuna.create_study()
+    of_kinds.optimize(lambda trial: len(trial.suggest_categorical("kind", "ab")), 1)
+    with pytest.raises(UnsupportedError, match="kind"):
+        study_history(of_kinds)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_bofire_converges():
+    pytest.importorskip("bofire.strategies.api", reason="needs BoFire")
+    from bofire.data_models.domain.api import Domain, Inputs, Outputs
+    from bofire.data_models.features.api import ContinuousInput, ContinuousOutput
+    from bofire.data_models.objectives.api import MaximizeObjective
+    from bofire.data_models.strategies.api import SoboStrategy
+    from bofire.strategies.api import map as mapped
+
+    from kernelucb.integrations.bofire import CertifiedGapCriterion
+
+    domain = Domain(
+        inputs=Inputs(features=[ContinuousInput(key="x", bounds=(10.0, 20.0))]),
+        outputs=Outputs(
+            features=[ContinuousOutput(key="y", objective=MaximizeObjective())]
+        ),
+    )
+    runs = history(60)
+
+    def strategy(gap):
+        criterion = CertifiedGapCriterion(
+            gap=gap, norm_bound=4.0, noise_std=NOISE, lengthscale=0.4
+        )
+        return mapped(SoboStrategy(domain=domain, convergence_criterion=criterion))
+
+    frame = pd.DataFrame({"x": 10.0 + 10.0 * runs.X[:, 0], "y": runs.Y, "valid_y": 1})
+    gap = runs.gap(GIVEN)
+    for accepted, converged in ((1.001 * gap, True), (0.999 * gap, False)):
+        own = strategy(accepted)
+        assert not own.has_converged()
+        own.tell(frame)
+        assert own.has_converged() is converged
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_baybe_says_what_a_campaign_supports():
+    pytest.importorskip("baybe", reason="needs BayBE")
+    from baybe import Campaign
+    from baybe.parameters import NumericalDiscreteParameter
+    from baybe.searchspace import SearchSpace
+    from baybe.targets import NumericalTarget
+
+    from kernelucb.integrations.baybe import campaign_history, campaign_report
+
+    values = [10.0 + 0.5 * i for i in range(21)]
+    space = SearchSpace.from_product([NumericalDiscreteParameter("x", values)])
+    campaign = Campaign(space, NumericalTarget("y").to_objective())
+    random = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        asked = campaign.recommend(4)
+        noise = NOISE * torch.randn(4, generator=random)
+        asked["y"] = [
+            hill((x - 10.0) / 10.0) + float(e)
+            for x, e in zip(asked["x"], noise, strict=True)
+        ]
+        campaign.add_measurements(asked)
+    report = campaign_report(campaign, GIVEN)
+    assert len(campaign_history(campaign).Y) == 12
+    assert report.certificate.assumptions.certified
+    assert report.lower <= 1.0 <= report.upper + 1e-9
