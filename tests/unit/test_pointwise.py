@@ -6,7 +6,7 @@ import cvxpy
 import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
-from botorch.models.transforms import Normalize
+from botorch.models.transforms import Normalize, Standardize
 from gpytorch.kernels import LinearKernel, RBFKernel
 from scipy.stats import chi2
 
@@ -465,3 +465,20 @@ def test_stops_and_safe_sets_use_replicates():
     safe = [SafeSet(each, level, safe_points=ARMS[:1]).margin(ARMS) >= 0.0 for each in both]
     assert bool((safe[1] | ~safe[0]).all())
     assert int(safe[1].sum()) > int(safe[0].sum())
+
+
+def test_a_design_is_in_outcome_units_where_the_model_is_standardised():
+    X = ARMS.repeat(3, 1)
+    Y = 5.0 + 3.0 * FUNCTION(X) + NOISE * normal(len(X), 4)
+    model = frozen_model(X, Y, KERNEL, 0.2, outcome_transform=Standardize(1))
+    acqf = MartingaleMixtureUCB(model, norm_bound=15.0, noise_std=NOISE)
+    state = acqf.regression
+    assert state.outcome_scale > 1.5
+    kernel = frozen_kernel("matern52", outputscale=float(state.outcome_scale) ** 2)
+    offset = float(state.prior.mean(ARMS)[0])
+    plain = KernelRegression(X, Y - offset, kernel, NOISE)
+    other = MartingaleMixtureUCB(plain, norm_bound=15.0 / float(state.outcome_scale))
+    for domain in ({"candidates": ARMS}, {"bounds": BOX}):
+        lower, upper = acqf.with_fixed_design(36, **domain).bounds(ARMS)
+        sides = other.with_fixed_design(36, **domain).bounds(ARMS)
+        close((lower - offset, upper - offset), sides)
