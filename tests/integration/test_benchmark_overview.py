@@ -27,6 +27,6 @@ def test_every_page_of_results_has_a_line():
 def test_commands_exist():
     text = PAGE.read_text(encoding="utf-8")
     commands = re.findall(r"<br>`python -m ([\w.]+) (\w+)`", text)
-    assert len(commands) == 20
+    assert len(commands) == text.count("\n- ") > 15
     for module, name in commands:
         assert name in import_module(f"{module}.__main__").STUDY.tables
