@@ -1,5 +1,7 @@
 r"""Command line: ``python -m benchmarks.stopping stops``."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,18 @@ import pandas as pd
 from benchmarks.runner.pictures import picture
 from benchmarks.runner.study import Study, Summary, grid
 from benchmarks.runner.tables import markdown_table
-from benchmarks.stopping.play import SHARE, play
+from benchmarks.stopping.play import SHARES, play
 from benchmarks.stopping.problems import GROUPS
 from benchmarks.stopping.rules import BUDGET, RULES, START
 
 STUDY = Study("benchmarks.stopping", "How often stopping rules stop too early.")
-GRID = grid({"seed": range(3), "problem": [*GROUPS], "budget": BUDGET})
+# A hundred runs or a few more of each group of problems.
+_SIZES = Counter(GROUPS.values())
+GRID = [
+    settings
+    for settings in grid({"seed": range(50), "problem": [*GROUPS], "budget": BUDGET})
+    if settings["seed"] < math.ceil(100 / _SIZES[GROUPS[settings["problem"]]])
+]
 FREE, MADE = "made by no kernel", "made by a kernel"
 WITHIN = {
     FREE: ("simulators", "test functions", "laboratory tables"),
@@ -29,36 +37,42 @@ def stops(runs: pd.DataFrame) -> Summary:
     looks = _looks(runs)
     parts = {name: [name] for name in dict.fromkeys(GROUPS.values())} | WITHIN
     rows = [
-        _row(looks[(looks["rule"] == rule) & looks["group"].isin(groups)], part)
+        _row(looks[(looks["rule"] == rule) & looks["group"].isin(groups)], part, share)
         for part, groups in parts.items()
         for rule in RULES
+        for share in SHARES
     ]
     table = pd.DataFrame([row for row in rows if row])
     return Summary(table, _lines(table), lambda path: _draw(runs, table, path))
 
 
 def _looks(runs: pd.DataFrame) -> pd.DataFrame:
-    r"""A row for each run and rule: evaluations spent, and the regret at the stop."""
+    r"""A row for each run, rule and accepted regret: the stop, and the regret there."""
     rows = []
     for run in runs.to_dict("records"):
-        for rule, count in run["stops"].items():
-            regret = run["regrets"][count - START] if count else np.nan
-            row = {"rule": rule, "group": GROUPS[run["problem"]], "count": count}
-            rows.append(row | {"budget": run["budget"], "regret": regret})
+        given = {"group": GROUPS[run["problem"]], "budget": run["budget"]}
+        for rule, counts in run["stops"].items():
+            bound = run["bounds"].get(rule)
+            given |= {"rule": rule, "bound": np.nan if bound is None else bound}
+            for share, count in zip(SHARES, counts, strict=True):
+                regret = run["regrets"][count - START] if count else np.nan
+                rows.append(given | {"accepted": share, "count": count, "regret": regret})
     return pd.DataFrame(rows)
 
 
-def _row(looks: pd.DataFrame, part: str) -> dict[str, Any]:
+def _row(looks: pd.DataFrame, part: str, share: float) -> dict[str, Any]:
     if looks.empty:
         return {}
+    looks = looks[looks["accepted"] == share]
     stopped = looks[looks["count"] > 0]
-    rule, false = looks["rule"].iloc[0], int((stopped["regret"] > SHARE).sum())
+    rule, false = looks["rule"].iloc[0], int((stopped["regret"] > share).sum())
     promise, certified = RULES[rule].promise, RULES[rule].needs.startswith("known")
     spent = looks["count"].where(looks["count"] > 0, looks["budget"])
     return {
         "problems": part,
         "rule": rule,
         "promised": promise if part in (MADE, *WITHIN[MADE]) or not certified else "none",
+        "accepted": share,
         "runs": len(looks),
         "stops": len(stopped),
         "false stops": false,
@@ -69,28 +83,33 @@ def _row(looks: pd.DataFrame, part: str) -> dict[str, Any]:
         "regret": round(stopped["regret"].median(), 4),
         "worst regret": round(stopped["regret"].max(), 4),
         "never": round(1.0 - len(stopped) / len(looks), 4),
+        "bound at the end": round(looks["bound"].median(), 4),
     }
 
 
 def _lines(table: pd.DataFrame) -> Sequence[str]:
-    r"""Percentages, of all runs on functions of either kind."""
-    header = ["rule", "promised", "stops / runs", "false stops", "never", "spent at stops"]
-    header += ["regret at stops", "worst"]
+    r"""Counts and percentages, of all runs on functions of either kind."""
+    header = ["rule", "promised", "runs"]
+    for share in SHARES:
+        header += [f"{share:.0%}: stops", "false", "runs spent", "worst regret"]
     lines: list[str] = []
     for part in WITHIN:
-        own = table[table["problems"] == part].to_dict("records")
+        own = table[table["problems"] == part]
+        rows = [_cells(rows) for _, rows in own.groupby("rule", sort=False)]
         lines += ["", f"**Functions {part}**", ""]
-        lines += markdown_table(header, map(_cells, own))
+        lines += markdown_table([*header, "bounds after all runs"], rows)
     return lines[1:]
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    none = row["stops"] == 0
-    shown = [f"{row['spent at stops']:.0f}"]
-    shown += [f"{100 * row[name]:.1f} %" for name in ("regret", "worst regret")]
-    false = "-" if none else f"{row['false stops']} ({row['false of stops']:.0%} of them)"
-    counts = [f"{row['stops']} / {row['runs']}", false, f"{row['never']:.0%}"]
-    return [row["rule"], row["promised"], *counts, *(["-"] * 3 if none else shown)]
+def _cells(rows: pd.DataFrame) -> list[str]:
+    first = rows.iloc[0]
+    cells = [first["rule"], first["promised"], str(first["runs"])]
+    for row in rows.to_dict("records"):
+        false = f"{row['false stops']} ({row['false of stops']:.0%})"
+        own = [false, f"{row['spent at stops']:.0f}", f"{row['worst regret']:.0%}"]
+        cells += [str(row["stops"]), *(own if row["stops"] else ["-"] * 3)]
+    bound = first["bound at the end"]
+    return [*cells, "" if np.isnan(bound) else f"{bound:.0%}"]
 
 
 def _draw(runs: pd.DataFrame, table: pd.DataFrame, path: Path) -> None:
@@ -100,10 +119,13 @@ def _draw(runs: pd.DataFrame, table: pd.DataFrame, path: Path) -> None:
     with picture(path, 1, 2, figsize=(11.0, 6.6), sharey=True) as (figure, panels):
         for axes, (part, within) in zip(panels, WITHIN.items(), strict=True):
             regrets = np.array(runs[groups.isin(within)]["regrets"].tolist())
+            if not regrets.size:
+                continue
             saved = 1.0 - np.arange(START, START + regrets.shape[1]) / runs["budget"].max()
-            false = (regrets > SHARE).mean(0)
+            false = (regrets > SHARES[0]).mean(0)
             axes.plot(100 * saved, 100 * false, color="#6E6E6E", label="fixed budget")
-            own = table[table["problems"] == part].set_index("rule")
+            own = table[(table["problems"] == part) & (table["accepted"] == SHARES[0])]
+            own = own.set_index("rule")
             for index, name in enumerate(names):
                 ours = name.split()[0].rstrip(",") in ("gap", "breakdown", "family")
                 style = {"marker": markers[index % len(markers)], "markersize": 8}

@@ -1,5 +1,6 @@
 r"""One run of a search, at which all rules look after every evaluation."""
 
+import math
 import warnings
 from typing import Any
 
@@ -11,14 +12,15 @@ from benchmarks.stopping.problems import GROUPS, target_of
 from benchmarks.stopping.rules import START, Look, rules_for
 from kernelucb.regression.from_model import fitted_default
 
-SHARE = 0.05  # of the function's range: the regret to accept
+SHARES = 0.05, 0.2  # of the function's range: regrets to accept; the first is told
 _REFIT = 5
 
 
 def play(settings: dict[str, Any]) -> dict[str, Any]:
-    r"""Evaluations at the stop of each rule, 0 if never, and the regrets of all looks.
+    r"""Stops of all rules, what they bound after the last evaluation, and true regrets.
 
-    Regrets are those of the recommended settings, over the function's range.
+    Evaluations at the stop for each regret to accept, 0 if never. Regrets are those of the
+    recommended settings, after each evaluation; they and the bounds are over the range.
     """
     seed, name = settings["seed"], settings["problem"]
     target, budget = target_of(name, seed), settings["budget"]
@@ -28,21 +30,33 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
     noise = torch.from_numpy(noise_std * random.standard_normal(budget))
     taken = random.permutation(len(target.pool))[:START].tolist()
     rules, memory = rules_for(target, GROUPS[name]), {}
-    stops, regrets, model = dict.fromkeys(rules, 0), [], None
+    stops = {each: [0] * len(SHARES) for each in rules}
+    bounds, regrets, model = {}, [], None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # experimental APIs; norms that data contradict
         while True:
             X, Y = target.pool[taken], target.values[taken] + noise[: len(taken)]
             anew = model is None or len(taken) % _REFIT == 0
             model = fitted_default(X, Y, like=None if anew else model)
-            accepted = SHARE * target.spread
+            accepted = SHARES[0] * target.spread
             with torch.no_grad():
                 look = Look(target, [*taken], Y, noise_std, accepted, model, memory)
                 regret = target.values.max() - target.values[look.best]
                 regrets.append(round(float(regret) / target.spread, 5))
+            last = len(taken) == budget
             for each, rule in rules.items():
-                if stops[each] == 0 and rule.stops(look):
-                    stops[each] = len(taken)
-            if len(taken) == budget:
-                return {"stops": stops, "regrets": regrets}
+                if not (last or 0 in stops[each]):
+                    continue
+                answer = rule.answer(look)
+                bound = float(answer) / target.spread
+                if isinstance(answer, bool):  # whether all that is accepted is reached
+                    bound = 0.0 if answer else math.inf
+                elif last:
+                    bounds[each] = round(bound, 4) if math.isfinite(bound) else None
+                stops[each] = [
+                    stop or len(taken) * (bound <= share)
+                    for stop, share in zip(stops[each], SHARES, strict=True)
+                ]
+            if last:
+                return {"stops": stops, "bounds": bounds, "regrets": regrets}
             taken.append(next_of(problem, "qlognei", taken, model))

@@ -1,8 +1,10 @@
 r"""Stopping rules: each looks at the run so far and says whether it would stop.
 
-All are asked for the same: a recommended point at most ``accepted`` below the optimum.
-Rules of Optuna and BoFire are run from their packages (extra ``stops``). "After" names a
-rule that is written here from its source.
+A rule that bounds the regret of the recommended point answers with its bound: it stops at
+all regrets to accept that are as large. Others answer yes or no, and where they can be
+told a regret to accept, they are told ``accepted``. Rules of Optuna and BoFire are run
+from their packages (extra ``integrations``). "After" names a rule that is written here
+from its source.
 """
 
 import importlib.util
@@ -48,7 +50,7 @@ class Look:
         taken: Positions in the pool of the ``n`` settings.
         Y: ``n`` outcomes.
         noise_std: As told.
-        accepted: Largest regret to accept, outcome units.
+        accepted: Largest regret to accept, outcome units, for rules that are told one.
         model: ``SingleTaskGP`` fitted to the data.
         memory: What rules keep from look to look.
     """
@@ -122,8 +124,8 @@ class Posterior(NamedTuple):
     def std(self) -> Tensor:
         return self.covariance.diagonal().clamp_min(1e-12).sqrt()
 
-    def is_within(self, accepted: float, best: int) -> bool:
-        r"""Whether P(gain over a setting > accepted) is below 2.5 %.
+    def regret(self, best: int) -> float:
+        r"""Smallest number that the gain over a setting exceeds with P below 2.5 %.
 
         By draws on the pool, at 97.5 % confidence (Clopper and Pearson's limit).
         """
@@ -132,19 +134,23 @@ class Posterior(NamedTuple):
         draws = torch.randn(len(size), _SAMPLES, generator=random, dtype=torch.float64)
         root = directions * size.clamp_min(0.0).sqrt()
         paths = self.mean[:, None] + root @ draws
-        above = int((paths.amax(0) - paths[best] > accepted).sum())
-        limit = beta_distribution.ppf(0.975, above + 1, _SAMPLES - above)
-        return bool(limit <= 0.025)
+        above = np.arange(_SAMPLES)
+        limits = beta_distribution.ppf(0.975, above + 1, _SAMPLES - above)
+        gains = (paths.amax(0) - paths[best]).sort(descending=True).values
+        return float(gains[int((limits <= 0.025).sum())])
 
 
-def _budget(count: int) -> Callable[[Look], bool]:
+Answer = Callable[[Look], float | bool]
+
+
+def _budget(count: int) -> Answer:
     return lambda look: len(look.Y) >= count
 
 
-def _optuna(evaluator: str, threshold: str) -> Callable[[Look], bool]:
+def _optuna(evaluator: str, threshold: str) -> Answer:
     r"""``Terminator.should_terminate`` with this improvement and this error evaluator."""
 
-    def rule(look: Look) -> bool:
+    def rule(look: Look) -> float | bool:
         import optuna
         from optuna import terminator as theirs
 
@@ -161,23 +167,25 @@ def _optuna(evaluator: str, threshold: str) -> Callable[[Look], bool]:
         improvement: Any = getattr(theirs, evaluator)(
             **({} if threshold == "zero" else {"seed": 0})
         )
-        # EMMR is in standardized outcomes, the regret bound in outcome units.
-        scale = float(look.Y.std(correction=0)) if threshold == "standardized" else 1.0
-        limit = 0.0 if threshold == "zero" else look.accepted / scale
-        error: Any = theirs.StaticErrorEvaluator(limit)
+        goal = optuna.study.StudyDirection.MAXIMIZE
+        reached = improvement.evaluate(trials, goal)
+        if threshold == "accepted":
+            return reached
+        if threshold == "standardized":  # EMMR is in standardized outcomes
+            return reached * float(look.Y.std(correction=0))
+        error: Any = theirs.StaticErrorEvaluator(0.0)
         if threshold == "median":
             error = theirs.MedianErrorEvaluator(improvement)
             error = look.memory.setdefault("median", error)
-        goal = optuna.study.StudyDirection.MAXIMIZE
-        return improvement.evaluate(trials, goal) < error.evaluate(trials, goal)
+        return bool(reached < error.evaluate(trials, goal))
 
     return rule
 
 
-def _bofire(criterion: str, **numbers: Any) -> Callable[[Look], bool]:
+def _bofire(criterion: str, **numbers: Any) -> Answer:
     r"""A criterion's evaluator, given the history and no strategy besides."""
 
-    def rule(look: Look) -> bool:
+    def rule(look: Look) -> float | bool:
         import bofire.data_models.strategies.convergence_criteria.api as criteria
         from bofire.data_models.domain.api import Domain, Inputs, Outputs
         from bofire.data_models.features.api import ContinuousInput, ContinuousOutput
@@ -195,12 +203,12 @@ def _bofire(criterion: str, **numbers: Any) -> Callable[[Look], bool]:
         )
         own = {} if "threshold" in numbers else {"min_improvement": look.accepted}
         asked: Any = getattr(criteria, criterion)(**numbers, **own)
-        return evaluator_of(asked)(asked, strategy)
+        return bool(evaluator_of(asked)(asked, strategy))
 
     return rule
 
 
-def regret_bound(look: Look) -> bool:
+def regret_bound(look: Look) -> float:
     r"""Largest upper minus best lower bound, of Makarova et al. (2022), delta 0.1.
 
     As in BoFire's source after 0.5.0: beta a fifth of Srinivas et al.'s, on the model of
@@ -210,15 +218,15 @@ def regret_bound(look: Look) -> bool:
     beta = 0.4 * math.log(dimension * count**2 * math.pi**2 / 0.6)
     mean, width = look.fitted.mean, math.sqrt(beta) * look.fitted.std
     lower = (mean - width)[look.taken]
-    return float((mean + width).max() - lower.max()) < look.accepted
+    return float((mean + width).max() - lower.max())
 
 
-def expected_improvement(look: Look) -> bool:
+def expected_improvement(look: Look) -> float:
     r"""Largest expected improvement over the best outcome (LogEIPC at cost 1)."""
     gain, std = look.fitted.mean - float(look.Y.max()), look.fitted.std.clamp_min(1e-12)
     u = (gain / std).numpy()
     improvement = std.numpy() * (normal.pdf(u) + u * normal.cdf(u))
-    return float(improvement.max()) <= look.accepted
+    return float(improvement.max())
 
 
 def ax_improvement(look: Look, window: int = 5, bar: float = 0.1) -> bool:
@@ -229,22 +237,23 @@ def ax_improvement(look: Look, window: int = 5, bar: float = 0.1) -> bool:
     return bool((best[-1] - best[-window]) / (upper - lower) < bar)
 
 
-def wilson(look: Look) -> bool:
+def wilson(look: Look) -> float:
     r"""Wilson (2024) with the fitted model."""
-    return look.fitted.is_within(look.accepted, look.best)
+    return look.fitted.regret(look.best)
 
 
-def wilson_true(look: Look) -> bool:
+def wilson_true(look: Look) -> float:
     r"""Wilson (2024) with the prior that the function was drawn from."""
-    own = Posterior.of(look.fixed, look.target.pool)
-    return own.is_within(look.accepted, look.best)
+    return Posterior.of(look.fixed, look.target.pool).regret(look.best)
 
 
-def _gap(look: Look, band: Any) -> bool:
+def _gap(look: Look, band: Any) -> float:
     r"""Of a function that no kernel made the norm is an estimate, and the gap heuristic."""
     allowed = look.target.known is None or "norm" in band.assumptions.estimated
-    rule = CertifiedGapStopping(look.accepted, look.target.pool, allow_estimated=allowed)
-    return rule(band, look.recommended).stop
+    largest = 1e9 * look.target.spread
+    rule = CertifiedGapStopping(largest, look.target.pool, allow_estimated=allowed)
+    decision = rule(band, look.recommended)
+    return decision.certificate.gap if decision.stop else math.inf
 
 
 def _single(look: Look, norm: float | None = None) -> MartingaleMixtureUCB:
@@ -253,22 +262,22 @@ def _single(look: Look, norm: float | None = None) -> MartingaleMixtureUCB:
     return MartingaleMixtureUCB(look.fixed, norm_bound=norm)
 
 
-def _given(build: Callable[[Look, float], Any]) -> Callable[[Look], bool]:
+def _given(build: Callable[[Look, float], Any]) -> Answer:
     r"""The gap of a band at the norm that is known."""
     return lambda look: _gap(look, build(look, cast(Known, look.target.known).norm))
 
 
-def gap_in_range(look: Look) -> bool:
+def gap_in_range(look: Look) -> float:
     return _gap(look, _single(look).within(*cast(tuple, look.target.outcome_range)))
 
 
-def _margin(least: float) -> Callable[[Look], bool]:
-    r"""Whether "the gap is accepted" stands at so many times the least norm."""
+def _margin(least: float) -> Answer:
+    r"""The gap that stands at so many times the least norm."""
 
-    def rule(look: Look) -> bool:
+    def rule(look: Look) -> float:
         band, where = look.least.relaxed(least), {"recommended": look.recommended}
         gap = regret_certificate(band, look.target.pool, **where).gap
-        return not band.assumptions.violated and gap <= look.accepted
+        return math.inf if band.assumptions.violated else gap
 
     return rule
 
@@ -293,13 +302,13 @@ class Rule(NamedTuple):
     r"""A rule.
 
     Attributes:
-        stops: Whether it would stop.
+        answer: The regret that it bounds, or whether it would stop.
         promise: In words: the rate at which regrets at its stops are accepted ones, and
             what that rests on.
         needs: A package, or what must be known of the function.
     """
 
-    stops: Callable[[Look], bool]
+    answer: Answer
     promise: str = "none"
     needs: str = ""
 
@@ -351,5 +360,5 @@ def rules_for(target: Target, group: str) -> dict[str, Rule]:
 def _is_installed(package: str) -> bool:
     if importlib.util.find_spec(package) is not None:
         return True
-    print(f"{package} is not installed: its rules are left out (extra `stops`).")
+    print(f"{package} is not installed: its rules are left out (extra `integrations`).")
     return False
