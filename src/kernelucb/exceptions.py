@@ -1,15 +1,15 @@
-r"""Errors and warnings of kernelucb, all of them BoTorch's kinds.
+r"""Errors and warnings of kernelucb, derived from BoTorch's errors and warnings.
 
 Bad scalars raise ``ValueError``; tensors and models raise BoTorch's own
 ``BotorchTensorDimensionError``, ``InputDataError`` and ``UnsupportedError``.
-Only what BoTorch has no name for is defined here.
+Only errors that BoTorch has no name for are defined here.
 """
 
 from botorch.exceptions import BotorchError, BotorchWarning, InputDataWarning
 
 
 class InconsistentConfidenceSetWarning(BotorchWarning):
-    r"""No function satisfies the stated assumptions and the data; one was relaxed."""
+    r"""The data contradict the assumptions; the message says what the band does instead."""
 
 
 class NoSafePointError(BotorchError):
@@ -21,15 +21,15 @@ class StateError(BotorchError, ValueError):
 
 
 class UncertifiedError(BotorchError):
-    r"""Something that acts on a guarantee was given a band that has none."""
+    r"""A rule that acts on a guarantee was given a band without a guarantee."""
 
 
 class SinglePrecisionWarning(InputDataWarning):
-    r"""The input was single precision; the bound was computed in double precision."""
+    r"""The input was not float64; the bound was computed in float64 and rounded back."""
 
 
 class SolverError(BotorchError):
-    r"""A conic solver stopped without a solution as accurate as asked for."""
+    r"""A conic solver found no solution of the required accuracy."""
 
 
 __all__ = [

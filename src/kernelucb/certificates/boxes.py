@@ -1,4 +1,10 @@
-r"""Branch and bound over a region, and how far functions of a set change in a cell."""
+r"""Branch and bound over a region, and how far functions of a set change in a cell.
+
+A cell is a box. The value at the centre plus the largest change within the cell is an upper
+bound on the whole cell: cells whose upper bound lies below a value already found are
+dropped, the others are cut in two. So upper bounds are rigorous at any time, and the
+evaluations decide only how sharp they are.
+"""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -54,19 +60,18 @@ class Cells(NamedTuple):
         return cls(centres, halves, centres.new_full((len(centres),), torch.inf))
 
     def where(self, mask: Tensor) -> Self:
-        r"""Those of the boxes where a mask is true."""
+        r"""The boxes at which a mask is true."""
         return type(self)(*(part[mask] for part in self))
 
     def joined(self, other: Self) -> Self:
-        r"""These and others."""
+        r"""The boxes of both."""
         return type(self)(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
 
 
 class CellFunction(NamedTuple):
-    r"""A function of points, and how far it rises within a cell.
+    r"""A function of points, and how far the function rises within a cell.
 
-    The function is made of some parts: of one, or it is the largest or the smallest of
-    several.
+    The function is one part, or the largest or the smallest of several parts.
     """
 
     # For each part what maps `m x d` points to `m` values
@@ -101,7 +106,7 @@ class Search(NamedTuple):
     limits: Sequence[CellFunction] = ()  # a point counts where all of these are at least 0
 
     def evaluated(self, cells: Cells) -> tuple[Tensor, Cells]:
-        r"""Values at the centres, minus infinity where they do not count; upper bounds."""
+        r"""Values at the centres (minus infinity at excluded points) and upper bounds."""
         values, uppers = self.function.bounds(cells.centres, cells.halves)
         counts = self.region.allows(cells.centres)
         possible = self.region.may_allow(cells.centres, cells.halves)
@@ -138,8 +143,8 @@ def largest_in_region(
 
     ``tolerance`` is the share of the maximum by which ``upper`` may exceed ``value``; if
     the evaluations are used up, or no positive value is found, ``upper`` is the bound
-    reached. ``known`` is a value and the ``d`` coordinates of a point that counts. Both
-    values are minus infinity where no point counts.
+    reached. ``known`` is a value already found and the ``d`` coordinates of its point. Both
+    values are minus infinity where no point satisfies the limits.
     """
     cells = Cells.of(search.region)
     best, argument = known or (-torch.inf, cells.centres[0])
@@ -153,6 +158,7 @@ def largest_in_region(
         keep = waiting.uppers > best + tolerance * max(best, 0.0)
         # A cell without sides holds its centre alone, which has been looked at.
         keep &= (waiting.halves > 0.0).any(-1)
+        # Dropped cells count by their upper bounds: the tolerance is in the result.
         settled = max([settled, *waiting.uppers[~keep].tolist()])
         waiting = waiting.where(keep)
         if len(waiting.uppers) == 0:
@@ -175,7 +181,7 @@ def largest_in_region(
 def cover(search: Search, max_evaluations: int) -> Cells:
     r"""Cells that hold every point of a region at which a function is at least 0.
 
-    Those over which the function changes most are cut first, until the evaluations are
+    Cells over which the function changes most are cut first, until the evaluations are
     used up.
     """
     cells = Cells.of(search.region)
@@ -203,10 +209,10 @@ def largest_change(
 
     Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz), with
     ``d_k`` the kernel metric, largest at the corners of a cell where the kernel falls with
-    the distance along each coordinate. None where a part is not known: for other kernels
-    than RBF, Matern, rational quadratic and BoTorch's categorical one, sums and products of
-    them, for input transforms that mix columns that are not ``fixed`` (which no cell gives
-    room to), and for prior means other than constant and linear ones.
+    the distance along each coordinate. Known for RBF, Matern and rational quadratic
+    kernels, BoTorch's categorical kernel, their sums and products, for input transforms
+    that take each column that is not ``fixed`` by itself, and for constant and linear prior
+    means; otherwise None.
     """
     prior, like = regression.prior, regression.eigenvalues
     if not prior.bounds_changes(fixed):
@@ -231,7 +237,7 @@ def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change 
 
 
 def _known(changes: Sequence[_Change | None]) -> list[_Change] | None:
-    r"""All of them; None if one is unknown."""
+    r"""All changes; None if a change is unknown."""
     known = [change for change in changes if change is not None]
     return known if len(known) == len(changes) else None
 
@@ -249,9 +255,9 @@ def upper_side(sign: int, level: float = 0.0) -> SetFunction:
 def on_cells(
     confidence_set: ConfidenceSet, fixed: Collection[int], function: SetFunction
 ) -> CellFunction | None:
-    r"""A function of a set on cells where its functions may change; None if unknown.
+    r"""A function of a set on cells, with bounds on its changes; None if unknown.
 
-    Of a family each member by itself, which is tighter than all together.
+    For a union or an intersection each part by itself, which is tighter than the whole.
     """
     parts, joined = [confidence_set], itemgetter(0)
     is_combined = isinstance(confidence_set, CombinedSet)

@@ -1,4 +1,4 @@
-r"""What would have to be wrong before a claim is: breakdown values of norm and noise."""
+r"""Breakdown values: the norm or noise scale up to which a claim about a band stands."""
 
 import math
 import warnings
@@ -23,27 +23,29 @@ _MOST_NOISE = 100.0
 class Breakdown:
     r"""How large norm and noise may be before a claim falls.
 
-    *The claim holds, or the norm is above* ``norm_bound`` (*the noise scale being at most
-    the one given*); and *the claim holds, or the noise scale is above* ``noise_std`` (*the
-    norm being at most* ``at_norm_bound``). All such sentences about one band, of all
-    claims and all rounds, chosen after looking at anything, are true at once with
-    probability ``1 - delta``. No norm bound is assumed.
+    *The claim holds, or the norm is above* ``norm_bound`` (*if the noise scale is at most
+    the given scale*); and *the claim holds, or the noise scale is above* ``noise_std`` (*if
+    the norm is at most* ``at_norm_bound``). All sentences of these two forms about one
+    band, of all claims and all rounds, even chosen after a look at the data, are true at
+    once with probability ``1 - delta``. No norm bound is assumed.
 
-    Norms are those of the first norm bound in use where a band rests on several, which then
-    rise and fall together.
+    Where a band rests on several norm bounds, all are multiplied by the same factor, and
+    the norms below refer to the largest bound.
 
     Attributes:
         norm_bound: Largest norm bound at which the claim was found to stand, outcome units;
             0 where it stands at none.
         least_consistent_norm: Lower bound on the norm that the data force, outcome units.
         noise_std: Largest noise scale at which the claim was found to stand, outcome units
-            (the largest of several scales); None where the band has none that could be
-            larger.
-        at_norm_bound: Norm bound at which ``noise_std`` and ``lengthscale`` were found.
-        lengthscale: Of a family of length scales: the shortest length scale down to which
-            the claim was found to stand, in the kernels' units; None of other bands.
-            *The claim holds, or the length scale is below that*.
-        stands_throughout: Whether ``norm_bound`` is merely the largest one that was tried.
+            (the largest of several scales); None where the band has no noise scale to
+            enlarge.
+        at_norm_bound: Norm bound at which ``noise_std`` and ``lengthscale`` were found,
+            outcome units.
+        lengthscale: For a family of length scales, the shortest length scale down to which
+            the claim was found to stand, units of the kernels' inputs; None for other
+            bands. *The claim holds, or the length scale is below* ``lengthscale``.
+        stands_throughout: Whether the claim stood at every norm bound that was tried, of
+            which ``norm_bound`` is then the largest.
     """
 
     norm_bound: float
@@ -109,24 +111,25 @@ def breakdown(
         >>> breakdown(band, lambda b: regret_certificate(b, bounds=box).gap <= 5.0)
 
     Source: ours (``docs/mathematics.md``). The sets of functions that explain the data grow
-    with the norm bound and the noise scale, and rest on one event (``Band.relaxed``):
-    the true function is in all of them whose numbers are large enough. A claim that is true
-    of every function of the largest such set is therefore true, or a number was too small.
-    Assumptions: those of the band but the norm bound.
+    with the norm bound and the noise scale, and rest on one event (``Band.relaxed``): the
+    true function is in every set whose norm bound and noise scale are large enough. So if a
+    claim is true of every function of a set, the claim is true, or the set's norm bound or
+    noise scale is too small. Assumptions: the band's, without the norm bound.
 
-    A norm bound at which the claim was not tried is never returned, so the values are never
-    too large; they may be too small by the share ``accuracy``, or where the claim falls and
-    stands again.
+    Only norm bounds and noise scales at which the claim was found to stand are returned, so
+    the values are never too large. They may be too small by the share ``accuracy``, or
+    where the claim falls and stands again at a larger value.
 
     Args:
         band: ``MartingaleMixtureUCB``, ``KernelFamilyUCB`` or ``LikelihoodUCB``, within a
             range or not, or a combination of them.
-        claim: A function of a band of the same kind that returns whether every function of
-            its set satisfies the claim. It may use anything that is computed from the band.
-        largest_margin: Norm bounds are tried up to so many times the least consistent norm.
-        accuracy: See above.
+        claim: Maps a band of the same kind to whether every function of the band's set
+            satisfies the claim; may use anything that is computed from the band.
+        largest_margin: Largest norm bound to try, over the least consistent norm.
+        accuracy: Share by which the values may be too small.
 
     Raises:
+        ValueError: If ``largest_margin`` or ``accuracy`` is not above 0.
         UnsupportedError: If the band's sets are not one event for all norm bounds.
     """
     with warnings.catch_warnings():
@@ -194,7 +197,7 @@ def _between(
     stands: Callable[[float], bool], good: float, bad: float, step: float
 ) -> float:
     r"""A number at which a claim stands, where it stands at ``good`` and not at ``bad``."""
-    while bad > step * good:
+    while bad > step * good:  # bisection of logarithms; only tried values are returned
         middle = math.sqrt(good * bad)
         if stands(middle):
             good = middle

@@ -30,20 +30,20 @@ class Claim:
 
     Attributes:
         kind: ``"best run"``, ``"value"``, ``"baseline"``, ``"window"``, ``"operating
-            window"`` or ``"anywhere"``; of measured claims also ``"window floor"``.
+            window"`` or ``"anywhere"``; a measured claim may be a ``"window floor"``.
         statement: The sentence with its numbers, at the norm bound in use.
-        numbers: These numbers, outcome units; for an operating window the half sides of the
-            box as a share of the domain.
-        rigorous: Whether the numbers are bounds on the maximum over the domain, or come
-            from a search.
-        tested: The sentence whose breakdown values are stated; None where there is none.
-        breakdown: Up to which norm and noise ``tested`` stands; None where the band's sets
-            are not one event for all norm bounds.
-        record: How often claims of this kind at this margin were false on other problems,
-            where that was measured.
-        status: Of a measured claim, ``"measured: at margin 1.3; of 1,680 claims ..."``: its
-            numbers are wide enough for such a record, and rest on no theorem; nothing that
-            is certified, safe or stops uses them. Empty of the band's own claims.
+        numbers: The numbers in the statement, outcome units; for an operating window the
+            half sides of the box as a share of the domain.
+        rigorous: True where the numbers bound the maximum over the domain; False where they
+            come from a search, which may miss a larger value.
+        tested: The sentence whose breakdown values are stated; None for the best run.
+        breakdown: Norm and noise scale up to which ``tested`` stands; None where the band's
+            sets are not one event for all norm bounds.
+        record: How often claims of this kind at this margin were false on other problems;
+            None where no record was measured.
+        status: For a measured claim ``"measured: at margin 1.3; of 1,680 claims ..."``: its
+            numbers are wide enough for this record and rest on no theorem, so certificates,
+            stops and safe sets never use them. Empty for the band's own claims.
     """
 
     kind: str

@@ -22,14 +22,14 @@ _NARROWEST = 8.2
 
 @dataclass(frozen=True)
 class Confirmation:
-    r"""An interval for a value, or for the difference of two, from repeated runs.
+    r"""An interval for one setting's value, or for the difference of two settings' values.
 
     Attributes:
         estimate: Mean outcome, or the difference of the two means.
         lower: Lower limit, outcome units.
         upper: Upper limit.
-        counts: Number of runs, of each setting.
-        delta: Failure probability, of all looks together.
+        counts: Number of runs of each setting.
+        delta: Failure probability of all looks together.
         noise_std: Noise scale that the interval rests on, outcome units.
         certified: Whether the noise scale was given, not estimated by this library.
     """
@@ -66,27 +66,27 @@ def confirmation(
     delta: float = 0.05,
     expected_runs: int = 5,
 ) -> Confirmation:
-    r"""The value of a setting, or its difference from another, from repeated runs.
+    r"""An anytime interval for a setting's value, or for the difference of two settings.
 
-    It may be looked at after every run, and runs may stop, or change from one setting to
-    the other, because of what was seen. It knows nothing of a kernel or a norm.
+    The interval may be read after every run, and the runs may stop, or change from one
+    setting to the other, because of earlier outcomes. No kernel and no norm is assumed.
 
-    Source: Robbins (1970), the normal mixture; of two settings for both means at once.
-    Assumes conditionally sub-Gaussian noise of scale ``noise_std``, and outcomes of runs
-    that were made for this: outcomes by which the setting was chosen among others do not
-    count, since they were chosen for being large.
+    Source: Robbins (1970), the normal mixture; with two settings for both means at once.
+    Assumes conditionally sub-Gaussian noise of scale ``noise_std``, and runs made for this
+    interval: leave out the outcomes by which the setting was chosen among others, since
+    they were chosen for being large.
 
     Example:
         >>> confirmation([86.1, 84.9, 85.3], [76.2, 77.4, 75.9], noise_std=1.0)
 
     Args:
         outcomes: ``n`` outcomes of one setting, in their order.
-        baseline_outcomes: ``m`` outcomes of another setting; then it is about the
-            difference of the two values.
+        baseline_outcomes: ``m`` outcomes of another setting; the interval is then for the
+            first setting's value minus this setting's.
         noise_std: Noise scale, outcome units, known beforehand.
-        delta: Failure probability, of all looks together.
-        expected_runs: About how many runs of each setting there will be, fixed beforehand:
-            there the interval is narrowest. It holds at any number.
+        delta: Failure probability of all looks together.
+        expected_runs: Expected number of runs of each setting, fixed beforehand. The
+            interval is narrowest at this number, and valid at any other.
 
     Raises:
         ValueError: If a scalar is out of its range, or a setting has no outcome.

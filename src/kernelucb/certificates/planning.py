@@ -1,4 +1,4 @@
-r"""Before the first run: about how many runs a certified gap would take."""
+r"""Before the first run: about how many runs a certified gap of a given size takes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class Plan:
     r"""About how many runs until the gap can be as small as wanted.
 
     Attributes:
-        runs: That number; None where it is above ``max_runs``.
+        runs: The estimated number of runs; None where it is above ``max_runs``.
         gap: The gap that was asked for, outcome units.
-        max_runs: Largest number that was tried.
-        gaps: The gap after each number of runs that was tried, outcome units.
+        max_runs: Largest number of runs to try.
+        gaps: Simulated gap by number of runs, outcome units.
     """
 
     runs: int | None
@@ -54,22 +54,22 @@ def runs_needed(
 ) -> Plan:
     r"""About how many runs it takes until the certified gap can be ``gap``.
 
-    The runs are Sobol points of the box, and the function is the prior mean: of all
-    functions it leaves most points in question. A search that learns where the optimum is
-    needs fewer runs, and a function of a norm close to the bound somewhat fewer or more:
-    this is no bound, it is what to expect before the first run is paid for.
+    The simulated runs are Sobol points of the box, and the simulated function is the prior
+    mean, which leaves most points in question. A search that learns where the optimum is
+    needs fewer runs, and a function of a norm close to the bound somewhat fewer or more.
+    The number is an expectation for planning, not a bound, and carries no guarantee.
 
     Source: ours. The gap is the largest gain over 512 points of the set of
     ``MartingaleMixtureUCB`` for simulated outcomes, noise of one fixed seed.
 
     Args:
-        kernel: Of the prior, output scale included.
+        kernel: Kernel of the prior, output scale included; fixed, not fitted here.
         bounds: ``2 x d`` limits of the box.
-        norm_bound: Bound on the norm of ``f - mean``, outcome units.
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale, outcome units.
         gap: Largest regret to accept, outcome units.
         delta: Failure probability.
-        max_runs: Where the search stops; ``runs`` is then None.
+        max_runs: Largest number of runs to try.
 
     Raises:
         ValueError: If a scalar is out of its range.

@@ -21,23 +21,23 @@ from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 @dataclass(frozen=True)
 class RegretCertificate:
-    r"""How much better than the recommended point any other can be.
+    r"""How much better than the recommended point any other point can be.
 
-    If it is ``certified`` and what was given is true, the optimum over the domain exceeds
-    the value at the recommended point by at most ``gap``, with the probability of the
-    bound, in whatever round this is acted on if the bound is anytime. Otherwise ``summary``
-    says what is missing.
+    If the certificate is ``certified`` and the given assumptions are true, the optimum over
+    the domain exceeds the value at the recommended point by at most ``gap``, with the
+    probability of the bound; in every round at once if the bound is anytime. Otherwise
+    ``summary`` says what is missing.
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
             small outcomes are sought) over the feasible points, at least 0; units of the
-            outcomes given to the model, before any posterior transform. Where the model is
-            of transformed outcomes, such as ``Log``, it is about medians.
+            outcomes given to the model, before any posterior transform. For a model of
+            transformed outcomes, such as ``Log``, ``f`` is the median of the outcome.
         recommended: ``d`` coordinates of the recommended point.
         challenger: ``d`` coordinates of the point that may be better by ``gap``.
-        rigorous: Whether ``gap`` is at least the maximum over the domain: on finite sets,
-            checked point by point, and on boxes and mixed spaces, by branch and bound.
-            Otherwise it comes from a search and may be too small.
+        rigorous: Whether ``gap`` is at least the maximum over the domain: point by point on
+            finite sets, by branch and bound on boxes and mixed spaces. Otherwise ``gap``
+            comes from a search and may be too small.
         resolution: How far ``gap`` may lie above the exact maximum over the domain,
             outcome units: ``gap - resolution`` was found at the challenger. 0 on finite
             sets, infinite where the maximum is not rigorous.
@@ -53,12 +53,12 @@ class RegretCertificate:
 
     @property
     def certified(self) -> bool:
-        r"""Whether the maximum is rigorous, the band for all points, and all given."""
+        r"""Whether the gap is rigorous, the band holds at all points, and all was given."""
         return self.rigorous and self.assumptions.all_points and self.assumptions.certified
 
     @property
     def summary(self) -> str:
-        r"""``"certified"``, or what keeps it from being that."""
+        r"""``"certified"``, or the reasons why the certificate is not certified."""
         if self.certified:
             return "certified"
         lacking = [] if self.assumptions.certified else [self.assumptions.summary]
@@ -100,15 +100,16 @@ def regret_certificate(
 ) -> RegretCertificate:
     r"""Bound the regret of a recommended point, at any time if the bound is anytime.
 
-    The martingale-mixture sets bound ``f(x) - f(recommended)`` for every function of the
-    set, which is tighter than an upper minus a lower bound; all other bounds give an upper
-    minus a lower bound.
+    ``MartingaleMixtureUCB`` (all forms but the closed form), ``KernelFamilyUCB``,
+    ``LikelihoodUCB`` and ``SketchedMartingaleMixtureUCB`` bound ``f(x) - f(recommended)``
+    over their set of functions, which is tighter than an upper minus a lower bound. All
+    other bounds give an upper minus a lower bound.
 
     **Contexts.** With ``fixed_features`` the optimum and the recommended point have these
     values: the best setting at today's temperature. Certificates of several contexts, each
     with a recommended point of its own, hold together without a correction if the band
-    holds at all points at once. Without ``fixed_features`` one point is compared with
-    every setting in every context.
+    holds at all points at once. Without ``fixed_features`` the recommended point is
+    compared with every setting in every context.
 
     **Outcome constraints.** With ``constraints`` the optimum is sought among the points
     that satisfy them, the recommended point is certainly feasible, and points that are
@@ -126,19 +127,20 @@ def regret_certificate(
     constant or linear prior mean; elsewhere the maximum is not ``rigorous``.
 
     Args:
-        acqf: An acquisition function of this package.
-        candidates: ``n x d`` points, the whole domain; two of them as ``candidates=``, lest
-            they be a box. Either these, ``bounds`` or ``space``.
+        acqf: A bound of this package, or another ``Band`` with a ``confidence_set``.
+        candidates: ``n x d`` points, the whole domain; give two points by name, since two
+            rows could be a box. Exactly one of ``candidates``, ``bounds`` and ``space``.
         bounds: ``2 x d`` lower and upper limits of a box.
         space: A box in which some inputs take listed values only.
         fixed_features: Columns that are given, and their values.
-        constraints: Outcomes that must stay on their side of a threshold; those of
-            ``acqf``, if it has some, when absent.
+        constraints: Outcomes that must stay on their side of a threshold; by default the
+            constraints of ``acqf``, if any.
         recommended: ``d`` or ``1 x d`` point of the domain; its columns in
-            ``fixed_features`` take the values given there. By default the one whose lower
-            bound is best (upper bound, if small outcomes are sought), on boxes as found by
-            a search; where bands are intersected, the one with the least gap among the
-            best by each of them.
+            ``fixed_features`` take the values given there. By default the point of the
+            domain whose lower bound is largest (whose upper bound is smallest, if small
+            outcomes are sought), on boxes as found by a search, so perhaps a point that was
+            never observed. For an intersection of bands each band names its best point, and
+            the point of least gap is taken.
         tolerance: On boxes, the share of the gap that branch and bound may leave open.
         max_evaluations: On boxes, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
@@ -150,7 +152,8 @@ def regret_certificate(
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite or the domain is empty.
         NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
-        UnsupportedError: If ``acqf`` has constraints and others are given as well.
+        UnsupportedError: If ``acqf`` has no ``confidence_set``, or has constraints of its
+            own and ``constraints`` are given as well.
     """
     domain = candidates, bounds, space
     task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
@@ -166,7 +169,7 @@ def certificate_of(
 
 
 def in_outcome_units(certificate: RegretCertificate, task: Task) -> RegretCertificate:
-    r"""A certificate from the scale of the set; the same where that is outcomes."""
+    r"""A certificate on the scale of the set, converted to outcome units."""
     lower, upper = task.confidence_set.bounds(certificate.recommended.unsqueeze(0))
 
     def gap_of(gain: float) -> float:

@@ -33,14 +33,15 @@ class PossibleCombination:
     r"""A combination of listed values that may hold the optimum, and where.
 
     Attributes:
-        label: For print: the listed values by the names of their inputs; of a one-hot
+        label: The listed values by the names of their inputs, for print; for a one-hot
             group the name of the input that is 1.
         values: The listed values by the names of their inputs.
-        region: By the names of the open inputs, two limits of the points that may be an
-            optimum; of the points looked at where the certificate is not ``rigorous``.
-        share: Share of the points looked at in this combination that may be an optimum.
-        share_at_most: Upper bound on the share of the whole combination; 1 where nothing
-            is known.
+        region: For each open input, by name, lower and upper limit of the points that may
+            be an optimum; limits of the evaluated points only, where the certificate is not
+            ``rigorous``.
+        share: Share of the evaluated points of this combination that may be an optimum.
+        share_at_most: Upper bound on the share of all points of this combination that may
+            be an optimum; 1 where no bound is known.
     """
 
     label: str
@@ -70,28 +71,29 @@ def _share_of(whole: str, part: "PossibleCombination | OptimumReport") -> str:
 class OptimumReport:
     r"""How large the optimum is, and where it may lie.
 
-    All parts of the report hold together, with the probability of the ``certificate``'s
-    assumptions.
+    The interval, the gap, the region and the claims that are ``rigorous`` hold together,
+    with the probability that the ``certificate``'s assumptions state.
 
     Attributes:
-        lower: The optimum over the domain is at least this: ``max f``, or ``min f`` where
-            small outcomes are sought; outcome units. With outcome constraints, the optimum
+        lower: Lower bound on the optimum over the domain (``max f``, or ``min f`` where
+            small outcomes are sought), outcome units. With outcome constraints, the optimum
             among the feasible points.
-        upper: The optimum is at most this.
-        certificate: The recommended point and its gap, and what all of this rests on.
-        share: Share of the points looked at that may still be an optimum.
-        share_at_most: Upper bound on the share of the whole domain (each combination of
-            listed values counts the same); 1 where nothing is known.
+        upper: Upper bound on the same optimum, outcome units.
+        certificate: The recommended point, its gap and the assumptions of this report.
+        share: Share of the evaluated points that may still be an optimum.
+        share_at_most: Upper bound on the share of all points of the domain that may be an
+            optimum (each combination of listed values counts the same); 1 where no bound
+            is known.
         region: ``2 x d`` limits of a box that holds every point that may be an optimum;
-            of the points looked at where the certificate is not ``rigorous``.
+            every evaluated point only, where the certificate is not ``rigorous``.
         names: Names of the ``d`` inputs.
         combinations: On a ``MixedSpace``, the combinations of listed values that may hold
-            the optimum, the largest share first. No other one does, if the certificate is
-            ``rigorous``.
-        combination_count: How many combinations the space has, with the inputs that are
-            given; 0 without listed values.
+            the optimum, the largest share first. No other combination holds the optimum,
+            if the certificate is ``rigorous``.
+        combination_count: Number of combinations of the space that agree with
+            ``fixed_features``; 0 without listed values.
         norm_bounds: The norm bounds in use, outcome units.
-        said: Computes ``claims``.
+        said: Function without arguments that computes ``claims``.
     """
 
     lower: float
@@ -108,10 +110,10 @@ class OptimumReport:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        r"""What may be said, and what would have to be wrong; computed when first asked.
+        r"""Sentences with their breakdown values; computed when first asked for.
 
-        The best run so far, then sentences about the recommended point, those first that
-        stand most firmly.
+        The best run so far, then sentences about the recommended point, the sentence with
+        the largest margin first, then measured claims.
         """
         return self.said()
 
@@ -127,12 +129,12 @@ class OptimumReport:
 
     @property
     def certified(self) -> bool:
-        r"""Whether interval, gap and region are; see ``RegretCertificate``."""
+        r"""Whether interval, gap and region are certified; see ``RegretCertificate``."""
         return self.certificate.certified
 
     @property
     def summary(self) -> str:
-        r"""``"certified"``, or what keeps it from being that."""
+        r"""``"certified"``, or the reasons why the report is not certified."""
         return self.certificate.summary
 
     def to_dict(self) -> dict[str, Any]:
@@ -221,9 +223,10 @@ def optimum_report(
 ) -> OptimumReport:
     r"""Report the optimum's value, where it may lie, and how good the best point is.
 
-    On a finite domain every number is exact for the band. On boxes and mixed spaces the
-    interval's far end, the gap and the region come from branch and bound (see
-    ``regret_certificate``) and are rigorous where its kernel and mean are known ones.
+    On a finite domain every point is evaluated, so no number has an error of a search. On
+    boxes and mixed spaces the far end of the interval, the gap and the region come from
+    branch and bound, which is rigorous for the kernels and means that
+    ``regret_certificate`` lists.
 
     Source: the confidence set's own theorem. The optimum is at least the largest lower
     bound in the domain, and at most the largest upper bound. A point may be an optimum if
@@ -233,47 +236,49 @@ def optimum_report(
     **Claims.** ``report.claims`` are sentences about the recommended point, all of which
     hold together: its value; by how much it is better than a baseline; by how much, at
     most, points near it and anywhere are better; and the largest box around it in which the
-    outcome keeps a threshold. Each says up to which norm and noise it stands
-    (``breakdown``).
+    outcome keeps a threshold. Each sentence has its breakdown values: the norm and the
+    noise scale up to which the sentence stands (``breakdown``).
 
-    **Measured claims.** With ``reliability``, claims of the same kinds follow that are as
-    wide as it takes for so large a share of them to have been true on other problems
-    (``docs/results/reliability.md``), by a margin over the least consistent norm or by
-    posterior deviations of BoTorch's default model, whichever is narrower. Their
-    ``status`` says so. They rest on no theorem and are never certified: nothing that stops
-    or is safe uses them.
+    **Measured claims.** With ``reliability``, claims of the same kinds follow that are so
+    wide that this share of claims was true on other problems
+    (``docs/results/reliability.md``). Their width is a margin over the least consistent
+    norm, or a number of posterior deviations of BoTorch's default model, whichever gives
+    the narrower claim; ``status`` names the method. Measured claims rest on no theorem and
+    are never certified; stops and safe sets do not use them.
 
-    Where the band's sets are one event for all norm bounds, interval, gap, region and
-    claims all rest on it (``Band.relaxed``); they are then up to 3 % wider than those of
-    ``regret_certificate``.
+    Where the band's sets are one event for all norm bounds (``Band.relaxed``), interval,
+    gap, region and claims all rest on this event, and are up to 3 % wider than the numbers
+    of ``regret_certificate``.
 
     Args:
-        acqf: See ``regret_certificate``, for the other arguments and errors as well.
-        candidates: See there.
-        bounds: See there.
-        space: See there.
-        fixed_features: See there.
-        constraints: See there.
-        recommended: See there.
+        acqf: See ``regret_certificate``, also for errors.
+        candidates: See ``regret_certificate``.
+        bounds: See ``regret_certificate``.
+        space: See ``regret_certificate``.
+        fixed_features: See ``regret_certificate``.
+        constraints: See ``regret_certificate``.
+        recommended: See ``regret_certificate``.
         baseline: ``d`` coordinates of a setting to compare with, such as today's.
-        window: Half sides of the box that is near the recommended point, as a share of the
-            domain's sides.
-        threshold: What the outcome should be at least (at most, where small outcomes are
-            sought), outcome units.
+        window: Half sides of the box of points near the recommended point, as a share of
+            the domain's sides.
+        threshold: Smallest acceptable outcome (largest, where small outcomes are sought),
+            outcome units.
         tolerance: A difference that does not matter, outcome units; by default a twentieth
             of the spread of the estimates at the observed inputs, or of the noise scale
             where that is larger.
-        reliability: Share of measured claims that are to be true, up to 0.95, which is as
-            much as the number of problems shows; without it none is stated. There is none
-            with fewer than 15 runs.
-        names: Of the inputs, for print and picture; ``x0``, ``x1`` and so on when absent.
-        outcome: Name of the outcome.
+        reliability: Wanted share of measured claims that are true, at most 0.95, the
+            largest share that the number of problems supports. Without ``reliability``, and
+            with fewer than 15 runs, there is no measured claim.
+        names: Names of the ``d`` inputs, for print; ``x0``, ``x1`` and so on when absent.
+        outcome: Name of the outcome, for print.
         units: Units by the names of inputs and outcome, for print.
-        max_evaluations: Count for the gap, the interval, the region and the number of a
-            claim each; for each norm bound at which a claim is tried 20,000 at most.
+        max_evaluations: Largest number of points that branch and bound evaluates, for the
+            gap, the interval, the region and each claim separately; at most 20,000 for each
+            norm bound at which a claim is tried.
 
     Raises:
-        ValueError: If the number of names is not the number of inputs.
+        ValueError: If the number of names is not the number of inputs, or a number is out
+            of its range.
     """
     domain = candidates, bounds, space
     task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
@@ -319,11 +324,11 @@ def optimum_report(
 def interval(
     task: Task, certificate: RegretCertificate, tolerance: float, max_evaluations: int
 ) -> tuple[float, float]:
-    r"""Two numbers between which the optimum lies, outcome units.
+    r"""Lower and upper bound on the optimum, outcome units.
 
-    The near one is the largest least value of the points of the domain that were
-    looked at, whichever of them is recommended. The certificate is on the scale of the
-    objective's set.
+    Where large outcomes are sought the lower bound is the largest lower bound among all
+    evaluated points (else the upper bound is the smallest upper bound), whichever of them
+    is recommended. The certificate is on the scale of the objective's set.
     """
     best = certificate.recommended.unsqueeze(0)
     own, upper = task.confidence_set, upper_side(task.sign)
@@ -347,7 +352,7 @@ def interval(
 
 
 class PossibleMaximisers(NamedTuple):
-    r"""Points that were looked at, and boxes that hold all that may be an optimum."""
+    r"""Evaluated points, and boxes that hold every point that may be an optimum."""
 
     points: Tensor  # `n x d` points of the domain
     mask: Tensor  # which of them may be an optimum
@@ -377,6 +382,7 @@ def possible_maximisers(
     elif (search := task.search(gain)) is None:
         sizes += torch.inf
     else:
+        # Cells whose upper bound on the gain is negative hold no possible optimum.
         cells = cover(search, max_evaluations)
         lower = torch.cat([lower, cells.centres - cells.halves])
         upper = torch.cat([upper, cells.centres + cells.halves])

@@ -78,7 +78,7 @@ class Region(NamedTuple):
         return self._replace(lower=lower, upper=upper)
 
     def possible(self) -> Self:
-        r"""Without the boxes that surely hold no point that the constraints allow."""
+        r"""The region without boxes in which no point can keep the constraints."""
         halves = 0.5 * (self.upper - self.lower)
         mask = self.may_allow(self.lower + halves, halves)
         if not bool(mask.any()):
@@ -147,11 +147,13 @@ class MixedSpace:
         >>> optimize_acqf_safely(acqf, safe_set, space=space, fixed_features={0: 21.0})
 
     Args:
-        bounds: ``2 x d`` lower and upper limits. Those of discrete columns do not count.
-        discrete_dims: For a column its values, as in ``optimize_acqf_mixed_alternating``.
-        one_hot: Groups of columns of which one is 1 and the others 0.
+        bounds: ``2 x d`` lower and upper limits; the limits of columns with listed values
+            are ignored.
+        discrete_dims: The listed values of each such column, as in
+            ``optimize_acqf_mixed_alternating``.
+        one_hot: Groups of columns; in each group one column is 1 and the others are 0.
         inequality_constraints: As in ``optimize_acqf``, on single points: triples of
-            columns, coefficients and what the sum must at least be.
+            columns, coefficients and the least allowed value of the weighted sum.
         max_combinations: Largest number of combinations of listed values.
 
     Attributes:
@@ -214,7 +216,7 @@ class MixedSpace:
         r"""One box for each combination of listed values, with some columns fixed.
 
         Raises:
-            ValueError: If a fixed value is not one that the space allows.
+            ValueError: If the space does not allow a fixed value.
         """
         fixed = checked_fixed(fixed_features, self.dimension)
         rows: list[dict[int, float]] = [{}]
@@ -236,9 +238,9 @@ class MixedSpace:
     ) -> list[dict[int, float]]:
         r"""All combinations of listed values, as ``optimize_acqf_mixed`` takes them.
 
-        Without those that a linear constraint rules out; a space without listed values has
-        one combination, ``{}``. ``fixed_features`` are columns that are given, such as a
-        context, and part of each combination. Errors are those of ``region``, and
+        Combinations that a linear constraint rules out are left out; a space without listed
+        values has one combination, ``{}``. The columns of ``fixed_features``, such as a
+        context, are part of each combination. Errors as for ``region``, and
         ``InputDataError`` if the constraints rule out every combination.
 
         Example:

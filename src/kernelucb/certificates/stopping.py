@@ -22,7 +22,7 @@ class StoppingDecision(NamedTuple):
     Attributes:
         stop: Whether the gap is small enough and may be acted on.
         reason: In words.
-        certificate: What it rests on.
+        certificate: The certificate that the decision rests on.
     """
 
     stop: bool
@@ -31,15 +31,15 @@ class StoppingDecision(NamedTuple):
 
 
 class CertifiedGapStopping:
-    r"""Stop when no point can be better than the recommended one by more than ``gap``.
+    r"""Stop when no point can be better than the recommended point by more than ``gap``.
 
-    It may be asked after every round and acted on in any: an anytime bound holds in all
-    rounds together. With certified bounds, and if what was given is true, the probability
-    of ever stopping too far from the optimum is at most ``delta``. A bound with an
-    estimated assumption is refused unless ``allow_estimated=True``; the probability of an
-    error is then unknown, and the reason says so. It never stops if the maximum over the
-    domain is not rigorous, or on a bound that is not anytime, does not hold at all points
-    at once, or whose assumptions are violated.
+    The rule may be asked after every round, since it stops on anytime bounds only. With
+    certified bounds, and if the given assumptions are true, the probability of ever
+    stopping at a recommended point more than ``gap`` below the optimum is at most
+    ``delta``. A bound with an estimated assumption is refused unless
+    ``allow_estimated=True``; the probability of an error is then unknown, and the reason
+    says so. The rule never stops if the maximum over the domain is not rigorous, or if the
+    bound is not anytime, does not hold at all points at once, or has a violated assumption.
 
     Source: see ``regret_certificate``, which explains the other arguments and errors.
 

@@ -1,4 +1,4 @@
-r"""What is optimised: an objective's bound over a region, within outcome constraints."""
+r"""A task: an objective's bound, the region of its optimum, and outcome constraints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -38,9 +38,9 @@ _TINY = torch.finfo(torch.float64).tiny
 
 @dataclass(frozen=True)
 class Task:
-    r"""An objective, its constraints and where its optimum is sought.
+    r"""An objective, its constraints and the region in which its optimum is sought.
 
-    Values are on the scale of the objective's set, large ones being good.
+    Values are on the scale of the objective's set, and large values are good.
     """
 
     bound: Band
@@ -132,7 +132,7 @@ class Task:
     def around(self, point: Tensor, share: float) -> Self:
         r"""The task in a box around ``d`` coordinates of a point of the region.
 
-        ``share`` is half of each side over the largest side of the region.
+        ``share`` is half of each side over the region's range of that column.
         """
         region = self.region
         room = share * (region.upper.amax(0) - region.lower.amin(0))
@@ -143,7 +143,7 @@ class Task:
         return replace(self, region=region)
 
     def gain(self, reference: Tensor) -> SetFunction:
-        r"""The largest gain of points over ``d`` coordinates of another."""
+        r"""Upper bound on the gain of points over a reference point of ``d`` numbers."""
         other, sign = reference.unsqueeze(0), self.sign
         return SetFunction(
             lambda own, X: own.max_gain_over(X, other, sign),
@@ -178,10 +178,10 @@ class Task:
         return Search(known[0], self.region, known[1:])
 
     def best_points(self, points: Tensor) -> Tensor:
-        r"""``k x d``: the certainly feasible point that is worth most at least.
+        r"""``k x d``: the certainly feasible point with the largest guaranteed value.
 
-        Of ``n x d`` points, and of those that local searches from them find. For an
-        intersection of several sets also the best by each of them.
+        The point is chosen among ``n x d`` points and the results of local searches from
+        them. For an intersection of sets also the best point by each of the sets.
         """
         points = self.feasible(points)
         if len(points) == 0:
@@ -210,8 +210,8 @@ class Task:
     def _admissible(self, point: Tensor) -> Tensor:
         r"""The ``d`` coordinates of a point of the region that is certainly feasible.
 
-        Elsewhere a function may be larger than anywhere in the domain: an interval that
-        begins there need not hold the optimum, nor need what may be better than that point.
+        A point outside the domain is refused: its value may exceed the optimum over the
+        domain, so intervals and regions computed from this point need not hold the optimum.
         """
         inside = _without_round_off(point, self.region)
         if inside is None:

@@ -1,4 +1,4 @@
-r"""BayBE: what may be said of a campaign's measurements."""
+r"""BayBE: a campaign's measurements as a history, and their optimum report."""
 
 from typing import Any
 
@@ -40,10 +40,12 @@ def campaign_history(campaign: Campaign) -> History:
 def campaign_report(
     campaign: Campaign, settings: Settings, **options: Any
 ) -> OptimumReport:
-    r"""What may be said of the best measurement of a campaign, and on what it rests.
+    r"""The ``optimum_report`` of a campaign's measurements.
 
-    Over the campaign's discrete candidates where all parameters are discrete, else over the
-    box; see ``optimum_report`` for the options and what holds.
+    The domain is the campaign's list of candidates where all parameters are discrete, else
+    the box of the parameters' limits. The recommended point has the best lower bound of the
+    domain and need not have been measured. ``options`` are those of ``optimum_report``;
+    points among them are in the unit cube.
 
     Raises:
         UnsupportedError: See ``campaign_history``.

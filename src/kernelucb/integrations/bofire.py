@@ -22,15 +22,16 @@ except ImportError as error:  # pragma: no cover
 
 
 class CertifiedGapCriterion(ConvergenceCriterion):
-    r"""Converged when no point of the domain is better than the best run by a gap.
+    r"""Converged when no point is better than the recommended point by more than a gap.
 
-    Where norm bound and noise scale are true, that is wrong in at most ``delta`` of the
-    runs of a strategy (``regret_certificate``); it knows nothing of the strategy's model.
-    For one output that is maximised or minimised, and continuous inputs.
+    The recommended point is that of ``History.gap``, which need not be an experiment. If
+    the assumptions below are true, the criterion is wrong in at most a share ``delta`` of
+    all campaigns (``regret_certificate``). The strategy's own model is not used. For one
+    output that is maximised or minimised, and continuous inputs.
 
     Attributes:
         gap: The gap that is accepted, outcome units.
-        norm_bound: See ``Settings``, as the other numbers; inputs in the unit cube.
+        norm_bound: See ``Settings``, also for the other numbers; inputs in the unit cube.
     """
 
     type: Literal["CertifiedGapCriterion"] = "CertifiedGapCriterion"
@@ -67,7 +68,7 @@ class CertifiedGapCriterion(ConvergenceCriterion):
 
 @register(CertifiedGapCriterion)
 def has_closed(criterion: CertifiedGapCriterion, strategy: Any) -> bool:
-    r"""Whether the gap of the strategy's experiments is the accepted one."""
+    r"""Whether the gap after the strategy's experiments is at most the accepted gap."""
     if strategy.experiments is None or len(strategy.experiments) == 0:
         return False
     found = history_of(strategy.domain, strategy.experiments)

@@ -20,25 +20,29 @@ from kernelucb.regression.named import fixed_kernel, fixed_mean
 
 @dataclass(frozen=True)
 class Settings:
-    r"""What a band rests on beside the runs: numbers that were fixed before them.
+    r"""The assumptions of a band: numbers that were fixed before the first run.
 
-    Inputs are in the unit cube. A stop is certified if norm bound and noise scale are
-    given; a ``norm_bound`` that is left out is estimated, and so heuristic.
+    Inputs are in the unit cube. A stop is certified if ``norm_bound`` is given: for
+    sub-Gaussian noise of scale ``noise_std``, or without ``noise_std`` for independent
+    Gaussian noise of one unknown scale. A norm bound that is left out is estimated from the
+    runs, and the stop is heuristic.
 
     Attributes:
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Sub-Gaussian noise scale, outcome units; None for Gaussian noise of an
             unknown scale.
         kernel: ``"matern52"``, ``"matern32"``, ``"matern12"`` or ``"rbf"``.
-        lengthscale: One number, or one for each input, as shares of the inputs' ranges.
+        lengthscale: One length scale, or one for each input, as shares of the inputs'
+            ranges.
         outputscale: Prior variance, outcome units squared.
         mean: Prior mean, outcome units.
-        outcome_range: Between which numbers the function is known to lie everywhere.
-        delta: Failure probability, of all rounds together.
-        allow_estimated: Whether to act on an estimated norm.
+        outcome_range: Least and largest value of the function anywhere, outcome units; None
+            if not known.
+        delta: Failure probability of all rounds together.
+        allow_estimated: Whether to act on an estimated norm bound.
 
     Raises:
-        UncertifiedError: If there is no norm bound and that is not allowed.
+        UncertifiedError: If ``norm_bound`` is left out and ``allow_estimated`` is not set.
     """
 
     norm_bound: float | None = None
@@ -67,7 +71,11 @@ class History:
         X: ``n x d`` inputs in the unit cube.
         Y: ``n`` outcomes in their own units.
         maximize: Whether large outcomes are sought.
-        names: Of the inputs.
+        names: Names of the ``d`` inputs, for reports.
+
+    Raises:
+        InputDataError: If there is no run, or an outcome is not finite.
+        BotorchTensorDimensionError: If the shapes do not fit together.
     """
 
     X: Tensor
@@ -107,10 +115,12 @@ class History:
         return band if known_range is None else band.within(*known_range)
 
     def gap(self, settings: Settings, **domain: Any) -> float:
-        r"""How much better than the recommended run a point may be; infinite if not proven.
+        r"""The gap of ``regret_certificate``, outcome units; infinite if not rigorous.
 
-        Over the unit cube, or the ``domain`` of ``regret_certificate``. Infinite as well
-        where the data contradict an assumption, so that nothing stops by it.
+        How much better than the recommended point any point of the unit cube, or of the
+        ``domain`` arguments of ``regret_certificate``, may be. The recommended point has the
+        best lower bound of the domain, and is in general not one of the runs. Infinite as
+        well where the data contradict an assumption, so that no rule stops.
         """
         found = regret_certificate(self.band(settings), **(domain or {"bounds": self.box}))
         if found.assumptions.violated or not found.rigorous:

@@ -22,13 +22,14 @@ except ImportError as error:  # pragma: no cover
 
 
 class CertifiedGapEvaluator(BaseImprovementEvaluator):
-    r"""How much better than the best trial any setting may be, for a ``Terminator``.
+    r"""How much better than the recommended setting any setting may be.
 
-    A study ends when this is below the error evaluator's value: give the gap that you
-    accept to Optuna's ``StaticErrorEvaluator``. Where norm bound and noise scale were given
-    and are true, a stop is wrong in at most ``delta`` of the studies, however they choose
-    their trials (``regret_certificate``). Until the gap closes, and where the data
-    contradict the settings, the study goes on.
+    For Optuna's ``Terminator``, which ends a study when the gap is below the value of the
+    error evaluator: give the gap that you accept to ``StaticErrorEvaluator``. The
+    recommended setting is that of ``History.gap``, which need not be a trial. If the
+    ``settings`` are true and their norm bound was given, a stop is wrong in at most a share
+    ``delta`` of the studies, by whatever rule a study chooses its trials. Until the gap
+    closes, and where the data contradict the settings, the study goes on.
 
     Example:
         >>> gap = CertifiedGapEvaluator(Settings(norm_bound=20.0, noise_std=1.0))
@@ -36,15 +37,16 @@ class CertifiedGapEvaluator(BaseImprovementEvaluator):
         >>> study.optimize(objective, callbacks=[TerminatorCallback(terminator)])
 
     Args:
-        settings: Numbers for inputs in the unit cube; log-scaled ones after the logarithm.
-        min_trials: Completed trials before the gap is computed at all.
+        settings: Assumptions for inputs in the unit cube, log-scaled parameters after the
+            logarithm.
+        min_trials: Number of completed trials before the gap is computed at all.
     """
 
     def __init__(self, settings: Settings, min_trials: int = 10) -> None:
         self.settings, self.min_trials = settings, min_trials
 
     def evaluate(self, trials: list[FrozenTrial], study_direction: StudyDirection) -> float:
-        r"""The gap, outcome units; infinite while it is not known."""
+        r"""The gap, outcome units; infinite before ``min_trials`` and while not rigorous."""
         done = [each for each in trials if each.state == TrialState.COMPLETE]
         if len(done) < self.min_trials:
             return math.inf
@@ -53,7 +55,7 @@ class CertifiedGapEvaluator(BaseImprovementEvaluator):
 
 
 def history_of(trials: Sequence[FrozenTrial], maximize: bool) -> History:
-    r"""Completed trials as a history.
+    r"""Completed trials as a history; failed, pruned and running trials are left out.
 
     Raises:
         UnsupportedError: If a parameter is a category, or not in every trial.
@@ -78,7 +80,11 @@ def history_of(trials: Sequence[FrozenTrial], maximize: bool) -> History:
 
 
 def study_history(study: Study) -> History:
-    r"""The history of a study of one objective, for ``History.report``."""
+    r"""The history of a study with one objective, for ``History.report``.
+
+    Raises:
+        UnsupportedError: If a parameter is a category, or not in every trial.
+    """
     return history_of(study.trials, study.direction == StudyDirection.MAXIMIZE)
 
 

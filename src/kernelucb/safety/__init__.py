@@ -1,4 +1,4 @@
-r"""Staying where constraints are known to hold, while optimising."""
+r"""Safe search: evaluate only points whose bands keep every constraint."""
 
 from kernelucb.safety.safe_set import ConstraintWidth, SafeSet
 from kernelucb.safety.search import gen_safe_initial_conditions, optimize_acqf_safely

@@ -37,7 +37,7 @@ _STEPS = (
 
 
 def no_safe_point(subject: str) -> NoSafePointError:
-    r"""The error that says what to do."""
+    r"""The error for an empty safe set, with advice."""
     return NoSafePointError(
         f"{subject[0].upper()}{subject[1:]} is known to be safe. Give safe_points: points "
         "known to satisfy the constraints, and observe the constraints there, several "
@@ -50,18 +50,19 @@ class SafeSet(OutcomeConstraints):
     r"""Points at which the bands keep every constraint, and how to stay among them.
 
     A point is in the set if the band of every constraint lies on the right side of its
-    threshold there, or if it is one of ``safe_points``. If the bands are certified and what
-    was given is true, then with probability one minus the sum of their ``delta`` no point
-    of the set violates a constraint, in any round and however often it is evaluated. The
-    constraints are on the functions, not on noisy outcomes.
+    threshold there, or if the point is one of ``safe_points``. If the bands are certified
+    and the given assumptions are true, then with probability one minus the sum of the
+    bands' ``delta`` no point of the set violates a constraint, in any round and however
+    often the point is evaluated. The constraints are on the functions, not on noisy
+    outcomes.
 
     Bands that are not certified, anytime and for all points at once are refused. With
-    ``allow_estimated=True`` they may rest on estimates or hold for single rounds or points;
-    the probability of a violation is then unknown, and ``assumptions`` says so first. Bands
-    whose assumptions are violated are always refused.
+    ``allow_estimated=True`` a band may rest on estimates or hold for single rounds or
+    points; the probability of a violation is then unknown, and ``assumptions`` says so
+    first. Bands whose assumptions are violated are always refused.
 
     Source: the safe set of Sui et al. (2015), with the bands' own theorems in place of
-    their Lipschitz constant. Pending points do not change it.
+    their Lipschitz constant. Pending points do not change the set.
 
     Example:
         >>> safe_set = SafeSet(MartingaleMixtureUCB(pressure, norm_bound=4.0, delta=0.05),
@@ -72,16 +73,16 @@ class SafeSet(OutcomeConstraints):
     Args:
         bands: Confidence band of each constrained outcome, such as
             ``MartingaleMixtureUCB``. Their failure probabilities add up.
-        thresholds: One for all outcomes or one for each, outcome units.
-        sides: ``">="`` or ``"<="``, one for all outcomes or one for each.
-        names: What the outcomes are called; see ``OutcomeConstraints``.
-        safe_points: ``m x d`` points known to be safe: beforehand, or because they were in
-            the safe set in an earlier round, which is as good.
+        thresholds: One threshold for all outcomes or one for each, outcome units.
+        sides: ``">="`` or ``"<="``, one side for all outcomes or one for each.
+        names: Names of the outcomes; see ``OutcomeConstraints``.
+        safe_points: ``m x d`` points known to be safe: beforehand, or since an earlier
+            round, in whose safe set they were (the same event, so no ``delta`` is lost).
         allow_estimated: Whether to accept bands that are not certified.
 
     Raises:
-        UncertifiedError: If a band is not certified and that is not allowed, or one of its
-            assumptions is violated.
+        UncertifiedError: If a band is not certified and ``allow_estimated`` is not set, or
+            an assumption of a band is violated.
         ValueError: If thresholds or sides do not fit.
         BotorchTensorDimensionError: If ``safe_points`` is not ``m x d``.
         InputDataError: If a safe point is not finite.
@@ -119,14 +120,15 @@ class SafeSet(OutcomeConstraints):
     ) -> "SafeSet":
         r"""Safe set from models of the constrained outcomes.
 
-        Builds a ``MartingaleMixtureUCB`` for each at failure probability ``delta /
-        num_bounds``, so that all hold at once with probability ``1 - delta``; ``options``
-        are ``noise_std``, ``delta`` and ``num_bounds`` of ``outcome_bands``, and further
-        arguments of the bands.
+        Builds a ``MartingaleMixtureUCB`` of failure probability ``delta / num_bounds`` for
+        each outcome, so that all bands hold at once with probability ``1 - delta``.
+        ``options`` are ``noise_std``, ``delta`` and ``num_bounds`` of ``outcome_bands``,
+        and further arguments of the bands.
 
         ``num_bounds`` is the number of constraints by default. If the objective's band is
-        to hold together with theirs, count it as well and give it ``delta / num_bounds``;
-        if the objective is a constrained outcome, its band serves for both at no cost.
+        to hold together with the constraints' bands, add one to ``num_bounds`` and build
+        the objective's band at ``delta / num_bounds``; if the objective is a constrained
+        outcome, one band serves for both. Errors as for the class and ``outcome_bands``.
         """
         shared = {name: options.pop(name) for name in _SHARED if name in options}
         bands = outcome_bands(models, norm_bound=norm_bound, options=options, **shared)
@@ -141,7 +143,7 @@ class SafeSet(OutcomeConstraints):
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What safety rests on: all bands at once, and the points given as safe."""
+        r"""The assumptions of safety: all bands at once, and the points given as safe."""
         joined = joined_assumptions(
             self.bands,
             "every point of the safe set satisfies the constraints",
@@ -172,7 +174,7 @@ class SafeSet(OutcomeConstraints):
 
     @torch.no_grad()
     def is_safe(self, X: Tensor) -> Tensor:
-        r"""Whether ``... x d`` points are inside by every band, or in ``safe_points``."""
+        r"""Whether ``... x d`` points are in the safe set, ``...`` booleans."""
         inside = self.margin(X) >= 0.0
         if self.safe_points is None:
             return inside
@@ -181,10 +183,10 @@ class SafeSet(OutcomeConstraints):
         return inside | same.reshape(inside.shape)
 
     def filter(self, choices: Tensor) -> Tensor:
-        r"""The safe ones of ``n x d`` candidates, in their order, at least one.
+        r"""The safe points among ``n x d`` candidates, ``k x d`` in their order, ``k >= 1``.
 
         Raises:
-            NoSafePointError: If none is safe.
+            NoSafePointError: If no candidate is safe.
         """
         safe = choices[self.is_safe(choices)]
         if len(safe) == 0:
@@ -202,11 +204,11 @@ class SafeSet(OutcomeConstraints):
     def repair(self, X: Tensor, anchors: Tensor | None = None) -> Tensor:
         r"""Step back from unsafe points towards safe ones, until they are safe.
 
-        An optimiser satisfies constraints up to its tolerance only. Each unsafe one of the
-        ``... x d`` points is moved towards the nearest of the ``m x d`` anchors (by default
-        ``safe_points``) that are safe, by at most twice the share of the way that is
-        needed, or up to the anchor. The result is safe, without a tolerance. Fits
-        ``post_processing_func`` of ``optimize_acqf``.
+        An optimiser satisfies constraints up to its tolerance only. Each unsafe point of
+        the ``... x d`` points is moved towards the nearest safe anchor (of ``m x d``
+        anchors, by default ``safe_points``) to the first safe point of a fixed sequence of
+        steps, of which the last is the anchor. All points of the result are in the safe
+        set, without a tolerance. Fits ``post_processing_func`` of ``optimize_acqf``.
 
         Raises:
             NoSafePointError: If there is an unsafe point and no anchor that is safe.
@@ -255,9 +257,10 @@ def _margin(constraint: Constraint, X: Tensor) -> Tensor:
 class ConstraintWidth(BuiltOnce):
     r"""Width of the widest constraint band, in prior standard deviations.
 
-    An upper confidence bound restricted to a safe set stops widening it once the edge
-    promises no more. If better points may lie beyond, choose every other point by this:
-    the constraints are mostly least certain at the edge.
+    An upper confidence bound restricted to a safe set stops enlarging the set once the
+    points at its edge promise no improvement. If better points may lie beyond the edge,
+    choose every other point by the width of the constraints' bands, which is mostly largest
+    at the edge. The width is no bound on a function and has no guarantee of its own.
 
     Source: the uncertainty sampling of SafeOpt (Sui et al. 2015), over the safe set
     instead of its expanders and maximisers.
@@ -276,12 +279,12 @@ class ConstraintWidth(BuiltOnce):
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the safe set rests on."""
+        r"""The assumptions of the safe set."""
         return self.safe_set.assumptions
 
     @property
     def X_pending(self) -> None:
-        r"""None, and nothing else: bands do not change before an outcome is there."""
+        r"""Always None: a constraint's band does not change before an outcome arrives."""
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:

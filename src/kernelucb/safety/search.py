@@ -51,13 +51,13 @@ def optimize_acqf_safely(
 
     Searches by SLSQP from starting points inside the set, with the constraints' margins as
     nonlinear constraints, steps back if the optimiser left the set, and checks the result
-    again: what is returned is safe, without a tolerance. Known safe points compete too.
-    With ``q > 1`` points are chosen one after the other, the earlier ones pending; safety
-    does not depend on pending points.
+    again: every returned point is in the safe set, without a tolerance. Known safe points
+    are candidates too. With ``q > 1`` the points are chosen one after the other, with the
+    earlier points pending; safety does not depend on pending points.
 
-    With a mixed ``space`` in place of ``bounds`` every point of a finite one is looked at;
-    else the continuous inputs are searched in the ``num_restarts`` most promising
-    combinations of listed values, by 4,096 Sobol points and the known safe points.
+    A finite ``space`` is searched by evaluating every point. In other mixed spaces 4,096
+    Sobol points and the known safe points rank the combinations of listed values, and the
+    continuous inputs are searched in the best ``num_restarts`` combinations.
 
     Example:
         >>> safe_set = SafeSet(acqf, thresholds=0.5, safe_points=X0)
@@ -65,9 +65,10 @@ def optimize_acqf_safely(
         >>> space = MixedSpace(bounds, discrete_dims={1: [1, 2, 3]}, one_hot=[[3, 4, 5]])
         >>> x, value = optimize_acqf_safely(acqf, safe_set, space=space)
 
-    Arguments: see ``optimize_acqf``. ``acq_function`` must score one point at a time, and
-    linear constraints be on single points; the constraints of ``space`` hold besides.
-    ``raw_samples`` is the number of Sobol points, and also of lines from safe points.
+    Arguments: see ``optimize_acqf``; ``bounds`` is ``2 x d``. ``acq_function`` must score
+    one point at a time, and linear constraints must be on single points; the constraints of
+    ``space`` are added to them. ``raw_samples`` is the number of Sobol points, and also of
+    lines from safe points.
 
     Returns:
         ``q x d`` points, and their acquisition values (one number for ``q=1``).
@@ -119,7 +120,7 @@ def optimize_acqf_safely(
 
 
 class SafeSearch(NamedTuple):
-    r"""The search of a box in which some columns take combinations of values."""
+    r"""The safe search of a box in which some columns take listed values."""
 
     acqf: AcquisitionFunction
     safe_set: SafeSet
@@ -132,11 +133,11 @@ class SafeSearch(NamedTuple):
     options: dict[str, Any] | None = None
 
     def finalists(self, most_searched: int) -> Tensor:
-        r"""Safe points, ``n x d``, among which the best is: all of them on a finite box.
+        r"""Candidates for the best safe point, ``n x d``: all safe points of a finite space.
 
-        Else the combinations are compared by Sobol points, 4,096 altogether, and by the
-        known safe points; in the ``most_searched`` with the safe points of largest value,
-        and those where none was found if there are fewer, numbers are searched.
+        In other spaces 4,096 Sobol points and the known safe points rank the combinations
+        by their best safe point; combinations without a safe point come last. The
+        continuous inputs are searched in the first ``most_searched`` combinations.
         """
         dimension = self.bounds.shape[1]
         if len(self.combinations[0]) == dimension:
@@ -241,7 +242,7 @@ def feasible(
 
 
 def _inner(point: Tensor, pool: Tensor) -> Tensor:
-    r"""Points a little further inside than one at the edge, whose rounding may leave it."""
+    r"""Points a little further inside than a point at the edge, which rounding may leave."""
     if len(pool) == 0:
         return pool
     nearest = pool[torch.cdist(point, pool).argmin()]
