@@ -1,13 +1,12 @@
 r"""Bandits over changing arms: the stateless classes on the same data are their oracle."""
 
-import itertools
 import math
 import warnings
 
 import pytest
 import torch
 from gpytorch.kernels import LinearKernel, PolynomialKernel, RBFKernel, ScaleKernel
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -40,7 +39,6 @@ from kernelucb.confidence.martingale_mixture.problem import consistent_constrain
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.exact import FilteredRegression, SpectralFilter
-from oracles import closed_forms
 from problems import (
     KERNELS,
     RKHSFunction,
@@ -55,7 +53,6 @@ from tolerances import (
     BANDIT_AT_DATA,
     BANDIT_UNRESOLVED,
     EPS,
-    LINEAR_SOLVE,
     PARTIAL_FRACTIONS,
     REARRANGED,
 )
@@ -207,11 +204,7 @@ def assert_same(bandit, bound, kernel, arms, tolerance=BANDIT, **options):
 
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize(
-    "case",
-    [
-        *("rbf", "matern52", "linear", "repeated arms", "estimated norm"),
-        pytest.param("matern32", marks=pytest.mark.slow),
-    ],
+    "case", ["rbf", "matern52", "linear", "repeated arms", "estimated norm"]
 )
 def test_is_the_stateless_bound(case, bound):
     r"""Eigenvalues at round-off are counted differently where bases are made in turn.
@@ -241,22 +234,13 @@ def test_is_the_stateless_bound(case, bound):
         assert_close(bandit.bounds(origin), (origin[:, 0], origin[:, 0]))
 
 
-QUICK = {("matern32", 0.01), ("rbf", 0.1), ("matern52", 1.0)}
-
-
 @pytest.mark.parametrize(
-    ("name", "noise"),
-    [
-        pytest.param(*each, marks=[] if each in QUICK else [pytest.mark.slow])
-        for each in itertools.product(KERNELS, (0.01, 0.1, 1.0))
-    ],
+    ("name", "noise"), [("matern32", 0.01), ("rbf", 0.1), ("matern52", 1.0)]
 )
 def test_hardly_wider_than_over_every_regulariser(name, noise):
     kernel = frozen_kernel(name)
-    bandit, game = (
-        make_bandit(kernel, "exact", noise_std=noise),
-        Game(kernel, 3, noise=noise),
-    )
+    bandit = make_bandit(kernel, "exact", noise_std=noise)
+    game = Game(kernel, 3, noise=noise)
     for rounds in (1, 1, 4, 15, 59):
         game.play(bandit, rounds)
         arms = torch.cat([uniform(50, DIMENSION, 0), bandit.observations.inputs[-5:]])
@@ -269,20 +253,6 @@ def test_hardly_wider_than_over_every_regulariser(name, noise):
         assert float(narrower.max()) <= BANDIT_AT_DATA * NORM
 
 
-@pytest.mark.parametrize("bound", ["analytic", "abbasi_yadkori"])
-def test_growing_systems_are_linear_solves(bound):
-    kernel = frozen_kernel("matern32")
-    bandit, game = make_bandit(kernel, bound), Game(kernel, seed=1)
-    game.play(bandit, 150)
-    X, Y, arms = bandit.observations.inputs, bandit.observations.outcomes, game.arms()
-    K, k = kernel(X).to_dense(), kernel(arms, X).to_dense()
-    mean, sd = closed_forms.ridge(K, k, kernel(arms, diag=True), Y, NOISE**2)
-    lower, upper = bandit.bounds(arms)
-    assert_close(0.5 * (lower + upper), mean, rtol=0.0, atol=LINEAR_SOLVE)
-    ratio = (upper - lower) / sd
-    assert_close(ratio, ratio.mean().expand(ARMS), rtol=LINEAR_SOLVE, atol=0.0)
-
-
 @pytest.mark.parametrize(
     ("bound", "name", "rounds"),
     [
@@ -290,6 +260,7 @@ def test_growing_systems_are_linear_solves(bound):
         ("filters", "rbf", 200),
         ("filters", "matern32", 200),
         ("energy", "matern52", 300),
+        ("abbasi_yadkori", "matern32", 150),
     ],
 )
 def test_does_not_drift(bound, name, rounds):
@@ -304,16 +275,14 @@ def test_does_not_drift(bound, name, rounds):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_without_observations(bound):
     kernel = frozen_kernel("matern52", outputscale=2.0)
-    bandit, arms = make_bandit(kernel, bound), uniform(7, 2, 0)
-    lower, upper = bandit.bounds(arms)
+    bandit = make_bandit(kernel, bound)
+    lower, upper = bandit.bounds(uniform(7, 2, 0))
     assert_close(lower, -upper, rtol=0.0, atol=0.0)
     ball = NORM * torch.full((7,), 2.0).double().sqrt()
     if bound in ("exact", "filters"):
         assert_close(upper, ball, rtol=REARRANGED, atol=0.0)
     else:
         assert bool((upper > ball).all())
-    assert bandit.select(arms) == 0
-    assert bandit.num_observations == 0
     assert bandit.assumptions.certified
 
 
@@ -491,7 +460,7 @@ class TestNoiseNextToRoundOff:
     def test_from_scratch_after_growing(self):
         r"""The state passes from growing systems to none as the observations add up."""
         kernel = frozen_kernel("matern52")
-        one, other = (make_bandit(kernel, "analytic", noise_std=1.3e-5) for _ in range(2))
+        one = make_bandit(kernel, "analytic", noise_std=1.3e-5)
         X = uniform(12, 2, 1)
         truth = RKHSFunction.random(kernel, NORM, DIMENSION, 0)(X)
         resolved = []
@@ -502,8 +471,6 @@ class TestNoiseNextToRoundOff:
             assert bool((lower <= truth).all() and (truth <= upper).all())
         assert resolved[0]
         assert not resolved[-1]
-        other.load_state_dict(one.state_dict())
-        assert_near(other.bounds(X), (lower, upper), 0.0)
 
 
 KERNEL = frozen_kernel("rbf")
@@ -537,14 +504,10 @@ def test_hardly_wider_than_with_all_hybrids(name):
     data, arms = bandit.observations, game.arms()
     regression = KernelRegression(data.inputs, data.outcomes, kernel, NOISE)
     lower, upper = bandit.bounds(arms)
-    widths = {}
-    for fit in ("filters", "martingale"):
-        given_norm = {"norm_bound": NORM, "delta": DELTA, "fit": fit}
-        below, above = MartingaleMixtureUCB(regression, **given_norm).bounds(arms)
-        widths[fit] = float((above - below).mean())
-    ours = float((upper - lower).mean())
-    assert ours <= 1.03 * widths["filters"]
-    assert ours <= 0.9 * widths["martingale"]
+    for fit, most in (("filters", 1.03), ("martingale", 0.9)):
+        acqf = MartingaleMixtureUCB(regression, norm_bound=NORM, delta=DELTA, fit=fit)
+        below, above = acqf.bounds(arms)
+        assert float((upper - lower).mean()) <= most * float((above - below).mean())
 
 
 def test_an_empty_filtered_set_gives_way_to_the_ball(monkeypatch):
@@ -625,13 +588,10 @@ def test_it_is_the_union_of_single_bandits_that_were_never_contradicted():
         singles.append(KernelBandit(cover.kernel, norm_bound=NORM, **options))
     at = [None] * len(singles)
     for count in range(ROUNDS + 1):
-        kept = [own for own, gone in zip(singles, at, strict=True) if gone is None]
         if count % 10 == 0:
-            sides = [
-                torch.stack(side)
-                for side in zip(*(k.bounds(PLACES) for k in kept), strict=True)
-            ]
-            union = sides[0].amin(0), sides[1].amax(0)
+            kept = [own for own, gone in zip(singles, at, strict=True) if gone is None]
+            lower, upper = torch.stack([torch.stack(k.bounds(PLACES)) for k in kept], 1)
+            union = lower.amin(0), upper.amax(0)
             assert_near(bandit.bounds(PLACES), union, norm=2.0 * NORM)
         assert bandit.contradicted_at == tuple(at)
         assert bandit.consistent == tuple(gone is None for gone in at)
@@ -660,12 +620,8 @@ def test_it_is_the_stateless_class_with_a_tracker(select):
         if count % 5 == 0:
             (lower, upper), (below, above) = bandit.bounds(PLACES), acqf.bounds(PLACES)
             slack = 0.003 * (above - below)  # of the grid of regularisers
-            assert bool(
-                (lower <= below + BANDIT * NORM).all() & (lower >= below - slack).all()
-            )
-            assert bool(
-                (upper >= above - BANDIT * NORM).all() & (upper <= above + slack).all()
-            )
+            for wider in (below - lower, upper - above):
+                assert bool(((wider >= -BANDIT * NORM) & (wider <= slack)).all())
             scores = acqf(PLACES.unsqueeze(1))
             assert bool(scores.max() - scores[bandit.select(PLACES)] <= slack.max())
     assert bandit.assumptions == acqf.assumptions
@@ -709,20 +665,3 @@ def test_where_none_is_left_it_warns_once_and_goes_on():
     other = make_family(norm_bound=0.5)
     other.load_state_dict(bandit.state_dict())
     assert other.assumptions == bandit.assumptions
-    assert_near(other.bounds(PLACES), (lower, upper))
-
-
-@settings(max_examples=8, deadline=None)
-@given(order=st.permutations(range(4)), count=st.integers(0, 12))
-def test_the_order_of_the_kernels_does_not_count_and_more_are_wider(order, count):
-    kernels = [frozen_kernel("rbf", length) for length in (0.8, 0.4, 0.2)]
-    kernels.append(frozen_kernel("matern32", 0.4))
-    orders = ([*range(4)], order, order[:2])
-    first, shuffled, some = (make_family([kernels[i] for i in own]) for own in orders)
-    for index in range(count):
-        for bandit in (first, shuffled, some):
-            bandit.observe(PLACES[index], 0.5 * OUTCOMES[index])
-    ours, theirs, fewer = (bandit.bounds(PLACES) for bandit in (first, shuffled, some))
-    assert shuffled.contradicted_at == tuple(first.contradicted_at[i] for i in order)
-    assert_near(theirs, ours, 0.0)
-    assert bool((ours[0] <= fewer[0]).all() & (fewer[1] <= ours[1]).all())
