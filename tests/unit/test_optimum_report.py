@@ -94,26 +94,6 @@ def test_on_a_box_it_encloses_a_fine_grid(maximize):
     assert found["gap_found"] <= found["gap"]
 
 
-@pytest.mark.parametrize(("seed", "maximize"), [(0, True), (1, False)])
-def test_the_best_of_another_context_says_nothing_of_this_one(seed, maximize):
-    r"""Its value was reported as that of the optimum here, certified."""
-    problem = problem_of(seed, n=60, noise_std=0.05)
-    acqf = bound(problem, maximize=maximize, delta=1e-3)
-    axis = torch.linspace(0.0, 1.0, 41, dtype=torch.float64)
-    grid, sign = plane(axis), 1.0 if maximize else -1.0
-    values = sign * problem.function(grid)
-    worst = float(axis[values.reshape(41, 41).amax(0).argmin()])
-    optimum = float(values.reshape(41, 41).amax(0).min())
-    for domain in ({"bounds": SQUARE}, {"candidates": grid}):
-        context = {"fixed_features": {1: worst}, "recommended": grid[values.argmax()]}
-        report = optimum_report(acqf, **domain, **context)
-        assert report.certified
-        assert report.lower - ORDER <= sign * optimum <= report.upper + ORDER
-        reached = sign * float(problem.function(report.recommended.unsqueeze(0)))
-        assert optimum - reached <= report.gap + ORDER
-        assert report.share > 0.0
-
-
 def test_its_gap_is_that_of_the_regret_certificate():
     r"""On a box that uses up all evaluations 384 was reported beside 351."""
     acqf = bound(problem_of(n=30, d=5, kernel="matern52"))
