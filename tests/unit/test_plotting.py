@@ -186,15 +186,24 @@ class TestSafeSets:
 
     def test_the_frontier_of_one_input_is_where_the_margin_is_zero(self, ax):
         safe_set = SafeSet(bound(norm_bound=None), 0.3, allow_estimated=True)
-        options = {"coordinates": [1], "point": X[3], "num_points": 13}
-        plot_safe_set(safe_set, bounds=BOX, **options, ax=ax)
-        margin = safe_set.margin(along(X[3], 1, 0.0, 2.0, 13))
-        assert line_of(ax, "least margin") == pytest.approx(margin.numpy())
+        earlier = SafeSet(bound(), 1.0)
+        options = {"coordinates": [1], "point": X[3], "num_points": 13, "chosen": X}
+        plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax)
+        line = along(X[3], 1, 0.0, 2.0, 13)
+        for own, name in (safe_set, "least margin"), (earlier, "least margin, earlier"):
+            assert line_of(ax, name) == pytest.approx(own.margin(line).numpy())
         label = f"safe set, {safe_set.assumptions.verdict}"
         assert "heuristic" in label
         assert {label, "frontier"} <= set(named(ax))
         assert "margin" in ax.get_ylabel()
         assert ax.get_xlabel() == f"input 2, at input 1 {float(X[3, 0]):.4g}"
+        marks = next(each for each in ax.collections if len(each.get_offsets()) == len(X))
+        assert marks.get_offsets()[:, 1].tolist() == [0.0] * len(X)
+        assert float(marks.get_alpha()[3]) == 1.0
+
+    def test_an_empty_one_is_said(self, ax):
+        plot_safe_set(SafeSet(bound(), 90.0), bounds=BOX, num_points=5, ax=ax)
+        assert any("no point here is in the safe set" in name for name in named(ax))
 
 
 def after(n, norm_bound=3.0):
@@ -280,19 +289,3 @@ def test_widths_and_words_of_pictures(ax):
     assert float(ends[1]) < ax.get_ylim()[0] < float(ends[0])
     names = elsewhere([*"abcde"], torch.zeros(5), 0)
     assert names == ["at the point's other 4 inputs"]
-
-
-def test_a_safe_set_along_a_line_with_an_earlier_one_and_what_was_evaluated(ax):
-    safe_set, earlier = SafeSet(bound(), 0.3), SafeSet(bound(), 1.0)
-    options = {"coordinates": [1], "point": X[3], "num_points": 13, "chosen": X}
-    plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax)
-    margin = earlier.margin(along(X[3], 1, 0.0, 2.0, 13))
-    assert line_of(ax, "least margin, earlier") == pytest.approx(margin.numpy())
-    marks = next(each for each in ax.collections if len(each.get_offsets()) == len(X))
-    assert marks.get_offsets()[:, 1].tolist() == [0.0] * len(X)
-    assert float(marks.get_alpha()[3]) == 1.0
-
-
-def test_an_empty_safe_set_is_said(ax):
-    plot_safe_set(SafeSet(bound(), 90.0), bounds=BOX, num_points=5, ax=ax)
-    assert any("no point here is in the safe set" in name for name in named(ax))
