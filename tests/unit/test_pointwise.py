@@ -12,7 +12,6 @@ from scipy.stats import chi2
 
 from kernelucb import (
     AbbasiYadkoriUCB,
-    CertifiedGapStopping,
     Filters,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -81,17 +80,13 @@ def test_replicates_are_intervals_of_robbins_mixture(num_inputs):
     assert "with probability 0.95" in cut.assumptions.guarantee
 
 
-def test_many_replicates_are_worth_more_than_a_poor_kernel_and_a_large_norm():
+def test_certificates_and_acquisition_values_use_replicates():
+    r"""They are worth more than a poor kernel and a large norm."""
     plain = poor_band()
     cut = plain.with_replicates(len(ARMS))
     union = 2 * NOISE * math.sqrt(2 * math.log(2 * len(ARMS) / 0.05) / 20)
     assert width(plain) > 1.5 * union
     assert width(cut) < 1.2 * union
-
-
-def test_certificates_and_acquisition_values_use_replicates():
-    plain = poor_band()
-    cut = plain.with_replicates(len(ARMS))
     gaps = [regret_certificate(each, candidates=ARMS).gap for each in (plain, cut)]
     truth = FUNCTION(ARMS)
     recommended = regret_certificate(cut, candidates=ARMS).recommended
@@ -108,6 +103,10 @@ def test_certificates_and_acquisition_values_use_replicates():
             assert bool((gain <= limit + ORDER).all())
             true = sign * (truth - truth[reference])
             assert bool((gain >= true - ORDER).all())
+    level, start = float(truth.min()) - 0.6, {"safe_points": ARMS[:1]}
+    safe = [SafeSet(each, level, **start).margin(ARMS) >= 0.0 for each in (plain, cut)]
+    assert bool((safe[1] | ~safe[0]).all())
+    assert int(safe[1].sum()) > int(safe[0].sum())
     between = ARMS[:-1] + 0.03  # never observed, but the reference was
     best = int(sides[0].argmax())
     gain = cut.max_gain_over(between, ARMS[[best]])
@@ -192,8 +191,9 @@ def test_a_design_narrows_the_band_over_a_box_and_at_points(sizes):
         limit = 0.95 if sizes == 48 else 1.01
         assert width(cut, X) < limit * width(plain, X)
         assert "without looking" in cut.assumptions["design"].statement
-    outside = torch.tensor([[1.5]]).double()
-    close(plain.with_fixed_design(48, bounds=BOX).bounds(outside), inner.bounds(outside))
+    cut, outside = plain.with_fixed_design(48, bounds=BOX), torch.tensor([[1.5]]).double()
+    close(cut.bounds(outside), inner.bounds(outside))
+    close(cut(ARMS.unsqueeze(1)), inner(ARMS.unsqueeze(1)))  # a box has no steps
 
 
 def test_later_runs_do_not_change_a_design():
@@ -251,30 +251,22 @@ def test_sources_share_delta_and_can_be_asked_again():
     assert both.at(delta=0.01).delta == pytest.approx(0.01)
 
 
-def test_a_box_is_not_searched_by_steps():
-    plain = band()
-    cut = plain.with_fixed_design(48, bounds=BOX)
-    close(cut(ARMS.unsqueeze(1)), plain.at(delta=0.025)(ARMS.unsqueeze(1)))
-
-
 def test_bad_questions_are_refused():
     plain = band()
-    with pytest.raises(ValueError, match="num_inputs is 5"):
-        plain.with_replicates(5)
-    with pytest.raises(ValueError, match="share"):
-        plain.with_replicates(share=1.0)
-    with pytest.raises(ValueError, match="candidates or bounds"):
-        plain.with_fixed_design(10)
-    with pytest.raises(ValueError, match="49 runs"):
-        plain.with_fixed_design(49, bounds=BOX)
-    with pytest.raises(UnsupportedError, match="one kernel with one norm"):
-        band(norm_bound=NearNormBall(NORM, 0.1)).with_fixed_design(4, bounds=BOX)
-    with pytest.raises(UnsupportedError, match="noise scale"):
-        band(noise_std=UnknownNoise()).with_replicates()
     state = KernelRegression(ARMS, ARMS[:, 0], LinearKernel(), 0.1)
     linear = MartingaleMixtureUCB(state, norm_bound=9.0)
-    with pytest.raises(UnsupportedError, match="give the points as candidates"):
-        linear.with_fixed_design(4, bounds=BOX)
+    near, unknown = band(norm_bound=NearNormBall(NORM, 0.1)), band(noise_std=UnknownNoise())
+    for use, error, words in (
+        (lambda: plain.with_replicates(5), ValueError, "num_inputs is 5"),
+        (lambda: plain.with_replicates(share=1.0), ValueError, "share"),
+        (lambda: plain.with_fixed_design(10), ValueError, "candidates or bounds"),
+        (lambda: plain.with_fixed_design(49, bounds=BOX), ValueError, "49 runs"),
+        (lambda: near.with_fixed_design(4, bounds=BOX), UnsupportedError, "one norm"),
+        (unknown.with_replicates, UnsupportedError, "noise scale"),
+        (lambda: linear.with_fixed_design(4, bounds=BOX), UnsupportedError, "as cand"),
+    ):
+        with pytest.raises(error, match=words):
+            use()
 
 
 def test_other_bounds_take_replicates_as_well():
@@ -315,9 +307,8 @@ def test_groups_share_delta_over_levels_of_their_scales():
     X, Y = replicated()
     right = X[:, 0] > 0.5
     Y = torch.where(right, FUNCTION(X) + 4.0 * (Y - FUNCTION(X)), Y)
-    noise = ReplicateNoise(
-        X, Y, between=(0.1, 10.0), groups=lambda each: (each[:, 0] > 0.5).double()
-    )
+    groups = {"groups": lambda each: (each[:, 0] > 0.5).double()}
+    noise = ReplicateNoise(X, Y, between=(0.1, 10.0), **groups)
     assert noise.num_levels == 50**2
     acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=noise)
     scales, limits = acqf.regression.noise_scales, noise.limits(0.1 * 0.05)
@@ -329,15 +320,13 @@ def test_groups_share_delta_over_levels_of_their_scales():
         assert level == pytest.approx(round(level))
     options = {"norm_bound": NORM, "noise_std": scales, "delta": 0.045 / 50**2}
     close(acqf.bounds(ARMS), MartingaleMixtureUCB(acqf.model, **options).bounds(ARMS))
-    pilot = ReplicateNoise(X, Y, groups=lambda each: (each[:, 0] > 0.5).double())
+    pilot = ReplicateNoise(X, Y, **groups)
     assert pilot.num_levels == 1
     known = MartingaleMixtureUCB(acqf.model, norm_bound=NORM, noise_std=pilot)
     assert "no outcomes of the band" in known.assumptions["noise"].statement
     assert width(known) < width(acqf)
     with pytest.raises(ValueError, match="between ends at"):
-        ReplicateNoise(
-            X, Y, between=(0.1, 0.2), groups=lambda each: (each[:, 0] > 0.5).double()
-        ).scales(X, 0.05)
+        ReplicateNoise(X, Y, between=(0.1, 0.2), **groups).scales(X, 0.05)
     with pytest.raises(InputDataError, match="no repeated input"):
         ReplicateNoise(ARMS, FUNCTION(ARMS))
 
@@ -397,11 +386,7 @@ def test_the_check_tells_noise_that_differs_from_too_little_noise_and_norm():
     assert enough.consistent
     assert "differs" not in enough.remedy
     assert "differs" in cause(Y, 3.0, 20.0).remedy
-    assert cause(Y, two_noises_scales(X), 20.0).consistent
-
-
-def two_noises_scales(X):
-    return 0.2 + 2.0 * X[:, 0]
+    assert cause(Y, 0.2 + 2.0 * X[:, 0], 20.0).consistent
 
 
 @pytest.mark.slow
@@ -452,19 +437,6 @@ def test_noise_between_points_of_a_net_is_bounded_by_its_energy():
         assert error <= noise
         assert float(lower) <= ORDER
         assert float(upper) >= -ORDER
-
-
-def test_stops_and_safe_sets_use_replicates():
-    plain = poor_band()
-    cut = plain.with_replicates(len(ARMS))
-    both = plain, cut
-    rule = CertifiedGapStopping(1.0, candidates=ARMS)
-    gaps = [rule(each).certificate.gap for each in both]
-    assert gaps[1] < gaps[0]
-    level = float(FUNCTION(ARMS).min()) - 0.6
-    safe = [SafeSet(each, level, safe_points=ARMS[:1]).margin(ARMS) >= 0.0 for each in both]
-    assert bool((safe[1] | ~safe[0]).all())
-    assert int(safe[1].sum()) > int(safe[0].sum())
 
 
 def test_a_design_is_in_outcome_units_where_the_model_is_standardised():
