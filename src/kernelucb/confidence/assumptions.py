@@ -1,4 +1,4 @@
-r"""What a bound rests on, and how much of it was given, estimated or violated."""
+r"""The assumptions of a bound: given, estimated or violated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 
 class Status(StrEnum):
-    r"""Where an assumption's number or statement comes from."""
+    r"""Whether an assumption was given, is an estimate (or a default), or is violated."""
 
     GIVEN = "given"
     ESTIMATED = "estimated"
@@ -36,14 +36,15 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Assumption:
-    r"""One thing that must hold.
+    r"""One assumption of a theorem.
 
     Attributes:
         name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"``, ``"outcomes"``,
             ``"prior"``, ...; for several bounds at once after the name of the bound, as
             in ``"output 1: norm"``.
         statement: The assumption in words, with its number.
-        status: Whether the user gave it, it was estimated, or the data contradict it.
+        status: Given by the user; estimated from the data or a default; or violated: the
+            data contradict the assumption, or the theorem does not cover the case.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Assumption:
     status: Status
 
     def number(self, value: float) -> float:
-        r"""The number that this is about, an ``EstimatedNumber`` unless it was given."""
+        r"""``value`` as given, or as an ``EstimatedNumber`` if the assumption was not."""
         return value if self.status is Status.GIVEN else EstimatedNumber(value)
 
 
@@ -61,12 +62,12 @@ class Assumptions:
 
     Attributes:
         source: Paper and theorem.
-        guarantee: What holds, with which probability, over which rounds.
-        anytime: Whether it holds for all rounds at once.
+        guarantee: The guarantee in words: statement, probability and rounds.
+        anytime: Whether the guarantee is for all rounds at once.
         items: The single assumptions.
         delta: Failure probability; None where the theorem does not state one number.
-        all_points: Whether it holds for all points at once.
-        horizon: Number of rounds for which it holds; None for all.
+        all_points: Whether the guarantee is for all points at once.
+        horizon: Largest number of rounds that the guarantee covers; None for all rounds.
     """
 
     source: str
@@ -79,9 +80,10 @@ class Assumptions:
 
     @classmethod
     def joined(cls, parts: Mapping[str, "Assumptions"], claim: str) -> "Assumptions":
-        r"""What several bounds at once rest on, by the union bound.
+        r"""The assumptions of several bounds at once, by the union bound.
 
-        ``claim`` says in words what follows from all of ``parts``, given by name.
+        ``parts`` are the assumptions of each bound by its name; ``claim`` is the statement,
+        in words, that follows if all bounds hold.
         """
         every = parts.values()
         deltas = [part.delta for part in every]
@@ -117,13 +119,13 @@ class Assumptions:
     def certified(self) -> bool:
         r"""Whether the theorem covers the case and every assumption was given.
 
-        Only the user can know whether what was given is true.
+        Whether the given assumptions are true, only the user can know.
         """
         return all(item.status is Status.GIVEN for item in self.items)
 
     @property
     def estimated(self) -> tuple[str, ...]:
-        r"""Names of the assumptions that were estimated from the same data."""
+        r"""Names of the assumptions that are estimates from the same data, or defaults."""
         return self._names(Status.ESTIMATED)
 
     @property
@@ -133,7 +135,7 @@ class Assumptions:
 
     @property
     def summary(self) -> str:
-        r"""``"certified"``, or what keeps the bound from it, as the first line of a report.
+        r"""``"certified"``, or why the bound is not, as the first line of a report.
 
         ``"heuristic: kernel, norm estimated"`` or ``"no guarantee: norm violated"``; for
         several bounds ``"heuristic: norm of objective, norm of constraint 1 estimated"``.
@@ -146,10 +148,10 @@ class Assumptions:
 
     @property
     def verdict(self) -> str:
-        r"""``"certified (95 %)"``, or what keeps a band from holding always and everywhere.
+        r"""``"certified (95 %)"``, or why the band does not hold in all rounds everywhere.
 
-        What a legend or a title may say: beside ``summary`` it asks for all points and all
-        rounds.
+        For legends and titles: unlike ``summary``, "certified" here also means that the
+        guarantee is for all points and all rounds at once.
         """
         if not self.certified:
             return self.summary
@@ -168,8 +170,8 @@ class Assumptions:
         r"""Refuse to act on estimates unless ``allow_estimated``; ``user`` is what acts.
 
         Raises:
-            UncertifiedError: If an assumption was estimated and that is not allowed; names
-                it and says how to give it.
+            UncertifiedError: If an assumption was estimated and ``allow_estimated`` is not
+                set; the message names the assumption and says how to give it.
         """
         if allow_estimated or not self.estimated:
             return
@@ -189,13 +191,13 @@ class Assumptions:
         raise KeyError(name)
 
     def by(self, theorem: str) -> "Assumptions":
-        r"""A copy for a bound by ``theorem``, over the set that the present source fits."""
+        r"""A copy whose source is ``theorem``, with the present source as the fit's."""
         return replace(self, source=f"{theorem}; fit: {self.source}")
 
     def with_item(self, item: Assumption) -> "Assumptions":
         r"""A copy in which ``item`` replaces the assumption of the same name.
 
-        A violated one takes the guarantee away.
+        A violated ``item`` takes the guarantee away.
         """
         items = tuple(item if old.name == item.name else old for old in self.items)
         changed = replace(self, items=items)
@@ -208,7 +210,7 @@ class Assumptions:
         return replace(self, items=(*self.items, item))
 
     def spending(self, source: str, delta: float) -> "Assumptions":
-        r"""A copy for the same statement, which rests on more, at a larger ``delta``."""
+        r"""A copy with a further source, whose ``delta`` is added to the present one."""
         own = 0.0 if self.delta is None else self.delta
         before, after = (f"{1 - each:.6g}" for each in (own, own + delta))
         return replace(
@@ -248,7 +250,7 @@ def rounds_in_words(anytime: bool, horizon: float | None) -> str:
     return "every round at once" if anytime else "one round, fixed in advance,"
 
 
-# Where they were given, and where they may have been fitted to these data.
+# The statement of a given assumption, and of one that may have been fitted to these data.
 _STATEMENTS = {
     "kernel": (
         "the kernel was fixed before the data",
@@ -271,7 +273,7 @@ REPORTED = Assumption(
 
 
 class PriorKnowledge(Protocol):
-    r"""What is known of kernel, mean and noise; every regression state says so."""
+    r"""The status of kernel, mean and noise, a part of every regression state."""
 
     @property
     def estimated(self) -> frozenset[str]:
@@ -310,8 +312,8 @@ def rkhs_assumptions(
 ) -> Assumptions:
     r"""Assumptions of a bound for functions of bounded RKHS norm.
 
-    ``horizon`` is the number of rounds for which it holds, None for all; ``guarantee``
-    replaces the usual wording, and ``noise`` is the condition on the noise in words.
+    ``horizon`` is the largest number of rounds that the theorem covers, None for all;
+    ``guarantee`` replaces the usual wording; ``noise`` is the noise condition in words.
     """
     if guarantee is None:
         rounds = rounds_in_words(anytime, horizon)
@@ -325,7 +327,7 @@ def bayesian_assumptions(
 ) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
-    It holds on ``domain`` (in words) only: it says nothing about a maximum elsewhere.
+    The bound covers ``domain`` (in words) only, and no maximum outside of it.
     """
     statement = "f is a sample of the GP with this kernel and mean (not a fixed function)"
     prior = Assumption("prior", statement, Status.GIVEN)

@@ -1,4 +1,4 @@
-r"""What everything above asks of a confidence band, and what several rest on together."""
+r"""The interface of a confidence band, and the joint assumptions of several bands."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Band(Described):
-    r"""A confidence band over points, of one outcome or of one number made of several.
+    r"""A confidence band over points, for one outcome or a weighted sum of outcomes.
 
-    A band that is made elsewhere derives from this class; it needs ``bounds``,
-    ``assumptions`` and ``prior_std``, and the rest has defaults for a band in outcome units
-    that knows nothing of a set of functions.
+    To use a band of your own, derive from this class and define ``bounds``,
+    ``assumptions`` and ``prior_std``. All other members have defaults for a band in outcome
+    units without a set of functions.
     """
 
     # Limits on other outcomes that a search keeps to.
@@ -29,12 +29,12 @@ class Band(Described):
 
     @property
     def objective_band(self) -> "Band":
-        r"""The objective's band, where constraints stand beside it; else itself."""
+        r"""The objective's band, if this band has constraints; else this band."""
         return self
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the guarantee rests on: given, estimated or violated."""
+        r"""The assumptions of the guarantee: given, estimated or violated."""
         raise NotImplementedError
 
     @property
@@ -53,20 +53,20 @@ class Band(Described):
 
     @property
     def data(self) -> Any:
-        r"""What it was computed from, such as a ``State``; None where that is not known.
+        r"""The data of the band, such as a ``State``; None where they are not known.
 
-        Its ``dimension`` and ``num_observations`` are read.
+        Callers read the attributes ``dimension`` and ``num_observations`` of the data.
         """
         return None
 
     @property
     def parts(self) -> "Sequence[Band]":
-        r"""The bands it is made of, if it is made of others."""
+        r"""The bands that this band combines; empty for a single band."""
         return ()
 
     @property
     def norm_bounds(self) -> tuple[float, ...]:
-        r"""Norm bounds in use, outcome units; none where it rests on none."""
+        r"""Norm bounds in use, outcome units; empty where the band has no norm bound."""
         norms = [norm for part in self.parts for norm in part.norm_bounds]
         return tuple(dict.fromkeys(norms))
 
@@ -77,7 +77,7 @@ class Band(Described):
 
     @property
     def outcome_map(self) -> OutcomeMap:
-        r"""From outcomes to the scale of the set, on which norm and noise are."""
+        r"""Map from outcomes to the scale of the set, on which norm and noise scale are."""
         return IDENTITY
 
     @property
@@ -92,9 +92,10 @@ class Band(Described):
     def max_gain_over(
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
-        r"""Upper bound on ``sign * (f(x) - f(reference))``, ``n`` values; see the set's.
+        r"""Upper bound on ``sign * (f(x) - f(reference))``, ``n`` values.
 
-        Where there is no set of functions, the difference of two sides of the band.
+        See ``ConfidenceSet.max_gain_over``; units of ``latent_bounds``. Without a
+        ``confidence_set``, the difference of two sides of the band.
         """
         if self.confidence_set is not None:
             return self.confidence_set.max_gain_over(X, reference, sign, cheap)
@@ -105,7 +106,7 @@ class Band(Described):
         r"""The band of the same data with another norm bound, noise scale or ``delta``.
 
         Raises:
-            UnsupportedError: If it cannot be computed anew.
+            UnsupportedError: If the band cannot be computed anew.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot be computed anew.")
 
@@ -133,23 +134,23 @@ class Band(Described):
 
     @property
     def observed(self) -> Tensor | None:
-        r"""``n x d`` inputs that were observed, as ``bounds`` takes them; or not known."""
+        r"""``n x d`` observed inputs, as ``bounds`` takes them; None if not known."""
         return None
 
     @property
     def noise_scale(self) -> float | None:
-        r"""The largest noise scale, outcome units; None where none could be larger."""
+        r"""Largest noise scale, outcome units; None if ``relaxed`` cannot enlarge it."""
         scales = [part.noise_scale for part in self.parts]
         return None if None in scales or not scales else max(filter(None, scales))
 
     @property
     def lengthscales(self) -> tuple[float, ...]:
-        r"""Of a family of length scales, down to which each kernel goes, longest first."""
+        r"""Shortest length scale of each kernel of a family, longest first; else empty."""
         return ()
 
     @property
     def least_norm_factor(self) -> float:
-        r"""Least consistent norm over the norm bound in use; of several, the largest."""
+        r"""Least consistent norm over the norm bound; for several bands the largest."""
         if not self.parts:
             raise UnsupportedError(f"{type(self).__name__} has no least consistent norm.")
         return max(term.least_norm_factor for term in terms_of(self))
@@ -162,16 +163,17 @@ class Band(Described):
     ) -> Self:
         r"""The band of the same data under a larger norm bound and a larger noise scale.
 
-        Bands of all factors rest on one event. With probability ``1 - delta``, whatever the
-        norm, every one of them holds whose norm bound and noise scale are large enough, in
-        every round at once; so a factor may be chosen after looking at them.
+        The bands of all factors rest on one event: with probability ``1 - delta``, whatever
+        the true norm, every band holds whose norm bound and noise scale are large enough,
+        in every round at once. So the factors may be chosen after a look at the bands.
 
         Source: ours; proven in ``docs/mathematics.md``.
 
         Args:
-            norm_factor: Of the norm bound in use, above 0.
-            noise_factor: Of the noise scale, at least 1.
-            lengthscale: Of a family of length scales: kernels of this one and longer ones.
+            norm_factor: Multiple of the norm bound in use, above 0.
+            noise_factor: Multiple of the noise scale, at least 1.
+            lengthscale: For a family of length scales, the shortest length scale to keep,
+                units of the kernels' inputs.
 
         Raises:
             UnsupportedError: If the theorem of the band does not give such an event.
@@ -191,7 +193,7 @@ class Band(Described):
 
 
 def check_band(name: str, band: object) -> None:
-    r"""Refuse what is no band, such as a model."""
+    r"""Raise ``UnsupportedError`` for an object that is no band, such as a model."""
     if not isinstance(band, Band):
         raise UnsupportedError(
             f"{name} must be an instance of Band, got {type(band).__name__}: a confidence "
@@ -200,15 +202,16 @@ def check_band(name: str, band: object) -> None:
 
 
 def terms_of(band: Band) -> list[Band]:
-    r"""The bands that a band is made of, at any depth; itself where of none."""
+    r"""The single bands that a band combines, at any depth; a single band itself."""
     return [each for part in band.parts for each in terms_of(part)] or [band]
 
 
 def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
-    r"""What several named bands at once rest on; what stands in it twice counts once.
+    r"""The joint assumptions of several named bands, in which each band counts once.
 
-    ``claim`` says what follows. A weighted sum rests on the bands of its terms; one that is
-    given under two names, or is a term of several sums, adds its failure probability once.
+    ``claim`` is the statement that follows, in words. A weighted sum rests on the bands of
+    its terms. A band that has two names, or is a term of several sums, adds its failure
+    probability once.
     """
     names: dict[int, list[str]] = {}
     distinct: dict[int, Band] = {}
@@ -225,10 +228,10 @@ def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
 def changed_bands(
     bands: Sequence[Band], *, delta: float | None = None, **changes: Any
 ) -> dict[int, Band]:
-    r"""Terms of several bands at other values, by the ``id`` of the term.
+    r"""The single bands of several bands with other arguments, by their ``id``.
 
-    Each change is one value for all distinct terms or one for each, in their order;
-    ``delta`` is the failure probability of all, which they share as before.
+    Each change is one value for all distinct single bands or one for each, in their order;
+    ``delta`` is the joint failure probability, divided in the same proportions as before.
     """
     terms = list({id(term): term for band in bands for term in terms_of(band)}.values())
     own = [{} for _ in terms]

@@ -1,4 +1,4 @@
-r"""What every confidence set offers: its support function."""
+r"""Confidence sets and their support functions, the interface of every bound."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,8 +21,9 @@ RidgeStateT = TypeVar("RidgeStateT", bound=RidgeState, default=RidgeState, covar
 class QueryPoints(NamedTuple, Generic[PointsT]):
     r"""Query points in the two states of a confidence set.
 
-    As the data see them, for means, and as data and pending points see them, for variances:
-    the same object unless points are pending.
+    ``centre`` is the projection on the state of the data, for means; ``design`` on the
+    state of data and pending points, for variances. Without pending points both are the
+    same object.
     """
 
     centre: PointsT
@@ -30,7 +31,7 @@ class QueryPoints(NamedTuple, Generic[PointsT]):
 
     @property
     def baseline(self) -> Tensor:
-        r"""What the support function is measured from, ``b`` values, outcome units."""
+        r"""``b`` values from which the support function is measured, outcome units."""
         return self.centre.baseline
 
     def rows(self, mask: Tensor) -> "QueryPoints[PointsT]":
@@ -47,11 +48,12 @@ class Support(NamedTuple):
     r"""Largest value, over a confidence set, of ``sign * (f(x) - baseline(x))``.
 
     Attributes:
-        value: ``b`` values in outcome units; with the baseline they give the bound.
-        regularizer: ``tau`` at which each value was taken, ``b`` values (infinite where
-            the norm constraint alone decides).
-        gap: Estimate of how far each value lies above the exact one, ``b`` values; NaN
-            where there is none.
+        value: ``b`` values in outcome units; the upper bound is ``baseline + value``, the
+            lower bound ``baseline - value`` of the other sign.
+        regularizer: ``b`` values of ``tau`` at which the bounds were computed; infinite
+            where the norm constraint alone decides.
+        gap: ``b`` estimates of how far each value lies above the maximum over the set, an
+            error of the search; NaN where there is no estimate.
     """
 
     value: Tensor
@@ -60,12 +62,12 @@ class Support(NamedTuple):
 
 
 class Described:
-    r"""Printed in two lines: what it is, of which numbers, and what may be claimed."""
+    r"""Prints an object in two lines: its class and numbers, then its verdict."""
 
     assumptions: Any
 
     def _described(self) -> dict[str, Any]:
-        r"""The numbers and names in the first line; None for what is not known."""
+        r"""The numbers and names in the first line; entries that are None are left out."""
         return {"delta": self.assumptions.delta}
 
     def __repr__(self) -> str:
@@ -78,12 +80,12 @@ class Described:
 class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
     r"""A set of functions that holds the true one with the stated probability.
 
-    Where the model is of transformed outcomes (``regression.outcome_map``), the functions
-    are on that scale, and outcome units are units there.
+    For a model of transformed outcomes (``regression.outcome_map``) the functions are on
+    the transformed scale, and "outcome units" are units of that scale.
 
     Args:
-        regression: The data: centre and radius of the set.
-        assumptions: What the set rests on.
+        regression: The data, from which centre and radius of the set follow.
+        assumptions: The assumptions of the set.
     """
 
     def __init__(self, regression: StateT, assumptions: Assumptions) -> None:
@@ -98,18 +100,18 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
 
     @property
     def model_error(self) -> float:
-        r"""How far, at any point, ``f`` may lie from the functions of bounded norm.
+        r"""Largest distance, at any point, of ``f`` from a function of bounded norm.
 
-        Outcome units; zero where ``f`` itself is one of them.
+        Outcome units; zero where ``f`` itself has bounded norm.
         """
         return 0.0
 
     def limit(self, sign: int) -> float:
-        r"""What ``sign * f`` is at most anywhere, where a range is known; else infinite."""
+        r"""Upper bound on ``sign * f`` everywhere, from a known range; else infinite."""
         return math.inf
 
     def gain_limit(self, reference: Tensor, sign: int) -> float:
-        r"""The same of ``sign * (f(x) - f(reference))``, ``reference`` ``1 x d``."""
+        r"""As ``limit``, for ``sign * (f(x) - f(reference))``, ``reference`` ``1 x d``."""
         return math.inf
 
     def _described(self) -> dict[str, Any]:
@@ -134,7 +136,7 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
         """
 
     def majorant(self, points: PointsT, sign: int) -> Support:
-        r"""Upper bound on ``support``, cheaper where that is found by a search."""
+        r"""Upper bound on ``support``, cheaper where ``support`` needs a search."""
         return self.support(points, sign)
 
     def with_pending(self, X_pending: Tensor) -> Self:
@@ -142,7 +144,7 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
         return self.with_design(self.regression.with_pending(X_pending))
 
     def with_design(self, design: Any) -> Self:
-        r"""The set with variances of another state."""
+        r"""The set with its variances from another state, ``design``."""
         band = draft_of(self)
         band.design = design
         return band
@@ -159,9 +161,10 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
     ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))``, ``b`` values, outcome units.
 
-        Here the difference of two sides of the band; sets of functions give the maximum.
-        ``X`` is ``b x d``, ``reference`` ``1 x d``; ``sign`` is -1 where small outcomes are
-        sought. A ``cheap`` one is found without a search and is somewhat larger.
+        By default the difference of two sides of the band; ``FunctionSet`` overrides this
+        by the maximum over the set. ``X`` is ``b x d``, ``reference`` ``1 x d``; ``sign``
+        is -1 where small outcomes are sought. With ``cheap`` the bound is found without a
+        search and is somewhat larger.
         """
         points, other = self.project(X), self.project(reference)
         above = (self.majorant if cheap else self.support)(points, sign).value

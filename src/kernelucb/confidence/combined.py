@@ -45,10 +45,10 @@ class Rule:
     """
 
     error: float = 0.0
-    of_one: bool = False  # whether the whole is its one part, changed
+    of_one: bool = False  # whether the whole is made of a single part
 
     def located(self, X: Tensor) -> tuple[Any, ...]:
-        r"""What the rule itself knows of ``b x d`` raw points."""
+        r"""Data of the rule itself at ``b x d`` raw points, such as limits."""
         return ()
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
@@ -120,8 +120,8 @@ class Rule:
 class Union(Rule):
     r"""All functions that lie in at least one of the parts.
 
-    It holds the true function where the right part does, so at that part's failure
-    probability: which of the others were left out does not count.
+    The union holds the true function whenever the true kernel's part does, so the failure
+    probability is that part's alone. Parts of other kernels may be left out at no cost.
 
     Source: ours; ``docs/mathematics.md``.
     """
@@ -134,6 +134,8 @@ class Union(Rule):
         r"""Largest support, searched only where a part's cheap bound leaves it open."""
         if len(parts) == 1 or points.baseline.numel() == 0:
             return parts[0].support(points.parts[0], sign)
+        # The most promising part at each point is searched first; another part is searched
+        # only where its cheap bound exceeds the value found.
         with torch.no_grad():
             pairs = zip(parts, points.parts, strict=True)
             limits = torch.stack([part.majorant(own, sign).value for part, own in pairs])
@@ -154,9 +156,10 @@ class Union(Rule):
 class Intersection(Rule):
     r"""All functions that lie in every part, or a larger set.
 
-    Its bounds are the least of the parts' bounds, so a lower one may lie above an upper one
-    where the parts contradict each other. It holds the true function where all of them do:
-    their failure probabilities add up.
+    The bounds of the whole are the tightest of the parts' bounds, so a lower bound may lie
+    above an upper bound where the parts contradict each other. The whole holds the true
+    function if all parts do: the failure probabilities add up, unless the parts' fits hold
+    together at one ``delta``, as those of a family of kernels do.
 
     Source: ours, the union bound; ``docs/mathematics.md``.
     """
@@ -170,15 +173,14 @@ class Intersection(Rule):
 class WeightedSum(Rule):
     r"""All functions ``offset + sum_j w_j f_j`` with every ``f_j`` in its own part.
 
-    Its support is ``sum_j |w_j|`` times the ``j``-th part's, on the other side where
-    ``w_j`` is negative; its ``regularizer`` has one column for each part. It holds the true
-    sum whenever all parts hold their functions, so by the union bound with one minus the
-    sum of their failure probabilities; the outcomes and their noises may depend on each
-    other in any way.
+    The support is ``sum_j |w_j|`` times the support of part ``j``, of the other side where
+    ``w_j`` is negative; ``regularizer`` has one column for each part. The set holds the
+    true sum whenever all parts hold their functions; by the union bound the failure
+    probabilities add up. The outcomes and their noises may depend on each other in any way.
 
     Attributes:
-        weights: One for each part, none of them zero.
-        offset: Outcome units.
+        weights: One weight for each part, none of them zero.
+        offset: Constant added to the sum, outcome units.
     """
 
     weights: tuple[float, ...]
@@ -221,7 +223,7 @@ class WeightedSum(Rule):
 
 @dataclass(frozen=True)
 class PlusError(Rule):
-    r"""All functions nowhere farther than ``error`` from a function of the one part.
+    r"""All functions within ``error``, at every point, of a function of a single part.
 
     A part whose radius allows for residuals larger by ``misfit_of_error`` holds some ``g``
     near ``f`` whenever the fit holds ``f``. So values of ``f`` are bounded by values of
@@ -242,7 +244,7 @@ class PlusError(Rule):
 
 @dataclass(frozen=True)
 class Within(Rule):
-    r"""All functions of the one part that keep to limits on their values.
+    r"""All functions of a single part that keep to limits on their values.
 
     Bounds on a value are clipped. A gain over a reference is at most what the limits leave
     between both points: ``f(x) - f(r) <= min(gain, U(x) - L(r))`` with the clipped sides.
@@ -286,11 +288,11 @@ class Within(Rule):
         return torch.minimum(gain, torch.minimum(above, end) - least)
 
     def limit(self, parts: Sequence[Part], sign: int) -> float:
-        r"""What no value exceeds."""
+        r"""Upper bound on ``sign * f`` everywhere, by the limits and by the part."""
         return min(self.known.end(sign), parts[0].limit(sign))
 
     def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
-        r"""What the limits leave above the reference anywhere."""
+        r"""Largest gain over the reference that the limits allow anywhere."""
         least, _ = self._least(parts[0], reference, sign)
         own = self.known.end(sign) - float(least)
         return min(own, parts[0].gain_limit(reference, sign))
@@ -329,12 +331,12 @@ class CombinedState:
 
 
 class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
-    r"""A set made of others by a rule.
+    r"""A set that combines several sets by a rule.
 
     Args:
-        parts: The others; of kernels of a family, the simplest first.
-        rule: How they make one.
-        assumptions: What the whole rests on.
+        parts: The combined sets; for a family of kernels, the simplest kernel first.
+        rule: How bounds of the whole follow from bounds of the parts.
+        assumptions: The assumptions of the whole.
     """
 
     def __init__(self, parts: Sequence[Part], rule: Rule, assumptions: Assumptions) -> None:
@@ -346,12 +348,12 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
 
     @property
     def parts(self) -> list[Part]:
-        r"""The sets that this one is made of."""
+        r"""The sets that this set combines."""
         return [part for part in self._parts if isinstance(part, ConfidenceSet)]
 
     @property
     def norm(self) -> float | None:
-        r"""Norm in the one part, of ``g`` where an error is added to it; else None."""
+        r"""Norm of a single part (of ``g``, where an error is added); else None."""
         return self.parts[0].norm if self.rule.of_one else None
 
     @property
@@ -394,10 +396,10 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
 
 
 def within(part: Part, known: Pointwise, assumptions: Assumptions) -> CombinedSet:
-    r"""The functions of a set that keep to limits on values, on its scale.
+    r"""The functions of a set that keep to limits on values, on the scale of the set.
 
-    In a union or an intersection the limits are those of each part, where branch and bound
-    finds them.
+    In a union or an intersection the limits are put on each part, since branch and bound
+    works part by part.
     """
     if isinstance(part, CombinedSet) and isinstance(part.rule, Union | Intersection):
         parts = [within(each, known, each.assumptions) for each in part.parts]
@@ -406,7 +408,7 @@ def within(part: Part, known: Pointwise, assumptions: Assumptions) -> CombinedSe
 
 
 def searched(part: Part) -> Part:
-    r"""The set, or the same combination of its parts, without limits not to search in."""
+    r"""The set without the limits whose ``searched`` is False, at any depth."""
     if not isinstance(part, CombinedSet):
         return part
     if isinstance(part.rule, Within) and not part.rule.known.searched:

@@ -1,4 +1,4 @@
-r"""What is known of values at single points beside a set: range, replicates, design."""
+r"""Limits on single values, beside a set: a known range, replicates, a fixed design."""
 
 import math
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ _TINY = 1e-300
 
 
 class Limits(NamedTuple):
-    r"""Least and largest values at ``b`` points; infinite where none is known."""
+    r"""Lower and upper limits at ``b`` points; infinite where no limit is known."""
 
     lower: Tensor
     upper: Tensor
@@ -61,7 +61,7 @@ class Pointwise(ABC):
         r"""The limits at ``b x d`` raw points."""
 
     def end(self, sign: int) -> float:
-        r"""What ``sign * f`` is at most anywhere; infinite where that is not known."""
+        r"""Upper bound on ``sign * f`` everywhere; infinite where not known."""
         return math.inf
 
 
@@ -84,7 +84,7 @@ class KnownRange(Pointwise):
         return Limits(*ends.expand(2, len(X)))
 
     def end(self, sign: int) -> float:
-        r"""The end of the range."""
+        r"""The upper end of the range for ``sign * f``."""
         return self.upper if sign > 0 else -self.lower
 
 
@@ -105,11 +105,11 @@ def half_width(precision: Tensor, rho: float | Tensor, level: float | Tensor) ->
 
 
 class Replicates(Pointwise):
-    r"""Each observed input by itself: an anytime interval for the mean of its outcomes.
+    r"""Anytime intervals for the means of observed inputs, each from its own outcomes.
 
-    Of ``N`` inputs that were fixed beforehand each takes ``delta / N``; of unknown ones the
-    ``k``-th that is observed takes ``delta / (k (k + 1))``. Which input is observed next
-    may depend on all that was seen. No kernel and no norm.
+    Each of ``N`` inputs that were fixed beforehand takes ``delta / N``; without a number
+    fixed beforehand the ``k``-th new input takes ``delta / (k (k + 1))``. The next input
+    may depend on all earlier outcomes. No kernel and no norm is assumed.
 
     Source: Robbins (1970) with a union bound over inputs. Assumes conditionally
     sub-Gaussian noise of known scale.
@@ -146,15 +146,16 @@ class Replicates(Pointwise):
 
 
 class Net:
-    r"""``N`` points of a box, one near each point of the box.
+    r"""``N`` grid points of a ``2 x d`` box, the centres of equal cells.
 
-    The points are not listed: the nearest one is found by rounding.
+    The points are not listed: the nearest point is found by rounding. Intervals on the net
+    are valid whatever the spacing; ``distance`` decides only how wide they are.
 
     Args:
-        prior: Its kernel says how far points are from each other.
+        prior: Prior whose kernel metric measures distances.
         bounds: ``2 x d`` limits of the box.
-        distance: Largest kernel metric from a point of the net to the edge of its cell, in
-            prior standard deviations, at the middle of the box.
+        distance: Largest kernel metric from the centre to a corner of a cell, in prior
+            standard deviations, measured at the middle of the box.
     """
 
     def __init__(self, prior: Prior, bounds: Tensor, distance: float) -> None:
@@ -169,7 +170,7 @@ class Net:
             return prior.metric(prior.transform(middle), prior.transform(middle + halves))
 
         while float(change(torch.ones_like(centre))) > most:
-            # The column along which a cell is longest is cut finer.
+            # The column along which a cell is longest, by the metric, is cut finer.
             self.counts[change(sides).where(width > 0.0, -1.0).argmax()] *= 1.25
         self.counts = self.counts.ceil()
         self.spacing = width / self.counts
@@ -183,7 +184,7 @@ class Net:
 
 
 class _Estimate(NamedTuple):
-    r"""Weighted means at ``b`` points: ``b x r`` weights ``a``, as they are in ``phi``."""
+    r"""Weighted means of the outcomes at ``b`` points; see ``FixedDesign``."""
 
     points: Projection
     weights: Tensor  # of the outcomes, in the eigenbasis
@@ -237,14 +238,17 @@ class FixedDesign(Pointwise):
 
     @property
     def factor(self) -> float:
-        r"""How many times ``||a sigma||`` the noise may be at ``N`` points at once."""
+        r"""Bound on the noise over ``||a sigma||``, for ``N`` points at once."""
         share, log_size = self.share, math.log(max(len(self._points), 1))
         if self.net is not None:
             share, log_size = (1.0 - _OF_ENERGY) * share, self.net.log_size
         return math.sqrt(2.0 * (math.log(2.0 / share) + log_size))
 
     def _best_net(self, bounds: Tensor) -> Net:
-        r"""The net with which intervals at a few points are narrowest, by inputs alone."""
+        r"""The net with the narrowest intervals at 64 Sobol points.
+
+        Chosen from inputs alone, as everything that a fixed design may use.
+        """
         sobol = SobolEngine(bounds.shape[1]).draw(_TRIED, dtype=torch.float64).to(bounds)
         X = bounds[0] + (bounds[1] - bounds[0]) * sobol
         state, found = self.batches[0], list[tuple[float, Net]]()
@@ -288,6 +292,8 @@ class FixedDesign(Pointwise):
         deviation = torch.full_like(centre.baseline, self.factor)
         if self.net is not None:
             energy = noise_energy_bound(state.num_observations, _OF_ENERGY * self.share)
+            # A union bound covers the net; from the net to the point itself the noise moves
+            # by at most its length times the distance of both unit weight vectors.
             there = v * weights
             apart = normalize(own, dim=-1, eps=_TINY) - normalize(there, dim=-1, eps=_TINY)
             deviation = deviation + math.sqrt(energy) * apart.norm(dim=-1)
@@ -304,7 +310,8 @@ class FixedDesign(Pointwise):
         across = (points.prior_variance - along.square()).clamp_min(0.0).sqrt()
         ends = torch.stack([estimate - half, estimate + half]) / length
         ends = ends.clamp(-self.ball, self.ball)
-        # The largest value of `along v + across sqrt(B^2 - v^2)` for v between the ends.
+        # The largest value of `along v + across sqrt(B^2 - v^2)` for v between the ends:
+        # the ball of radius B is cut to a slab, since `v = <f - m, phi> / |phi|` is bounded.
         peak = self.ball * along / points.prior_variance.clamp_min(_TINY).sqrt()
         sides: list[Tensor] = []
         for sign in (-1.0, 1.0):
@@ -316,11 +323,11 @@ class FixedDesign(Pointwise):
 
 @dataclass(frozen=True)
 class Source(ABC):
-    r"""Knowledge of values beside a band's set, at a share of the failure probability.
+    r"""A source of limits on values beside a band's set, with a share of ``delta``.
 
     Attributes:
-        ratio: Its failure probability over that of the set.
-        noise_factor: How much larger the noise is than where it was stated.
+        ratio: Failure probability of the limits over that of the set.
+        noise_factor: Noise scale over the scale for which the limits were stated.
     """
 
     ratio: float
@@ -333,20 +340,21 @@ class Source(ABC):
     @property
     @abstractmethod
     def assumption(self) -> Assumption:
-        r"""What it rests on beside noise and norm."""
+        r"""The assumption of the limits beside noise and norm."""
 
     @property
     @abstractmethod
     def theorem(self) -> str:
-        r"""Where the limits come from."""
+        r"""The theorem of the limits, in words."""
 
 
 @dataclass(frozen=True)
 class ReplicateSource(Source):
-    r"""Each observed input by itself.
+    r"""Limits from the outcomes of each observed input alone; see ``Replicates``.
 
     Attributes:
-        num_inputs: How many inputs may be observed; None where that was not fixed.
+        num_inputs: Number of inputs that may ever be observed; None if not fixed
+            beforehand.
     """
 
     num_inputs: int | None = None
@@ -379,13 +387,13 @@ class ReplicateSource(Source):
 
 @dataclass(frozen=True)
 class DesignSource(Source):
-    r"""Batches whose inputs were chosen without looking at their outcomes.
+    r"""Limits from batches whose inputs were chosen without a look at their outcomes.
 
     Attributes:
-        num_runs: Their sizes, from the first observation on.
+        num_runs: Sizes of the batches, from the first observation on.
         domain: ``N x d`` points, or the ``2 x d`` limits of a box.
-        is_box: Whether it is a box.
-        norm: Norm bound that the weights are the best for, prior units.
+        is_box: Whether ``domain`` holds the limits of a box.
+        norm: Norm bound for which the weights are chosen, prior units.
     """
 
     num_runs: tuple[int, ...] = ()
@@ -424,7 +432,7 @@ class DesignSource(Source):
 
     @property
     def assumption(self) -> Assumption:
-        r"""That nobody looked."""
+        r"""Inputs chosen without a look at their own outcomes."""
         first = f"the inputs of the first {self.num_runs[0]} observations were chosen"
         if len(self.num_runs) > 1:
             sizes = ", ".join(map(str, self.num_runs))

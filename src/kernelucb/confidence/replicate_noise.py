@@ -1,4 +1,4 @@
-r"""Noise scales from repeated runs, with an upper confidence limit."""
+r"""Upper confidence limits on noise scales, from repeated runs."""
 
 import math
 from collections.abc import Callable
@@ -29,8 +29,8 @@ class NoiseGroup(NamedTuple):
     r"""The replicates of one group of inputs.
 
     Attributes:
-        label: What ``groups`` says of its inputs.
-        degrees: Degrees of freedom: runs minus different inputs.
+        label: Number that ``groups`` assigns to the inputs of this group.
+        degrees: Degrees of freedom: number of runs minus number of different inputs.
         estimate: Root of the pooled variance, outcome units.
     """
 
@@ -46,18 +46,20 @@ class NoiseGroup(NamedTuple):
 
 
 class ReplicateNoise:
-    r"""A noise scale, or one for each group of inputs, from repeated runs.
+    r"""Upper limits on the noise scale from repeated runs, one for each group of inputs.
 
-    Given as ``noise_std`` it takes a ``share`` of the band's ``delta`` for an upper
-    confidence limit, so the noise scale is not an estimate. The runs may be outcomes of the
-    band as well, if it is said ``between`` which scales the noise was expected before the
-    data; otherwise they must be others, such as a pilot.
+    Given as ``noise_std``, the upper confidence limits replace the noise scale and take a
+    ``share`` of the band's ``delta``, so the noise scale counts as given. The repeated runs
+    may be outcomes of the band as well, if ``between`` names two scales between which the
+    noise was expected before the data; without ``between`` they must be other runs, such as
+    a pilot study.
 
     Source: the chi-square limit of a pooled variance, and a union bound over groups.
     Assumes independent Gaussian noise of one scale in each group, and a number of
-    replicates that was fixed beforehand. Of one group the band's sets are nested in the
-    scale, so that nothing more is paid; of several groups the limits are rounded up to
-    levels of ratio 1.1, which share ``delta`` (``docs/mathematics.md``).
+    replicates that was fixed beforehand. With one group the band's sets are nested in the
+    scale, at no further cost; with several groups the limits are rounded up to levels of
+    ratio 1.1, which share ``delta`` (``docs/mathematics.md``). Not anytime: the limits are
+    for the planned number of replicates.
 
     Example:
         >>> noise = ReplicateNoise(X, Y, between=(1.0, 20.0))
@@ -66,11 +68,12 @@ class ReplicateNoise:
     Args:
         train_X: ``n x d`` inputs, in which rows are repeated, as the model takes them.
         train_Y: ``n`` or ``n x 1`` outcomes, on the scale on which the noise is Gaussian.
-        between: Two scales, outcome units, fixed before the data. Of one group the noise
-            may lie outside, at the price of a wider band; of several it may not.
-        groups: Maps ``n x d`` inputs to ``n`` numbers that name their groups; fixed before
-            the data. One group when absent.
-        share: Of the band's ``delta`` that the limits take.
+        between: Two noise scales, outcome units, fixed before the data. With one group the
+            upper limit may lie outside, and the band is wider; with several groups an upper
+            limit above raises ``ValueError``.
+        groups: Maps ``n x d`` inputs to ``n`` numbers, one number for each group; fixed
+            before the data. One group when absent.
+        share: Share of the band's ``delta`` that the limits take, between 0 and 1.
 
     Raises:
         InputDataError: If a group has no repeated input, or a value is not finite.
@@ -162,14 +165,14 @@ class ReplicateNoise:
         return torch.tensor([known[label] for label in labels], dtype=torch.float64)
 
     def factor(self, delta: float) -> float:
-        r"""The limit of a band at ``delta`` over the scale that its fit was fixed for."""
+        r"""Upper limit at a band's ``delta`` over the scale that the fit was fixed for."""
         if self.between is None or self.num_levels > 1:
             return 1.0
         ((_, upper),) = self.limits(self.share * delta).values()
         return upper / math.sqrt(self.between[0] * self.between[1])
 
     def applied(self, fit: Fit, delta: float) -> tuple[Fit, float]:
-        r"""The fit of a band at ``delta``, and the failure probability that is left."""
+        r"""The fit of a band at ``delta``, and the failure probability left for it."""
         left, chosen = (1.0 - self.share) * delta / self.num_levels, fit_of(fit)
         if isinstance(chosen, PrequentialRadius):
             raise ValueError(
@@ -180,7 +183,7 @@ class ReplicateNoise:
         return chosen, left
 
     def assumptions(self, known: Assumptions, delta: float) -> Assumptions:
-        r"""What a band at ``delta`` rests on, from what it rests on with given noise."""
+        r"""Assumptions of a band at ``delta``, from those with a given noise scale."""
         limits = [upper for _, upper in self.limits(self.share * delta).values()]
         scales = " and ".join(f"{upper:.4g}" for upper in limits)
         degrees = " and ".join(str(group.degrees) for group in self.groups)

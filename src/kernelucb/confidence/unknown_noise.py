@@ -1,4 +1,4 @@
-r"""Noise whose scale is not known, and the joint set of function and scale."""
+r"""Noise of an unknown scale, and the joint set of function and noise scale."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _TINY = torch.finfo(torch.float64).tiny
 class UnknownNoise:
     r"""One unknown noise scale for all observations, to be given as ``noise_std``.
 
-    The model's own noise is not used then.
+    The noise scale of the model's likelihood is then not used.
 
     Example:
         >>> MartingaleMixtureUCB(model, norm_bound=10.0, noise_std=UnknownNoise())
@@ -39,8 +39,8 @@ class UnknownNoise:
 
     Attributes:
         lower: Smallest possible noise scale, above 0, outcome units; None if not known.
-        upper: Largest possible one; None if not known. A limit that was estimated makes
-            the noise an estimate.
+        upper: Largest possible noise scale, outcome units; None if not known. If a limit
+            was estimated, the noise counts as estimated.
 
     Raises:
         ValueError: If a limit is not a finite number above 0, or ``lower`` is above
@@ -63,7 +63,11 @@ class UnknownNoise:
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        r"""Both limits, or None; one alone is a ``ValueError``."""
+        r"""Both limits, outcome units, or None if neither is known.
+
+        Raises:
+            ValueError: If only one limit is known.
+        """
         if self.lower is None and self.upper is None:
             return None
         if self.lower is None or self.upper is None:
@@ -76,7 +80,8 @@ class UnknownNoise:
     def span(self, regression: KernelRegression) -> tuple[float, float]:
         r"""The limits, or by default 0.001 and 10 prior standard deviations.
 
-        The default assumes nothing: it only sets where the mixture puts its weights.
+        The default is no assumption: it sets where the mixture puts its weights, and the
+        set is valid, but wider, for noise scales outside.
         """
         if self.limits is not None:
             return self.limits
@@ -116,9 +121,9 @@ class JointSet(NamedTuple):
     r"""Functions and noise scales that explain the data well enough, anytime.
 
     ``{ (f, s) : |f - y|^2 <= 2 s^2 (budget - n ln(s)), ||f - m||_H <= norm }`` for the
-    values of ``f`` at the inputs, in units of ``regression.noise_scales``. The largest of
-    these radii, over ``s``, is that of the set's projection on ``f``, so the exact bound
-    with that radius is the exact bound of the joint set.
+    values of ``f`` at the inputs, in units of ``regression.noise_scales``. The largest
+    radius over all ``s`` is the radius of the set's projection on ``f``, so the exact bound
+    with the largest radius is the exact bound of the joint set.
 
     Source: ours. Ville's inequality for the ratio of the data's likelihoods under a mixture
     of Gaussian processes (equal weights, over noise scales and covariance scales) and
@@ -172,7 +177,8 @@ class JointSet(NamedTuple):
     def radius(self, norm: float) -> Radius:
         r"""Squared radius of the projection on ``f``, units of ``regression.noise_scales``.
 
-        Cut off where it no longer constrains functions of at most ``norm``, prior units.
+        Cut off where the radius no longer constrains functions of at most ``norm``, prior
+        units.
         """
         regression, count = self.regression, self.regression.num_observations
         squared = 2.0 * self.budget
@@ -187,8 +193,8 @@ class JointSet(NamedTuple):
     def noise_interval(self, norm: float) -> tuple[float, float]:
         r"""Smallest and largest noise scale in the set, outcome units.
 
-        With ``M`` the least squared misfit of functions of at most ``norm`` (prior units),
-        they solve ``2 s^2 (budget - n ln(s)) = M``: both real branches of Lambert's ``W``.
+        Both solve ``2 s^2 (budget - n ln(s)) = M``, with ``M`` the least squared misfit of
+        functions of at most ``norm`` (prior units): the real branches of Lambert's ``W``.
         """
         regression, count = self.regression, self.regression.num_observations
         unit = float(regression.noise_scales[0])

@@ -25,9 +25,9 @@ class CertifiedGapCriterion(ConvergenceCriterion):
     r"""Converged when no point is better than the recommended point by more than a gap.
 
     The recommended point is that of ``History.gap``, which need not be an experiment. If
-    the assumptions below are true, the criterion is wrong in at most a share ``delta`` of
-    all campaigns (``regret_certificate``). The strategy's own model is not used. For one
-    output that is maximised or minimised, and continuous inputs.
+    the assumptions below are true, the criterion is ever wrong in a campaign with
+    probability at most ``delta`` (``regret_certificate``). The strategy's own model is not
+    used. For one output that is maximised or minimised, and continuous inputs.
 
     Attributes:
         gap: The gap that is accepted, outcome units.

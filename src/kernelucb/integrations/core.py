@@ -118,9 +118,9 @@ class History:
         r"""The gap of ``regret_certificate``, outcome units; infinite if not rigorous.
 
         How much better than the recommended point any point of the unit cube, or of the
-        ``domain`` arguments of ``regret_certificate``, may be. The recommended point has the
-        best lower bound of the domain, and is in general not one of the runs. Infinite as
-        well where the data contradict an assumption, so that no rule stops.
+        ``domain`` of ``regret_certificate`` may be. The recommended point has the best
+        lower bound of the domain, and need not be one of the runs. Infinite as well where
+        the data contradict an assumption, so that no rule stops.
         """
         found = regret_certificate(self.band(settings), **(domain or {"bounds": self.box}))
         if found.assumptions.violated or not found.rigorous:

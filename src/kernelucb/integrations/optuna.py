@@ -27,9 +27,9 @@ class CertifiedGapEvaluator(BaseImprovementEvaluator):
     For Optuna's ``Terminator``, which ends a study when the gap is below the value of the
     error evaluator: give the gap that you accept to ``StaticErrorEvaluator``. The
     recommended setting is that of ``History.gap``, which need not be a trial. If the
-    ``settings`` are true and their norm bound was given, a stop is wrong in at most a share
-    ``delta`` of the studies, by whatever rule a study chooses its trials. Until the gap
-    closes, and where the data contradict the settings, the study goes on.
+    ``settings`` are true and their norm bound was given, a stop is wrong with probability
+    at most ``delta``, by whatever rule the study chooses its trials. Until the gap closes,
+    and where the data contradict the settings, the study goes on.
 
     Example:
         >>> gap = CertifiedGapEvaluator(Settings(norm_bound=20.0, noise_std=1.0))
@@ -46,7 +46,7 @@ class CertifiedGapEvaluator(BaseImprovementEvaluator):
         self.settings, self.min_trials = settings, min_trials
 
     def evaluate(self, trials: list[FrozenTrial], study_direction: StudyDirection) -> float:
-        r"""The gap, outcome units; infinite before ``min_trials`` and while not rigorous."""
+        r"""The gap, outcome units; infinite before ``min_trials`` or if not rigorous."""
         done = [each for each in trials if each.state == TrialState.COMPLETE]
         if len(done) < self.min_trials:
             return math.inf

@@ -183,7 +183,7 @@ class SafeSet(OutcomeConstraints):
         return inside | same.reshape(inside.shape)
 
     def filter(self, choices: Tensor) -> Tensor:
-        r"""The safe points among ``n x d`` candidates, ``k x d`` in their order, ``k >= 1``.
+        r"""The safe points of ``n x d`` candidates, in their order: ``k x d``, ``k >= 1``.
 
         Raises:
             NoSafePointError: If no candidate is safe.

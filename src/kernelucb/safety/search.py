@@ -133,7 +133,7 @@ class SafeSearch(NamedTuple):
     options: dict[str, Any] | None = None
 
     def finalists(self, most_searched: int) -> Tensor:
-        r"""Candidates for the best safe point, ``n x d``: all safe points of a finite space.
+        r"""``n x d`` candidates for the best safe point: all safe ones of a finite space.
 
         In other spaces 4,096 Sobol points and the known safe points rank the combinations
         by their best safe point; combinations without a safe point come last. The
@@ -242,7 +242,7 @@ def feasible(
 
 
 def _inner(point: Tensor, pool: Tensor) -> Tensor:
-    r"""Points a little further inside than a point at the edge, which rounding may leave."""
+    r"""``3 x d`` points a little inside of a ``1 x d`` point, which rounding may leave."""
     if len(pool) == 0:
         return pool
     nearest = pool[torch.cdist(point, pool).argmin()]

@@ -1,4 +1,4 @@
-r"""The data of a family, and how the set of each kernel is made: with noise, or counts."""
+r"""The data of a family of kernels, and the set of each kernel: for noise or counts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -44,17 +44,18 @@ _UNIT_NORM = 10.0
 
 
 class Appraisal(NamedTuple):
-    r"""What the data say of one kernel."""
+    r"""The least norm under one kernel, and the kernel's set."""
 
     least_norm: (
         float  # outcome units; the kernel is contradicted where it is above the bound
     )
-    # Makes its set, widened with a warning if it is empty, and a least norm with round-off
+    # Makes the kernel's set, widened with a warning if empty, and a least norm that allows
+    # for round-off
     confidence_set: Callable[[], tuple[ConfidenceSet[Any, Any], float]]
 
 
 class _OfAnyPrior:
-    r"""The data of a model, whatever its prior, and what all kernels' sets share."""
+    r"""The data of a model without its prior, and the settings that all kernels share."""
 
     data: Any  # the model in numbers
     delta: Any  # failure probability
@@ -66,7 +67,7 @@ class _OfAnyPrior:
         return self.data.prior.replaced(kernel, mean, self.data.train_inputs)
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> dict[str, Any]:
-        r"""What must stay the same over the rounds, from digests of the priors."""
+        r"""Settings that must not change over the rounds, with digests of the priors."""
         fit, scale = self.fit_in_words
         return {
             "kernels": list(kernels),
@@ -84,7 +85,7 @@ class NoisyData(_OfAnyPrior):
 
     Attributes:
         model_error: How far ``f`` may lie from a function of bounded norm, outcome units.
-        doubt: What may be wrong beside norm bounds and kernels, in words.
+        doubt: Further cause of a contradiction, beside norm bounds and kernels, in words.
     """
 
     data: ModelData
@@ -101,15 +102,16 @@ class NoisyData(_OfAnyPrior):
 
     @property
     def fit_in_words(self) -> tuple[str, CovarianceScale | None]:
-        r"""What bounds the distance to the data, and its scale if that was given."""
+        r"""Class of the fit, and its covariance scale if given."""
         given = self.fit.covariance_scale if isinstance(self.fit, MixtureFit) else None
         return type(fit_of(self.fit)).__name__, given
 
     def each_of(self, count: int) -> "NoisyData":
-        r"""The same for each of several kernels whose fits must all hold.
+        r"""The data for each of ``count`` kernels whose fits must hold together.
 
-        Their mixtures of filters are parts of one, which has the noise's energy once.
-        Predictions of outcomes are the same for all; other fits share ``delta``.
+        Mixtures of filters become parts of a joint mixture, in which the energy of the
+        noise is counted once. A ``PrequentialRadius`` is the same for all kernels. For
+        other fits each kernel takes ``delta / count``.
         """
         fit = fit_of(self.fit)
         if isinstance(fit, Filters):
@@ -124,7 +126,7 @@ class NoisyData(_OfAnyPrior):
         return KernelRegression.from_data(self.data._replace(prior=prior, estimated=known))
 
     def appraised(self, state: KernelRegression, norm_bound: float) -> Appraisal:
-        r"""What the data say of one kernel."""
+        r"""Least norm and set of one kernel, by its regression state."""
         fit = fit_of(self.fit, tied_scale(norm_bound))
         told = norm_bound, self.model_error, self.shares
         found = for_least_norm(data_fit(fit, state, self.delta, *told))
@@ -141,7 +143,7 @@ class NoisyData(_OfAnyPrior):
         return Appraisal(found.norm, confidence_set)
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
-        r"""What the set of one kernel rests on."""
+        r"""The assumptions of the set of one kernel."""
         source = fit_source(fit_of(self.fit, tied_scale(norm_bound)), self.model_error)
         norm = given_norm(norm_bound)
         assumptions = rkhs_assumptions(source, known, self.delta, norm)
@@ -153,7 +155,7 @@ class NoisyData(_OfAnyPrior):
 def tied_scale(norm_bound: float) -> float:
     r"""The covariance scale of a kernel with a norm bound, where none is given.
 
-    ``s^2 k`` with ``B / s`` then gives the same band.
+    Kernel ``s^2 k`` with norm bound ``B / s`` then gives the same band as ``k`` with ``B``.
     """
     return (norm_bound / _UNIT_NORM) ** 2
 
@@ -182,7 +184,7 @@ class CountData(_OfAnyPrior):
         return self.data.outcomes.kind, self.ratio.covariance_scale
 
     def each_of(self, count: int) -> "CountData":
-        r"""They share ``delta``."""
+        r"""See ``NoisyData``: each kernel takes ``delta / count``."""
         return replace(self, ratio=self.ratio._replace(delta=self.delta / count))
 
     def state(self, prior: Prior, estimated: frozenset[str]) -> LikelihoodRegression:
@@ -217,7 +219,7 @@ def family_data(
     delta: float,
     model_error: float,
 ) -> FamilyData:
-    r"""What all kernels share; arguments as for ``KernelFamilyUCB``.
+    r"""The data that all kernels share; arguments as for ``KernelFamilyUCB``.
 
     Raises:
         ValueError: If a scalar is out of its range, or an argument has no meaning beside

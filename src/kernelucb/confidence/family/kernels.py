@@ -1,4 +1,4 @@
-r"""A family of kernels as users say it: which, what holds of them, what is searched by."""
+r"""A family of kernels as users give it: kernels, assumption, search rule and tracker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,15 +14,15 @@ from kernelucb.regression.named import fixed_mean
 
 Combine = Literal["any", "all"]
 Select = Literal["alternate", "simplest", "widest"] | int
-# Multiples of it modulo one are spread along arithmetic progressions as well, so also where
-# observations come in batches of one size.
+# Multiples of the golden ratio modulo one are spread evenly, along arithmetic progressions
+# as well: so also where observations come in batches of equal size.
 GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 _ALTERNATE = 8  # one in so many rounds
 
 
 @dataclass(frozen=True, eq=False)
 class KernelFamily:
-    r"""Kernels, and what is known of them beside their norm bounds.
+    r"""Kernels, the assumption on them, the search rule, and a tracker of earlier rounds.
 
     Example:
         >>> tracker = FamilyTracker()  # kernels once contradicted stay so
@@ -33,21 +33,22 @@ class KernelFamily:
         kernels: From the simplest to the roughest, output scales included; fixed before the
             data, so frozen (``requires_grad_(False)``), as those of ``lengthscale_family``
             are.
-        combine: ``"any"``: at least one kernel is true at its norm bound. ``"all"``: every
-            kernel is; the band is the intersection of the kernels' bands, whose fits hold
-            together with probability ``1 - delta``, and the search is by that band,
-            whatever ``select`` is. It is their union where the data contradict a kernel.
+        combine: ``"any"``: ``f - mean`` keeps the norm bound of at least one kernel, and
+            the band is a union. ``"all"``: ``f - mean`` keeps the norm bound of every
+            kernel; the band is the intersection of the kernels' bands, whose fits hold
+            together with probability ``1 - delta``, and the search maximises its upper
+            bound whatever ``select`` is. Where the data contradict a kernel, the band is
+            the union.
         select: Upper bound that the search maximises; band and certificates do not depend
-            on it. ``"widest"``: the union's, which explores for the roughest kernel.
-            ``"simplest"``: the first consistent kernel's, which alone can miss a narrow
-            spike for ever, if no outcome contradicts that kernel. A number ``w`` takes
-            ``"widest"`` in one of ``w`` rounds, spread evenly over the numbers of
-            observations and pending points, and ``"simplest"`` in the others;
-            ``"alternate"`` is 8.
+            on ``select``. ``"widest"``: the union's bound, which explores for the roughest
+            kernel. ``"simplest"``: the bound of the first consistent kernel, which alone
+            can miss a narrow spike for ever, if no outcome contradicts this kernel. A
+            number ``w`` takes ``"widest"`` in one of ``w`` rounds, spread evenly over the
+            numbers of observations and pending points, and ``"simplest"`` in the other
+            rounds; ``"alternate"`` stands for 8.
         mean: Known prior mean, outcome units: a number, or a frozen GPyTorch mean.
-        tracker: What earlier rounds have said of the same family. Kernels that were
-            contradicted stay left out; it is updated with the model's data. With
-            ``combine="any"`` only.
+        tracker: Remembers the kernels that earlier rounds contradicted, which stay left
+            out; updated with the model's data. For ``combine="any"`` only.
 
     Raises:
         ValueError: If there is no kernel, an argument is out of its range, or there is a
@@ -85,7 +86,7 @@ class KernelFamily:
         return fixed_mean(self.mean)
 
     def untracked(self) -> "KernelFamily":
-        r"""The same, whatever earlier rounds have said."""
+        r"""The same family without its tracker."""
         return replace(self, tracker=None)
 
     def covering(self, dimension: int) -> list[Cover]:
@@ -101,8 +102,8 @@ class KernelFamily:
     def explores_for_all(self, count: int) -> bool:
         r"""Whether the round after ``count`` observations explores for all kernels.
 
-        Otherwise it does for the simplest consistent one. It follows from the count alone,
-        so nothing need be remembered between rounds.
+        Otherwise the round explores for the simplest consistent kernel. The answer follows
+        from the count alone, so nothing need be remembered between rounds.
         """
         every = {"alternate": _ALTERNATE, "widest": 1}.get(str(self.select), self.select)
         if not isinstance(every, int):

@@ -34,15 +34,15 @@ _SOURCES = {
 
 
 class Member(NamedTuple):
-    r"""One kernel of a family, and what the data say of it.
+    r"""One kernel of a family, its least consistent norm and its set.
 
     Attributes:
-        kernel: In words.
-        norm_bound: Bound on the norm of ``f - mean`` under it, outcome units.
-        least_consistent_norm: Lower bound on that norm if the kernel is the true one,
-            outcome units.
-        confidence_set: The functions that are consistent with the data, or None where
-            there are none: the kernel is contradicted.
+        kernel: The kernel in words.
+        norm_bound: Bound on the norm of ``f - mean`` under the kernel, outcome units.
+        least_consistent_norm: Lower bound on the norm of ``f - mean`` if the kernel is the
+            true one, outcome units.
+        confidence_set: The functions that are consistent with the data; None if the data
+            contradict the kernel, so that there are no such functions.
     """
 
     kernel: str
@@ -59,11 +59,11 @@ class _Candidate(NamedTuple):
 
     @property
     def is_contradicted(self) -> bool:
-        r"""Whether it was in an earlier round."""
+        r"""Whether an earlier round contradicted the kernel."""
         return self.member.least_consistent_norm > self.member.norm_bound
 
     def examined(self, data: FamilyData) -> Member:
-        r"""What the data say of it, in this round or an earlier one."""
+        r"""The kernel after a look at the data; norms of earlier rounds count as well."""
         bound, before = self.member.norm_bound, self.member.least_consistent_norm
         appraised = data.appraised(self.state(), bound)
         least, found = max(before, appraised.least_norm), None
@@ -73,17 +73,17 @@ class _Candidate(NamedTuple):
         return self.member._replace(least_consistent_norm=least, confidence_set=found)
 
     def widened(self, data: FamilyData) -> tuple[ConfidenceSet[Any, Any], float]:
-        r"""Its set whatever the data say, and its least norm."""
+        r"""The kernel's set, widened if the data contradict the kernel; its least norm."""
         return data.appraised(self.state(), self.member.norm_bound).confidence_set()
 
 
 def family_of(
     family: KernelFamily, data: FamilyData, norm_bounds: Sequence[float]
 ) -> tuple[list[Member], CombinedSet]:
-    r"""The kernels as the data have them, and the union or intersection of their sets.
+    r"""The kernels after a look at the data, and the union or intersection of their sets.
 
     The tracker is updated before a contradiction is announced or raised. ``norm_bounds``
-    are as given by the user, one for each kernel, outcome units.
+    are those of the user, one for each kernel, outcome units.
 
     Raises:
         ValueError: If the tracker is of another family.
@@ -127,9 +127,9 @@ def family_of(
 
 
 def _examined(candidates: Sequence[_Candidate], data: FamilyData) -> list[Member]:
-    r"""What the data say of each kernel.
+    r"""Each kernel after a look at the data.
 
-    Those that were contradicted in an earlier round are looked at only where none is left.
+    Kernels that an earlier round contradicted are examined again only if no kernel is left.
     """
     members = [
         each.member if each.is_contradicted else each.examined(data) for each in candidates
@@ -160,7 +160,7 @@ def _none_left(nearest: Member, count: int, doubt: str) -> Assumption:
 def _intersection(
     candidates: Sequence[_Candidate], data: FamilyData, assumptions: Assumptions
 ) -> tuple[list[Member], CombinedSet]:
-    r"""The functions in the sets of all kernels, which hold together."""
+    r"""The functions in the sets of all kernels; the sets' fits hold together."""
     data, members = data.each_of(len(candidates)), list[Member]()
     sets: list[ConfidenceSet[Any, Any]] = []
     for candidate in candidates:
@@ -209,9 +209,9 @@ def of_family(
     combine: Combine,
     model_error: float = 0.0,
 ) -> Assumptions:
-    r"""What the band of a family rests on, from what that of one member does.
+    r"""The assumptions of a family's band, from those of one member.
 
-    ``norm_bounds`` are as given by the user.
+    ``norm_bounds`` are those of the user.
     """
     source = f"{_SOURCES[combine]}, each by {member.source}"
     kernel = _kernel(kernels, combine, "kernel" in estimated)
@@ -257,7 +257,7 @@ def family_report(
     num_observations: int,
     assumptions: Assumptions,
 ) -> str:
-    r"""Which kernels the data contradict, a line for each, and what the band rests on."""
+    r"""A report in words: contradicted kernels, one line each, and the assumptions."""
     lines = [
         f"Of {len(contradicted)} kernels, {num_observations} observations contradict "
         f"{sum(contradicted) or 'none'} at level {assumptions.delta:.6g}."

@@ -1,4 +1,4 @@
-r"""What the data have said of a family of kernels, over all rounds."""
+r"""A tracker of the kernels of a family that any round has contradicted."""
 
 import copy
 import logging
@@ -35,16 +35,17 @@ class FamilyRound(NamedTuple):
 class FamilyTracker:
     r"""Remembers which kernels of a family the data have contradicted, anytime.
 
-    ``KernelFamilyUCB`` leaves those out that were contradicted in an earlier round, and
-    does not look at them again. Its band stays valid: every fit holds for all rounds at
-    once, so the true kernel is contradicted in any round with probability ``delta`` at
-    most, which is the band's own. It is at least as narrow as without a tracker.
+    ``KernelFamilyUCB`` leaves out the kernels that an earlier round contradicted, without
+    another look at them while any kernel is left. The band stays valid: every fit holds for
+    all rounds at once, so the probability that any round contradicts the true kernel is at
+    most ``delta``, the failure probability of the band. The band is at least as narrow as
+    without a tracker.
 
     A tracker is for one family and one sequence of observations: the same kernels, mean and
     input transform, norm bounds, ``delta``, ``fit`` and ``covariance_scale`` in every
-    round, the same noise scales (of counts, the same trials and exposures), and
-    observations that are only added, at the end. The first round sets these; what is a part
-    of the acquisition function only (``select``, ``maximize``, pending points) may change.
+    round, the same noise scales (for counts, the same trials and exposures), and new
+    observations only at the end. The first round sets all of these. The settings of the
+    acquisition function alone (``select``, ``maximize``, pending points) may change.
 
     Source: ours (``docs/mathematics.md``).
 
@@ -58,10 +59,10 @@ class FamilyTracker:
     Attributes:
         num_observations: Number of observations seen.
         least_consistent_norms: For each kernel the largest least consistent norm so far,
-            outcome units: if it is the true one, a lower bound on the norm. As norm bounds
-            they count as estimated.
-        estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were
-            estimated in any round; then no later round is certified.
+            outcome units: a lower bound on the norm, if the kernel is the true one. Counts
+            as estimated when given as a norm bound.
+        estimated: The subset of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` that
+            was estimated in any round; if not empty, no later round is certified.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-r"""What bounds the distance between function and data, as users choose it."""
+r"""The fit: how the distance between function and data is bounded, as users choose it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,15 +34,15 @@ DataFit = FitConstraint[KernelRegression] | FilterMixture
 
 @dataclass(frozen=True)
 class MixtureFit:
-    r"""A fit with a martingale mixture, whose scale is fixed before the data.
+    r"""A fit by a martingale mixture, whose scale is fixed before the data.
 
     Attributes:
         covariance_scale: Scale ``c`` of the mixture ``N(0, c K)`` relative to the model's
             prior. Several numbers, or ``"mixture"`` for 17 powers of two from 1/256 to 256,
-            mix over ``J`` scales with equal weights: anytime as well, and the squared
-            radius (in noise units) is at most ``2 ln J`` above that of the best scale in
-            hindsight. None is the default of the bound: 1, ``"mixture"`` for unknown noise,
-            1/16 to 16 for counts, and for a family a scale that is tied to the norm bound.
+            mix over ``J`` scales with equal weights: anytime as well, with a squared radius
+            (noise units) at most ``2 ln J`` above that of the best scale in hindsight. With
+            None the bound takes its default: 1, ``"mixture"`` for unknown noise, 1/16 to 16
+            for counts, and a scale tied to the norm bound for a family of kernels.
 
     Raises:
         ValueError: If a scale is not a finite number above zero, or there is none.
@@ -57,7 +57,7 @@ class MixtureFit:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        r"""The scales; 1 where there is none."""
+        r"""The covariance scales; ``(1.0,)`` if none is given."""
         given = self.covariance_scale
         return covariance_scales(1.0 if given is None else given)
 
@@ -66,20 +66,21 @@ class MixtureFit:
 class Filters(MixtureFit):
     r"""A mixture of e-processes that weigh directions of the data, anytime.
 
-    They weigh a direction by how much the kernel explains of it, with weights for a narrow
-    band. The covariance scale is that of Flynn & Reeb's member.
+    Each e-process weighs a direction by how much the kernel explains of it; the mixture's
+    weights are chosen for a narrow band. ``covariance_scale`` belongs to one member of the
+    mixture, Flynn & Reeb's martingale mixture.
 
     Attributes:
-        every_norm: Whether the mixture is the same for all norm bounds, instead of one that
-            is tied to the norm bound in use. Bands of several norm bounds then hold
-            together at one ``delta``; they are a little wider. For ``breakdown``.
-        noise_factor: How many times larger the noise scale is than the scale that the
-            mixture was fixed for. Bands of several factors then hold together.
+        every_norm: Whether the mixture is the same for all norm bounds, instead of tied to
+            the norm bound in use. Bands of several norm bounds then hold together at one
+            ``delta``, and are a little wider. Used by ``breakdown``.
+        noise_factor: Noise scale in use over the noise scale that the mixture was fixed
+            for. Bands of several factors then hold together at one ``delta``.
 
     Source: ours; proven in ``docs/mathematics.md``.
 
     Raises:
-        ValueError: If ``noise_factor`` is not above 0, or see ``MixtureFit``.
+        ValueError: If ``noise_factor`` is not above 0; for other errors see ``MixtureFit``.
     """
 
     every_norm: bool = False
@@ -106,7 +107,7 @@ _NAMED = {"filters": Filters(), "martingale": MartingaleMixture()}
 def fit_of(
     fit: Fit, default_scale: CovarianceScale = 1.0
 ) -> Filters | MartingaleMixture | PrequentialRadius:
-    r"""The fit from its name or as given, with a covariance scale where it names none."""
+    r"""The fit from its name or as given, with ``default_scale`` where it has no scale."""
     if isinstance(fit, PrequentialRadius):
         return fit
     if isinstance(fit, str) and fit in _NAMED:
@@ -122,7 +123,7 @@ def fit_of(
 
 
 def check_fit(fit: Fit, delta: float, noise_std: object = None) -> None:
-    r"""Refuse noise scales or another ``delta`` beside a radius that brings its own."""
+    r"""Refuse noise scales or another ``delta`` beside a ``PrequentialRadius``."""
     if not isinstance(fit, PrequentialRadius):
         return
     if noise_std is not None:
@@ -141,12 +142,12 @@ def data_fit(
     model_error: float = 0.0,
     shares: Shares = ALONE,
 ) -> DataFit:
-    r"""The fit that was chosen, for the data.
+    r"""The constraint or mixture of a fit, for given data.
 
-    ``norm`` is a norm bound in prior units, to which a mixture of filters is tied, or None
-    while there is none. The mixture is fixed before the data where the norm bound is. With
-    a ``model_error`` (outcome units) the fit is one of functions nowhere farther than that
-    from the true one. ``shares`` are the prior weights of the mixture.
+    ``norm`` is the norm bound in prior units to which a mixture of filters is tied, or None
+    if there is no norm bound. The mixture is fixed before the data if the norm bound is.
+    With a ``model_error`` (outcome units) the constraint is for functions within this
+    distance of the true function. ``shares`` are the prior weights of the mixture.
     """
     fit = fit_of(fit)
     misfit = misfit_of_error(regression, model_error) if model_error else 0.0
@@ -172,10 +173,10 @@ def fit_source(fit: Fit, model_error: float = 0.0) -> str:
 def sketched_fit(
     fit: Fit, state: NystromRegression | DTCRegression, delta: float
 ) -> tuple[Radius, str]:
-    r"""As ``data_fit`` where the spectrum of the kernel matrix is not known; its theorem.
+    r"""As ``data_fit`` without the spectrum of the kernel matrix: radius and theorem.
 
-    Of the mixture of filters, its members that need no kernel: the energy of the noise
-    beside the martingale mixture.
+    ``Filters`` are reduced to the members that need no spectrum: the martingale mixture,
+    bounded from above, and the energy of the noise.
     """
     fit = fit_of(fit)
     if isinstance(fit, PrequentialRadius):

@@ -52,7 +52,7 @@ Array = NDArray[np.float64]
 
 
 class Shares(NamedTuple):
-    r"""Prior weights of a mixture, at most one together, fixed before the data.
+    r"""Prior weights of a mixture, fixed before the data; their sum is at most one.
 
     Source: ours; for several kernels derived in ``docs/mathematics.md``.
     """
@@ -63,12 +63,12 @@ class Shares(NamedTuple):
 
     @property
     def hybrid_prior(self) -> float:
-        r"""What the prior weight of each hybrid in either grid adds to its ``b``."""
+        r"""``-2 ln`` of the prior weight of each hybrid in two grids, a part of ``b``."""
         return 2.0 * math.log(2.0 * _NUM_HYBRIDS / self.hybrids)
 
     @classmethod
     def of_each(cls, count: int) -> "Shares":
-        r"""For each of several kernels that share one mixture and the energy in it."""
+        r"""Prior weights for each of ``count`` kernels that share one mixture."""
         if count == 1:
             return ALONE
         return cls(_JOINT.predicted / count, _JOINT.energy, _JOINT.hybrids / count)
@@ -138,21 +138,21 @@ class Hybrids(NamedTuple):
 class Ellipsoid(NamedTuple):
     r"""``sum_i a_i eps_i^2 <= squared_radius`` for the residuals, of one weighting.
 
-    Where both sides are equal, other weights narrow the set as they would without a
-    ``misfit`` for ``eps^2`` times the ``decisive_share``.
+    At the boundary a change of the weights narrows the set as without a ``misfit``, if
+    ``eps^2`` is multiplied by the ``decisive_share``.
     """
 
     values: Array  # `r` values `a`, increasing
     squared_radius: float
-    decisive_share: float  # of the radius without `misfit` in the radius
+    decisive_share: float  # radius without `misfit` over the radius
 
 
 class Appraisal(NamedTuple):
-    r"""What one weighting achieves."""
+    r"""The loss of one weighting, and the weights that would be best for it."""
 
-    loss: float  # what is to be made small
-    log_weights: Array  # the best for the residuals that decide the loss, up to a constant
-    tau_ref: float  # regulariser that the ellipsoid is described at
+    loss: float  # to be minimised
+    log_weights: Array  # best for the residuals that decide the loss, up to a constant
+    tau_ref: float  # regulariser at which the ellipsoid is described
 
 
 Appraise = Callable[[Array], Appraisal]
@@ -161,22 +161,23 @@ Appraise = Callable[[Array], Appraisal]
 class FilterMixture:
     r"""The fit by a mixture of e-processes, whose weights follow the purpose, anytime.
 
-    A member is ``exp((sum_i a_i eps_i^2 - b) / 2)``. The first stands for Flynn & Reeb's
-    and for the energy of the noise, which all bound ``|eps|^2`` alone: the tangent of the
-    logarithm of their sum where that alone reaches ``1/delta``. The others are ``Hybrids``:
-    a grid that is tied to the prior, and one that is tied to the norm bound. Prior weights
-    are in ``b``. Together they stay below ``1/delta`` at every round at once with
-    probability ``1 - delta`` (Ville's inequality), and so does, by the variational formula
-    of the log-sum-exp (Donsker & Varadhan 1975), ``exp((sum_i a_i eps_i^2 - b) / 2)`` with
-    ``a = sum_j w_j a_j`` and ``b = sum_j w_j b_j + 2 sum_j w_j ln(w_j)`` for every
-    weighting, whenever chosen and though it depends on the data.
+    Member ``j`` is ``exp((sum_i a_ij eps_i^2 - b_j) / 2)``, with its prior weight in
+    ``b_j``. The first member stands for Flynn & Reeb's martingale mixture and the energy of
+    the noise, which bound ``|eps|^2`` alone: it is the tangent of the logarithm of their
+    sum at the point where this sum reaches ``1/delta``. The other members are ``Hybrids``:
+    a grid tied to the prior, and a grid tied to the norm bound. By Ville's inequality the
+    sum of all members stays below ``1/delta`` at every round at once with probability
+    ``1 - delta``. By the variational formula of the log-sum-exp (Donsker & Varadhan 1975)
+    so does ``exp((sum_i a_i eps_i^2 - b) / 2)`` with ``a = sum_j w_j a_j`` and
+    ``b = sum_j w_j b_j + 2 sum_j w_j ln(w_j)``, for all weights ``w`` at once: the weights
+    may be chosen after the data.
 
     Source: ours; proven in ``docs/mathematics.md``.
 
     Attributes:
         prices: ``J`` values ``b``, with the prior weights.
         filters: ``J x r`` values ``a``.
-        num_untied: How many members come before those that are tied to the norm bound.
+        num_untied: Number of members that are not tied to the norm bound; these come first.
         predicted: Radius of Flynn & Reeb's member alone.
         level: ``a`` of the first member.
 
@@ -184,12 +185,12 @@ class FilterMixture:
         regression: The data.
         delta: Failure probability.
         scales: Covariance scales of Flynn & Reeb's member, one or several.
-        norm: Norm bound in prior units; without it no members are tied to it.
-        misfit: How much larger the residuals may be of the functions whose norm is bounded,
-            noise units; see ``misfit_of_error``.
+        norm: Norm bound in prior units; with None no members are tied to a norm bound.
+        misfit: Length by which the residuals of the functions of bounded norm may exceed
+            those of the true function, noise units; see ``misfit_of_error``.
         shares: Prior weights.
-        every_norm: Whether a second grid for the prior takes the place of the one that is
-            tied to the norm bound: one mixture, one event, for all norm bounds.
+        every_norm: Whether a second grid for the prior replaces the grid that is tied to
+            the norm bound: one mixture, and one event, for all norm bounds.
         noise_factor: Noise scale over the scale that the mixture was fixed for: the sets
             of all factors with a large enough scale are one event, and nested.
     """
@@ -238,7 +239,7 @@ class FilterMixture:
         self.num_untied = len(self.prices) if every_norm else 1 + _NUM_HYBRIDS
 
     def ellipsoid(self, weights: Array) -> Ellipsoid:
-        r"""What ``J`` weights that sum up to one say of the residuals.
+        r"""The ellipsoid of the residuals for ``J`` weights that sum up to one.
 
         The squared radius is ``b + 2 ln(1/delta)``; beside a ``misfit`` its root is larger
         by ``misfit sqrt(max a)``.
@@ -258,7 +259,7 @@ class FilterMixture:
 
     @property
     def alone(self) -> FitConstraint[RidgeState]:
-        r"""The constraint of Flynn & Reeb's member."""
+        r"""The constraint of Flynn & Reeb's member alone, by its prior weight."""
         return FitConstraint(self.regression, self.predicted)
 
     def for_band(self, norm: float) -> FitConstraint[FilteredRegression]:
@@ -266,10 +267,10 @@ class FilterMixture:
         return self.constraint(*self.search(self.widths(norm))).beside_hidden(norm)
 
     def two_for_band(self, norm: float) -> tuple[Array, float]:
-        r"""As ``for_band`` with the first member and one hybrid: weights, and their gain.
+        r"""As ``for_band`` with the first member and a single hybrid: weights, and gain.
 
-        The hybrid with the largest weight in the whole mixture; its share is the best of a
-        few. The gain is the share of the mean half-width that it takes off.
+        The hybrid has the largest weight in the whole mixture; its share is the best of
+        nine. The gain is the relative reduction of the mean half-width by the hybrid.
         """
         appraise = self.widths(norm)
         largest = 1 + int(self.search(appraise)[0][1:].argmax())
@@ -284,9 +285,10 @@ class FilterMixture:
     ) -> tuple[Array, float]:
         r"""The best weights on the way of a fixed-point iteration, and their ``tau_ref``.
 
-        For residuals ``eps`` the least constraint is that of weights proportional to the
-        members, ``exp((sum_i a_i eps_i^2 - b) / 2)``; but which residuals decide depends
-        on the weights. Starts with Flynn & Reeb's member and the energy of the noise.
+        For given residuals ``eps`` the best weights are proportional to the members,
+        ``exp((sum_i a_i eps_i^2 - b) / 2)``; but the decisive residuals depend on the
+        weights. Starts with Flynn & Reeb's member and the energy of the noise. Any result
+        is valid: the search decides only how narrow the set is.
         """
         log_weights = np.full(len(self.prices), _UNUSED)
         log_weights[0] = 0.0
@@ -311,10 +313,10 @@ class FilterMixture:
         return FitConstraint(state, Radius.of(squared_radius, state, tau_ref))
 
     def widths(self, norm: float) -> Appraise:
-        r"""Mean half-width of the exact band at observed inputs, and what would narrow it.
+        r"""Appraises weights by the mean half-width of the band at observed inputs.
 
-        For a norm bound in prior units. The half-width is the least over a few regularisers
-        of ``sqrt(excess var / tau)``, at most that of the norm ball.
+        For a norm bound in prior units. The half-width is the least over 12 regularisers of
+        ``sqrt(excess var / tau)``, and at most the half-width of the norm ball.
         """
         state, squared_norm = self.regression, norm**2
         hidden_part, count = state.hidden_part(norm), len(state.distinct_variance)

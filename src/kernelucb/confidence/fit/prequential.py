@@ -47,23 +47,23 @@ class _Record(NamedTuple):
 class PrequentialRadius:
     r"""Radius of the fit that stays valid when the predicting model is refitted, anytime.
 
-    Every outcome is predicted from the past before it arrives, by any rule: latent mean
-    ``m_s`` and variance ``v_s`` at its input. With probability ``1 - delta``, for all
-    rounds at once, the true function's values at the inputs lie within ``r`` noise units of
-    the outcomes, with ``r^2`` at most 0.45 above
+    Every outcome is predicted before it arrives, from earlier data by any rule: by a latent
+    mean ``m_s`` and a latent variance ``v_s`` at its input. With probability ``1 - delta``,
+    for all rounds at once, the true function's values at the inputs lie within ``r`` noise
+    units of the outcomes, with ``r^2`` at most 0.45 above
 
         ``sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
         + 2 ln(1/delta)``
 
-    and about what the energy of the noise allows where the predictions are bad. No theorem
-    covers the closed form of a kernel that was refitted to the same data. The norm bound
-    refers to one kernel fixed in advance: give ``MartingaleMixtureUCB`` a model with that
-    kernel and all data, and this radius. The refitted model predicts, and may choose the
-    points.
+    and close to the energy of the noise where the predictions are bad. No theorem covers
+    the closed form of a kernel that was refitted to the same data. The norm bound refers to
+    a kernel fixed in advance: give ``MartingaleMixtureUCB`` a model with the fixed kernel
+    and all data, and this radius. The refitted model predicts, and may choose the points.
 
     Source: Flynn & Reeb (2024), Theorem 4.1 with the sequence of predictive distributions
-    as the mixture (ours); for a fixed kernel scaled by ``c`` it is their Eq. (8). Assumes
-    conditionally sub-Gaussian noise of that scale, and predictions from the past only.
+    as the mixture (ours); for predictions by a fixed kernel scaled by ``c`` the sum is
+    their Eq. (8). Assumes conditionally sub-Gaussian noise of the scales ``noise_s``, and
+    predictions from earlier data only.
 
     Example:
         >>> radius = PrequentialRadius(delta=0.05)
@@ -100,7 +100,9 @@ class PrequentialRadius:
 
     @property
     def _predicted(self) -> float:
-        r"""The same from the predictions alone, without the energy of the noise."""
+        r"""``r^2`` from the predictions alone, without the energy of the noise."""
+        # Chain rule: the log-density of all outcomes is a sum over predictions, so a sum of
+        # one-step losses replaces a kernel's log-determinant and quadratic form.
         means, variances, outcomes, noise, _ = self._record
         squares = noise.square()
         terms = (outcomes - means).square() / (squares + variances)
@@ -121,16 +123,16 @@ class PrequentialRadius:
         noise_std: float | Tensor,
         X: Tensor,
     ) -> None:
-        r"""Add outcomes, one or ``n``, with what was predicted before they arrived.
+        r"""Add ``n`` outcomes with the predictions made before the outcomes arrived.
 
         Args:
-            mean: Predicted means, outcome units.
+            mean: Predicted latent means, ``n`` values or one number, outcome units.
             variance: Predicted *latent* variances, without noise, outcome units squared.
-            outcome: Outcomes.
+            outcome: Outcomes, outcome units.
             noise_std: Sub-Gaussian noise scale, one number or one per outcome; known, not
                 fitted to these outcomes.
-            X: ``n x d`` raw inputs of the outcomes, or the ``d`` numbers of a single one.
-                The radius holds for the data with these, in this order.
+            X: ``n x d`` raw inputs of the outcomes, or ``d`` numbers for one input. The
+                radius is for data with the same inputs in the same order.
 
         Raises:
             BotorchTensorDimensionError: If the numbers of values differ.
@@ -171,7 +173,7 @@ class PrequentialRadius:
 
         Args:
             model: Fitted to earlier data only; its latent posterior is the prediction.
-            X: ``n x d`` inputs that were chosen together, or a single one of ``d`` numbers.
+            X: ``n x d`` inputs that were chosen together, or ``d`` numbers for one input.
             Y: ``n x 1`` or ``n`` outcomes.
             noise_std: As for ``observe_predictions``.
 
@@ -194,7 +196,7 @@ class PrequentialRadius:
         r"""The radius for a state of the same observations under the norm bound's kernel.
 
         Raises:
-            ValueError: If their number, order, noise scales, inputs or outcomes differ.
+            ValueError: If number, order, noise scales, inputs or outcomes differ.
         """
         noise, own = regression.noise_scales.cpu(), self._record.noise_std
         if not (len(noise) == len(own) and torch.equal(noise, own)):

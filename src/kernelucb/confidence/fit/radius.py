@@ -1,7 +1,7 @@
-r"""How far the data may lie from the function: squared radii of the fit, anytime.
+r"""Squared radii of the fit: how far the data may lie from the function, anytime.
 
-By the martingale mixture, which knows the kernel, and by the energy of the noise, which
-does not.
+Two sources: the martingale mixture, which depends on the kernel, and the energy of the
+noise, which does not.
 """
 
 import math
@@ -59,11 +59,11 @@ class Radius(NamedTuple):
         return float(regression.quadratic_form(self.tau_ref)) + self.slack
 
     def beside_hidden(self, hidden: float) -> "Radius":
-        r"""The radius of a published set, with what round-off hides where that shows.
+        r"""The radius of a published set, plus ``hidden`` for round-off if above 0.01.
 
-        Less than 0.01 is left out, which changes ``delta`` by a factor of at most
-        ``exp(0.005)``: wherever it can be told, the set is the published one to the digit.
-        See ``spectral.hidden_part``.
+        A smaller ``hidden`` is left out, which changes ``delta`` by a factor of at most
+        ``exp(0.005)``; the set then agrees with the published set to the last digit. See
+        ``spectral.hidden_part``.
         """
         return self if hidden <= _UNSEEN else Radius(self.tau_ref, self.slack + hidden)
 
@@ -74,13 +74,13 @@ class Radius(NamedTuple):
 
 
 class FitConstraint(NamedTuple, Generic[StateT]):
-    r"""The data, as the fit counts them, and their largest distance from the function."""
+    r"""The data as the fit weighs them, and the radius around them."""
 
     regression: StateT
     radius: Radius
 
     def beside_hidden(self, norm: float) -> "FitConstraint[StateT]":
-        r"""With what round-off hides of the outcomes, for a norm bound in prior units."""
+        r"""The constraint, widened for round-off, for a norm bound in prior units."""
         state: Any = self.regression  # one that knows what it hides
         tau_ref, slack = self.radius
         return FitConstraint(state, Radius(tau_ref, slack + state.hidden_part(norm)))
@@ -104,12 +104,15 @@ def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
 
 
 def misfit_of_error(regression: RidgeState, model_error: float) -> float:
-    r"""How much farther from the data than ``f`` a function near it may lie, noise units.
+    r"""Extra distance from the data of a function near ``f``, noise units.
 
-    ``sqrt(sum_s model_error^2 / noise_s^2)`` over all observations, for a function that is
-    nowhere farther than ``model_error`` (outcome units) from ``f``.
+    ``sqrt(sum_s model_error^2 / noise_s^2)`` over all observations, for a function within
+    ``model_error`` (outcome units) of ``f`` at every point.
 
     Source: ours; see ``docs/mathematics.md``.
+
+    Raises:
+        ValueError: If the distance is so large that squares would overflow.
     """
     misfit = model_error * float(regression.noise_scales.reciprocal().norm())
     if misfit > _LARGEST_MISFIT:
@@ -154,9 +157,9 @@ def sketched_radius(
 ) -> Radius:
     r"""Upper bound on ``mixture_radius`` that needs no kernel matrix, anytime.
 
-    The inducing points may depend on all data: the mixture is that of the kernel itself.
-    Each quadratic form and log-determinant is replaced by an upper bound, in which the
-    radius increases.
+    The inducing points may depend on all data, since the mixture uses the kernel itself:
+    each quadratic form and log-determinant is replaced by an upper bound, and the radius
+    increases in both.
     """
     taus = _regularizers(regression, scales)
     forms, log_dets = regression.evidence_terms(taus)
@@ -217,8 +220,8 @@ class KernelFree(NamedTuple):
     normal, ``exp(l e^2 / 2) = E exp(sqrt(l) h e)``. By Ville's inequality the true
     residuals lie in the ``ball`` at every round at once with probability ``1 - delta``.
 
-    The members guess residuals of variance ``noise_s^2 l / (1 - l)``. Where these guesses
-    were fixed for smaller noise scales, ``l`` is smaller (see ``energy_levels``).
+    Member ``l`` mixes over residuals of variance ``noise_s^2 l / (1 - l)``. If these
+    variances were fixed for smaller noise scales, ``l`` is smaller (``energy_levels``).
 
     Source: ours; see ``docs/mathematics.md``.
     """
@@ -276,7 +279,7 @@ class KernelFree(NamedTuple):
     def tangent_price(self, slope: float) -> float:
         r"""The least ``b`` with ``slope E - b <= 2 ln(mixture)`` for all ``E`` in the ball.
 
-        Of a tangent whose slope stays the same as observations come in.
+        For bandits, whose tangent keeps its slope as observations are added.
         """
         largest, own = self.ball
         lower, energy, upper = 0.0, largest, largest
@@ -319,7 +322,7 @@ def energy_source(source: str) -> str:
 def with_energy(squared_radius: float, count: int, delta: float) -> float:
     r"""The squared radius of predictions, mixed with the energy of the noise, anytime.
 
-    Never more than 0.45 larger than the one given, with its ``2 ln(1/delta)``, and smaller
+    At most 0.45 above ``squared_radius``, which includes ``2 ln(1/delta)``, and smaller
     where the predictions of the ``count`` outcomes were bad. Source: ours; see
     ``KernelFree``.
     """

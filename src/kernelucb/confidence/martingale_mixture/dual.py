@@ -1,4 +1,8 @@
-r"""Sets of functions by their ellipsoids: the exact bound, and a grid's least (DMM)."""
+r"""Sets of functions and their dual bounds: exact, or the least over a grid (DMM).
+
+By weak duality every regulariser ``tau`` gives an ellipsoid that holds the set, and so a
+valid bound; the search over ``tau`` decides only how tight the bound is.
+"""
 
 import math
 from typing import Any, ClassVar, Self
@@ -35,9 +39,9 @@ _TINY = torch.finfo(torch.float64).tiny
 
 
 class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
-    r"""All functions that satisfy the fit and the norm constraint, or a larger such set.
+    r"""All functions that satisfy the fit and the norm constraint, or a larger set.
 
-    Its support function holds for every linear functional, so for differences of values
+    The support function is valid for every linear functional, so for differences of values
     as well as for values. ``source`` is the theorem by which it is computed.
     """
 
@@ -61,19 +65,19 @@ class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
     def max_gain_over(
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
-        r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
+        r"""Upper bound on ``sign * (f(x) - f(reference))`` over the set, ``b`` values."""
         points, other = self.regression.project(X), self._projected(reference)
         change = self.regression.difference(points, other)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support.value
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
-        r"""Of ``b`` differences of values; a ``cheap`` one is not searched for."""
+        r"""Support of ``b`` differences of values; with ``cheap`` its majorant."""
         find = self.majorant if cheap else self.support
         return find(QueryPoints(change, change), sign)
 
     def _projected(self, reference: Tensor) -> Projection:
-        r"""A reference as the data see it; the last one is kept: a third of a search."""
+        r"""The projection of a reference; keeping the last one saves a third of a search."""
         if reference.requires_grad:
             return self.regression.project(reference)
         if self._reference is not None:
@@ -90,8 +94,8 @@ class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
 class Ellipsoids:
     r"""``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` at ``b`` points.
 
-    Sums over the spectrum of fixed terms times powers of ``1 / (lam + tau)``, so that a
-    search over ``tau`` costs little. ``sign`` is 1 for the upper side of the band.
+    All parts are sums over the spectrum of fixed terms times powers of ``1 / (lam + tau)``,
+    so that a search over ``tau`` costs ``O(r)`` a step. ``sign`` is 1 for the upper side.
     """
 
     def __init__(self, functions: FunctionSet[Any], points: RidgePoints, sign: int) -> None:
@@ -144,7 +148,8 @@ class Ellipsoids:
     def bounds(self, tau: Array) -> Tensor:
         r"""Values at ``b`` regularisers, with gradients for fixed ones.
 
-        At minimising regularisers those are the gradients of the minima (envelope theorem).
+        At minimising regularisers these gradients are those of the minima, by the envelope
+        theorem: the derivative by the regulariser is zero there.
         """
         if self.design is not self.regression:
             return self._pending_bounds(torch.as_tensor(tau))
@@ -228,7 +233,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         return band
 
     def _place(self, regularizers: Tensor) -> None:
-        r"""Set the grid, and what its bounds need of the data and of the design."""
+        r"""Set the grid, and the parts of its bounds that do not depend on the points."""
         regression = self.regression
         grid = regularizers.to(regression.eigenvalues)
         grid = grid.clamp_min(regression.eigenvalue_cutoff)

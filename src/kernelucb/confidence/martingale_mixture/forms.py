@@ -33,13 +33,14 @@ class Analytic:
     Source: Flynn & Reeb (2024), Corollary 4.6.
 
     Attributes:
-        alpha: Ridge parameter, outcome units squared, read against the largest noise scale.
-            By default the one of the narrowest band at observed inputs, among twelve; for
-            ``fit="martingale"`` ``noise_std^2 / covariance_scale`` (of several scales, the
-            one that explains the data best).
+        alpha: Ridge parameter, outcome units squared, relative to the largest noise
+            variance. By default the ridge parameter of the narrowest band at observed
+            inputs, among twelve; for ``fit="martingale"`` ``noise_std^2 /
+            covariance_scale`` (with several scales, of the scale that explains the data
+            best).
 
     Raises:
-        ValueError: If it is not a finite number above zero.
+        ValueError: If ``alpha`` is not a finite number above zero.
     """
 
     alpha: float | None = None
@@ -56,11 +57,11 @@ class Grid:
     Source: Flynn & Reeb (2024), Eq. (12) over a finite set.
 
     Attributes:
-        alphas: Ridge parameters, outcome units squared, read against the largest noise
-            scale; or ``"paper"``, five around ``noise_std^2 / covariance_scale``.
+        alphas: Ridge parameters, outcome units squared, relative to the largest noise
+            variance; or ``"paper"`` for five around ``noise_std^2 / covariance_scale``.
 
     Raises:
-        ValueError: If one is not a finite number above zero, or there is none.
+        ValueError: If a number is not finite and above zero, or there is no number.
     """
 
     alphas: Sequence[float] | Tensor | float | Literal["paper"] = "paper"
@@ -105,8 +106,9 @@ def analytic_band(
     r"""The ellipsoid around the ridge estimate that holds the confidence set, anytime.
 
     Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is
-    ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2). Valid at any ``tau``; one
-    below the ``eigenvalue_cutoff``, where round-off would decide, is raised to it.
+    ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2). Valid at any ``tau``; a
+    ``tau`` below the ``eigenvalue_cutoff``, where round-off would decide, is raised to the
+    cutoff.
     """
     regularizer = max(regularizer, regression.eigenvalue_cutoff)
     tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
@@ -118,10 +120,13 @@ def analytic_band(
 class ConvexSet(ExactSet[RidgeStateT]):
     r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
 
-    Source: Flynn & Reeb (2024), Theorem 4.4. Written in the eigenbasis of the kernel matrix
-    (ours), a query point enters the objective alone, so the program is compiled once per
-    model. Each solution is checked against the dual, an independent computation of the
-    same number; it is returned only if they agree.
+    Source: Flynn & Reeb (2024), Theorem 4.4. In the eigenbasis of the kernel matrix (ours)
+    a query point enters the objective alone, so the program is compiled once per model.
+    Each solution is checked against the dual, an independent computation of the same
+    number, and returned only if both agree to 1e-6 of the norm ball's half-width.
+
+    Raises:
+        SolverError: If the solution and the dual disagree (in ``support``).
     """
 
     source = "Flynn & Reeb (2024), Theorem 4.4"

@@ -1,4 +1,4 @@
-r"""From data, fit and norm bound to a set: its constraints, and what they rest on."""
+r"""From data, fit and norm bound to a set: its constraints and assumptions."""
 
 import math
 import warnings
@@ -83,9 +83,9 @@ def consistent_constraints(
 ) -> Constraints:
     r"""The constraints, relaxed with a warning where no function satisfies them.
 
-    ``norm`` bounds the norm, ``least`` is the least consistent one, both in prior units.
-    ``relaxed`` says that ``radius`` is one that some function within the norm satisfies,
-    in place of the one that none does.
+    ``norm`` is the norm bound, ``least`` the least consistent norm, both in prior units.
+    ``relaxed`` says that no function within ``norm`` satisfied the original radius, and
+    that ``radius`` is a larger radius that some function satisfies.
     """
     attainable = least * (1.0 + INTERIOR)
     if least <= norm and not relaxed:
@@ -122,19 +122,19 @@ def consistent_constraints(
 
 
 def announce(contradiction: Assumption, action: str) -> None:
-    r"""Warn of a contradiction and say what is done; a filter makes it an error."""
+    r"""Warn of a contradiction and of the ``action`` taken."""
     message = f"{contradiction.statement} {action}"
     warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)
 
 
 class MixtureProblem(NamedTuple, Generic[State]):
-    r"""What a martingale-mixture set is made of.
+    r"""Data, constraints and assumptions of a martingale-mixture set.
 
     Attributes:
-        regression: The data, whitened by the noise that the fit counts with.
+        regression: The data, whitened by the noise scale of the fit.
         constraints: Fit and norm constraint, widened where no function satisfied both.
         least: Least consistent norm, prior units.
-        assumptions: What the set rests on.
+        assumptions: The assumptions of the set.
         noise_interval: Lower and upper bound on the noise scale, outcome units; None where
             the scale is known.
     """
@@ -187,9 +187,9 @@ def known_noise_problem(
 ) -> MixtureProblem[RidgeState]:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
-    Where a mixture of filters is contradicted, but not Flynn & Reeb's member of it (which
-    takes in that the noise scale is too small), that one gives the band. ``least`` is of
-    the fit of these data, where it is known already.
+    Where the data contradict a mixture of filters but not Flynn & Reeb's member alone
+    (as when the noise scale is too small), this member gives the band, and the norm is
+    marked as violated. ``least`` is the least norm of the fit, where known already.
     """
     fit, count = fit_of(fit), regression.num_observations
     if isinstance(fit, PrequentialRadius) and fit.num_observations == count:
@@ -247,7 +247,7 @@ def unknown_noise_problem(
 def mixture_assumptions(
     source: str, regression: RidgeState, fit: Fit, delta: float, norm: NormBound
 ) -> Assumptions:
-    r"""What a martingale-mixture set rests on, noise known; ``source`` is the fit's."""
+    r"""The assumptions of a set with known noise; ``source`` is the fit's theorem."""
     assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
     if not isinstance(fit, PrequentialRadius):
         return assumptions

@@ -11,16 +11,17 @@ from kernelucb.regression import Projection, RidgeState
 
 
 class Witness(NamedTuple):
-    r"""A plausible function that is as large (or small) as the bound at one point.
+    r"""A function of the confidence set that attains the bound at one point.
 
-    It has at most the bounded norm, lies within the radius of the data, and takes the
-    bound's value at the point; it shows what the data do not exclude.
+    The function keeps the norm bound, lies within the radius of the data, and takes the
+    bound's value at the point: an example of what the data do not exclude.
 
     Attributes:
-        regression: The state it is expressed in.
-        point: Projection of the one point.
+        regression: The state in whose eigenbasis the function is expressed.
+        point: Projection of the point at which the bound is attained.
         weights: ``n`` coordinates in the eigenbasis of the training sections.
-        rest_weight: Coordinate along the part of ``k(x, .)`` orthogonal to them.
+        rest_weight: Coordinate along the part of ``k(x, .)`` that is orthogonal to all
+            training sections.
         norm: RKHS norm of ``f - mean`` in outcome units, under the model's kernel.
         misfit: Distance to the data in noise units.
         radius: Largest distance that the confidence set allows, noise units.

@@ -19,8 +19,8 @@ from kernelucb.regression.exact import FilteredRegression
 _ROOT, _NEAR = 1e-13, 1e-3
 # Steps towards the weights for it; more of them raise it by less than 0.1 %.
 _STEPS = 2
-# Of a squared radius, noise units, that round-off may hide of it without more ado; and
-# tolerance of the least norm, relative, where it hides more; a small norm, prior units,
+# Part of a squared radius, noise units, that round-off may hide without a correction; where
+# round-off hides more, the relative tolerance of the least norm; a small norm, prior units,
 # and a factor for a search.
 _NEGLIGIBLE, _RESOLVED, _START, _FACTOR = 1e-5, 1e-3, 1e-6, 4.0
 _LITTLE = 0.01  # of a radius
@@ -36,11 +36,12 @@ def least_consistent_norm(
 ) -> float:
     r"""Lower bound on the RKHS norm of ``f - mean``, anytime.
 
-    The smallest norm of a function that fits the data, as the confidence set has it. Where
+    The smallest norm of a function that fits the data, by the fit of the confidence set. If
     kernel, mean and noise scale were given and are right, the true norm is at least this
-    with probability ``1 - delta``, for all rounds at once, and a smaller ``norm_bound`` is
-    contradicted by the data. Where they were fitted to the same data, it is an estimate.
-    It is no upper bound: as ``norm_bound``, in multiples too, it counts as estimated.
+    number with probability ``1 - delta``, for all rounds at once, and the data contradict a
+    smaller ``norm_bound``. If they were fitted to the same data, the number is an estimate.
+    The true norm may be larger: as a ``norm_bound``, this number and its multiples count as
+    estimated.
 
     Source: the norm is minimised over the functions within the fit: a mixture of filters
     (ours), or Flynn & Reeb (2024), Lemma 4.2, for ``fit="martingale"``. Assumes
@@ -57,8 +58,14 @@ def least_consistent_norm(
             that are nowhere farther than this from ``f``.
 
     Returns:
-        The norm in outcome units, for ``model.covar_module`` as it stands. Zero when the
-        data say nothing; infinity when no norm is enough (``noise_std`` is too small).
+        The norm in outcome units, for ``model.covar_module`` as it stands. Zero where the
+        prior mean fits the data; infinity where no norm is large enough (``noise_std`` is
+        too small).
+
+    Raises:
+        ValueError: If a scalar is out of its range.
+        UnsupportedError: If the model cannot be represented.
+        InputDataError: If the model's data are empty or not finite.
     """
     probability("delta", delta)
     model_error = nonnegative_scalar("model_error", model_error)
@@ -68,9 +75,9 @@ def least_consistent_norm(
 
 
 class LeastNorm(NamedTuple):
-    r"""The constraint of a fit that has a large least norm."""
+    r"""The constraint of a fit for which the least norm is large, and this norm."""
 
-    constraint: FitConstraint[Any]  # the data as it counts them, and its radius
+    constraint: FitConstraint[Any]  # the data as the fit weighs them, and the radius
     norm: float  # prior units
     fit: DataFit
 
@@ -99,9 +106,10 @@ class _Ridge(NamedTuple):
     def least_regularizer(
         self, squared_radius: float, cutoff: float, start: float, tolerance: float = _ROOT
     ) -> float | None:
-        r"""Of the function of least norm; infinite where that is zero, None without one.
+        r"""Regulariser ``tau`` of the function of least norm, by its squared radius.
 
-        The search begins at ``start`` and ends at the ``cutoff``.
+        Infinite where the zero function fits, None where no function fits. The search
+        begins at ``start`` and ends at the ``cutoff``.
         """
         if float(self.squares.sum()) <= squared_radius:
             return math.inf
@@ -141,20 +149,20 @@ def ridge_norm(regression: RidgeState, tau: float) -> float:
 
 
 def is_resolved(regression: RidgeState, norm: float, squared_radius: float) -> bool:
-    r"""Whether round-off hides little of what functions of a norm (prior units) say.
+    r"""Whether round-off hides little of functions of a given norm (prior units).
 
-    A larger least norm, as of outcomes that no function of the kernel explains, says no
-    more than that none does.
+    A least norm that is not resolved says only that no function of the kernel explains the
+    outcomes; its size has no meaning.
     """
     hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
     return hidden <= _LITTLE * math.sqrt(squared_radius)
 
 
 def for_least_norm(fit: DataFit) -> LeastNorm:
-    r"""The constraint of a fit whose least norm is large.
+    r"""The constraint of a fit for which the least norm is large.
 
-    Of a mixture of filters, the weights follow the residuals of the function of least norm,
-    and members that are tied to a norm bound have none.
+    For a mixture of filters the weights are chosen by the residuals of the function of
+    least norm; members that are tied to a norm bound get no weight.
     """
     if isinstance(fit, FitConstraint):
         return LeastNorm(fit, least_norm(*fit), fit)
@@ -180,12 +188,13 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
 def _resolved(
     constraint: FitConstraint[FilteredRegression],
 ) -> tuple[FitConstraint[FilteredRegression], float]:
-    r"""The constraint with what round-off hides, and a least norm that this resolves.
+    r"""The constraint widened for round-off, and the least norm under this constraint.
 
     The larger the norm ``N`` of the true function, the more of the outcomes round-off may
-    hide, and the smaller the norm ``L(N)`` that they ask for: ``N`` is at least the one at
-    which both agree. Found from below. Where no ridge estimate above the cut-off fits, it
-    is the norm of the closest, except where repeated outcomes alone misfit by too much.
+    hide, and the smaller the norm ``L(N)`` that the outcomes then require. So the true norm
+    is at least the ``N`` with ``N = L(N)``, which bisection approaches from below. Where no
+    ridge estimate above the cut-off fits, the least norm is that of the closest estimate,
+    except where repeated outcomes alone misfit by too much.
     """
     regression, radius = constraint
     squared, upper = radius.squared(regression), least_norm(*constraint)

@@ -1,4 +1,4 @@
-r"""Where a norm bound comes from: given, or estimated; and functions only near the ball."""
+r"""Norm bounds: given or estimated, or for a function near ``f`` only."""
 
 import logging
 import math
@@ -38,7 +38,7 @@ class NormBound(NamedTuple):
         return self.assumption.number(self.value * regression.outcome_scale)
 
     def checked(self, regression: RidgeState, radius: Radius) -> "NormBound":
-        r"""Marked as contradicted where it was given, below the least consistent norm."""
+        r"""The bound, marked as violated if given and below the least consistent norm."""
         if self.assumption.status is not Status.GIVEN:
             return self
         least = least_norm(regression, radius)
@@ -53,7 +53,7 @@ class NormBound(NamedTuple):
         return self._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
 
     def of_neighbour(self, model_error: float) -> "NormBound":
-        r"""The same of a function nowhere farther than this from ``f``, outcome units."""
+        r"""The bound, for a function within ``model_error`` (outcome units) of ``f``."""
         words = self.assumption.statement.replace("f - mean", "g - mean")
         statement = f"f is everywhere within {model_error:.6g} of a function g; {words}"
         return self._replace(assumption=replace(self.assumption, statement=statement))
@@ -63,15 +63,16 @@ class NormTracker:
     r"""Estimate of the norm bound from the data, never smaller than in earlier rounds.
 
     ``B = max(inflation * B_min, sqrt(B_min^2 + floor^2))``, where ``B_min`` is the least
-    consistent norm, a lower bound on the true norm. Before the data say anything ``B`` is
-    ``floor``, in prior standard deviations. In every round the set holds functions that
-    differ from the smoothest one that fits the data by at least ``floor`` posterior
-    standard deviations (without noise). No data can certify an upper bound on a norm, so
-    the result is an estimate of ours, and bounds that use it say so.
+    consistent norm, a lower bound on the true norm. While the prior mean fits the data,
+    ``B`` is ``floor``, in prior standard deviations. In every round the set holds functions
+    that differ from the smoothest function that fits the data by at least ``floor``
+    posterior standard deviations (without noise). No data can certify an upper bound on a
+    norm, so ``B`` is an estimate (ours), and the ``assumptions`` of bounds that use a
+    tracker say so.
 
-    Pass it as ``norm_bound`` to any bound; every bound that is built with it updates it.
-    With ``norm_bound=None`` each bound makes a new one, with ``norm_bound="cautious"`` a
-    new ``NormTracker.cautious()``.
+    Pass the tracker as ``norm_bound`` to any bound; every bound that is built with the
+    tracker updates it. With ``norm_bound=None`` each bound makes a new ``NormTracker()``,
+    with ``norm_bound="cautious"`` a new ``NormTracker.cautious()``.
 
     Example:
         >>> tracker = NormTracker()
@@ -79,14 +80,14 @@ class NormTracker:
         ...     acqf = MartingaleMixtureUCB(fit(X, Y), norm_bound=tracker)
 
     Attributes:
-        norm_bound: Largest estimate so far, outcome units; 0 before the first data. As
-            ``norm_bound`` of another bound it counts as estimated.
-        outcomes: On which scale these were, ``"untransformed"`` or ``"after Log"``; None
-            before the first data. Later ones must be on the same, in whatever unit.
-        least_consistent_norm: Largest least consistent norm so far, outcome units. With
-            probability ``1 - delta`` of the bounds that updated it the true norm is at
-            least this, if kernel, mean and noise scale were given, not estimated. Like
-            ``norm_bound`` it counts as estimated.
+        norm_bound: Largest estimate so far, outcome units; 0 before the first data. Counts
+            as estimated when given to another bound.
+        outcomes: Scale of the outcomes, ``"untransformed"`` or ``"after Log"``; None before
+            the first data. Later outcomes must be on the same scale, in whatever unit.
+        least_consistent_norm: Largest least consistent norm so far, outcome units. If
+            kernel, mean and noise scale were given and are right, the true norm is at least
+            this number with probability ``1 - delta``, the ``delta`` of the bounds that
+            updated the tracker. Counts as estimated when given to another bound.
     """
 
     def __init__(
@@ -98,6 +99,9 @@ class NormTracker:
             inflation: Smallest multiple of the least consistent norm, at least 1.
             floor: Prior standard deviations beyond the least consistent norm, added in
                 squares; above 0.
+
+        Raises:
+            ValueError: If ``inflation`` is below 1 or ``floor`` is not above 0.
         """
         self.inflation = finite_scalar("inflation", inflation)
         if self.inflation < 1.0:
@@ -122,10 +126,10 @@ class NormTracker:
 
     @classmethod
     def cautious(cls) -> "NormTracker":
-        r"""Inflation 1.5 and floor 4, for bands that are shown or acted on.
+        r"""A tracker of inflation 1.5 and floor 4, for bands that are shown or acted on.
 
-        For a kernel that is fixed in advance; a search with a model that is refitted in
-        every round would explore for too long.
+        Use a kernel that is fixed in advance: with a model that is refitted in every round
+        a search would explore for too long.
         """
         return cls(inflation=1.5, floor=4.0)
 
@@ -136,7 +140,9 @@ class NormTracker:
         delta: float = 0.05,
         fit: ClosedForm = "filters",
     ) -> float:
-        r"""The norm bound after the data of a model too; see ``least_consistent_norm``.
+        r"""Update with a model's data; return the norm bound, outcome units.
+
+        Arguments as for ``least_consistent_norm``.
 
         Raises:
             ValueError: If earlier outcomes were on another scale.
@@ -179,26 +185,26 @@ class NormTracker:
         vars(self).update(estimates=(norm, least), outcomes=outcomes)
 
 
-# A number, or what estimates it.
+# A number, or a tracker that estimates the norm bound (by name, or the default).
 NormBoundLike = float | NormTracker | Literal["cautious"] | None
 
 
 @dataclass(frozen=True)
 class NearNormBall:
-    r"""In place of a norm bound: ``f`` is only near a function of bounded norm.
+    r"""A norm bound for a function ``g`` near ``f``, in place of a norm bound on ``f``.
 
-    The band is wider by ``model_error`` on both sides, and the fit, in noise units, by up
-    to ``model_error sqrt(n) / noise_std``; the noise scale must be known.
+    The band is wider by ``model_error`` on both sides, and the radius of the fit (noise
+    units) by up to ``model_error sqrt(n) / noise_std``; the noise scale must be known.
 
     Source: ours; see ``docs/mathematics.md``.
 
     Attributes:
-        norm_bound: Bound on the RKHS norm of ``g - mean``, as a norm bound is given
-            otherwise; for a family one for all kernels or one for each.
-        model_error: How far ``f`` may lie, at any point, from ``g``, outcome units.
+        norm_bound: Bound on the RKHS norm of ``g - mean``, outcome units, or a tracker,
+            ``"cautious"`` or None; for a family one for all kernels or one for each.
+        model_error: Largest distance between ``f`` and ``g`` at any point, outcome units.
 
     Raises:
-        ValueError: If the error is not a finite number of at least 0.
+        ValueError: If ``model_error`` is not a finite number of at least 0.
     """
 
     norm_bound: NormBoundLike | Sequence[float] = None
@@ -210,7 +216,7 @@ class NearNormBall:
 
 
 def ball_and_error(norm_bound: Any) -> tuple[Any, float]:
-    r"""The norm bound, and how far ``f`` may lie from a function that keeps it."""
+    r"""The norm bound and the model error of an argument ``norm_bound``."""
     if isinstance(norm_bound, NearNormBall):
         return norm_bound.norm_bound, norm_bound.model_error
     return norm_bound, 0.0
