@@ -1,6 +1,7 @@
 r"""BKBBandit: the numbers of the dense formulas, costs, batches, edge cases, states."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -53,17 +54,13 @@ def play(bandit, rounds, seed=0, batches=False, history=None):
 
 
 def dense_posterior(bandit, history, kernel="matern32"):
-    module = frozen_kernel(kernel)
-    index = torch.tensor([arm for arm, _ in history])
-    y = torch.tensor([outcome for _, outcome in history], dtype=torch.float64)
-    return dtc(
-        lambda left, right: module(left, right).to_dense(),
-        ARMS[bandit.inducing],
-        ARMS[index],
-        y,
-        LAM,
-        ARMS,
-    )
+    module, (index, y) = frozen_kernel(kernel), zip(*history, strict=True)
+    data = ARMS[list(index)], torch.tensor(y, dtype=torch.float64)
+
+    def covariance(left, right):
+        return module(left, right).to_dense()
+
+    return dtc(covariance, ARMS[bandit.inducing], *data, LAM, ARMS)
 
 
 def dense_terms(bandit):
@@ -159,13 +156,13 @@ class TestRules:
         mean, variance = posterior(bandit)
         total = float(bandit.arms.counts @ variance) / LAM
         budget = Budget(25, total, 25.0, LAM, *dense_terms(bandit))
-        if radius == "certified":
-            width = certified_width(budget, 2.0, NOISE_STD, 0.05)
-        elif radius == "theorem2":
-            width = theorem2_width(budget, 2.0, NOISE_STD, 0.05, 0.5)
-        else:
-            width = practical_width(budget, 2.0, NOISE_STD, 0.05)
-        assert bandit.width == pytest.approx(width, rel=SKETCH)
+        width = {
+            "certified": certified_width,
+            "theorem2": partial(theorem2_width, epsilon=0.5),
+            "practical": practical_width,
+        }[radius]
+        expected = width(budget, 2.0, NOISE_STD, 0.05)
+        assert bandit.width == pytest.approx(expected, rel=SKETCH)
         lower, upper = bandit.bounds()
         assert_close(upper, mean + bandit.width * variance.sqrt())
         assert_close(lower, mean - bandit.width * variance.sqrt())
