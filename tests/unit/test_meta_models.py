@@ -107,13 +107,11 @@ def moments_of(model, X=CANDIDATES):
 class TestDegenerate:
     def test_an_arm_observed_twice_is_averaged_and_counts_once(self):
         X, prior = CANDIDATES[[2, 8, 2]], DiscreteMetaModel(VALUES, CANDIDATES)
-        twice = prior.condition_on_observations(
-            X, torch.tensor([[1.0], [0.5], [2.0]]).double()
-        )
-        once = prior.condition_on_observations(X[:2], torch.tensor([[1.5], [0.5]]).double())
+        y = float64([[1.0], [0.5], [2.0]])
+        twice = prior.condition_on_observations(X, y)
+        once = prior.condition_on_observations(X[:2], float64([[1.5], [0.5]]))
         assert twice.num_evaluations == 2
-        for left, right in zip(moments_of(twice), moments_of(once), strict=True):
-            assert_close(left, right)
+        assert_close(moments_of(twice), moments_of(once))
 
     def test_rank_deficient(self):
         values = tasks(count=5)  # rank 4 of 12
@@ -280,11 +278,8 @@ class TestUnderTheCore:
         assert guessed.assumptions.summary == "heuristic: noise estimated"
         state = KernelRegression(X, y, model.covar_module, 0.1, model.mean_module)
         direct = MartingaleMixtureUCB(state, norm_bound=model.norm_bound(0.9), delta=0.05)
-        for left, right in zip(
-            acqf.bounds(CANDIDATES), direct.bounds(CANDIDATES), strict=True
-        ):
-            assert_close(left, right, atol=REARRANGED, rtol=REARRANGED)
-            assert bool(left.isfinite().all())
+        own, other = acqf.bounds(CANDIDATES), direct.bounds(CANDIDATES)
+        assert_close(own, other, atol=REARRANGED, rtol=REARRANGED)
         posterior = gp.posterior(CANDIDATES).mean.squeeze(-1)
         assert_close(acqf.regression.mean(CANDIDATES), posterior, atol=1e-6, rtol=1e-6)
 
@@ -310,8 +305,7 @@ def test_a_stored_prior_says_what_was_estimated():
     for name, model in models.items():
         model, stored = stored_again(model)
         assert stored.estimated == model.estimated == {name}
-        for left, right in zip(moments_of(model), moments_of(stored), strict=True):
-            assert torch.equal(left, right)
+        assert all(map(torch.equal, moments_of(model), moments_of(stored)))
     assert not DiscreteMetaModel(VALUES, CANDIDATES).estimated
 
 
@@ -368,9 +362,8 @@ def test_queries_and_observations_that_are_refused(make):
 def test_norms_of_other_tasks():
     model = feature_model()
     norms = model.task_norms(CANDIDATES, VALUES)
-    assert_close(
-        norms[:3], torch.cat([model.task_norms(CANDIDATES, v[None]) for v in VALUES[:3]])
-    )
+    singly = torch.cat([model.task_norms(CANDIDATES, v[None]) for v in VALUES[:3]])
+    assert_close(norms[:3], singly)
     centre = VALUES.mean(0, keepdim=True)
     twice = model.task_norms(CANDIDATES, torch.cat([centre + 2.0, centre + 4.0]))
     base = model.task_norms(CANDIDATES, centre)
