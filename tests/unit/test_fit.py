@@ -32,11 +32,7 @@ from problems import frozen_kernel, make_problem, normal, uniform
 from tolerances import LEAST_NORM, LINEAR_SOLVE, ORDER, POSTERIOR, REARRANGED, SOCP
 
 NORM = 6.0
-
-
 UNIT_SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-
-
 CASES = {
     "rbf": {"kernel": "rbf"},
     "matern32": {"kernel": "matern32", "d": 2, "n": 14},
@@ -179,12 +175,8 @@ def test_eigenvalues_that_count_as_zero_leave_the_set_valid(monkeypatch, along, 
 
 
 DELTA, MIXED_NORM = 0.05, 2.4
-
-
 # The members and their prior weights, as the documentation states them.
 ENERGIES = [1.0 / (1.0 + 2.0 ** (0.5 * j)) for j in range(-6, 17)]
-
-
 HYBRIDS = [
     (unit**2 * 4.0**-power, floor)
     for unit in (4.0, MIXED_NORM)
@@ -284,12 +276,8 @@ def test_names_and_numbers_of_a_fit(kind, form):
     problem, norm = make_problem(n=12, d=2, kernel="matern52"), {"norm_bound": 3.0}
     name = "filters" if kind is Filters else "martingale"
     fits = [name, kind(1.0), kind(None), kind([1.0]), kind([1.0, 1.0, 1.0])]
-    plain, *others = (
-        MartingaleMixtureUCB(problem.state, fit=fit, form=form, **norm).bounds(
-            problem.test_X[:3]
-        )
-        for fit in fits
-    )
+    acqfs = (MartingaleMixtureUCB(problem.state, fit=f, form=form, **norm) for f in fits)
+    plain, *others = (acqf.bounds(problem.test_X[:3]) for acqf in acqfs)
     for other in others:
         assert_close(other, plain, rtol=REARRANGED, atol=REARRANGED)
     mixed = MartingaleMixtureUCB(problem.state, fit=kind("mixture"), form=form, **norm)
@@ -301,10 +289,8 @@ def test_names_and_numbers_of_a_fit(kind, form):
 
 def test_the_least_consistent_norm_takes_a_mixture():
     r"""A larger radius consists with smaller norms; 2 ln 17 is little beside a bad one."""
-    state, scales = (
-        make_problem(n=30, norm=20.0, seed=2).state,
-        covariance_scales("mixture"),
-    )
+    state = make_problem(n=30, norm=20.0, seed=2).state
+    scales = covariance_scales("mixture")
     assert len(scales) == 17
     mixed = least_consistent_norm(state, fit=Filters("mixture"))
     single = [least_consistent_norm(state, fit=Filters(c)) for c in scales]

@@ -91,9 +91,8 @@ def test_every_form_takes_it(form):
     if not form:
         data = problem.X, problem.Y, problem.kernel, problem.noise_std, problem.X
         closed = SketchedMartingaleMixtureUCB(NystromRegression(*data), **options)
-        sides = zip(ours.bounds(problem.test_X), closed.bounds(problem.test_X), strict=True)
-        for a, b in sides:
-            assert_close(a, b, rtol=0.0, atol=1e-5)
+        own, other = ours.bounds(problem.test_X), closed.bounds(problem.test_X)
+        assert_close(own, other, rtol=0.0, atol=1e-5)
 
 
 def test_a_model_predicts():
@@ -192,13 +191,11 @@ def test_a_model_of_several_tasks_predicts_without_the_task_column():
 
 def test_predictions_ahead_of_the_outcomes_are_an_assumption():
     problem = make_problem(n=3)
-    radius = one_step_ahead(problem)
-    sketch = NystromRegression(
-        problem.X, problem.Y, problem.kernel, problem.noise_std, problem.X
-    )
+    given = {"norm_bound": 9.0, "delta": DELTA, "fit": one_step_ahead(problem)}
+    sketch = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X)
     for acqf in (
-        MartingaleMixtureUCB(problem.state, norm_bound=9.0, delta=DELTA, fit=radius),
-        SketchedMartingaleMixtureUCB(sketch, norm_bound=9.0, delta=DELTA, fit=radius),
+        MartingaleMixtureUCB(problem.state, **given),
+        SketchedMartingaleMixtureUCB(sketch, **given),
     ):
         assert "before their outcomes" in acqf.assumptions["predictions"].statement
         assert acqf.assumptions.certified

@@ -35,8 +35,6 @@ NOISES = {
     "unknown": {"noise_std": UnknownNoise(0.1, 1.0)},
     "nothing known above": {"noise_std": UnknownNoise(0.1)},
 }
-
-
 SHAPES = BotorchTensorDimensionError
 
 
@@ -76,11 +74,9 @@ class TestDistribution:
         else:
             band = StreamingKernelUCB(PROBLEM.model, norm_bound=NORM, delta=DELTA, **noise)
         lower, upper = band.bounds(CANDIDATES)
-        if (
-            functions
-        ):  # 4096 Fourier features: the kernel to 1.6 %, a deviation to half that
-            functions = sampler(**noise).paths(SAMPLES, num_features=4096)
-            values = functions(CANDIDATES).squeeze(-1)
+        if functions:  # 4096 features: the kernel to 1.6 %, a deviation to half that
+            paths = sampler(**noise).paths(SAMPLES, num_features=4096)
+            values = paths(CANDIDATES).squeeze(-1)
         else:
             values = sampler(**noise).sample_values(CANDIDATES, SAMPLES)
         assert values.shape == (SAMPLES, len(CANDIDATES))
@@ -113,35 +109,23 @@ class TestDistribution:
     def test_inflation_factor_is_the_corollary_s(self):
         r"""``v_t = B_t / sigma_plus`` with ``B_t`` of Eq. (3) or Theorem 1."""
         K = PROBLEM.kernel(PROBLEM.X).to_dense()
-        known = closed_forms.log_det(K, (NOISE / NORM) ** 2) + 2.0 * math.log(1.0 / DELTA)
-        assert sampler().inflation_factor == pytest.approx(
-            1.0 + math.sqrt(known), rel=LINEAR_SOLVE
-        )
-        unknown = closed_forms.log_det(K, (0.1 / NORM) ** 2) + 2.0 * math.log(4.0 / DELTA)
-        assert sampler(noise_std=UnknownNoise(0.1)).inflation_factor == pytest.approx(
-            1.0 + math.sqrt(unknown), rel=LINEAR_SOLVE
-        )
+        for noise, least, parts in ((NOISE, NOISE, 1.0), (UnknownNoise(0.1), 0.1, 4.0)):
+            log_det = closed_forms.log_det(K, (least / NORM) ** 2)
+            expected = 1.0 + math.sqrt(log_det + 2.0 * math.log(parts / DELTA))
+            found = sampler(noise_std=noise).inflation_factor
+            assert found == pytest.approx(expected, rel=LINEAR_SOLVE)
         assert sampler(noise_std=UnknownNoise(0.1), inflation=False).inflation_factor == 1.0
 
     def test_paths_pass_through_outcomes_without_noise(self):
         r"""Whatever was drawn from the prior, in the units of a transformed model."""
-        unscaled = 10.0 * PROBLEM.X - 5.0
-        model = frozen_model(
-            unscaled,
-            40.0 + 7.0 * PROBLEM.Y,
-            PROBLEM.kernel,
-            1e-5,
-            outcome_transform=Standardize(m=1),
-            input_transform=Normalize(d=2),
-        )
+        X, Y = 10.0 * PROBLEM.X - 5.0, 40.0 + 7.0 * PROBLEM.Y
+        scaled = {"outcome_transform": Standardize(m=1), "input_transform": Normalize(d=2)}
+        model = frozen_model(X, Y, PROBLEM.kernel, 1e-5, **scaled)
         one = sampler(model, inflation=False, noise_std=1e-5)
-        outcomes = (40.0 + 7.0 * PROBLEM.Y).expand(3, -1)
-        values = one.paths(3)(unscaled).squeeze(-1)
-        # six standard deviations of the noise, which is all that is left
-        assert_close(values, outcomes, rtol=0.0, atol=6e-5)
-        values = one.sample_values(unscaled, 3)
-        assert_close(values, outcomes, rtol=0.0, atol=6e-5)
-        assert one.paths(3)(unscaled + 2.0).std(0).min() > 1e-2
+        for values in (one.paths(3)(X).squeeze(-1), one.sample_values(X, 3)):
+            # six standard deviations of the noise, which is all that is left
+            assert_close(values, Y.expand(3, -1), rtol=0.0, atol=6e-5)
+        assert one.paths(3)(X + 2.0).std(0).min() > 1e-2
 
     def test_a_repeated_candidate_has_one_value(self, noise):
         values = sampler(**noise).sample_values(CANDIDATES[[0, 3, 0, 3]], 5)
@@ -202,10 +186,8 @@ class TestEdges:
     @pytest.mark.parametrize("outcome", [0.0, 0.7])
     @pytest.mark.parametrize("n", [1, 2, 3])
     def test_few_constant_and_repeated_observations(self, n, outcome, noise):
-        X = PROBLEM.X[:1].expand(n, 2)
-        state = KernelRegression(
-            X, torch.full((n,), outcome, dtype=torch.float64), PROBLEM.kernel, NOISE
-        )
+        X, Y = PROBLEM.X[:1].expand(n, 2), torch.full((n,), outcome, dtype=torch.float64)
+        state = KernelRegression(X, Y, PROBLEM.kernel, NOISE)
         one = sampler(state, **noise)
         assert bool(torch.isfinite(one.sample_values(CANDIDATES, 3)).all())
         assert bool(torch.isfinite(one.paths(3)(CANDIDATES)).all())
