@@ -141,9 +141,7 @@ def test_sums_against_dense_matrices():
     weights = torch.cat([z, problem.Y.unsqueeze(-1)], dim=-1) / problem.noise_std
     assert_close(state.sums.gram, weights.mT @ weights)
     assert_close(state.sums.residual, weights.mT @ (rest / variance) @ weights)
-    assert float(state.sums.residual_variance.sum()) == pytest.approx(
-        float(rest.trace() / variance)
-    )
+    assert_close(state.sums.residual_variance.sum(), rest.trace() / variance)
     assert float(state.sums.trace) == pytest.approx(25 / variance)
     assert len(state.sums.inputs) == 13  # distinct ones
 
@@ -199,15 +197,10 @@ def test_further_points_against_dense_matrices():
 def test_observations_may_come_in_parts(further, chunk_size):
     problem = make_problem(n=30, d=2, kernel="matern52", duplicates=True)
     whole = sketched(problem, 5, further)
-    parts = NystromRegression(
-        problem.X[:11],
-        problem.Y[:11],
-        problem.kernel,
-        problem.noise_std,
-        problem.X[:5],
-        remainder_points=None if further is None else problem.X[5 : 5 + further],
-        chunk_size=chunk_size,
-    )
+    more = None if further is None else problem.X[5 : 5 + further]
+    given = problem.kernel, problem.noise_std, problem.X[:5]
+    options = {"remainder_points": more, "chunk_size": chunk_size}
+    parts = NystromRegression(problem.X[:11], problem.Y[:11], *given, **options)
     for rows in (slice(11, 12), slice(12, 30)):
         parts = parts.observe(problem.X[rows], problem.Y[rows])
     assert parts.num_observations == 30
@@ -250,30 +243,28 @@ def test_no_block_is_larger_than_a_chunk_allows(monkeypatch):
 def test_differences_are_bounded_from_above(further):
     problem = make_problem(n=20, d=2, kernel="matern52")
     radius = zeros_radius(problem)
-    exact = MartingaleMixtureUCB(
-        problem.state.with_noise_std(problem.noise_std), norm_bound=NORM, fit=radius
-    )
-    ours = SketchedMartingaleMixtureUCB(
-        sketched(problem, 6, further), norm_bound=NORM, fit=radius
-    )
-    reference = problem.X[:1]
+    given = {"norm_bound": NORM, "fit": radius}
+    exact = MartingaleMixtureUCB(problem.state, **given).confidence_set
+    state = sketched(problem, 6, further)
+    ours = SketchedMartingaleMixtureUCB(state, **given).confidence_set
     for sign in (1, -1):
-        tight = exact.confidence_set.max_gain_over(problem.test_X, reference, sign)
-        wide = ours.confidence_set.max_gain_over(problem.test_X, reference, sign)
+        tight, wide = (
+            each.max_gain_over(problem.test_X, problem.X[:1], sign)
+            for each in (exact, ours)
+        )
         assert bool((wide >= tight - ORDER * NORM).all())
 
 
 @pytest.mark.parametrize("case", ["one", "collinear", "repeated", "equal"])
 def test_edge_cases_stay_valid(case):
     problem = make_problem(n=20, d=2, kernel="matern52")
-    inducing = problem.X[:5]
-    if case == "one":
-        inducing = inducing[:1]
-    elif case == "collinear":
-        inducing = inducing[:1] + 1e-9 * torch.arange(6).double().unsqueeze(-1)
-    elif case == "repeated":
-        inducing = inducing[:2].repeat(3, 1)
-    else:
+    X = problem.X
+    inducing = {
+        "one": X[:1],
+        "collinear": X[:1] + 1e-9 * torch.arange(6).double().unsqueeze(-1),
+        "repeated": X[:2].repeat(3, 1),
+    }.get(case, X[:5])
+    if case == "equal":
         problem.Y = torch.full_like(problem.Y, 0.5)
     state = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, inducing)
     low, high = sketched_bounds(state, problem.test_X)
@@ -303,9 +294,8 @@ def test_units_follow_the_models_transforms():
     transforms = {"outcome_transform": Standardize(1), "input_transform": scaling}
     model = frozen_model(X, Y, problem.kernel, 0.1, **transforms)
     options = {"norm_bound": 60.0, "fit": "martingale"}
-    ours = SketchedMartingaleMixtureUCB(
-        NystromRegression.from_model(model, X, noise_std=2.0), **options
-    )
+    state = NystromRegression.from_model(model, X, noise_std=2.0)
+    ours = SketchedMartingaleMixtureUCB(state, **options)
     theirs = MartingaleMixtureUCB(model, noise_std=2.0, **options)
     points = 5.0 * problem.test_X
     assert_near(ours.bounds(points), theirs.bounds(points), SKETCH_EQUAL * 60.0)
@@ -336,9 +326,8 @@ def test_inputs_of_any_size(kernel, scale, further):
     r"""Of very different sizes within the data as well."""
     f = truth_of(kernel, scale)
     spread = 10.0 ** (-9.0 * uniform(30, 1, 3))
-    X = torch.cat(
-        [scale * (2.0 * uniform(30, 2, 1) - 1.0) * spread, torch.zeros(2, 2).double()]
-    )
+    X = scale * (2.0 * uniform(30, 2, 1) - 1.0) * spread
+    X = torch.cat([X, torch.zeros(2, 2).double()])
     # Above a thousand times the rounding of outcomes, where it is told from that.
     noise = max(1e-3, 1e-12 * float(KERNELS[kernel](X, diag=True).max().sqrt()))
     points = {} if further is None else {"remainder_points": X[:further]}
