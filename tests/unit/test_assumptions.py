@@ -31,6 +31,7 @@ from kernelucb import (
     MetaPI,
     MetaUCB,
     NearNormBall,
+    NormTracker,
     NystromRegression,
     PrequentialRadius,
     SafeSet,
@@ -399,6 +400,16 @@ def test_the_source_is_the_theorem_whose_statement_is_used(build, source):
     assert source.partition(";")[0] in str(assumptions)
 
 
-def test_an_estimated_norm_is_no_theorem():
-    norm = MartingaleMixtureUCB(MODEL).assumptions["norm"]
-    assert "an estimate from these data (ours, by no theorem)" in str(norm)
+def test_an_estimated_norm_is_no_theorem_and_a_safe_set_needs_consent():
+    acqf = MartingaleMixtureUCB(MODEL)
+    assert "estimate from these data (ours, by no theorem)" in str(acqf.assumptions["norm"])
+    ways = (
+        MartingaleMixtureUCB(MODEL, norm_bound=b)
+        for b in ("cautious", NormTracker.cautious())
+    )
+    first, second = (each.norm_bound for each in ways)
+    assert first == second > acqf.norm_bound
+    with pytest.raises(UncertifiedError, match=r"(?s)norm estimated.*norm: pass norm_b"):
+        SafeSet(acqf)
+    allowed = SafeSet(acqf, allow_estimated=True)
+    assert allowed.assumptions.estimated == ("constraint 1: norm",)
