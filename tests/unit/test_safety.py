@@ -246,7 +246,7 @@ class TestOptimisation:
         with pytest.raises(NoSafePointError, match="observe the constraints there"):
             optimize_acqf_safely(acqf, outside, box(2), **FAST)
 
-    def test_fixed_features_in_any_order_and_linear_constraints(self):
+    def test_fixed_features_in_any_order(self):
         problem, acqf, safe_set = seeded(3, seed=4, repeats=6)
         start = problem.X[0]
         values, found = {0: float(start[0]), 2: float(start[2])}, []
@@ -261,13 +261,6 @@ class TestOptimisation:
             assert float(value) == float(found[0][1])
         assert x[0, ::2].tolist() == start[::2].tolist()
         assert float(value) > float(acqf(problem.X[:1]))  # a search, not the known point
-        least = float(start[:2].sum())
-        linear = [(torch.tensor([0, 1]), torch.ones(2).double(), least)]
-        given = {"fixed_features": {2: values[2]}, "inequality_constraints": linear}
-        x, _ = optimize_acqf_safely(acqf, safe_set, box(3), **given, **FAST)
-        assert bool(safe_set.is_safe(x))
-        assert float(x[0, 2]) == values[2]
-        assert float(x[0, :2].sum()) >= least - 1e-8
 
     def test_the_pieces_fit_optimize_acqf_and_other_acquisition_functions(self):
         problem, acqf, safe_set = seeded(2)
@@ -292,9 +285,8 @@ class TestStartsAndRepair:
     def test_starts_are_inside_a_set_that_sobol_points_miss(self):
         _, acqf, safe_set = seeded(5, seed=2, quantile=0.9)
         assert safe_set.is_safe(uniform(256, 5, 1)).sum() == 0
-        starts = gen_safe_initial_conditions(
-            acqf, box(5), num_restarts=6, raw_samples=128, safe_set=safe_set
-        )
+        options = {"num_restarts": 6, "raw_samples": 128, "safe_set": safe_set}
+        starts = gen_safe_initial_conditions(acqf, box(5), **options)
         assert starts.shape == (6, 1, 5)
         assert bool((safe_set.margin(starts) >= 0).all())
         assert len(torch.unique(starts, dim=0)) == 6
@@ -370,11 +362,15 @@ class TestMixedSpaces:
         assert len(safe) > 0
         assert len(safe) < len(points) or fixed is not None
         best, index = acqf(safe.unsqueeze(-2)).max(0)
-        x, value = optimize_acqf_safely(
-            acqf, safe_set, space=finite(), fixed_features=fixed, **FAST
-        )
+        given = {"space": finite(), "fixed_features": fixed} | FAST
+        x, value = optimize_acqf_safely(acqf, safe_set, **given)
         assert torch.equal(x, safe[index].unsqueeze(0))
         assert float(value) == pytest.approx(float(best), abs=FLOOR)
+        several, values = optimize_acqf_safely(acqf, safe_set, q=3, **given)
+        assert (several.shape, values.shape) == ((3, 4), (3,))
+        assert bool(safe_set.is_safe(several).all())
+        assert {float(each) for each in several[:, 0]} <= set(LEVELS)
+        assert acqf.X_pending is None
 
     @pytest.mark.slow
     def test_a_mixed_space_is_at_least_a_grid_of_it(self):
@@ -415,23 +411,11 @@ class TestMixedSpaces:
         with pytest.raises(InputDataError, match="keeps inequality_constraints"):
             optimize_acqf_safely(acqf, safe_set, space=empty)
 
-    def test_several_points(self):
-        acqf, safe_set = self.setting()
-        x, values = optimize_acqf_safely(acqf, safe_set, space=finite(), q=3, **FAST)
-        assert x.shape == (3, 4)
-        assert values.shape == (3,)
-        assert bool(safe_set.is_safe(x).all())
-        assert acqf.X_pending is None
-        assert {float(each) for each in x[:, 0]} <= set(LEVELS)
-
     def test_known_points_count_in_their_combination(self):
         r"""Before the bands show anything, the known point of the space is returned."""
         acqf, _ = self.setting()
-        inside, outside = (
-            float64([[0.3, 0.0, 1.0, 0.37]]),
-            float64([[0.31, 0.5, 1.0, 0.37]]),
-        )
-        safe_set = SafeSet(acqf, 50.0, safe_points=torch.cat([outside, inside]))
+        known = float64([[0.31, 0.5, 1.0, 0.37], [0.3, 0.0, 1.0, 0.37]])
+        (outside, inside), safe_set = known.split(1), SafeSet(acqf, 50.0, safe_points=known)
         x, _ = optimize_acqf_safely(acqf, safe_set, space=mixed(), **FAST)
         assert torch.equal(x, inside)
         with pytest.raises(NoSafePointError, match="No point of the space"):
