@@ -123,10 +123,8 @@ def test_least_norm_is_finite_however_small_the_noise():
     K = problem.kernel(problem.X).to_dense()
     for noise_std in (1e-1, 1e-3, 1e-5):
         weights = torch.linalg.solve(K + noise_std**2 * torch.eye(8).to(K), problem.Y)
-        ridge_norm = float((weights @ K @ weights).sqrt())
-        assert (
-            least_consistent_norm(problem.model, noise_std, fit="martingale") <= ridge_norm
-        )
+        least = least_consistent_norm(problem.model, noise_std, fit="martingale")
+        assert least <= float((weights @ K @ weights).sqrt())
 
 
 def test_least_norm_is_infinite_when_repeated_inputs_disagree_by_more_than_the_radius():
@@ -137,9 +135,7 @@ def test_least_norm_is_infinite_when_repeated_inputs_disagree_by_more_than_the_r
     for factor, infinite in [(0.9, True), (1.1, False)]:
         slack = factor * squared - float(state.quadratic_form(1.0))
         assert math.isinf(least_norm(state, Radius(1.0, slack))) == infinite
-    squared = float(
-        (problem.Y / 0.1).square().sum()
-    )  # and zero where no function is needed
+    squared = float((problem.Y / 0.1).square().sum())  # where no function is needed
     for factor, zero in [(0.9, False), (1.1, True)]:
         slack = factor * squared - float(state.quadratic_form(1.0))
         assert (least_norm(state, Radius(1.0, slack)) == 0.0) == zero
@@ -193,10 +189,8 @@ def test_the_estimate_is_a_norm_bound_like_any_other(problem, name):
     tracker = NormTracker()
     acqf_class(problem.model, norm_bound=tracker, **options)
     given = acqf_class(problem.model, norm_bound=float(tracker.norm_bound), **options)
-    for one, other in zip(
-        estimated.bounds(problem.test_X), given.bounds(problem.test_X), strict=True
-    ):
-        assert_close(one, other, rtol=REARRANGED, atol=REARRANGED)
+    own, other = estimated.bounds(problem.test_X), given.bounds(problem.test_X)
+    assert_close(own, other, rtol=REARRANGED, atol=REARRANGED)
     norm = estimated.assumptions["norm"]
     assert norm.status is Status.ESTIMATED
     assert not estimated.assumptions.certified
@@ -315,10 +309,9 @@ def test_a_noise_scale_that_filters_contradict_leaves_flynn_and_reebs_band():
     # Its prior weight in the mixture is 0.7.
     theirs = {"fit": "martingale", "delta": 0.7 * 0.05, **options}
     other = MartingaleMixtureUCB(problem.model, **theirs)
-    for one, two in zip(
-        acqf.bounds(problem.test_X), other.bounds(problem.test_X), strict=True
-    ):
-        assert_close(one, two, rtol=1e-9, atol=1e-9)
+    assert_close(
+        acqf.bounds(problem.test_X), other.bounds(problem.test_X), rtol=1e-9, atol=1e-9
+    )
     with pytest.raises(InconsistentConfidenceSetWarning):
         MartingaleMixtureUCB(problem.model, **options)
 
@@ -425,11 +418,8 @@ class TestConsistencyCheck:
             "mixture": mixture_radius(state, 0.025, 1.0).squared(state),
         }
         assert min(radii, key=radii.get) == smaller
-        K, noise = (
-            problem.kernel(problem.X).to_dense(),
-            torch.full_like(problem.Y, noise_std),
-        )
-        expected = socp.least_norm(K, problem.Y, noise, radii[smaller])
+        K = problem.kernel(problem.X).to_dense()
+        expected = socp.least_norm(K, problem.Y, state.noise_std, radii[smaller])
         least = check_consistency(state, 5.0, fit="martingale").least_consistent_norm
         assert least == pytest.approx(expected, rel=SOCP)
         mixture = least_consistent_norm(state, delta=0.025, fit="martingale")

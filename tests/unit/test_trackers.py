@@ -93,10 +93,7 @@ def test_norms_never_fall():
     before = tracker.least_consistent_norms
     flat = family(24, tracker, model=data(24, outcomes=torch.zeros_like(Y)))
     assert tracker.least_consistent_norms == flat.least_consistent_norms == before
-    tracker = used(12)
-    first = tracker.least_consistent_norms
-    family(24, tracker)
-    assert all(a <= b for a, b in zip(first, tracker.least_consistent_norms, strict=True))
+    assert all(a <= b for a, b in zip(used(12).least_consistent_norms, before, strict=True))
 
 
 def test_where_none_is_left_all_are_looked_at_and_the_band_is_marked():
@@ -271,12 +268,12 @@ def test_a_unit_that_is_estimated_again_is_no_other_scale(make):
 def test_a_bandit_is_of_untransformed_outcomes():
     tracker, fresh = NormTracker(), NormTracker()
     tracker.observe(model_of(Log()))
-    bandits = [
+    late, first = (
         KernelBandit(PROBLEM.kernel, norm_bound=own, noise_std=0.2)
         for own in (tracker, fresh)
-    ]
+    )
     with pytest.raises(ValueError, match="untransformed"):
-        bandits[0].observe(X[0], 1.0)
-    bandits[1].observe(X[0], 1.0)
+        late.observe(X[0], 1.0)
+    first.observe(X[0], 1.0)
     with pytest.raises(ValueError, match="after Log"):
         fresh.observe(model_of(Log()))

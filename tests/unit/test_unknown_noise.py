@@ -105,18 +105,11 @@ def test_one_noise_scale_is_the_known_one():
     problem = make_problem(n=20, d=2, kernel="matern52", noise_std=0.2)
     for options in ({}, {"form": Grid()}, {"form": "analytic"}):
         ours = unknown(problem.state, (0.2, 0.2), **options)
-        known = MartingaleMixtureUCB(
-            problem.state,
-            norm_bound=NORM,
-            delta=DELTA,
-            fit=MartingaleMixture("mixture"),
-            **options,
-        )
+        given = {"norm_bound": NORM, "delta": DELTA, "fit": MartingaleMixture("mixture")}
+        known = MartingaleMixtureUCB(problem.state, **given, **options)
         assert ours.noise_interval == (0.2, 0.2)
-        for a, b in zip(
-            ours.bounds(problem.test_X), known.bounds(problem.test_X), strict=True
-        ):
-            assert_close(a, b, rtol=0.0, atol=1e-8 * NORM)
+        own, other = ours.bounds(problem.test_X), known.bounds(problem.test_X)
+        assert_close(own, other, rtol=0.0, atol=1e-8 * NORM)
 
 
 def test_forms_are_in_order():
@@ -144,16 +137,10 @@ def test_scales_with_the_outcomes(seed, n, factor):
         norm_bound=factor * NORM,
         fit=Filters([factor**2 * c for c in DEFAULT_SCALES]),
     )
-    for a, b in zip(
-        theirs.bounds(problem.test_X), ours.bounds(problem.test_X), strict=True
-    ):
-        assert_close(a, factor * b, rtol=0.0, atol=10 * SCALE * factor * NORM)
-    assert_close(
-        torch.tensor(theirs.noise_interval).double(),
-        factor * torch.tensor(ours.noise_interval).double(),
-        rtol=1e-6,
-        atol=0.0,
-    )
+    found, expected = (torch.stack(a.bounds(problem.test_X)) for a in (theirs, ours))
+    assert_close(found, factor * expected, rtol=0.0, atol=10 * SCALE * factor * NORM)
+    interval = [factor * end for end in ours.noise_interval]
+    assert theirs.noise_interval == pytest.approx(interval, rel=1e-6, abs=0.0)
 
 
 @given(seed=st.integers(0, 100), n=st.integers(1, 30))
