@@ -78,13 +78,15 @@ KNOWN_NOISE = [
     SrinivasUCB,
 ]
 CLASSES = [*KNOWN_NOISE, StreamingKernelUCB]
+NORM = {"norm_bound": 3.0}
+GIVEN = NORM | {"noise_std": 0.1}
 NAN = torch.full((1, 2), torch.nan, dtype=torch.float64)
 DIMENSION = BotorchTensorDimensionError
 
 
 def build(acqf_class=MartingaleMixtureUCB, **options):
     if acqf_class is not SrinivasUCB:
-        options = {"norm_bound": 3.0, **options}
+        options = NORM | options
     if acqf_class is StreamingKernelUCB:
         options = {"noise_std": UnknownNoise(0.05, 1.0), **options}
     return acqf_class(MODEL, **options)
@@ -172,7 +174,7 @@ class NoKernel(RBFKernel):
 BOX, NO_BOX = X[:2].sort(0).values, X[:2].sort(0, descending=True).values
 SAFE_SET = SafeSet(build(), -9.0)
 TWO = ModelListGP(MODEL, MODEL)
-CONSTRAINED = partial(ConstrainedUCB.from_model, TWO, norm_bound=3.0, noise_std=0.1)
+LIMITED = partial(ConstrainedUCB.from_model, TWO, **GIVEN)
 LIMIT = {1: (None, 1.0)}
 FLAT = (torch.zeros(1, 2).double(), torch.ones(1, 1).double())
 WEIGHTS = ScalarizedPosteriorTransform(torch.ones(2).double())
@@ -197,19 +199,15 @@ def of_counts(X, kernel=KERNEL, likelihood="poisson", **options):
 COUNTS = of_counts(X)
 
 
-def build_of(model):
-    return MartingaleMixtureUCB(model, norm_bound=3.0)
-
-
 def family(kernels=(KERNEL,), **options):
-    return lambda: KernelFamilyUCB(MODEL, kernels, **{"norm_bound": 3.0, **options})
+    return lambda: KernelFamilyUCB(MODEL, kernels, **(NORM | options))
 
 
 def lengths(shortest, longest, ratio=2.0, **options):
     kernels = lengthscale_family(
         MaternKernel().double(), shortest, longest, ratio, **options
     )
-    return KernelFamilyUCB(MODEL, kernels, norm_bound=3.0)
+    return KernelFamilyUCB(MODEL, kernels, **NORM)
 
 
 def counts(model=MODEL, **options):
@@ -221,157 +219,129 @@ def drawn(function, *given, **options):
 
 
 # The calls of each exception, and the noun in its message that says what to change.
+VALUE = [
+    (lambda: NormTracker(inflation=1e80), "inflation must be at most"),
+    (lambda: NormTracker(inflation=0.5), "inflation must be at least 1"),
+    (lambda: regret_certificate(build(), bounds=NO_BOX), "Every lower limit"),
+    (lambda: MixedSpace(NO_BOX), "Every lower limit"),
+    (
+        lambda: MartingaleMixtureUCB.from_model(MODEL, lengthscale=0.3, **NORM),
+        "name of a kernel",
+    ),
+    (
+        lambda: LIMITED(constraints=LIMIT, objective_index=1, posterior_transform=WEIGHTS),
+        "objective_index",
+    ),
+    (lambda: LIMITED(constraints=LIMIT, constraints_tuple=FLAT), "give one of them"),
+    (lambda: LIMITED(constraints_tuple=FLAT), "row without weights"),
+    (lambda: LIMITED(constraints={1: 2.0}), "must be .lower, upper."),
+    (lambda: LIMITED(constraints={1: (None, None)}), "has no limit"),
+    (lambda: LIMITED(constraints={2: (0.0, 1.0)}), "outputs 0 to 1"),
+    (lambda: outcome_bands([]), "models is empty"),
+    (lambda: outcome_bands(TWO, options={"delta": 0.1}), "options holds delta"),
+    (lambda: outcome_bands(TWO, **NORM, options={"colour": 1}), "no option colour"),
+    (lambda: BKBBandit(X, KERNEL, **GIVEN, batch_growth=1.0), "batch_growth"),
+    (
+        lambda: FamilyBandit(
+            [KERNEL, *(RBFKernel(ard_num_dims=n) for n in (3, 2))], **NORM, noise_std=0.1
+        ),
+        "input columns",
+    ),
+    (lambda: KernelBandit(KERNEL, **GIVEN, fit=PREDICTED), "fit must be"),
+    (family([]), "kernels is empty"),
+    (family(norm_bound=[1.0, 2.0]), "norm_bound has 2 entries for 1"),
+    (lambda: lengths(1e-60, 1.0, 1e60), "use a smaller ratio"),
+    (lambda: lengths([0.1, 0.2], [1.0] * 3), "shortest has 2 entries"),
+    (lambda: MartingaleMixture(covariance_scale="mix"), "mixture"),
+    (lambda: MartingaleMixture(covariance_scale=X[:0, 0]), "at least one number"),
+    (lambda: Grid("all"), '"paper" or None'),
+    (
+        lambda: OutcomeConstraints([build(), build()], -1.0, names=["a", "a"]),
+        "another band",
+    ),
+    (
+        lambda: SrinivasUCB(MODEL, theorem=CompactDomain(lipschitz_a=1e-9)),
+        "lipschitz_a >= 1",
+    ),
+    (lambda: KernelThompsonSampling(MODEL, tracker=NormTracker()), "UnknownNoise"),
+    (
+        lambda: KernelThompsonSampling(MODEL, **NORM, replacement=False)(X, 7),
+        "set replacement=True",
+    ),
+    (drawn("plot_bands", {}, X), "at least one acquisition"),
+    (drawn("plot_slice", build(), X[0], bounds=BOX, input_names=["a"]), "input_names"),
+    (drawn("plot_safe_set", SAFE_SET, bounds=BOX, coordinates=[0, 0]), "coordinates"),
+    (drawn("plot_gap", [None]), "certificates must hold"),
+    (drawn("plot_gap", GAPS, rounds=[]), "rounds has 0 entries"),
+    (drawn("plot_gap", GAPS, true_gaps=[]), "true_gaps must be one"),
+    (lambda: of_counts(X, likelihood="bernoulli", exposure=2.0), "exposure is for"),
+    (counts(likelihood="poisson", lengthscale=0.2), "name of a kernel"),
+    (counts(COUNTS, likelihood="poisson"), "leave out what describes"),
+    (lambda: fixed_kernel("rbf", [], 1.0), "lengthscale is empty"),
+    (lambda: Table(("a",), "y", X[:, :1], Y, ()).by_name("--at", "a"), "--at must be like"),
+    (lambda: span("--ratio", "2:1"), "smaller number first"),
+]
+INPUT = [
+    (lambda: build().bounds(X.to_sparse()), "X.to_dense"),
+    (lambda: of_counts(1e40 * X, EIGHTH), "Rescale the inputs"),
+    (lambda: NystromRegression.from_model(NEGATIVE, X), "positive semi-definite"),
+]
+SHAPE = [
+    (lambda: regret_certificate(build(), bounds=X), "bounds must be `2 x 2`"),
+    (lambda: SAFE_SET.is_safe(X[:, :0]), "d >= 1"),
+    (lambda: MixedSpace(BOX, inequality_constraints=[(X, X, 0.0)]), "columns as coeff"),
+    (lambda: PREDICTED.observe(MODEL, X[:0], Y[:0], 0.1), "n x d"),
+    (lambda: PREDICTED.observe(BATCHED, X[:1], Y[:1], 0.1), "one outcome"),
+    (lambda: BKB.posterior(X[0]), "X must be"),
+    (lambda: BKB.observe(X[:, :1], Y), "X must be `n x 2`"),
+    (lambda: complete_matrix(X[0]), "values must be `N x M`"),
+    (lambda: CosineFeatures(X[0], X[0]), "frequencies must be `d x K`"),
+    (lambda: CosineFeatures(X, X[0, :1]), "phases must have K = 2"),
+    (lambda: META.task_norms(X[:, :1], Y[None]), "task_inputs must have 2"),
+    (lambda: FeatureMetaModel(*TASKS, torch.nn.Flatten(0)), "`n x K` values"),
+    (lambda: DiscreteMetaModel(X.T[:, :5], X), "task_values must be `N x 6`"),
+    (lambda: FeatureMetaModel(X, X.T[:, :3], COSINES), "task_inputs must be"),
+    (lambda: chunked.argmax(build(), X[0]), "candidates must be `n x d`"),
+    (drawn("plot_bands", {"a": build()}, X[0]), "X must be `n x d`"),
+    (drawn("plot_slice", build(), X[0], bounds=BOX, data=(X, Y[:3])), "3 outcomes"),
+    (lambda: NystromRegression.from_model(MODEL, X[:0]), "an inducing point"),
+    (
+        lambda: MartingaleMixtureUCB.from_model(
+            MODEL, kernel="rbf", lengthscale=[0.1] * 3, **NORM
+        ),
+        "lengthscale has 3 entries",
+    ),
+    (
+        lambda: optimize_acqf_safely(build(), SAFE_SET, space=MixedSpace(BOX[:, :1])),
+        "space has 1 columns",
+    ),
+]
+UNSUPPORTED = [
+    (lambda: LikelihoodUCB(COUNTS, **NORM).relaxed(1.0, 2.0), "no noise scale"),
+    (lambda: LIMITED(constraints=LIMIT, objective_index=[0]), "weigh"),
+    (lambda: BKBUCB(MODEL, **NORM), "use BKBModel"),
+    (lambda: SketchedMartingaleMixtureUCB(MODEL, **NORM), "NystromReg"),
+    (
+        lambda: FamilyBandit(KernelFamily([KERNEL], combine="all"), **GIVEN),
+        "Leave them out",
+    ),
+    (lambda: KernelFamilyUCB(COUNTS, [KERNEL], **GIVEN), "noise_std"),
+    (lambda: lengths([0.5] * 3, [1.0] * 3, each_coordinate=True), "2 col"),
+    (lambda: PREDICTED.observe("gp", X[:1], Y[:1], 0.1), "BoTorch model"),
+    (lambda: BKB.observe(X[None], Y[None]), "without batch dim"),
+    (lambda: BKB.float(), "leave its dtype alone"),
+    (lambda: META.condition_on_observations(X[None], Y[None]), "batch"),
+    (lambda: META_OTHER.constructor_options(), "use CosineFeatures"),
+    (lambda: MartingaleMixtureUCB(ModelListGP(MODEL), **NORM), "pass that model itself"),
+    (counts(LOGGED, likelihood="poisson"), "outcome_transform=None"),
+]
 CHANGES = {
-    ValueError: [
-        (lambda: NormTracker(inflation=1e80), "inflation must be at most"),
-        (lambda: NormTracker(inflation=0.5), "inflation must be at least 1"),
-        (lambda: regret_certificate(build(), bounds=NO_BOX), "Every lower limit"),
-        (lambda: MixedSpace(NO_BOX), "Every lower limit"),
-        (
-            lambda: MartingaleMixtureUCB.from_model(MODEL, lengthscale=0.3, norm_bound=3.0),
-            "name of a kernel",
-        ),
-        (
-            lambda: CONSTRAINED(
-                constraints=LIMIT, objective_index=1, posterior_transform=WEIGHTS
-            ),
-            "objective_index",
-        ),
-        (
-            lambda: CONSTRAINED(constraints=LIMIT, constraints_tuple=FLAT),
-            "give one of them",
-        ),
-        (lambda: CONSTRAINED(constraints_tuple=FLAT), "row without weights"),
-        (lambda: CONSTRAINED(constraints={1: 2.0}), "must be .lower, upper."),
-        (lambda: CONSTRAINED(constraints={1: (None, None)}), "has no limit"),
-        (lambda: CONSTRAINED(constraints={2: (0.0, 1.0)}), "outputs 0 to 1"),
-        (lambda: outcome_bands([]), "models is empty"),
-        (lambda: outcome_bands(TWO, options={"delta": 0.1}), "options holds delta"),
-        (
-            lambda: outcome_bands(TWO, norm_bound=3.0, options={"colour": 1}),
-            "no option colour",
-        ),
-        (
-            lambda: BKBBandit(X, KERNEL, norm_bound=3.0, noise_std=0.1, batch_growth=1.0),
-            "batch_growth",
-        ),
-        (
-            lambda: FamilyBandit(
-                [
-                    frozen_kernel("rbf"),
-                    RBFKernel(ard_num_dims=3),
-                    RBFKernel(ard_num_dims=2),
-                ],
-                norm_bound=3.0,
-                noise_std=0.1,
-            ),
-            "input columns",
-        ),
-        (
-            lambda: KernelBandit(KERNEL, norm_bound=3.0, noise_std=0.1, fit=PREDICTED),
-            "fit must be",
-        ),
-        (family([]), "kernels is empty"),
-        (family(norm_bound=[1.0, 2.0]), "norm_bound has 2 entries for 1"),
-        (lambda: lengths(1e-60, 1.0, 1e60), "use a smaller ratio"),
-        (lambda: lengths([0.1, 0.2], [1.0] * 3), "shortest has 2 entries"),
-        (lambda: MartingaleMixture(covariance_scale="mix"), "mixture"),
-        (lambda: MartingaleMixture(covariance_scale=X[:0, 0]), "at least one number"),
-        (lambda: Grid("all"), '"paper" or None'),
-        (
-            lambda: OutcomeConstraints([build(), build()], -1.0, names=["a", "a"]),
-            "another band's",
-        ),
-        (
-            lambda: SrinivasUCB(MODEL, theorem=CompactDomain(lipschitz_a=1e-9)),
-            "lipschitz_a >= 1",
-        ),
-        (lambda: KernelThompsonSampling(MODEL, tracker=NormTracker()), "UnknownNoise"),
-        (
-            lambda: KernelThompsonSampling(MODEL, norm_bound=3.0, replacement=False)(X, 7),
-            "set replacement=True",
-        ),
-        (drawn("plot_bands", {}, X), "at least one acquisition"),
-        (drawn("plot_slice", build(), X[0], bounds=BOX, input_names=["a"]), "input_names"),
-        (drawn("plot_safe_set", SAFE_SET, bounds=BOX, coordinates=[0, 0]), "coordinates"),
-        (drawn("plot_gap", [None]), "certificates must hold"),
-        (drawn("plot_gap", GAPS, rounds=[]), "rounds has 0 entries"),
-        (drawn("plot_gap", GAPS, true_gaps=[]), "true_gaps must be one"),
-        (lambda: of_counts(X, likelihood="bernoulli", exposure=2.0), "exposure is for"),
-        (counts(likelihood="poisson", lengthscale=0.2), "name of a kernel"),
-        (counts(COUNTS, likelihood="poisson"), "leave out what describes"),
-        (lambda: fixed_kernel("rbf", [], 1.0), "lengthscale is empty"),
-        (
-            lambda: Table(("a",), "y", X[:, :1], Y, ()).by_name("--at", "a"),
-            "--at must be like",
-        ),
-        (lambda: span("--ratio", "2:1"), "smaller number first"),
-    ],
-    InputDataError: [
-        (lambda: build().bounds(X.to_sparse()), "X.to_dense"),
-        (lambda: of_counts(1e40 * X, EIGHTH), "Rescale the inputs"),
-        (lambda: NystromRegression.from_model(NEGATIVE, X), "positive semi-definite"),
-    ],
-    DIMENSION: [
-        (lambda: regret_certificate(build(), bounds=X), "bounds must be `2 x 2`"),
-        (lambda: SAFE_SET.is_safe(X[:, :0]), "d >= 1"),
-        (lambda: MixedSpace(BOX, inequality_constraints=[(X, X, 0.0)]), "columns as coeff"),
-        (lambda: PREDICTED.observe(MODEL, X[:0], Y[:0], 0.1), "n x d"),
-        (lambda: PREDICTED.observe(BATCHED, X[:1], Y[:1], 0.1), "one outcome"),
-        (lambda: BKB.posterior(X[0]), "X must be"),
-        (lambda: BKB.observe(X[:, :1], Y), "X must be `n x 2`"),
-        (lambda: complete_matrix(X[0]), "values must be `N x M`"),
-        (lambda: CosineFeatures(X[0], X[0]), "frequencies must be `d x K`"),
-        (lambda: CosineFeatures(X, X[0, :1]), "phases must have K = 2"),
-        (lambda: META.task_norms(X[:, :1], Y[None]), "task_inputs must have 2"),
-        (lambda: FeatureMetaModel(*TASKS, torch.nn.Flatten(0)), "`n x K` values"),
-        (lambda: DiscreteMetaModel(X.T[:, :5], X), "task_values must be `N x 6`"),
-        (lambda: FeatureMetaModel(X, X.T[:, :3], COSINES), "task_inputs must be"),
-        (lambda: chunked.argmax(build(), X[0]), "candidates must be `n x d`"),
-        (drawn("plot_bands", {"a": build()}, X[0]), "X must be `n x d`"),
-        (drawn("plot_slice", build(), X[0], bounds=BOX, data=(X, Y[:3])), "3 outcomes"),
-        (lambda: NystromRegression.from_model(MODEL, X[:0]), "an inducing point"),
-        (
-            lambda: MartingaleMixtureUCB.from_model(
-                MODEL, kernel="rbf", lengthscale=[0.1] * 3, norm_bound=3.0
-            ),
-            "lengthscale has 3 entries",
-        ),
-        (
-            lambda: optimize_acqf_safely(build(), SAFE_SET, space=MixedSpace(BOX[:, :1])),
-            "space has 1 columns",
-        ),
-    ],
-    UnsupportedError: [
-        (lambda: LikelihoodUCB(COUNTS, norm_bound=3.0).relaxed(1.0, 2.0), "no noise scale"),
-        (lambda: CONSTRAINED(constraints=LIMIT, objective_index=[0]), "weigh"),
-        (lambda: BKBUCB(MODEL, norm_bound=3.0), "use BKBModel"),
-        (lambda: SketchedMartingaleMixtureUCB(MODEL, norm_bound=3.0), "NystromReg"),
-        (
-            lambda: FamilyBandit(
-                KernelFamily([KERNEL], combine="all"), norm_bound=3.0, noise_std=0.1
-            ),
-            "Leave them out",
-        ),
-        (
-            lambda: KernelFamilyUCB(COUNTS, [KERNEL], norm_bound=3.0, noise_std=0.1),
-            "noise_std",
-        ),
-        (lambda: lengths([0.5] * 3, [1.0] * 3, each_coordinate=True), "2 col"),
-        (lambda: PREDICTED.observe("gp", X[:1], Y[:1], 0.1), "BoTorch model"),
-        (lambda: BKB.observe(X[None], Y[None]), "without batch dim"),
-        (lambda: BKB.float(), "leave its dtype alone"),
-        (lambda: META.condition_on_observations(X[None], Y[None]), "batch"),
-        (lambda: META_OTHER.constructor_options(), "use CosineFeatures"),
-        (lambda: build_of(ModelListGP(MODEL)), "pass that model itself"),
-        (counts(LOGGED, likelihood="poisson"), "outcome_transform=None"),
-    ],
-    StateError: [
-        (lambda: BKB.load_state_dict({}), "no state of a BKBModel"),
-    ],
+    ValueError: VALUE,
+    InputDataError: INPUT,
+    DIMENSION: SHAPE,
+    UnsupportedError: UNSUPPORTED,
+    StateError: [(lambda: BKB.load_state_dict({}), "no state of a BKBModel")],
 }
-
-
 ROWS = [(use, error, noun) for error, rows in CHANGES.items() for use, noun in rows]
 
 
@@ -484,7 +454,10 @@ def test_names_and_numbers_of_what_is_printed():
 
 def test_a_ball_around_a_ball_is_wider_by_its_error_and_stays_in_relaxed_bands():
     ball = NearNormBall(3.0, 0.1)
-    for make in (lambda norm: family(norm_bound=norm)(), build_near):
+    for make in (
+        lambda norm: family(norm_bound=norm)(),
+        lambda norm: build(norm_bound=norm),
+    ):
         near, own = make(ball), make(3.0)
         lower, upper = own.bounds(X)
         low, high = near.bounds(X)
@@ -492,10 +465,6 @@ def test_a_ball_around_a_ball_is_wider_by_its_error_and_stays_in_relaxed_bands()
         assert bool((high >= upper).all())
         assert "within 0.1 of a function g" in str(near.assumptions["norm"])
         assert "within 0.1 of a function g" in str(near.relaxed(2.0).assumptions["norm"])
-
-
-def build_near(norm):
-    return MartingaleMixtureUCB(MODEL, norm_bound=norm)
 
 
 def test_relaxed_bands_of_counts_and_their_majorant():
