@@ -333,10 +333,7 @@ SOURCES = [
     ),
     (lambda: mixture(**predicted()), f"{FLYNN}, Theorem 4.5; fit: {PREDICTED}"),
     (partial(mixture, **NEARBY), f"{DUAL}, {NEAR}"),
-    (
-        partial(mixture, noise_std=UnknownNoise()),
-        f"{FLYNN}, Theorem 4.5; fit: {UNKNOWN}",
-    ),
+    (partial(mixture, noise_std=UnknownNoise()), f"{FLYNN}, Theorem 4.5; fit: {UNKNOWN}"),
     (family, f"{UNION}, each by {DUAL}"),
     (partial(family, combine="all"), f"{ALL} (ours), each by {DUAL}"),
     (lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM), f"{ELLIPSOID}; fit: {RATIO}"),
@@ -374,10 +371,7 @@ SOURCES = [
         partial(bandit, form=Grid()),
         f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}",
     ),
-    (
-        partial(bandit, form="analytic"),
-        f"{FLYNN}, Corollary 4.6; fit: {CLOSED}, {ENERGY}",
-    ),
+    (partial(bandit, form="analytic"), f"{FLYNN}, Corollary 4.6; fit: {CLOSED}, {ENERGY}"),
     (partial(bandit, bound="abbasi_yadkori"), ABBASI),
     (partial(bandit, bound="igp_ucb"), IGP),
     (

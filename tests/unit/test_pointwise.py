@@ -152,10 +152,7 @@ def test_a_design_bounds_what_the_ball_and_one_interval_allow():
         values = root @ f
         at_x, inner = values[15 + i], a.numpy() @ values[:15]
         noise = factor * NOISE * float(a.norm())
-        within = [
-            cvxpy.norm(f) <= NORM,
-            cvxpy.abs(inner - float(a @ Y)) <= noise,
-        ]
+        within = [cvxpy.norm(f) <= NORM, cvxpy.abs(inner - float(a @ Y)) <= noise]
         top = cvxpy.Problem(cvxpy.Maximize(at_x), within).solve(solver="CLARABEL")
         least = cvxpy.Problem(cvxpy.Minimize(at_x), within).solve(solver="CLARABEL")
         assert float(limits.upper[i]) == pytest.approx(top, abs=2e-4)
