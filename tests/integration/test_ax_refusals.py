@@ -266,11 +266,7 @@ class TestExperiments:
     @pytest.mark.parametrize(("objective", "limits", "message"), UNSUPPORTED)
     @pytest.mark.parametrize(
         ("acqf_class", "options"),
-        [
-            (MartingaleMixtureUCB, ONE),
-            (LikelihoodUCB, BINOMIAL),
-            (ScalarizedUCB, ONE),
-        ],
+        [(MartingaleMixtureUCB, ONE), (LikelihoodUCB, BINOMIAL), (ScalarizedUCB, ONE)],
     )
     def test_objectives(self, acqf_class, options, objective, limits, message):
         client = make_client(UNIT, objective, acqf_class, options, limits)

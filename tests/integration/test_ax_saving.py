@@ -42,13 +42,7 @@ from botorch.acquisition import qUpperConfidenceBound
 from pandas.testing import assert_frame_equal
 
 import kernelucb.ax
-from kernelucb import (
-    Grid,
-    KernelFamilyUCB,
-    LikelihoodUCB,
-    MartingaleMixtureUCB,
-    MetaUCB,
-)
+from kernelucb import Grid, KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, MetaUCB
 from tolerances import DIGITS, SEARCHED
 
 pytestmark = AX_WARNINGS

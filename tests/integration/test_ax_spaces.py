@@ -41,10 +41,7 @@ from ax_bench import (
     waves,
     whole,
 )
-from botorch.acquisition import (
-    LogExpectedImprovement,
-    qUpperConfidenceBound,
-)
+from botorch.acquisition import LogExpectedImprovement, qUpperConfidenceBound
 from botorch.exceptions import UnsupportedError
 from torch.testing import assert_close
 
@@ -152,11 +149,7 @@ class TestNames:
 
     @pytest.mark.parametrize(
         "scales",
-        [
-            {"heat": 0.3, "solvent": 2.0},
-            SCALES | {"pressure": 1.0},
-            SCALES | {"bath": 1.0},
-        ],
+        [{"heat": 0.3, "solvent": 2.0}, SCALES | {"pressure": 1.0}, SCALES | {"bath": 1.0}],
     )
     def test_other_names_are_refused_before_the_first_trial(self, scales):
         message = "inputs of the bound are heat, solvent, stirred"

@@ -8,11 +8,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from botorch.exceptions import (
-    BotorchError,
-    BotorchTensorDimensionError,
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchError, BotorchTensorDimensionError, UnsupportedError
 from botorch.generation.gen import gen_candidates_torch
 from botorch.models.model import Model
 from botorch.optim import (
