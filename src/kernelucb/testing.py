@@ -1,9 +1,9 @@
 r"""The contract of a confidence bound, run over any bound: ``check_band(build, truth)``.
 
-As scikit-learn's ``check_estimator``: who writes a bound runs it, and so do the bounds of
-this package. Every check is a law that holds for all bounds or is left out by name with
-``skip``, where the reason is written down. ``check_bandit`` does the same for a bandit over
-changing arms, and ``check_state`` for anything that is saved and loaded.
+As scikit-learn's ``check_estimator``: run ``check_band`` on a bound of your own; the bounds
+of this package run it too. Every check is a law that all bounds obey; a check that does not
+apply is left out by name with ``skip``, best with the reason. ``check_bandit`` checks a
+bandit over changing arms, and ``check_state`` an object that is saved and loaded.
 """
 
 import io
@@ -57,7 +57,7 @@ class Truth:
         dimension: Number ``d`` of inputs.
         observe: Maps points and a ``torch.Generator`` to outcomes; by default the function
             plus Gaussian noise.
-        model: Maps points and outcomes to what ``build`` takes; by default a
+        model: Maps points and outcomes to the first argument of ``build``; by default to a
             ``SingleTaskGP`` of mean zero with this kernel and noise, its parameters frozen.
     """
 
@@ -102,7 +102,7 @@ class Truth:
         return self.function(X) + self.noise_std * noise
 
     def model_of(self, X: Tensor, Y: Tensor) -> Any:
-        r"""What ``build`` takes, of these data."""
+        r"""The first argument of ``build``, for ``n x d`` points and ``n`` outcomes."""
         if self.model is not None:
             return self.model(X, Y)
         likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-12)).double()
@@ -123,10 +123,11 @@ class Coverage(NamedTuple):
 
     Attributes:
         misses: Runs in which the truth left the band at some point in some round.
-        runs: All runs.
-        limit: More misses than that fail the check. A band that misses with probability
-            ``delta`` exactly is failed wrongly with probability 1e-4 at most.
-        power: Probability that a band that misses three times as often is failed.
+        runs: Number of all runs.
+        limit: Largest number of misses that passes. A band whose runs miss with probability
+            ``delta`` fails the check with probability at most 1e-4.
+        power: Probability that a band fails the check if its runs miss with probability
+            ``3 delta``.
     """
 
     misses: int
@@ -493,9 +494,9 @@ def check_band(
         build: Maps a model to the bound; takes ``delta``, ``maximize``,
             ``posterior_transform`` and ``X_pending`` as further arguments.
         truth: The true function and how it is observed; the bound must be valid for it.
-        rescaled: Maps a factor to the bound and the truth in units that are smaller by it;
-            without it the change of units is not checked.
-        skip: Names of checks that do not apply, best with the reason.
+        rescaled: Maps a factor to ``(build, truth)`` with all outcomes multiplied by this
+            factor; without it the change of units is not checked.
+        skip: Names of checks that do not apply, best as a mapping to the reasons.
         runs: Number of runs of the coverage check; 0 leaves it out.
         seed: Of data and points.
 
@@ -518,10 +519,10 @@ def check_band(
 def check_coverage(
     build: Build, truth: Truth, *, runs: int = 60, rounds: int = 10, seed: int = 0
 ) -> Coverage | None:
-    r"""Whether the band holds the truth everywhere, in as many runs as it says.
+    r"""Count the runs in which a band misses the truth, against its stated ``delta``.
 
-    Half the inputs of a run are uniform, each other maximises the band among 64 points. The
-    band is compared with the truth there after every fourth observation.
+    Every other input of a run is uniform; the others maximise the band among 64 points. The
+    band is compared with the truth at the 64 points after every fourth observation.
 
     Args:
         build: As for ``check_band``.
@@ -588,8 +589,8 @@ def check_bandit(
 ) -> Coverage | None:
     r"""Run every law of a bandit over changing arms.
 
-    Its methods are ``bounds(arms)``, ``select(arms)``, ``observe(x, y)``, ``state_dict()``
-    and ``load_state_dict(state)``.
+    The bandit must have the methods ``bounds(arms)``, ``select(arms)``, ``observe(x, y)``,
+    ``state_dict()`` and ``load_state_dict(state)``.
 
     Example:
         >>> truth = Truth.of_norm(3.0)
@@ -722,17 +723,17 @@ def check_state(
     *,
     others: Sequence[Callable[[], Any]] = (),
 ) -> None:
-    r"""A saved state brings the object back, is apart from it, and fits no other object.
+    r"""Check that a saved state restores the object, is a copy, and fits no other object.
 
     The state goes through a file that ``torch.load(weights_only=True)`` reads, and through
-    JSON where it has no tensors. A state that is refused changes nothing.
+    JSON where it has no tensors. A refused state must change nothing.
 
     Args:
-        make: A new object, built alike each time.
-        use: Brings a new object to the state that is saved.
-        update: What is done next, to the object and to the loaded one; may return numbers.
-        view: Tensors or numbers that can be seen from outside.
-        others: Make objects that were built otherwise and must refuse the state.
+        make: Makes a new object, the same each time.
+        use: Takes a new object to the state that is saved.
+        update: Next step, for the saved and the loaded object; may return numbers.
+        view: Maps an object to tensors or numbers that show its state.
+        others: Make objects with other arguments, which must refuse the state.
 
     Raises:
         AssertionError: If a law is broken; says which.

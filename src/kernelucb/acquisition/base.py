@@ -67,13 +67,13 @@ _ONE_POINT = (
 
 
 class BuiltOnce(Described, AcquisitionFunction):
-    r"""An acquisition function that follows from its arguments and becomes no other.
+    r"""An acquisition function that is determined by its constructor's arguments.
 
-    Its ``state_dict`` has a fingerprint of how it was built; it takes only the state of one
-    that was built alike.
+    The ``state_dict`` holds a fingerprint of arguments and data; ``load_state_dict`` takes
+    the state of an equally built object only, and raises ``StateError`` otherwise.
     """
 
-    _others: tuple[str, ...] = ()  # prefixes of parts of the state that are not its own
+    _others: tuple[str, ...] = ()  # prefixes of the states of other objects it holds
     _arguments: dict[str, Any]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
@@ -94,7 +94,7 @@ class BuiltOnce(Described, AcquisitionFunction):
         return self
 
     def get_extra_state(self) -> Tensor:
-        r"""A fingerprint of how this was built, part of ``state_dict()``."""
+        r"""A fingerprint of arguments and data, part of ``state_dict()``."""
         return plain_digest(self._settings())
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -127,21 +127,21 @@ class BuiltOnce(Described, AcquisitionFunction):
 
 
 class BuiltBand(BuiltOnce, Band):
-    r"""A band that ``at`` builds again, from the arguments that were given."""
+    r"""A band that ``at`` builds again from its constructor's arguments."""
 
     def at(self, **changes: Any) -> Self:
         r"""The band of the same data with other arguments.
 
-        Trackers stay as they are: the new band has a copy of a ``NormTracker``, and the
+        Trackers are not changed: the new band gets a copy of a ``NormTracker``, and the
         norm bound in use in place of any other tracker.
 
         Args:
             changes: Arguments of the constructor, such as ``norm_bound``, ``noise_std``
-                and ``delta``. For a combination they go to its parts: one value for all
-                distinct bands or one for each, and a ``delta`` that the bands share.
+                and ``delta``. A combination passes them to its single bands: one value for
+                all distinct bands or one for each, and a ``delta`` that the bands share.
 
         Raises:
-            TypeError: If there is no such argument.
+            TypeError: If the constructor has no argument of this name.
         """
         own = signature(type(self)).parameters
         arguments = self._arguments | changes
@@ -184,7 +184,7 @@ class BuiltBand(BuiltOnce, Band):
 
 
 def part_at(band: Any, terms: Mapping[int, Band]) -> Any:
-    r"""A band made of other terms, by the ``id`` of the ones they replace."""
+    r"""A band with its single bands replaced, by the ``id`` of the replaced bands."""
     if id(band) in terms:
         return terms[id(band)]
     return band._again(band._arguments | band._parts_at(terms))
@@ -193,12 +193,13 @@ def part_at(band: Any, terms: Mapping[int, Band]) -> Any:
 class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     r"""Upper side of a confidence set as an acquisition function.
 
-    Subclasses build the confidence set; everything that BoTorch asks of an acquisition
-    function is here. With a ``ScalarizedPosteriorTransform`` of weight ``w`` and offset
-    ``o`` the value is the bound on ``o + w f``, so a negative weight swaps the sides.
+    Subclasses build the confidence set; this class holds the methods that BoTorch requires.
+    With a ``ScalarizedPosteriorTransform`` of weight ``w`` and offset ``o`` the value is
+    the bound on ``o + w f``, so a negative weight swaps the sides.
 
     Attributes:
-        norm_bound: The norm bound in use, outcome units; None where it rests on none.
+        norm_bound: The norm bound in use, outcome units; None if the bound has no norm
+            bound.
     """
 
     norm_bound: float | None = None
@@ -313,14 +314,15 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     def within(self, lower: float = -math.inf, upper: float = math.inf) -> Self:
         r"""The same band of a function that is known to lie in a range everywhere.
 
-        Such as a yield between 0 and 100. Band, gains, certificates, stops, safe sets and
-        guards are then those of functions in the range; the acquisition value stays the
-        plain upper bound, which still ranks the points that may all reach the end of the
-        range. The range is about the function: noisy outcomes may leave it. ``at`` keeps
-        it, and a later range replaces it. A range that lies outside the band at an observed
-        input is "violated"; bounds from inducing points cannot see that, and say so.
+        An example is a yield between 0 and 100. Band, gains, certificates, stops, safe sets
+        and guards are then for functions in the range. The acquisition value stays the
+        plain upper bound, which still ranks points whose bounds all reach the end of the
+        range. The range is for the function: noisy outcomes may lie outside. ``at`` keeps
+        the range, and a later range replaces it. If the band at an observed input lies
+        outside the range, the assumption "range" is violated and the band is left as it
+        was; bounds from inducing points do not make this check, and say so.
 
-        Source: ours; the band is the same event, so its probability stays.
+        Source: ours; the same event as the band's, so the same probability.
 
         Args:
             lower: Least value of the function (of its median, under ``Log`` and the like),
@@ -335,21 +337,22 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         return self._knowing((lower, upper), self._sources)
 
     def with_replicates(self, num_inputs: int | None = None, share: float = 0.5) -> Self:
-        r"""The same band, cut at observed inputs to what their outcomes alone say.
+        r"""The same band, intersected at observed inputs with intervals for their means.
 
-        Where an input was observed several times, the mean of its outcomes may say more
+        The mean of repeated outcomes at an input may bound the function more tightly there
         than all data under a kernel and a norm bound; so on a finite set the band is never
-        much worse than plain means. Inputs may be chosen by all that was seen.
-        Certificates, stops, safe sets, guards and acquisition values use it.
+        much wider than plain means. The inputs may depend on earlier outcomes.
+        Certificates, stops, safe sets, guards and acquisition values use the narrower band.
 
-        Source: Robbins (1970) and a union bound; ours beside the band. Holds in every round
-        at once, with the band at ``delta``.
+        Source: Robbins (1970) and a union bound over inputs; the combination with the band
+        is ours. Band and intervals hold together in every round at once at the band's
+        ``delta``.
 
         Args:
             num_inputs: Number of different inputs that may ever be observed, fixed
                 beforehand (the length of a list of candidates); when absent the ``k``-th
                 new input counts with ``1 / (k (k + 1))``.
-            share: Of ``delta`` that the replicates take; the rest is the band's.
+            share: Share of ``delta`` that the intervals take; the band keeps the rest.
 
         Raises:
             ValueError: If a number is out of its range, or more inputs were observed.
@@ -367,26 +370,27 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         bounds: Tensor | None = None,
         share: float = 0.5,
     ) -> Self:
-        r"""The same band, cut to what runs say that were chosen without looking.
+        r"""The same band, intersected with intervals from a design fixed in advance.
 
-        The inputs of the first ``num_runs`` observations were fixed before any outcome of
-        theirs was seen (a factorial or Sobol design, a table of others, the largest
-        variance of a fixed kernel). Then weighted means of these outcomes have intervals
-        that no choice of inputs has spoilt: much narrower than the band where noise
-        decides (many runs, a smooth kernel), not where the norm does.
+        For inputs of the first ``num_runs`` observations that were fixed before any of
+        their outcomes was seen (a factorial or Sobol design, a table of earlier runs, the
+        largest variance of a fixed kernel). Weighted means of these outcomes have intervals
+        without the price of adaptive inputs: much narrower than the band where the noise
+        dominates (many runs, a smooth kernel), but not where the norm bound does.
 
         Source: ``docs/mathematics.md``, "A design that looks at no outcomes"; sub-Gaussian
         noise, independent of the design. Holds with the band at ``delta``, in every round
         at once: later rounds do not change these intervals.
 
         Args:
-            num_runs: Number of runs, the first ones of the data; or the sizes of several
-                batches, each fixed given the earlier ones. Fixed beforehand as well: the
-                same design at another number is another statement, with a ``delta`` of its
+            num_runs: Number of runs, counted from the first observation; or the sizes of
+                several batches, each fixed given the earlier batches. Fixed beforehand as
+                well: the same design at another number of runs needs a ``delta`` of its
                 own.
-            candidates: ``N x d`` points at which the intervals count, fixed beforehand.
-            bounds: Instead a ``2 x d`` box; the intervals count at all of its points.
-            share: Of ``delta`` that the intervals take; the rest is the band's.
+            candidates: ``N x d`` points at which the intervals hold, fixed beforehand.
+            bounds: ``2 x d`` limits of a box at all of whose points the intervals hold,
+                instead of ``candidates``.
+            share: Share of ``delta`` that the intervals take; the band keeps the rest.
 
         Raises:
             ValueError: If a number is out of its range, or neither or both of
@@ -418,7 +422,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
 
     @property
     def _prior_norm(self) -> float | None:
-        r"""The norm bound in use, prior units; None where there is not one kernel."""
+        r"""The norm bound in use, prior units; None unless the band has a single kernel."""
         state = self.regression
         if not isinstance(state, KernelRegression) or self.parts:
             return None
@@ -562,7 +566,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the guarantee rests on: given, estimated or violated."""
+        r"""The assumptions of the guarantee: given, estimated or violated."""
         return self.confidence_set.assumptions
 
     @property
@@ -609,9 +613,9 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         self._X_pending = X_pending.detach()
 
     def _searched(self, num_pending: int) -> ConfidenceSet[StateT, PointsT]:
-        r"""The set whose upper bound is maximised while ``num_pending`` points are out.
+        r"""The set whose upper bound is maximised while ``num_pending`` points are pending.
 
-        Without a known range, in which the bounds of many points are equal.
+        Without a known range, at whose end the bounds of many points would be equal.
         """
         plain: Any = searched(self.confidence_set)
         return plain
@@ -640,14 +644,14 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         return self._values(X, self._scoring_set.majorant)
 
     def _values(self, X: Tensor, support: _Support) -> Tensor:
-        r"""What ``b x 1 x d`` points are worth by a support function."""
+        r"""Acquisition values of ``b x 1 x d`` points by a support function."""
         self._check_points("X", X, "b x 1 x d")
         batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
         values = in_parts(X.reshape(-1, X.shape[-1]), partial(self._value, support))
         return values.reshape(batch_shape).to(X.dtype)
 
     def _value(self, support: _Support, X: Tensor) -> Tensor:
-        r"""What ``n x d`` points are worth, ``n`` values."""
+        r"""Acquisition values of ``n x d`` points, ``n`` numbers."""
         points, sign = self._scoring_set.project(X), 1.0 if self.maximize else -1.0
         weight, offset = sign * self._weight, sign * self._offset
         half_width = support(points, 1 if weight > 0 else -1).value
@@ -656,10 +660,10 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``n x d`` points, two ``n``-vectors in outcome units.
 
-        The plain band, without sign, posterior transform or pending points. Where the model
-        is of transformed outcomes (``outcome_map``), it is ``latent_bounds`` mapped back:
-        a band of the same probability for the median of an outcome, not for its mean (of
-        ``LikelihoodUCB``: for the success probability or the rate).
+        The plain band, without sign, posterior transform or pending points. For a model of
+        transformed outcomes (``outcome_map``) the band is ``latent_bounds`` mapped back: a
+        band of the same probability for the median of an outcome, not for its mean. For
+        ``LikelihoodUCB`` it is a band for the success probability or the rate.
 
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``n x d``.
@@ -669,10 +673,10 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         return lower, upper
 
     def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""``bounds`` on the scale of ``outcome_map``: of ``log(Y)``, for ``Log``.
+        r"""``bounds`` on the scale of ``outcome_map``: that of ``log(Y)`` for ``Log``.
 
-        There norm bound and noise scale have their meaning. The same as ``bounds`` where
-        that map is the identity; arguments and errors as there.
+        Norm bound and noise scale are on this scale. Equal to ``bounds`` where the map is
+        the identity; arguments, shapes and errors as for ``bounds``.
         """
         lower, upper = self._sides(X).to(X.dtype)
         return lower, upper
@@ -718,7 +722,7 @@ class RegressionUCB(KernelUCB[KernelRegression]):
         mean: float = 0.0,
         **options: Any,
     ) -> Self:
-        r"""The bound, whose kernel and mean may be its own instead of the model's.
+        r"""Build the bound from a model, optionally with another kernel and mean.
 
         With a ``kernel`` the bound takes only the data from the model. So the model may be
         refitted in every round for a search, while the bound's prior stays fixed.
@@ -763,7 +767,7 @@ def relaxed_numbers(
 ) -> dict[str, Any]:
     r"""A larger norm bound, and larger noise scales, as arguments of ``at``.
 
-    ``norm_bound`` is the one in use when absent.
+    ``norm_bound`` is multiplied by ``norm_factor``; by default the norm bound in use.
 
     Raises:
         ValueError: If a factor is out of its range.
@@ -805,10 +809,11 @@ def _noise_scales(band: KernelUCB) -> Tensor | None:
 def affine_weights(
     transform: PosteriorTransform | None, *counts: int
 ) -> tuple[list[float], float]:
-    r"""Weights and offset of a transform, which may have ``counts`` of weights.
+    r"""Weights and offset of a transform; ``counts`` are the allowed numbers of weights.
 
     Raises:
-        UnsupportedError: If it is not affine, has another number, or all weights are 0.
+        UnsupportedError: If the transform is not affine, has another number of weights, or
+            all weights are 0.
     """
     if not isinstance(transform, ScalarizedPosteriorTransform):
         raise UnsupportedError(

@@ -52,10 +52,10 @@ _SHIFT = 4.0
 
 
 class AroundBand(BuiltBand):
-    r"""A search that keeps to what a band, and bands of constraints, leave possible.
+    r"""A search restricted by the bands of an objective and of its constraints.
 
     Attributes:
-        band: The objective's, perhaps with constraints of its own.
+        band: The objective's band, perhaps with constraints of its own.
         outcome_constraints: The constraints, if any (BoTorch's initialisers read
             ``constraints`` of an acquisition function as functions of samples).
         temperature: Width of the edge, in prior standard deviations.
@@ -63,17 +63,17 @@ class AroundBand(BuiltBand):
 
     band: Any
     temperature: float
-    _unit: float  # of what points outside pay
-    _claim: str  # what follows where all bands hold
+    _unit: float  # unit of the penalty of points outside
+    _claim: str  # statement that follows if all bands hold
 
     @property
     def parts(self) -> Sequence[Band]:
-        r"""The bands that it rests on."""
+        r"""The band of the objective."""
         return [self.band]
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the bands of objective and constraints rest on, all at once."""
+        r"""The joint assumptions of the bands of objective and constraints."""
         if self.outcome_constraints is None:
             return self.band.assumptions
         bands = {"objective": self.objective_band, **self.outcome_constraints.bands}
@@ -87,7 +87,7 @@ class AroundBand(BuiltBand):
         return self.temperature, None if limits is None else limits.settings
 
     def _penalty(self, X: Tensor) -> Tensor:
-        r"""What ``n x d`` points pay for constraints that their bands contradict.
+        r"""Penalty of ``n x d`` points for violated constraints, ``n`` values.
 
         Each constraint has an edge of its own, so the gradient leads back to all of them.
         """
@@ -97,7 +97,7 @@ class AroundBand(BuiltBand):
         return edge_penalty(possible, self.temperature).sum(0)
 
     def _within(self, values: Tensor, X: Tensor) -> Tensor:
-        r"""Values of ``b x q x d`` candidates, less what their points pay."""
+        r"""Values of ``b x q x d`` candidates minus the penalties of their points."""
         shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
         penalty = self._penalty(X.reshape(-1, X.shape[-1])).reshape(shape).sum(-1)
         return values - self._unit * penalty.to(values)
@@ -115,25 +115,26 @@ class ConstrainedUCB(AroundBand):
     r"""Upper confidence bound of an objective among the points that may be feasible.
 
     Both the objective and the constraints are taken at their best: the value is the upper
-    bound of the objective, and a point is left out only where the band of a constraint
-    excludes it. So points that violate a constraint are tried as long as they may satisfy
-    it; where that is not acceptable, use ``SafeSet`` with ``optimize_acqf_safely``. What is
-    recommended in the end should be certainly feasible, as ``outcome_constraints`` say and
-    ``regret_certificate`` and ``optimum_report`` ask.
+    bound of the objective, and a point is excluded only if the band of a constraint lies on
+    the wrong side of its threshold. So a point that violates a constraint may be tried
+    while the band leaves it possible; where a violation is not acceptable, use ``SafeSet``
+    with ``optimize_acqf_safely``. Recommend certainly feasible points only
+    (``outcome_constraints.is_feasible``), as ``regret_certificate`` and ``optimum_report``
+    do.
 
     **What holds.** While all bands hold (see ``assumptions``), with ``temperature=0``, the
     largest value found and no points pending, the chosen point ``x`` falls short of the
     best feasible value by at most the width of the objective's band at ``x``, and violates
-    each constraint by at most the width of that constraint's band there. If no point of the
-    domain may be feasible, none is feasible.
+    each constraint by at most the width of the constraint's band at ``x``. If no point of
+    the domain is possibly feasible, no point is feasible.
 
     A positive ``temperature`` makes the edge smooth for ``optimize_acqf``: inside, values
     fall by at most 0.02 units for each constraint at its edge; outside by 0.7 units at a
     distance of four ``temperature`` and by one unit for every further ``temperature``. The
     unit is the spread of the upper bound around the observed points. A candidate may lie
     outside by a few ``temperature``.
-    With ``temperature=0`` the restriction is exact; use that with
-    ``optimize_acqf_discrete``. If no candidate may be feasible, the one that comes closest
+    With ``temperature=0`` the restriction has no edge; use that with
+    ``optimize_acqf_discrete``. If no candidate is possibly feasible, the closest candidate
     is chosen.
 
     Source: the rule CONFIG of Xu et al. (2023), with the bands' own theorems in place of
@@ -165,14 +166,14 @@ class ConstrainedUCB(AroundBand):
         r"""Constrain the search by an upper bound.
 
         Args:
-            band: Any bound of this package, of the objective; a ``ScalarizedUCB`` for a
-                weighted sum of outcomes. One that also stands in ``constraints`` counts
+            band: The objective's bound: any bound of this package, a ``ScalarizedUCB`` for
+                a weighted sum of outcomes. A band that is also in ``constraints`` counts
                 once among the failure probabilities.
             constraints: The constrained outcomes.
             observed: ``n x d`` points around which the spread of the upper bound is taken;
                 by default those that the band's model has observed.
             temperature: Width of the edge, in prior standard deviations of the constrained
-                outcome. Zero makes the restriction exact, with no gradient outside.
+                outcome. With zero there is no edge, and no gradient outside.
             X_pending: ``p x d`` points under evaluation; those of ``band`` when absent.
                 The variances of the objective are conditioned on them; which points may be
                 feasible does not depend on them.
@@ -222,7 +223,8 @@ class ConstrainedUCB(AroundBand):
 
         Args:
             model: A ``ModelListGP``, a ``SingleTaskGP`` with several columns, or several
-                models with one output each. Outputs may be without any use.
+                models with one output each. Outputs that are neither objective nor
+                constrained are ignored.
             constraints: ``{output: (lower, upper)}`` in outcome units, with None for no
                 limit, as in BoTorch's ``LogConstrainedExpectedImprovement``. Functions of
                 samples, which BoTorch and Ax give beside ``constraints_tuple``, are not
@@ -234,7 +236,7 @@ class ConstrainedUCB(AroundBand):
                 on the objective; with one for each output the objective is their weighted
                 sum, and ``objective_index`` must be left out.
             norm_bound: See ``MartingaleMixtureUCB``; one for all outputs or one for each.
-            noise_std: The same.
+            noise_std: See ``MartingaleMixtureUCB``; one for all outputs or one for each.
             delta: Failure probability of all bands together.
             bound: Class of the bands, one for all outputs or one for each.
             options: Further arguments of that class, one mapping for all outputs or one for
@@ -356,7 +358,7 @@ def _weights(row: Sequence[float]) -> Weights:
 def objective_weights(
     transform: PosteriorTransform | None, index: int | Sequence[int], count: int
 ) -> tuple[Weights, float]:
-    r"""Weights of the outputs of which the objective is the sum, and an offset."""
+    r"""The objective as a weighted sum of outputs: weights and offset."""
     if not isinstance(index, int):
         raise UnsupportedError(
             "objective_index names several objectives, and a bound is for one; weigh them "
@@ -381,7 +383,7 @@ def constraint_matrix(
 ) -> tuple[Tensor, Tensor]:
     r"""``(A, b)``, ``k x count`` and ``k x 1``: the constraints ``A f(x) <= b`` on outputs.
 
-    From what ``from_model`` takes, which is described there.
+    Arguments and errors as for ``ConstrainedUCB.from_model``.
     """
     named = isinstance(constraints, Mapping)
     if named and constraints_tuple is not None:
@@ -443,11 +445,11 @@ def _check_output(name: str, output: int, count: int) -> None:
 
 
 def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
-    r"""What points pay whose margin is below 0, in units of the acquisition function.
+    r"""Penalty for margins below 0, in units of ``unit_of``; shape of ``margin``.
 
     Smooth: less than 0.02 inside, 0.7 at a margin of minus four ``temperature`` and about
-    one more for every further one. With ``temperature=0`` nothing inside, and outside more
-    than any acquisition function is worth.
+    one more for every further ``temperature``. With ``temperature=0`` the penalty is 0
+    inside, and outside larger than any acquisition value.
     """
     if temperature == 0.0:
         return torch.where(margin < 0.0, _EXCLUDED * (1.0 - margin), 0.0)
@@ -456,10 +458,10 @@ def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
 
 @torch.no_grad()
 def unit_of(acqf: AcquisitionFunction | Any, points: Tensor, temperature: float) -> float:
-    r"""How much one unit of a penalty is, for the values of an acquisition function.
+    r"""Size of one unit of a penalty, for the values of an acquisition function.
 
-    One where these are logarithms or the edge is exact; else how much they vary around
-    ``n x d`` points.
+    1 if the values are logarithms or ``temperature`` is 0; else the spread of the values
+    around ``n x d`` points.
     """
     if acqf._log or temperature == 0.0:  # pyright: ignore[reportPrivateUsage]
         return 1.0

@@ -1,4 +1,4 @@
-r"""Upper confidence bound over a family of kernels, for when the kernel is not known."""
+r"""Upper confidence bound over a family of kernels, for an unknown kernel."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,27 +30,28 @@ from kernelucb.regression.named import named_kernel, unscaled
 
 
 class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
-    r"""Bounds over a family of kernels, for when the kernel is not known, anytime.
+    r"""Bounds over a family of kernels, for an unknown kernel, anytime.
 
-    ``f - mean`` has a bounded norm under at least one kernel of a family that was fixed
-    before the data. The band ``bounds(X)`` is the union of the bands of those kernels that
-    the data do not contradict, each at the full ``delta``: only the band of the true kernel
-    must hold, and which it is need not be known. It holds the true function at every point
-    and every round at once with probability ``1 - delta``, whoever chose the inputs.
+    Assumes that ``f - mean`` has a bounded norm under at least one kernel of a family that
+    was fixed before the data. The band ``bounds(X)`` is the union of the bands of the
+    kernels that the data do not contradict, each at the full ``delta``: only the band of
+    the true kernel must hold, whichever kernel that is. The union holds the true function
+    at every point and every round at once with probability ``1 - delta``, for inputs chosen
+    from the past by any rule.
 
-    The model gives the data and nothing else: its kernel and its mean are not used, so
-    they may be fitted anew in every round. The kernels see its inputs after its input
-    transform, in ``KernelRegression.train_inputs``, and outcomes in outcome units.
+    Only the data are taken from the model: its kernel and mean are not used, so they may be
+    fitted anew in every round. The kernels act on the model's inputs after its input
+    transform (``KernelRegression.train_inputs``), and on outcomes in outcome units.
 
-    Of a ``LikelihoodRegression`` (successes or counts) the sets are those of
+    For a ``LikelihoodRegression`` (successes or counts) the sets are those of
     ``LikelihoodUCB``, with its assumptions; kernels, mean and norm bounds are then those of
     the log odds or the log rate.
 
-    On the event that the band holds, a round that maximises the union's upper bound has a
-    regret of at most the band's width at its point, so the best of those points is within
-    their mean width of the optimum, whatever is played in between (``select`` of the
-    ``KernelFamily``). How fast these widths fall is proven for one kernel only (Flynn &
-    Reeb 2024, Theorem 6.4, ``fit="martingale"``), not for a union.
+    While the band holds, a round that maximises the union's upper bound has a regret of at
+    most the band's width at the chosen point. So the best of all points chosen in this way
+    is within their mean width of the optimum, whatever is played in between (``select`` of
+    the ``KernelFamily``). A rate at which these widths fall is proven for a single kernel
+    only (Flynn & Reeb 2024, Theorem 6.4, ``fit="martingale"``), not for a union.
 
     Source: the union is ours (``docs/mathematics.md``), over the sets of
     ``MartingaleMixtureUCB``, with their assumptions: conditionally sub-Gaussian noise of
@@ -63,8 +64,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         >>> regret_certificate(acqf, bounds=bounds).gap
 
     Attributes:
-        family: The kernels, and what is known of them.
-        fit: As given.
+        family: The family, as a ``KernelFamily``.
+        fit: The fit, as given.
         num_observations: Number of observations.
     """
 
@@ -88,21 +89,21 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 ``LikelihoodRegression``: the data. The input transform must not be learned
                 from them (``Normalize(d, bounds=bounds)``); where it is, ``assumptions``
                 says so.
-            kernels: The family, from the simplest to the roughest; with a prior mean, a
-                tracker of earlier rounds, an intersection or another search than the
-                default, a ``KernelFamily``.
-            norm_bound: Bound on the RKHS norm of ``f - mean`` under the kernel that is
-                true, outcome units: one number for all kernels or one for each. The same
-                kernel may stand several times with several bounds. A ``NearNormBall`` for
-                a function that is only near one of bounded norm.
+            kernels: The family, from the simplest to the roughest kernel. Give a
+                ``KernelFamily`` for a prior mean, a tracker of earlier rounds, an
+                intersection, or another search than the default.
+            norm_bound: Bound on the RKHS norm of ``f - mean`` under the true kernel,
+                outcome units: one number for all kernels or one for each. A kernel may be
+                listed several times with several norm bounds. Give a ``NearNormBall`` if
+                ``f`` is only near a function of bounded norm.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
-                observation; from the likelihood (or ``train_Yvar``) when absent. Of
-                counts, leave it out.
+                observation; from the likelihood (or ``train_Yvar``) when absent. Not for
+                counts.
             delta: Failure probability.
             fit: See ``MartingaleMixtureUCB``. A covariance scale that is left out is tied
                 to the norm bound, so that the band does not depend on the kernels' output
-                scales. Of counts ``MartingaleMixture(covariance_scale=...)``, whose scale
-                is as for ``LikelihoodUCB``, or none.
+                scales. For counts ``MartingaleMixture(covariance_scale=...)`` as for
+                ``LikelihoodUCB``, or the default.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
@@ -141,7 +142,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         select: Select | None = None,
         **options: Any,
     ) -> Self:
-        r"""The bound over a family that names and numbers describe, which Ax can store.
+        r"""Build the bound from names and numbers, which Ax can store.
 
         Example:
             >>> acqf = KernelFamilyUCB.from_model(
@@ -149,8 +150,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             ... )
 
         Args:
-            model: The data, as of the class.
-            kernels: The family, instead of its description in the next nine arguments.
+            model: See the class.
+            kernels: The family, instead of a description by the next nine arguments.
             shortest: Shortest length scale, in units of the kernels' inputs; one number,
                 or one for each coordinate.
             longest: Longest length scale, of the same kind.
@@ -194,7 +195,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         return cls(model=model, kernels=kernels, **options)
 
     def at(self, **changes: Any) -> Self:
-        r"""See ``BuiltBand``; whatever earlier rounds have said."""
+        r"""See ``BuiltBand``; the new band has no tracker."""
         return super().at(**{"kernels": self.family.untracked(), **changes})
 
     @property
@@ -208,7 +209,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
 
     @property
     def least_norm_factor(self) -> float:
-        r"""See ``Band``: of the kernel that needs the least."""
+        r"""See ``Band``: the smallest ratio of all kernels."""
         pairs = zip(self.least_consistent_norms, self.norm_bounds, strict=True)
         return min(float(least) / float(bound) for least, bound in pairs)
 
@@ -243,7 +244,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
     def norm_bounds(self) -> tuple[float, ...]:
         r"""The norm bound of each kernel, outcome units.
 
-        With ``combine="any"`` and a ``lengthscale_family``, of its ``covering`` kernels.
+        With ``combine="any"`` and a ``lengthscale_family``, those of the ``covering``
+        kernels.
         """
         norm = self.assumptions["norm"]
         return tuple(norm.number(member.norm_bound) for member in self._members)
@@ -256,15 +258,14 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
 
     @property
     def consistent(self) -> tuple[bool, ...]:
-        r"""For each kernel, whether the data do not contradict it.
+        r"""For each kernel, True unless the data contradict the kernel.
 
-        A true one is contradicted in this or any other round with probability ``delta`` at
-        most.
+        The probability that any round contradicts the true kernel is at most ``delta``.
         """
         return tuple(member.confidence_set is not None for member in self._members)
 
     def report(self) -> str:
-        r"""Which kernels the data contradict and what the band rests on, in words."""
+        r"""A report in words: the contradicted kernels and the assumptions of the band."""
         contradicted = [not consistent for consistent in self.consistent]
         verdicts = [
             f"{'contradicted' if wrong else 'consistent'} (norm at least "

@@ -48,8 +48,7 @@ _OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective)
 class GuardedAcquisition(AroundBand):
     r"""An acquisition function within the possible maximisers of a band.
 
-    The band says what is known of the function, the acquisition function says where to look
-    next. The guard keeps any acquisition function of BoTorch, analytic or Monte Carlo, to
+    The guard keeps any acquisition function of BoTorch, analytic or Monte Carlo, to
     the possible maximisers: the points ``x`` where some function of the band's confidence
     set is at least as large as at the ``reference``, the observed point with the largest
     lower bound. If the true function is in the set (see ``band.assumptions``) and the
@@ -57,15 +56,16 @@ class GuardedAcquisition(AroundBand):
     maximiser: the guard excludes no optimum. With ``maximize=False`` all of this is about
     minimisers.
 
-    **The domain.** Give ``bounds``, ``fixed_features`` and ``inequality_constraints`` of
-    ``optimize_acqf`` here too, where they leave out observed points: the guard cannot see
-    them there. With a context (``fixed_features``) that ``optimize_acqf`` alone is told of,
-    the reference comes from another one, and all of this context may be excluded.
+    **The domain.** If ``bounds``, ``fixed_features`` or ``inequality_constraints`` of
+    ``optimize_acqf`` leave out observed points, give them to the guard too: the guard does
+    not see the arguments of ``optimize_acqf``. Without the context (``fixed_features``)
+    the reference may come from another context, and all points of this context may be
+    excluded.
 
-    **Constraints.** Within a ``ConstrainedUCB`` it also keeps to the points that may be
-    feasible, and the reference is the best of the observed points that are certainly
-    feasible; while none is, nothing is asked of the objective. Then every maximiser among
-    the feasible candidates is kept.
+    **Constraints.** With a ``ConstrainedUCB`` the guard also keeps to the possibly feasible
+    points, and the reference is the best observed point that is certainly feasible; without
+    such a point the guard puts no limit on the objective. Then every maximiser among the
+    feasible candidates is kept.
 
     **Values.** Inside that set the values are ``acqf``'s, up to 0.02 units at its edge.
     Outside they fall steeply and smoothly, with a gradient that leads back: by 0.7 units
@@ -75,11 +75,11 @@ class GuardedAcquisition(AroundBand):
     ``optimize_acqf`` works as with ``acqf``, with ``q > 1`` (jointly for Monte Carlo
     functions, ``sequential=True`` where ``acqf`` takes pending points, and always with
     ``ucb_every``). A candidate may lie outside by a few ``temperature``. With
-    ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``. If
-    no candidate is in the set, the one that may come closest to the reference is chosen.
+    ``temperature=0`` the restriction has no edge; use that with ``optimize_acqf_discrete``.
+    If no candidate is in the set, the candidate with the largest possible gain is chosen.
 
-    **What holds.** What ``band.assumptions`` say; most bounds allow inputs that any rule
-    chooses from the past (``WangDeFreitasUCB`` does not). No bound on the regret of
+    **What holds.** The guarantee in ``band.assumptions``; most bounds allow inputs that any
+    rule chooses from the past (``WangDeFreitasUCB`` does not). No bound on the regret of
     ``acqf`` itself follows. With ``ucb_every=k`` one point in each block of ``k``, so at
     least ``T // k - 1`` of any ``T`` chosen one after the other, is chosen by the band's
     own upper bound: where the band holds the function, the best of these points has a
@@ -96,10 +96,10 @@ class GuardedAcquisition(AroundBand):
         >>> lower, upper = band.bounds(candidate)
 
     Attributes:
-        acqf: As given.
+        acqf: The acquisition function, as given.
         reference: ``1 x d``, the observed point, moved into the domain, whose lower bound
             is largest (whose upper bound is smallest, where small outcomes are sought);
-            ``0 x d``, which excludes nothing, if none keeps the constraints for certain.
+            ``0 x d``, which excludes nothing, if no point is certainly feasible.
     """
 
     reference: Tensor
@@ -122,15 +122,15 @@ class GuardedAcquisition(AroundBand):
         r"""Guard an acquisition function.
 
         Args:
-            acqf: What is maximised within the guard: an acquisition function of BoTorch
-                that takes ``b x q x d`` points. It may be on another model than the band,
-                such as one that is refitted in every round.
+            acqf: The acquisition function to guard: one of BoTorch's that takes
+                ``b x q x d`` points. Its model may differ from the band's model, for
+                instance be refitted in every round.
             band: A bound of this package, for the same objective and direction; a
                 ``ConstrainedUCB`` where other outcomes must keep to thresholds.
-            observed: ``n x d`` points among which the reference is chosen; by default those
-                that the band's model has observed. Any points will do that lie in the
-                domain, or are moved there by the next three arguments: for
-                ``optimize_acqf_discrete`` its ``choices``.
+            observed: ``n x d`` points among which the reference is chosen; by default the
+                observed inputs of the band's model. Any points of the domain are valid, and
+                the next three arguments move points there; for ``optimize_acqf_discrete``
+                give its ``choices``.
             bounds: ``2 x d`` limits of the domain, as ``optimize_acqf`` has them. Points
                 outside are moved to the nearest point inside.
             fixed_features: Columns that are given, such as a context, and their values, as
@@ -140,11 +140,11 @@ class GuardedAcquisition(AroundBand):
                 ``optimize_acqf`` has them; an equality is two. After those moves, points
                 that violate one by more than BoTorch's tolerance of 1e-8 are left out.
             temperature: Width of the edge, in prior standard deviations of the band and of
-                each constrained outcome. Zero makes the restriction exact and leaves no
-                gradient outside.
-            ucb_every: One point in each block of so many is the one with the largest value
-                of ``band``, its upper bound. Which one follows from the number of
-                observations and pending points. By default none is.
+                each constrained outcome. With zero there is no edge, and no gradient
+                outside.
+            ucb_every: Length of a block of points, in which one point maximises the band's
+                upper bound; its place in the block follows from the number of observations
+                and pending points. By default no point does.
             X_pending: ``p x d`` points under evaluation, for ``acqf`` and ``band``; those
                 of ``acqf`` when absent.
 
@@ -228,14 +228,13 @@ class GuardedAcquisition(AroundBand):
         return edge_penalty(excess, self.temperature) + super()._penalty(X)
 
     def excess(self, X: Tensor) -> Tensor:
-        r"""How much better than the ``reference`` a point may be, units of the band's set.
+        r"""Upper bound on the gain over the ``reference``, units of the band's set.
 
-        Maps ``n x d`` points to ``n`` values: the largest of ``f(x) - f(reference)`` over
-        the confidence set (of its negative, where small outcomes are sought; the
-        difference of both sides of the band where the set is not one of functions), or a
-        little more, since it is taken from a grid instead of searched. Where it is negative
-        the point is no possible maximiser. Pending points do not change it. Infinite while
-        there is no reference.
+        Maps ``n x d`` points to ``n`` values: ``max_gain_over`` of the band, ``cheap``, so
+        a little above the largest ``f(x) - f(reference)`` over the confidence set (of
+        ``f(reference) - f(x)``, where small outcomes are sought). A point of negative
+        excess is no possible maximiser. Pending points do not change the excess. Infinite
+        without a reference.
         """
         if len(self.reference) == 0:
             return torch.full_like(X[:, 0], torch.inf)
@@ -262,10 +261,9 @@ def is_ucb_turn(count: int, every: int) -> bool:
 
 @torch.no_grad()
 def _best_known(band: Any, X: Tensor) -> Tensor:
-    r"""The one of ``n x d`` points, ``1 x d``, that is worth the most at least.
+    r"""The point with the largest guaranteed value among ``n x d`` points, ``1 x d``.
 
-    Of those that are certainly feasible, where there are constraints; none, ``0 x d``, if
-    no point is.
+    With constraints, among the certainly feasible points; ``0 x d`` if there are none.
     """
     confidence_set, sign = band.confidence_set, band.direction
 

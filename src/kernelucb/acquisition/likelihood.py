@@ -26,16 +26,15 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
 
     The outcomes and their likelihood, the kernel and the mean are those of a
     ``LikelihoodRegression``. The set holds the functions ``f`` (log odds or log rates) of
-    norm at most ``norm_bound`` under which the outcomes are likely enough: their likelihood
-    is at least ``delta`` times that of a mixture over functions. If the assumptions are
-    true, it holds the true function, and ``bounds(X)`` the probability or rate at every
-    point and every round at once, with probability ``1 - delta``, for inputs chosen from
-    the past by any rule.
+    norm at most ``norm_bound`` under which the likelihood of the outcomes is at least
+    ``delta`` times a lower bound on their likelihood under a mixture over functions. If the
+    assumptions are true, then with probability ``1 - delta`` the set holds the true
+    function, and ``bounds(X)`` the probability or rate, at every point and every round at
+    once, for inputs chosen from the past by any rule.
 
-    ``forward`` and ``latent_bounds`` are on the scale of ``f``; the largest upper bound on
-    one scale is that on the other. ``regression`` holds pseudo-outcomes: what an ellipsoid
-    around the set is made of. Pending points count as if they had the mean precision of
-    these.
+    ``forward`` and ``latent_bounds`` are on the scale of ``f``, which ranks points as the
+    scale of ``bounds`` does. ``regression`` holds the pseudo-outcomes of an ellipsoid
+    around the set; a pending point counts with the mean precision of the pseudo-outcomes.
 
     Source: likelihood-ratio confidence sequences (Emmenegger et al. 2023; Ville's
     inequality). The bound on the evidence, the ellipsoid with secant curvatures and the
@@ -59,18 +58,18 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         fit: The mixture of functions ``N(mean, c k)``, over five scales ``c`` from 1/16 to
             16; ``MartingaleMixture(covariance_scale=...)`` for others, fixed before the
             data.
-        form: How the set above is bounded. ``"ellipsoid"``: by an ellipsoid around it, cut
-            by tangents of the losses at 256 functions; a few percent wider, and more for
-            rates in many dimensions. ``"tangent"``: by tangents at a function of each
-            point, narrower, and several times as long to evaluate.
+        form: How the set is bounded. ``"ellipsoid"``: by an ellipsoid around the set, cut
+            by tangents of the losses at 256 functions; bands are a few percent wider, more
+            for rates in many dimensions. ``"tangent"``: by tangents at functions searched
+            for each point; narrower, and several times as long to evaluate.
         posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
 
     Attributes:
         data: The outcomes and the prior.
-        norm_bound: The norm bound in use; larger than the one given where that contradicts
-            the data.
-        least_consistent_norm: Lower bound on the norm; it needs all assumptions but the one
-            on the norm.
+        norm_bound: The norm bound in use, units of log odds or log rates; larger than the
+            given norm bound where the data contradict the given one.
+        least_consistent_norm: Lower bound on the norm in the same units, under all
+            assumptions but the assumption on the norm.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     def from_model(
         cls, model: LikelihoodRegression | Model | ApproximateGP, **options: Any
     ) -> Self:
-        r"""The bound from a variational GP, or from an exact one that holds the data.
+        r"""The bound from a variational GP, or from an exact GP that holds the data.
 
         Example:
             >>> acqf = LikelihoodUCB.from_model(

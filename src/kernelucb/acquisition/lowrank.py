@@ -41,11 +41,11 @@ class BKBUCB(KernelUCB[DTCRegression]):
     ``kernelucb.confidence.bkb``). It holds for all rounds at once, whatever the
     inducing points and ``qbar``. The posterior, and the other two radii, are those of
     Calandriello et al. (2019): ``radius="theorem2"`` holds for all rounds up to the ``T``
-    that the model's ``qbar`` is enough for (Theorem 1); ``assumptions`` names it, and says
-    so where there are more observations. ``"practical"`` is that of the authors' code; no
-    theorem covers it. Assumes a kernel and mean fixed before the data, conditionally
-    sub-Gaussian noise of scale ``noise_std``, ``||f - mean||_H <= norm_bound``, and
-    outcomes that are reported whatever their noise.
+    for which the model's ``qbar`` is large enough (Theorem 1); ``assumptions`` names ``T``,
+    and marks the guarantee as violated beyond. ``"practical"`` is the radius of the
+    authors' code, which no theorem covers. Assumes a kernel and mean fixed before the data,
+    conditionally sub-Gaussian noise of scale ``noise_std``, ``||f - mean||_H <=
+    norm_bound``, and outcomes that are reported whatever their noise.
 
     Example:
         >>> model = BKBModel(train_X, train_Y, kernel, alpha=0.01)
@@ -59,10 +59,10 @@ class BKBUCB(KernelUCB[DTCRegression]):
         model: A ``BKBModel``.
         noise_std: Sub-Gaussian noise scale, outcome units; the root of the model's
             ``alpha`` when absent.
-        radius: ``"certified"``, at any ``qbar``; ``"theorem2"``, which needs a large one;
-            or ``"practical"``. What each rests on: see ``assumptions``.
-        epsilon: Accuracy of the sketch that ``"theorem2"`` counts on; of no meaning for
-            the others.
+        radius: ``"certified"``, valid at any ``qbar``; ``"theorem2"``, which needs a large
+            ``qbar``; or ``"practical"``, without a guarantee.
+        epsilon: Accuracy of the sketch that ``"theorem2"`` assumes; without effect for the
+            other radii.
 
     Attributes:
         norm_bound: The norm bound in use, outcome units.
@@ -132,10 +132,10 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
             matrix.
 
     Attributes:
-        norm_bound: The norm bound in use, outcome units; larger than the one given where
-            that contradicts the data.
-        least_consistent_norm: Lower bound on the norm, outcome units; it needs all
-            assumptions but the one on the norm.
+        norm_bound: The norm bound in use, outcome units; larger than the given norm bound
+            where the data contradict the given one.
+        least_consistent_norm: Lower bound on the norm, outcome units, under all assumptions
+            but the assumption on the norm.
     """
 
     def __init__(
@@ -168,8 +168,10 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
 
 
 class _SketchedSet(ExactSet[NystromRegression]):
-    r"""Where no function fits, round-off may put the sides of the relaxed set past each
-    other: then the band is what lies between them.
+    r"""The exact set of a sketch, whose sides never cross.
+
+    If no function fits, round-off may swap the two sides of the relaxed set; they are then
+    swapped back.
     """
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -58,23 +58,24 @@ class MartingaleMixtureUCB(RegressionUCB):
         ...                                  raw_samples=256)
         >>> lower, upper = acqf.bounds(X)
 
-    With ``UnknownNoise`` the set is one of functions and noise scales together, for
-    independent Gaussian noise of one scale: the band needs no number for that scale, and
-    ``noise_interval`` holds it, both at every round at once with probability
-    ``1 - delta``. Nothing is carried along from round to round.
+    With ``UnknownNoise`` the set holds pairs of a function and a noise scale, for
+    independent Gaussian noise of one scale: no noise scale need be given, and with
+    probability ``1 - delta``, at every round at once, the band holds the true function and
+    ``noise_interval`` holds the noise scale. No state is kept from round to round.
 
     Attributes:
-        fit: As given.
-        model_error: How far ``f`` may lie from the set of functions, outcome units.
-        norm_bound: The norm bound in use, outcome units; larger than the one given where
-            that contradicts the data.
-        least_consistent_norm: Lower bound on the norm, outcome units; it needs all
-            assumptions but the one on the norm.
+        fit: The fit, as given.
+        model_error: Largest distance of ``f`` from the functions of the set at any point,
+            outcome units.
+        norm_bound: The norm bound in use, outcome units; larger than the given norm bound
+            where the data contradict the given one.
+        least_consistent_norm: Lower bound on the norm, outcome units, under all assumptions
+            but the assumption on the norm.
         noise_interval: Lower and upper bound on the noise scale, outcome units; None where
-            the scale is known.
+            the noise scale was given.
 
-    Norms and noise scales that come from the data count as estimated when they are given
-    to another bound, and so do numbers computed from them.
+    Norms and noise scales that come from the data count as estimated when given to another
+    bound, and so do numbers computed from these norms and noise scales.
     """
 
     def __init__(
@@ -102,8 +103,8 @@ class MartingaleMixtureUCB(RegressionUCB):
                 ``covar_module`` as it stands, outcome units; the same number in every
                 round, since the mixture of filters is tied to it. By default estimated from
                 the data, and ``assumptions`` says so; ``"cautious"`` is a larger estimate,
-                and a ``NormTracker`` keeps the estimate from falling in later rounds. A
-                ``NearNormBall`` for a function that is only near one of bounded norm.
+                and a ``NormTracker`` keeps the estimate from falling in later rounds. Give
+                a ``NearNormBall`` if ``f`` is only near a function of bounded norm.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
                 observation, or a function that maps ``n x d`` inputs to ``n`` scales and
                 was known beforehand; from the likelihood (or ``train_Yvar``) when absent. A
@@ -171,7 +172,7 @@ class MartingaleMixtureUCB(RegressionUCB):
 
     @property
     def regression(self) -> KernelRegression:
-        r"""The data and the prior; the confidence set counts them by a filter."""
+        r"""The data and the prior, without the filter by which the set weighs the data."""
         state: Any = self.confidence_set.regression
         return state.state if isinstance(state, FilteredRegression) else state
 
@@ -188,11 +189,13 @@ class MartingaleMixtureUCB(RegressionUCB):
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
         r"""The function that attains the set's upper (or lower) bound at a ``1 x d`` point.
 
-        It maps ``n x d`` points to ``n`` outcomes, knows its norm and its distance to the
-        data, and belongs to the confidence set whatever the form. With a ``model_error`` it
-        is a function of bounded norm near ``f`` and attains the bound but for that error.
+        The witness maps ``n x d`` points to ``n`` values on the scale of ``latent_bounds``,
+        has attributes for its norm and its distance to the data, and belongs to the exact
+        set (``form="dual"``) whatever the form. With a ``model_error`` the witness is a
+        function of bounded norm near ``f``, which attains the bound up to this error.
 
         Raises:
+            BotorchTensorDimensionError: If ``X`` is not ``1 x d``.
             UnsupportedError: If the function is known to lie in a range, which the witness
                 might leave.
         """

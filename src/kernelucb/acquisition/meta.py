@@ -33,9 +33,10 @@ class MetaUCB(KernelUCB[PosteriorState]):
     Theorem 4 (given basis functions) bound the best-sample simple regret of ``T`` rounds
     if there are at least ``4 ln(6 / delta) + T + 2`` training functions. Not anytime: by
     Lemma 11 and Corollary 6 each side of the band holds at a point and a round fixed in
-    advance. It bounds ``f`` where the estimated prior is right; for a band that does not
-    assume that, give ``model.to_gp(...)`` and ``model.norm_bound(...)`` to
-    ``MartingaleMixtureUCB``, which also explains the other arguments.
+    advance. The band assumes that ``f`` and the training functions are samples of one
+    Gaussian process; for a band without this assumption give ``model.to_gp(...)`` and
+    ``model.norm_bound(...)`` to ``MartingaleMixtureUCB``, which also explains the other
+    arguments.
 
     Args:
         model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
@@ -76,13 +77,13 @@ class MetaUCB(KernelUCB[PosteriorState]):
 class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
     r"""Probability of improvement under a prior estimated from earlier tasks.
 
-    ``(mu_t - target) / sqrt(k_t)``, which orders points as that probability does.
+    ``(mu_t - target) / sqrt(k_t)``, which orders points as the probability of improvement
+    does.
     ``bounds`` is the mean plus and minus one standard deviation, without a guarantee.
 
     Source: Wang, Kim & Kaelbling (2018), Section 4.1; the regret bounds of Theorems 2 and 4
-    need a target of at least ``max f``. Unlike ``MetaUCB`` it is defined for any number of
-    training functions from the number of evaluations plus two. Other arguments and errors:
-    see ``MetaUCB``.
+    need a target of at least ``max f``. Unlike ``MetaUCB``, ``MetaPI`` needs only two more
+    training functions than evaluations. Other arguments and errors: see ``MetaUCB``.
 
     Args:
         target: Value to exceed (to fall below, where the outcome is minimised); by default

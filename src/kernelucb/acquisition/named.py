@@ -45,7 +45,7 @@ class AbbasiYadkoriUCB(RegressionUCB):
 
     Args:
         alpha: Ridge parameter, outcome units squared; ``noise_std^2`` when absent. With one
-            noise scale per observation it is read against the largest.
+            noise scale per observation, relative to the largest noise variance.
     """
 
     def __init__(
@@ -80,6 +80,9 @@ class IGPUCB(RegressionUCB):
     Args:
         horizon: Number of rounds ``T`` that the bound must hold for; at least the number of
             observations.
+
+    Raises:
+        ValueError: If there are more observations than ``horizon``.
     """
 
     def __init__(
@@ -163,8 +166,9 @@ class SrinivasUCB(RegressionUCB):
     r"""GP-UCB with the betas of Srinivas et al. (2010), anytime.
 
     ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
-    be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``),
-    Theorem 2 (``CompactDomain``) or Theorem 3 (``BoundedNorm``).
+    be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``: at the
+    points of the domain), Theorem 2 (``CompactDomain``: at the points played) or Theorem 3
+    (``BoundedNorm``: at every point).
 
     Other arguments and errors: see ``MartingaleMixtureUCB``.
 
@@ -173,8 +177,8 @@ class SrinivasUCB(RegressionUCB):
 
     Args:
         theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
-        scale: Multiplies beta. Any number below 1 (their experiments use 0.2) gives up the
-            guarantee, and ``assumptions`` says so.
+        scale: Factor of ``beta_t``. A factor below 1 (the paper's experiments use 0.2) has
+            no guarantee, and ``assumptions`` says so.
 
     Attributes:
         beta: ``beta_t``, without ``scale``.
@@ -238,10 +242,11 @@ class StreamingKernelUCB(RegressionUCB):
         ... )
 
     Args:
-        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default that
-            of the ``tracker``; without one, or with a ``NormTracker``, it is estimated.
-        noise_std: What is known of the noise scale: its lower limit, which must be given,
-            and its upper limit or None.
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default the
+            norm bound of the ``tracker``; estimated without a ``tracker``, or with a
+            ``NormTracker``.
+        noise_std: Limits of the noise scale: a lower limit, which is required, and an upper
+            limit or None.
         delta: Failure probability of the band and the noise interval together.
         tracker: Bounds on the noise so far, built with the same limits and norm bound and
             at most this ``delta``. It is updated with the model's data.
@@ -253,7 +258,7 @@ class StreamingKernelUCB(RegressionUCB):
 
     Attributes:
         noise_interval: Lower and upper bound on the noise scale from the data, outcome
-            units; the upper one is infinite while no limit is known and the data are few.
+            units; the upper bound is infinite while no limit is known and data are few.
         alpha: Ridge parameter ``noise_upper^2 / B^2``, as the prior covariance in
             outcome units squared.
     """

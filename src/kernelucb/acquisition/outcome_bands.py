@@ -1,4 +1,4 @@
-r"""One band for each outcome of a model, which share a failure probability."""
+r"""One band for each outcome of a model, at a joint failure probability."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
@@ -31,12 +31,12 @@ def outcome_bands(
     bound: BoundClasses = MartingaleMixtureUCB,
     options: BoundOptions = None,
 ) -> list[KernelUCB]:
-    r"""One band for each outcome, all of which hold at once.
+    r"""One band for each outcome; all bands hold at once with probability ``1 - delta``.
 
-    Each has the failure probability ``delta / num_bounds``. The outcomes and their noises
-    may depend on each other in any way. The bands are for ``OutcomeConstraints``,
-    ``SafeSet``, ``ConstrainedUCB`` and ``ScalarizedUCB``; one that is used twice counts
-    once among their assumptions.
+    Each band has the failure probability ``delta / num_bounds``. The outcomes and their
+    noises may depend on each other in any way. Use the bands in ``OutcomeConstraints``,
+    ``SafeSet``, ``ConstrainedUCB`` and ``ScalarizedUCB``, where a band that is used twice
+    counts once.
 
     Source: the union bound over the theorem of the class ``bound``.
 
@@ -48,10 +48,10 @@ def outcome_bands(
         models: A ``ModelListGP``, a ``SingleTaskGP`` with several columns, or several
             models with one output each. Each keeps its own kernel.
         norm_bound: See ``MartingaleMixtureUCB``; one for all outcomes or one for each.
-        noise_std: The same.
+        noise_std: See ``MartingaleMixtureUCB``; one for all outcomes or one for each.
         delta: Failure probability of all bands together.
-        num_bounds: Into how many parts ``delta`` is divided; the number of outcomes by
-            default. A larger number leaves something for bands that are built elsewhere.
+        num_bounds: Number of equal parts of ``delta``; by default the number of outcomes. A
+            larger number leaves parts for bands that are built elsewhere.
         bound: Class of the bands, one for all outcomes or one for each.
         options: Further arguments of that class, one mapping for all outcomes or one for
             each, such as the ``kernels`` of a ``KernelFamilyUCB``, or of its
@@ -86,8 +86,8 @@ def bands_of_outputs(
 ) -> dict[int, KernelUCB]:
     r"""The band of each used output, by its number, each of failure probability ``delta``.
 
-    What is given is one for all outputs or one for each, but for ``of_one``: further
-    arguments of some.
+    Arguments are one value for all outputs or one for each; ``of_one`` holds further
+    arguments of single outputs, by their numbers.
     """
     norms = per_output("norm_bound", norm_bound, len(models))
     trackers = [id(norm) for norm in norms if isinstance(norm, NormTracker)]

@@ -38,9 +38,10 @@ _INSTEAD = (
 class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
     r"""Upper confidence bound of ``offset + sum_j w_j f_j`` from a band of each outcome.
 
-    The band of the sum is the sum of the bands, with sides swapped for negative weights. It
-    holds if all of them hold: their failure probabilities add up, and it is anytime if each
-    is. Outcomes and their noises may depend on each other in any way.
+    The band of the sum is the weighted sum of the bands, with sides swapped for negative
+    weights. The sum's band holds if all bands hold: the failure probabilities add up, and
+    the sum's band is anytime if every band is. Outcomes and their noises may depend on each
+    other in any way.
 
     Source: the union bound over the theorems of the single bands.
 
@@ -54,8 +55,8 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
     Args:
         acqfs: A bound for each outcome, without a posterior transform. The sum of their
             ``delta`` is the failure probability.
-        weights: One for each. Outcomes of weight zero are left out.
-        offset: Added to the sum.
+        weights: One weight for each outcome; outcomes of weight zero are left out.
+        offset: Constant added to the sum, outcome units.
         maximize: If False, the value is minus the lower bound of the sum.
         X_pending: ``p x d`` points under evaluation, for all outcomes.
 
@@ -116,13 +117,13 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
     ) -> Self:
         r"""Bound of a weighted sum of the outputs of a model.
 
-        Each output of weight other than zero gets a band of failure probability ``delta``
-        divided by their number, so that all of them hold with probability ``1 - delta``.
+        Each of the ``k`` outputs of nonzero weight gets a band of failure probability
+        ``delta / k``, so that all bands hold at once with probability ``1 - delta``.
 
         ``model`` is a ``ModelListGP``, a ``SingleTaskGP`` with several columns, or several
         models with one output each; ``posterior_transform`` has one weight for each
-        output. ``norm_bound`` and ``noise_std`` are those of the class ``bound``, and
-        ``options`` its others: one for all outputs or a sequence with one for each.
+        output. ``norm_bound``, ``noise_std`` and the further ``options`` are arguments of
+        the class ``bound``: one value for all outputs or a sequence with one for each.
 
         Raises:
             ValueError: If a scalar is out of its range, or a sequence has the wrong length.

@@ -38,13 +38,14 @@ class BKBBandit:
     r"""Budgeted kernel bandit on a fixed finite set of arms, in ``O(A m)`` memory.
 
     The band of ``BKBUCB`` for every arm. After each step the inducing arms are drawn again
-    by posterior variance; those drawn before are kept as well until they would be more than
-    twice those just drawn. A larger set is at least as accurate (its span contains the
-    other), and additions cost ``O(A m)`` where another set would cost ``O(A m^2)``.
+    by posterior variance; earlier inducing arms are kept as well, as long as there are at
+    most twice as many as just drawn. A larger set is at least as accurate, since its span
+    contains the span of the smaller set, and adding arms costs ``O(A m)`` where a new set
+    would cost ``O(A m^2)``.
 
-    ``batch_select`` plays several arms before it hears of their outcomes: means stay, and
-    variances are conditioned on the arms picked. The batch ends when those arms could have
-    changed a variance by more than the factor ``batch_growth``, or after 1000 arms.
+    ``batch_select`` picks several arms before their outcomes are known: means stay, and
+    variances are conditioned on the arms picked. The batch ends when the picked arms could
+    have changed a variance by more than the factor ``batch_growth``, or after 1000 arms.
 
     Source: Calandriello et al. (2019), Algorithm 1 (BKB); Calandriello et al. (2020) for
     batches (BBKB). Assumptions as for ``BKBUCB``.

@@ -1,4 +1,4 @@
-r"""A bandit for when the kernel is not known: bounds over a family of kernels."""
+r"""A bandit for an unknown kernel: bounds over a family of kernels."""
 
 import logging
 import warnings
@@ -35,11 +35,11 @@ class FamilyBandit:
     r"""Bounds over a family of kernels for finite, changing sets of arms, anytime.
 
     ``bounds`` is the union of the bands of all kernels that no round has contradicted, each
-    a ``KernelBandit`` at the full ``delta``. It holds the true function at every arm and
-    every round at once with probability ``1 - delta``, whoever chose the arms. A
-    contradicted kernel is left out for good. A round costs ``O(n^2)`` for each remaining
-    kernel. ``KernelBandit`` has fewer filters than ``KernelFamilyUCB``, so kernels may fall
-    out later here.
+    a ``KernelBandit`` at the full ``delta``. The union holds the true function at every arm
+    and every round at once with probability ``1 - delta``, for arms chosen from the past by
+    any rule. A contradicted kernel is left out for good. A round costs ``O(n^2)`` for each
+    remaining kernel. ``KernelBandit`` has fewer filters than ``KernelFamilyUCB``, so
+    kernels may be contradicted in later rounds than there.
 
     Source: the union is ours (``docs/mathematics.md``), over the sets of ``KernelBandit``,
     with their assumptions: conditionally sub-Gaussian noise of scale ``noise_std``, and
@@ -137,9 +137,9 @@ class FamilyBandit:
 
     @property
     def consistent(self) -> tuple[bool, ...]:
-        r"""For each kernel, whether no round has contradicted it.
+        r"""For each kernel, whether no round has contradicted the kernel.
 
-        False for a true one with probability ``delta`` at most.
+        False for the true kernel with probability at most ``delta``.
         """
         return tuple(count is None for count in self._contradicted_at)
 

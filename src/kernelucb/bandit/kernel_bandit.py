@@ -95,29 +95,29 @@ class KernelBandit(Band):
             covar_module: Kernel of the prior, output scale included; a float64 copy is
                 kept. Trainable parameters count as estimated.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
-                it is estimated from the data by ``NormTracker.cautious()``, again after
-                every sixteenth part of new observations, and never falls. A tracker given
-                is kept at least as high.
+                estimated from the data by ``NormTracker.cautious()``, again after every
+                sixteenth part of new observations; the estimate never falls. A given
+                tracker is raised along with the bandit's own.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             bound: ``"martingale_mixture"``, ``"abbasi_yadkori"`` or ``"igp_ucb"``.
-            form: Of the martingale mixture: ``"dual"`` (the default) is the minimum over
-                every ridge parameter, ``Grid(...)`` over a grid of them, ``"analytic"`` or
-                ``Analytic(alpha=...)`` the closed form at one (``noise_std^2 /
-                covariance_scale`` by default). Of ``"abbasi_yadkori"`` the last, with
-                ``noise_std^2`` by default.
-            fit: Of the martingale mixture: ``"filters"`` (the default), ``"martingale"``,
+            form: For the martingale mixture: ``"dual"`` (the default) is the minimum over
+                every ridge parameter, ``Grid(...)`` the minimum over a grid of them,
+                ``"analytic"`` or ``Analytic(alpha=...)`` the closed form at one ridge
+                parameter (by default ``noise_std^2 / covariance_scale``). For
+                ``"abbasi_yadkori"``: ``Analytic(alpha=...)``, by default ``noise_std^2``.
+            fit: For the martingale mixture: ``"filters"`` (the default), ``"martingale"``,
                 or ``Filters`` or ``MartingaleMixture`` with a covariance scale; see
-                ``MartingaleMixtureUCB``. Of the filters the ``"dual"`` form uses two,
-                chosen anew with each eigenbasis of the data; with a grid and in closed
-                form the energy of the noise joins the fit.
+                ``MartingaleMixtureUCB``. With ``"filters"`` the form ``"dual"`` uses two
+                members of the mixture, chosen anew with each eigenbasis of the data; the
+                other forms use the energy of the noise beside Flynn & Reeb's member.
             horizon: Number of rounds that ``"igp_ucb"`` holds for, 1000 by default.
             mean_module: Known prior mean; zero when absent.
 
         Raises:
-            ValueError: If an argument is out of its range, or the bound does not take it,
-                or, for ``"abbasi_yadkori"`` and ``"igp_ucb"``, round-off decides what the
-                data say (``docs/notation.md``; ``observe`` checks that for each arm).
+            ValueError: If an argument is out of its range or not an argument of the bound,
+                or if for ``"abbasi_yadkori"`` and ``"igp_ucb"`` round-off exceeds the ridge
+                parameter (``docs/notation.md``; ``observe`` checks this for each arm).
         """
         tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         norm = tracker or float(positive_scalar("norm_bound", norm_bound))
@@ -172,20 +172,20 @@ class KernelBandit(Band):
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the guarantee rests on, and what the data contradict."""
+        r"""The assumptions of the guarantee, violated where the data contradict them."""
         contradiction = self.bands.contradiction()  # may estimate the norm again
         assumptions = self.premises
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
     @property
     def premises(self) -> Assumptions:
-        r"""What the guarantee rests on, without a look at the data."""
+        r"""The assumptions of the guarantee, without a check against the data."""
         noise_std = torch.tensor([self.bands.noise_std], dtype=torch.float64)
         return self.bands.assumptions(Knowledge(self._estimated, noise_std))
 
     @torch.no_grad()
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at arms.
+        r"""Lower and upper bound at each arm.
 
         Args:
             arms: ``a x d`` arms.

@@ -1,4 +1,4 @@
-r"""All observations in a form that takes one more in ``O(n^2)``.
+r"""All observations in a form to which an observation is added in ``O(n^2)``.
 
 An eigenbasis of the older observations, made anew after every sixteenth part of new ones,
 and Schur complements for the newest: ridge estimates at any few regularisers.
@@ -132,6 +132,9 @@ class SchurSystems:
 
     def append(self, points: Points, target: float) -> None:
         r"""Add one observation: its projected input, and its outcome in noise units."""
+        # Cholesky of a bordered matrix: the new row of the factor is the covariance solved
+        # by the old factor, the pivot the deviation that is left. With the inverse factor
+        # a round consists of products, without a solve or a factorisation.
         scale, index = self.noise_std, self.count
         if index == len(self._shrunk):
             self._enlarge()

@@ -55,9 +55,10 @@ def covered_rounds(qbar: float, delta: float, epsilon: float = 0.5) -> int:
 
 
 class Budget(NamedTuple):
-    r"""What the widths are computed from, in any units that kernel and outcomes share.
+    r"""Sums from which the widths are computed, in units that kernel and outcomes share.
 
-    ``R R^T`` is what the inducing points leave of the kernel matrix ``K``.
+    ``R R^T`` is the residual of the kernel matrix ``K``: ``K`` minus its projection on the
+    inducing points.
     """
 
     num_observations: int
@@ -69,10 +70,11 @@ class Budget(NamedTuple):
 
     @classmethod
     def of(cls, data: SketchedData, block: int = 1) -> "Budget":
-        r"""What the observations contribute, in their own units.
+        r"""The sums over the observations, in the units of the data.
 
-        The bound on the residual takes ``block`` of the ``u`` observed inputs together, 1
-        for the trace of ``R R^T``; with ``r`` features in ``O(u block (r + block))``.
+        The bound on the residual takes ``block`` of the ``u`` observed inputs together
+        (with 1 it is the trace of ``R R^T``), in ``O(u block (r + block))`` for ``r``
+        features.
         """
         alpha, counts, seen = data.alpha, data.counts, data.observed
         rounding = data.basis.round_off * data.prior_variance
@@ -176,14 +178,14 @@ def practical_width(budget: Budget, norm: float, noise_std: float, delta: float)
 
 
 class BKBRule(NamedTuple):
-    r"""Which radius a band has, and what it counts on."""
+    r"""The radius of a BKB band, by its theorem, failure probability and accuracy."""
 
     radius: BKBRadius
     delta: float
-    epsilon: float  # accuracy of the sketch that Theorem 2's radius counts on
+    epsilon: float  # accuracy of the sketch that Theorem 2 assumes
 
     def checked(self) -> "BKBRule":
-        r"""This rule, if all of it is in its range; else a ``ValueError``."""
+        r"""This rule; raises ``ValueError`` if a number is out of its range."""
         one_of("radius", self.radius, *get_args(BKBRadius))
         probability("delta", self.delta)
         probability("epsilon", self.epsilon)
@@ -194,7 +196,8 @@ class BKBRule(NamedTuple):
     ) -> float:
         r"""Multiplier of the latent standard deviation, in the units of the data.
 
-        ``block`` is how many inputs the certified one takes together; see ``Budget.of``.
+        ``block`` is the number of inputs that the certified width takes together; see
+        ``Budget.of``.
         """
         budget = Budget.of(data, block if self.radius == "certified" else 1)
         if self.radius == "practical":
@@ -204,7 +207,7 @@ class BKBRule(NamedTuple):
         return certified_width(budget, norm, noise_std, self.delta)
 
     def norm(self, norm_bound: NormBoundLike, regression: DTCRegression) -> NormBound:
-        r"""The norm bound given, or its estimate; one that the data contradict says so.
+        r"""The given norm bound or its estimate; marked if the data contradict it.
 
         The least consistent norm is a valid lower bound: Lemma 4.2 of Flynn & Reeb (2024),
         relaxed to what the sketch knows of the data.

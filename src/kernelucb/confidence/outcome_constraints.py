@@ -1,4 +1,4 @@
-r"""Constrained outcomes: what their bands say of a point."""
+r"""Constraints on outcomes: certainly feasible, possibly feasible, infeasible points."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -20,8 +20,9 @@ Side = Literal[">=", "<="]
 class Constraint(NamedTuple):
     r"""One outcome that must stay on one side of a threshold.
 
-    Margins and widths are on the scale of the band's confidence set, in its prior standard
-    deviations: of ``log(Y)``, where the model is of that. Their signs are the same.
+    Margins and widths are in prior standard deviations, on the scale of the band's
+    confidence set: the scale of ``log(Y)`` for a model of ``log(Y)``. A margin has the same
+    sign on either scale.
 
     Attributes:
         band: A confidence band of the outcome.
@@ -45,7 +46,7 @@ class Constraint(NamedTuple):
         return float(self.band.outcome_map.forward(threshold))
 
     def margin(self, X: Tensor) -> Tensor:
-        r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""
+        r"""Least margin of the band at ``n x d`` points, prior standard deviations."""
         return self.margins(*self.band.latent_bounds(X))[0]
 
     def margins(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,7 +66,7 @@ class Constraint(NamedTuple):
 
 
 class OutcomeConstraints(Described):
-    r"""Outcomes that must stay on their side of a threshold, and what is known of them.
+    r"""Outcomes that must stay on one side of a threshold, and their confidence bands.
 
     While the bands hold, every point is of one of three kinds:
 
@@ -76,13 +77,14 @@ class OutcomeConstraints(Described):
       feasible as well.
     - *infeasible*: some band lies on the wrong side, so the point violates that constraint.
 
-    If the ``assumptions`` are true, with the probability that they state no point is ever
-    of the wrong kind. The constraints are on the functions, not on noisy outcomes. Bands
-    that rest on estimates are accepted for a search, and ``assumptions`` says so;
-    ``SafeSet`` refuses them. Pending points change nothing.
+    If the ``assumptions`` are true, then with the probability stated there the kinds
+    *certainly feasible* and *infeasible* are right at every point that the bands cover, in
+    every round that they cover. The constraints are on the functions, not on noisy
+    outcomes. Bands that rest on estimates are accepted for a search, and ``assumptions``
+    says so; ``SafeSet`` refuses such bands. Pending points change nothing.
 
-    An outcome with a lower and an upper limit is two constraints on the same band, which
-    counts once among the failure probabilities.
+    For an outcome with a lower and an upper limit give two constraints on the same band,
+    whose failure probability then counts once.
 
     Example:
         >>> bands = outcome_bands([purity, pressure], norm_bound=[3.0, 5.0], delta=0.05)
@@ -92,7 +94,7 @@ class OutcomeConstraints(Described):
 
     Attributes:
         constraints: One ``Constraint`` for each band, in their order.
-        names: What they are called, in the same order.
+        names: Names of the constraints, in the same order.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class OutcomeConstraints(Described):
         Args:
             bands: Confidence band of each constrained outcome, such as
                 ``MartingaleMixtureUCB``; ``outcome_bands`` makes them from models.
-            thresholds: One for all outcomes or one for each, outcome units.
+            thresholds: One threshold for all outcomes or one for each, outcome units.
             sides: ``">="`` where an outcome must be at least its threshold, ``"<="`` where
                 at most; one for all outcomes or one for each.
             names: Names of the outcomes in ``assumptions`` and reports, one for each band
@@ -118,7 +120,7 @@ class OutcomeConstraints(Described):
         Raises:
             ValueError: If there is no band, thresholds, sides or names do not fit, or two
                 bands have one name.
-            UnsupportedError: If a band is not one over points.
+            UnsupportedError: If an entry of ``bands`` is no ``Band``, such as a model.
             BotorchTensorDimensionError: If the bands' inputs differ in dimension.
         """
         listed: list[Any] = list(bands) if isinstance(bands, Sequence) else [bands]
@@ -139,13 +141,13 @@ class OutcomeConstraints(Described):
 
     @property
     def bands(self) -> dict[str, Band]:
-        r"""The band of each constraint, by the name it has in ``assumptions``."""
+        r"""The band of each constraint, by the constraint's name."""
         bands = [constraint.band for constraint in self.constraints]
         return dict(zip(self.names, bands, strict=True))
 
     @property
     def settings(self) -> list[Any]:
-        r"""Thresholds, sides and which of them are on one band, as plain values."""
+        r"""Thresholds, sides and number of the band of each constraint, as plain values."""
         places = [id(limit.band) for limit in self.constraints]
         limits = zip(self.constraints, places, strict=True)
         return [(x.threshold, x.side, places.index(place)) for x, place in limits]
@@ -157,7 +159,7 @@ class OutcomeConstraints(Described):
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the classification rests on: all bands at once."""
+        r"""The assumptions of the classification: all bands at once."""
         return joined_assumptions(
             self.bands,
             "every certainly feasible point satisfies the constraints, and every "
@@ -188,18 +190,18 @@ class OutcomeConstraints(Described):
         return certain.reshape(shape), possible.reshape(shape)
 
     def certain_margin(self, X: Tensor) -> Tensor:
-        r"""How far the bands keep ``... x d`` points inside the tightest constraint.
+        r"""Least certain margin of all constraints at ``... x d`` points.
 
-        A differentiable ``...`` tensor, see ``margins``; at least 0 where every function
-        that the bands allow is feasible.
+        A differentiable ``...`` tensor, see ``margins``; at least 0 where a point is
+        certainly feasible.
         """
         return self.margins(X)[0].amin(0)
 
     def possible_margin(self, X: Tensor) -> Tensor:
-        r"""How much room the bands leave ``... x d`` points in the tightest constraint.
+        r"""Least possible margin of all constraints at ``... x d`` points.
 
-        A differentiable ``...`` tensor, see ``margins``; below 0 where some band excludes
-        the point.
+        A differentiable ``...`` tensor, see ``margins``; below 0 where a point is
+        infeasible.
         """
         return self.margins(X)[1].amin(0)
 

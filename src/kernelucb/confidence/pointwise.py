@@ -311,7 +311,7 @@ class FixedDesign(Pointwise):
         ends = torch.stack([estimate - half, estimate + half]) / length
         ends = ends.clamp(-self.ball, self.ball)
         # The largest value of `along v + across sqrt(B^2 - v^2)` for v between the ends:
-        # the ball of radius B is cut to a slab, since `v = <f - m, phi> / |phi|` is bounded.
+        # the ball of radius B is cut to a slab, as `v = <f - m, phi> / |phi|` is bounded.
         peak = self.ball * along / points.prior_variance.clamp_min(_TINY).sqrt()
         sides: list[Tensor] = []
         for sign in (-1.0, 1.0):

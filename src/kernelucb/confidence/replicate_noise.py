@@ -58,8 +58,8 @@ class ReplicateNoise:
     Assumes independent Gaussian noise of one scale in each group, and a number of
     replicates that was fixed beforehand. With one group the band's sets are nested in the
     scale, at no further cost; with several groups the limits are rounded up to levels of
-    ratio 1.1, which share ``delta`` (``docs/mathematics.md``). Not anytime: the limits are
-    for the planned number of replicates.
+    ratio 1.1, which share ``delta`` (``docs/mathematics.md``). The limits are one event for
+    all later rounds; limits from more replicates than planned are not covered.
 
     Example:
         >>> noise = ReplicateNoise(X, Y, between=(1.0, 20.0))

@@ -1,7 +1,7 @@
 r"""GP-UCB's three theorems, each with its beta (Srinivas, Krause, Kakade & Seeger 2010).
 
-What a theorem needs and nobody gave has a default, or comes from the data; the assumptions
-then say that it was estimated.
+A number that a theorem needs and the user does not give has a default or comes from the
+data; ``assumptions`` then marks this number as estimated.
 """
 
 import math
@@ -29,7 +29,7 @@ _SIZE = 1000
 
 
 class Terms(NamedTuple):
-    r"""Data with the noise that a theorem counts with, its ``beta``, what it rests on."""
+    r"""The data with a theorem's noise scale, its ``beta`` and its assumptions."""
 
     regression: KernelRegression
     beta: float
@@ -132,8 +132,11 @@ class BoundedNorm:
         norm_bound: Outcome units; a ``NormTracker``, ``"cautious"`` or None to estimate it
             from the data.
         information_gain: Bound on the maximum information gain of ``t`` points, nats (see
-            ``kernelucb.information_gain``). When absent, the gain of the observed points
-            stands in for it, which counts as an estimate.
+            ``kernelucb.information_gain``). When absent, the gain of the observed points,
+            which is smaller than the maximum, replaces the bound and counts as an estimate.
+
+    Raises:
+        ValueError: If a number is not above 0.
     """
 
     norm_bound: NormBoundLike = None

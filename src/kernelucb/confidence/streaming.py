@@ -1,4 +1,4 @@
-r"""Unknown noise: running bounds on its scale, and the band that rests on them.
+r"""Unknown noise: running bounds on the noise scale, and a band from these bounds.
 
 Durand, Maillard & Pineau (2018), Theorem 3 and Corollary 1. Theorem 3 rests on three
 events, each of probability ``1 - level``: the squared noise is not too large, not too
@@ -156,20 +156,20 @@ class StreamingNoiseTracker:
 
     Args:
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
-        noise_std: What is known of the noise scale: its lower limit, which must be given,
-            and its upper limit or None.
+        noise_std: Limits of the noise scale: a lower limit, which is required, and an upper
+            limit or None.
         delta: Failure probability of all intervals together.
 
     Raises:
         ValueError: If a number is out of its range, or there is no lower limit.
 
     Attributes:
-        outcomes: On which scale they were, ``"untransformed"`` or ``"after Log"``; None
-            before the first. Later ones must be on the same, in whatever unit.
+        outcomes: Scale of the outcomes, ``"untransformed"`` or ``"after Log"``; None before
+            the first. Later outcomes must be on the same scale, in whatever unit.
         num_observations: Number of observations seen.
         consistent: False once the data contradict the assumptions.
-        estimated: Which of ``"kernel"``, ``"mean"`` and ``"norm"`` were estimated at any
-            update.
+        estimated: The subset of ``"kernel"``, ``"mean"`` and ``"norm"`` that was estimated
+            at any update.
     """
 
     def __init__(
@@ -192,21 +192,22 @@ class StreamingNoiseTracker:
 
     @property
     def lower(self) -> float:
-        r"""Lower bound on the noise scale, outcome units; as a noise scale an estimate."""
+        r"""Lower bound on the noise scale, outcome units; estimated if given as one."""
         return EstimatedNumber(self.interval.lower)
 
     @property
     def upper(self) -> float:
-        r"""Upper bound, infinite while nothing is known and the data are too few."""
+        r"""Upper bound on the noise scale, outcome units; infinite while data are few."""
         return EstimatedNumber(self.interval.upper)
 
     def observe(self, model: Model | KernelRegression) -> tuple[float, float]:
         r"""Update the bounds with new observations; without any, nothing changes.
 
-        One step of Corollary 1 for each new observation. Several new ones take all their
-        steps on the newest data: valid, since the bounds hold for every regulariser at
-        once, but looser than one update for each. The model has all observations so far,
-        one noise scale, and the same kernel and mean as before.
+        Takes one step of Corollary 1 for each new observation. If several observations are
+        new, all steps use the newest data: valid, since the bounds hold for every
+        regulariser at once, but looser than an update after each observation. The model
+        must hold all observations so far, with one noise scale, and the same kernel and
+        mean as before.
 
         Returns:
             Lower and upper bound on the noise scale, outcome units.
@@ -299,10 +300,10 @@ def streaming_band(
     where the estimate is the prior mean. ``delta`` is the failure probability of band and
     interval together.
 
-    A new tracker takes three quarters of ``delta``, as Corollary 1 does. One that takes all
-    of it is as good: the band rests on one of the tracker's own events. Without a norm
-    bound, the given tracker's is used; without a tracker it is estimated for an unknown
-    noise scale.
+    A new tracker takes three quarters of ``delta``, as in Corollary 1. A tracker that takes
+    all of ``delta`` is valid as well: the band rests on one of the tracker's own events.
+    Without ``norm_bound`` the tracker's norm bound is used, or without a tracker an
+    estimate for an unknown noise scale.
 
     Raises:
         ValueError: If the tracker was built with other bounds or a larger ``delta``.

@@ -1,4 +1,4 @@
-r"""What explains and checks, and is no bound: norms in words, contradictions, gains."""
+r"""Diagnostics, which are no bounds: norms in words, consistency, information gain."""
 
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency
 from kernelucb.diagnostics.information_gain import information_gain

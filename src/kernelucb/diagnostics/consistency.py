@@ -59,15 +59,15 @@ class ConsistencyCheck:
 
     Attributes:
         consistent: False where no function of norm at most ``norm_bound`` explains the
-            data. If all assumptions hold, that happens at any round with probability at
+            data. If all assumptions hold, the probability that any round gives False is at
             most ``delta``.
         least_consistent_norm: Smallest norm of a function that explains the data, outcome
             units; infinite where the noise scale is too small for any function.
         norm_bound: The norm bound that was checked, outcome units.
-        cause: What explains a contradiction best: ``"norm"``, ``"noise"``,
-            ``"noise by region"`` or ``"kernel"``; None without one. A guess, by replicates
-            and log-evidence, not a certified statement.
-        remedy: What to do, in words.
+        cause: Likeliest cause of a contradiction: ``"norm"``, ``"noise"``,
+            ``"noise by region"`` or ``"kernel"``; None without a contradiction. A guess, by
+            replicates and log-evidence, not a certified statement.
+        remedy: Advice in words.
         regions: Noise scales of replicates where outcomes are low, middle and high
             (``label`` is the mean outcome there), outcome units; empty where repeated
             inputs are few. ``plot_replicates`` draws them.
@@ -92,11 +92,11 @@ def check_consistency(
     r"""Check kernel, norm bound and noise scale against the data, at any time.
 
     A contradiction is reported when no function of norm at most ``norm_bound`` fits the
-    data. The fit holds the energy of the noise, which does not depend on the kernel and so
-    detects what a wrong kernel cannot explain. Pass the norm bound that you believe: a
-    NormTracker's estimate grows with the data, so with it only the noise scale can be
-    contradicted. Successes and counts are checked by their likelihood; the cause is then
-    the norm or the kernel.
+    data. The fit includes the energy of the noise, which does not depend on the kernel, so
+    that outcomes which a wrong kernel cannot explain are detected. Pass the norm bound that
+    you believe: the estimate of a ``NormTracker`` grows with the data, so only the noise
+    scale could be contradicted. Successes and counts are checked by their likelihood; the
+    cause is then the norm or the kernel.
 
     Source: a mixture of filters (ours). For ``fit="martingale"`` Flynn & Reeb (2024), Lemma
     4.2, at ``delta / 2``; and Ville's inequality at ``delta / 2`` for a mixture of
@@ -111,8 +111,8 @@ def check_consistency(
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
         delta: Probability of a false alarm, over all rounds at which one may look.
-        fit: See ``MartingaleMixtureUCB``; of successes and counts a ``MartingaleMixture``
-            has the scales of the evidence, see ``LikelihoodUCB``.
+        fit: See ``MartingaleMixtureUCB``; for successes and counts a ``MartingaleMixture``
+            gives the scales of the evidence, see ``LikelihoodUCB``.
         model_error: How far ``f`` may lie from a function of that norm, outcome units; see
             ``MartingaleMixtureUCB``.
 

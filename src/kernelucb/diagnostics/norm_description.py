@@ -1,4 +1,4 @@
-r"""What a norm bound means in outcome units, and what the data say about it."""
+r"""A norm bound in outcome units: range, changes and slopes; and a check by the data."""
 
 import math
 from collections.abc import Sequence
@@ -112,7 +112,7 @@ class CountedOutcomes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NormDescription:
-    r"""What a norm bound means for a model; ``print`` it.
+    r"""The meaning of a norm bound for a model; ``print`` shows the text.
 
     ``f`` has outcome units and ``m`` is the prior mean. For successes and counts ``f`` is
     the latent function, the log odds of a success or the log of a rate, and ``m`` its mean.
@@ -124,14 +124,14 @@ class NormDescription:
         range: Largest ``|f(x) - m(x)|`` over the domain.
         across: Largest change of ``f - m`` between any two points of the domain.
         inputs: Changes along each input.
-        everywhere: Whether these hold at every point of the domain: for RBF, Matern and
-            rational quadratic kernels, without input transform or behind ``Normalize``.
-            Otherwise they are the largest over candidates, or over Sobol points and
-            corners of the box.
+        everywhere: Whether range and changes hold at every point of the domain: for RBF,
+            Matern and rational quadratic kernels, without input transform or behind
+            ``Normalize``. Otherwise range and changes are the largest over the candidates,
+            or over Sobol points and corners of the box.
         prior_mean: The prior mean where it is constant; None where it varies.
         observed: ``NoisyOutcomes``, or ``CountedOutcomes`` for successes and counts.
         consistency: The least consistent norm, and whether the norm bound is below it.
-        estimated: Which of kernel, mean and noise may come from the same data.
+        estimated: The subset of kernel, mean and noise that may come from the same data.
         delta: Failure probability of each statement about the data.
         outcome_unit: Name of the outcome's unit, for the text; of the probability or rate
             for successes and counts.
@@ -273,8 +273,9 @@ def describe_norm_bound(
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; of log odds or
             log rates for successes and counts.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
-        bounds: ``2 x d`` lower and upper limits of a box. Either these or ``candidates``.
-        candidates: ``n x d`` points, all of the domain.
+        bounds: ``2 x d`` lower and upper limits of a box. Exactly one of ``bounds`` and
+            ``candidates``.
+        candidates: ``n x d`` points, all points of the domain.
         steps: ``d`` steps, one along each input, for which the largest change is given;
             raw units. By default a tenth of the domain.
         delta: Failure probability of each statement about the data.

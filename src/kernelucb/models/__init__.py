@@ -1,4 +1,4 @@
-r"""BoTorch models beside the exact GP; the bounds read them as they read any model."""
+r"""BoTorch models for ``BKBUCB``, ``MetaUCB`` and ``MetaPI``."""
 
 from kernelucb.models.bkb import (
     BKBInducingPointAllocator,

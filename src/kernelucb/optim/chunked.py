@@ -21,8 +21,8 @@ class Best(NamedTuple):
 
     Attributes:
         point: ``1 x d`` candidate.
-        value: Its value.
-        index: Its position among the candidates.
+        value: Acquisition value of the candidate.
+        index: Position of the candidate among all candidates.
     """
 
     point: Tensor
@@ -70,7 +70,7 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024
 def _best_of_chunk(
     acqf: AcquisitionFunction, chunk: Tensor, floor: float
 ) -> tuple[int, float]:
-    r"""Position and value of the best one; any position if none exceeds ``floor``."""
+    r"""Position and value of the best candidate; any position if none exceeds ``floor``."""
     X = chunk.unsqueeze(-2)
     if not isinstance(acqf, KernelUCB):
         values = acqf(X)

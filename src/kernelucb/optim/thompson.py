@@ -104,7 +104,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         noise_std: See ``MartingaleMixtureUCB``; ``UnknownNoise`` needs its lower limit.
         tracker: See ``StreamingKernelUCB``; for ``UnknownNoise`` only.
         inflation: If False, samples are not inflated: they come from the posterior of a GP
-            of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
+            of prior covariance ``B^2 k`` and noise scale ``sigma``, without a regret bound.
         maximize: If False, the point with the smallest sample is chosen.
         replacement: If False, several samples choose different candidates.
 
@@ -159,7 +159,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the band rests on; without inflation the samples have no guarantee."""
+        r"""The assumptions of the band; without inflation there is no guarantee."""
         assumptions = self.confidence_set.assumptions
         if self._inflation:
             return assumptions
@@ -168,7 +168,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: Tensor, num_samples: int = 1
     ) -> Tensor:
-        r"""``num_samples x d`` of ``n x d`` candidates, one for each sample; ``O(n^3)``.
+        r"""Choose ``num_samples x d`` of ``n x d`` candidates, one per sample; ``O(n^3)``.
 
         Raises:
             BotorchTensorDimensionError: If the shape is not ``n x d``.
@@ -187,8 +187,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     def sample_values(self, X: Tensor, num_samples: int = 1) -> Tensor:
         r"""Joint samples at ``n x d`` points, ``num_samples x n`` values in outcome units.
 
-        Where the model is of transformed outcomes, they are mapped back as the band is.
-        Arguments and errors as for the sampler itself.
+        Samples of transformed outcomes are mapped back to outcome units, as ``bounds`` are.
+        Arguments and errors as for ``forward``.
         """
         return self.regression.outcome_map.inverse(self._samples(X, num_samples))
 

@@ -1,9 +1,9 @@
 r"""Pictures of bands, gaps and safe sets (extra ``plot``); nothing else imports them.
 
-A legend says "certified" only where the assumptions of what is drawn do. Every function
-takes the axes ``ax`` to draw on (new ones when absent) and returns them; without matplotlib
-it raises ``ImportError``. Points are tensors in outcome and input units, names and labels
-those of print, with their units.
+A legend says "certified" only if the assumptions of the drawn band or certificate do. Every
+function takes the axes ``ax`` to draw on (new axes when absent), returns the axes, and
+raises ``ImportError`` without matplotlib. Inputs and outcomes are tensors in their own
+units; names and labels are printed as given, so include units.
 """
 
 from kernelucb.plotting.bands import (

@@ -35,9 +35,9 @@ def plot_gap(
 ) -> Axes:
     r"""Draw how far the recommended point may be from the optimum, round by round.
 
-    The legend says "certified" of a run only if every certificate of it is; otherwise it
-    says how many are, or what keeps all of them from it, and the gaps that are not
-    certified have open marks.
+    The legend calls a run "certified" only if every certificate of the run is certified;
+    otherwise it says how many are, or why none is. Gaps that are not certified have open
+    marks.
 
     Example:
         >>> decisions.append(stopping(acqf))  # in every round
@@ -59,7 +59,7 @@ def plot_gap(
     Raises:
         ValueError: If there is no certificate, ``rounds`` or ``true_gaps`` do not fit them,
             or a scalar is out of its range.
-        UnsupportedError: If a certificate is none.
+        UnsupportedError: If an entry of ``certificates`` is no certificate.
     """
     runs = certificates if isinstance(certificates, Mapping) else {"": certificates}
     parts = {name: [_certificate(each) for each in run] for name, run in runs.items()}

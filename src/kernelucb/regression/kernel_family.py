@@ -1,4 +1,9 @@
-r"""Families of kernels, for when the length scale is not known."""
+r"""Families of kernels with different length scales, and kernels that cover a range.
+
+A kernel covers a range of length scales if every function of bounded norm under a length
+scale of the range has bounded norm under the kernel. Then finitely many kernels suffice for
+all length scales between two ends, with no gap in the guarantee.
+"""
 
 import itertools
 import math
@@ -37,10 +42,10 @@ Lengths = float | Sequence[float] | Tensor
 
 
 class Cover(NamedTuple):
-    r"""A kernel whose balls hold those of a range of length scales."""
+    r"""A kernel whose norm balls contain the norm balls of a range of length scales."""
 
     kernel: Kernel
-    norm_factor: float  # what the norm bound is to be multiplied by, at least 1
+    norm_factor: float  # factor of the norm bound under this kernel, at least 1
 
 
 class _Member(NamedTuple):
@@ -77,11 +82,11 @@ class _Member(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LengthscaleFamily(Sequence[Kernel]):
-    r"""Kernels that differ in their length scales, and what lies between them.
+    r"""Kernels of several length scales, which cover the length scales in between.
 
-    A sequence of kernels that cannot be changed. The balls of its ``covering`` kernels hold
-    all functions of bounded norm under any length scale of the family. Slices and sums of
-    families are families; a plain list of its kernels covers these kernels only.
+    An immutable sequence of kernels. The norm balls of its ``covering`` kernels contain all
+    functions of bounded norm under any length scale of the family. Slices and sums of
+    families are families; a plain list of the kernels covers their own length scales only.
 
     Source: ours, from the order of spectral densities (``docs/mathematics.md``), for RBF,
     Matern and rational quadratic kernels on any domain.
@@ -161,26 +166,27 @@ def lengthscale_family(
 
     Args:
         kernel: ``RBFKernel``, ``MaternKernel`` or ``RQKernel``, perhaps in a
-            ``ScaleKernel``; its own length scale does not count, and an output scale that
-            is trainable counts as estimated. Of several kernels, such as an RBF and a
-            Matern one, each gets every length scale: name the smoothest first.
+            ``ScaleKernel``; its own length scale is ignored, and a trainable output scale
+            counts as estimated. With several kernels, such as an RBF and a Matern kernel,
+            each gets every length scale: name the smoothest first.
         shortest: Shortest length scale, in units of the kernel's inputs; one number, or one
             for each of ``d`` coordinates.
-        longest: Longest length scale, of the same kind.
-        ratio: Largest ratio between neighbours, above 1. A smaller one gives more kernels,
-            each of which covers less beyond its own length scale.
+        longest: Longest length scale, in the same form.
+        ratio: Largest ratio between neighbouring length scales, above 1. A smaller ratio
+            gives more kernels, each of which covers a shorter range of length scales.
         each_coordinate: With False, all coordinates go from the longest to the shortest
-            together, in the same number of steps. With True, each has a length scale of its
-            own, in all combinations, and the ends are one number for each coordinate.
+            together, in the same number of steps. With True, each coordinate has a length
+            scale of its own, in all combinations, and ``shortest`` and ``longest`` have one
+            number for each coordinate.
 
     Returns:
-        The kernels, frozen copies. The first one covers the longest length scale, the
-        others all from the next longer one down to their own. For that ``KernelFamilyUCB``
-        takes the sum of both with a weight (``covering``), of less than twice the prior
-        variance at ratio 2 in up to 5 dimensions and at ``sqrt(2)`` in up to 15; beyond
-        that it grows fast, so use a smaller ratio. With ``each_coordinate``, or where
-        coordinates have different ratios, it takes the kernel with a norm bound that is up
-        to ``ratio^{d/2}`` times as large.
+        The kernels, frozen copies. The first kernel covers the longest length scale, every
+        other kernel the range from the next longer length scale down to its own. To cover a
+        range, ``KernelFamilyUCB`` uses a weighted sum of both kernels (``covering``), whose
+        prior variance is less than twice as large at ratio 2 in up to 5 dimensions and at
+        ratio ``sqrt(2)`` in up to 15; in more dimensions the variance grows fast, so use a
+        smaller ratio. With ``each_coordinate``, or where coordinates have different ratios,
+        the kernel is used with a norm bound up to ``ratio^{d/2}`` times as large.
 
     Raises:
         ValueError: If a number is out of its range, the ends differ in number or do not fit
@@ -309,6 +315,8 @@ def cover_of_all(shorter: Kernel, longer: Kernel, ratio: float, dimension: int) 
 
     Source: ours; ``docs/mathematics.md``.
     """
+    # Norm balls grow with spectral densities: if the density of `k_s + c k_l` is larger at
+    # every frequency, its ball contains those of all length scales in between.
     log_nested = dimension * math.log(ratio)
     log_share = _log_weight(ratio, dimension) - log_nested
     if np.logaddexp(0.0, log_share) >= log_nested:

@@ -1,4 +1,7 @@
-r"""How likely the outcomes are under a mixture of functions, and so under the true one."""
+r"""The likelihood of the outcomes under a mixture of functions, bounded from below.
+
+By Ville's inequality the true function's likelihood is then bounded from below as well.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -50,7 +53,7 @@ _REPORTED = Assumption(
 
 
 class Ratio(NamedTuple):
-    r"""How large the likelihood of the true function is, in place of a fit.
+    r"""The likelihood-ratio constraint for counts, in place of a fit.
 
     Attributes:
         delta: Failure probability.
@@ -62,15 +65,16 @@ class Ratio(NamedTuple):
 
     @classmethod
     def of(cls, delta: float, fit: object) -> "Ratio":
-        r"""With the scales of a ``MartingaleMixture``, or those by default."""
+        r"""With the scales of a ``MartingaleMixture``, or the default scales."""
         scales = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
         return cls(delta) if scales is None else cls(delta, scales)
 
     def level(self, data: LikelihoodRegression) -> float:
-        r"""Largest sum of the losses of the true function, anytime.
+        r"""Upper bound on the sum of the losses of the true function, anytime.
 
-        Beside the Gaussian processes the mixture holds values at each input that no kernel
-        connects: these find out a kernel that is too smooth.
+        Beside Gaussian processes the mixture has a part with independent values at each
+        input, under which no kernel connects the inputs: so the data can contradict a
+        kernel that is too smooth.
 
         Source: the likelihood ratio of Emmenegger et al. (2023) with Ville's inequality;
         the bound on the evidence is ours, see ``docs/mathematics.md``.
@@ -85,9 +89,10 @@ class Ratio(NamedTuple):
     def assumptions(
         self, likelihood: Likelihood, estimated: frozenset[str], norm: Assumption
     ) -> Assumptions:
-        r"""What a set rests on; ``norm`` says where its norm bound comes from.
+        r"""The assumptions of a set; ``norm`` is the assumption on its norm bound.
 
-        ``estimated`` says which of ``"kernel"`` and ``"mean"`` were fitted to the data.
+        ``estimated`` is the subset of ``"kernel"`` and ``"mean"`` that was fitted to the
+        data.
         """
         known = Knowledge(estimated, torch.ones(1))
         assumptions = rkhs_assumptions(_SOURCE, known, self.delta, norm)
@@ -104,11 +109,10 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     r"""Lower bound on the log-evidence of an equal mixture of Gaussian process priors.
 
     The evidence is ``int prod_i exp(-l_i(f)) dQ(f)``, with ``Q`` an equal mixture of
-    ``N(mean, c k)`` over the ``scales`` ``c``. Each part is bounded from below by the
-    expectation of the log-likelihood under a Gaussian minus its divergence from the prior,
-    whatever Gaussian that is; it is searched for among Gaussians with independent
-    coordinates in the eigenbasis at the mode, where the posterior has them if the loss is a
-    parabola.
+    ``N(mean, c k)`` over the ``scales`` ``c``. Any Gaussian gives a lower bound on each
+    part: the expected log-likelihood under the Gaussian minus its divergence from the
+    prior. The best Gaussian is searched for among those with independent coordinates in the
+    eigenbasis at the mode; the posterior is of this kind if the loss is a parabola.
 
     Source: the evidence lower bound (for Gaussian processes Opper & Archambeau 2009); the
     basis in which coordinates are independent is ours.

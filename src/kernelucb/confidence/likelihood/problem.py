@@ -1,4 +1,4 @@
-r"""From successes or counts and a norm bound to a set; and the least norm."""
+r"""The set of functions for successes or counts under a norm bound; the least norm."""
 
 import math
 from typing import Any, NamedTuple
@@ -90,9 +90,9 @@ def least_norm_mode(
 ) -> Mode:
     r"""``argmin |f - mean|`` over functions whose losses add up to at most ``level``.
 
-    Its losses add up to ``level`` or a little more, so no function of the set has a smaller
-    norm. Where no function reaches the level that numbers can hold: the most probable one,
-    with an infinite norm.
+    The losses of the minimiser add up to ``level`` or a little more, so no function of the
+    set has a smaller norm. If no function that numbers can hold reaches the level: the most
+    probable function, with an infinite norm.
 
     Source: ours, as ``least_norm``: the minimiser is a mode, and its loss increases with
     the regulariser.
@@ -157,10 +157,10 @@ def enclosing_ellipsoid(
 ) -> FitConstraint[KernelRegression]:
     r"""An ellipsoid around ``{f : |f - mean| <= norm, sum_i l_i(f) <= level}``.
 
-    Each pass puts parabolas below the losses, over the range that the one before left at
-    the data, so each is valid. Each observation has the point of contact at which its
-    parabola is closest to its loss, over functions that attain the bounds of the pass
-    before.
+    Each pass puts parabolas below the losses, over the range of values at the data that the
+    previous pass left, so every pass gives a valid ellipsoid. Each parabola touches its
+    loss where it is closest to the loss for functions that attain the bounds of the
+    previous pass.
 
     Source: ours; proven in ``docs/mathematics.md``.
 

@@ -1,7 +1,8 @@
-r"""Bounds over a likelihood-ratio set by tangents of the losses, which lie below them.
+r"""Bounds over a likelihood-ratio set by tangents of the losses.
 
-They touch at functions near the maximisers, which are searched for each point, or for 256
-points once.
+The losses are convex, so tangents lie below them and give a valid bound wherever they
+touch. They touch at functions near the maximisers, which are searched for each point, or
+once for 256 points.
 """
 
 from typing import Literal, NamedTuple
@@ -57,8 +58,8 @@ class TangentSet(FunctionSet[KernelRegression]):
 
     By convexity every function of the set satisfies ``sum_i l'_i f_i <= level - sum_i l_i
     + sum_i l'_i g_i`` with losses and slopes at any values ``g``, and the largest value
-    under this and the norm bound has a closed form. It is the maximum over the set where
-    ``g`` attains that. No bound is above the ellipsoid's.
+    under this inequality and the norm bound has a closed form. The bound is the maximum
+    over the set if ``g`` attains the maximum. No bound is above the ellipsoid's bound.
 
     For a point ``g`` is found by a few steps of Newton's method. The first function lies
     from the centre in the direction of the posterior covariance with the point, where the
@@ -69,23 +70,22 @@ class TangentSet(FunctionSet[KernelRegression]):
     informed directions only, of which the data tell something (as in the
     likelihood-informed subspaces of Cui et al. 2014); the bound is in all.
 
-    With ``form="tangent"`` that is done for each point. With ``"ellipsoid"`` it was done
-    for 256 points, spread as the inputs are, for largest and smallest values. A mean of
-    tangents is one as well: the bound at a point is by the mean with smooth weights, of
-    which all but the lowest there have little, and from the ellipsoid's to this one it
-    changes smoothly. For a difference of values, which these tangents say little of, a
-    function is searched.
+    With ``form="tangent"`` the search is made for each point. With ``"ellipsoid"`` it is
+    made once, for largest and smallest values at 256 points that are spread as the inputs
+    are. A weighted mean of tangents gives a valid inequality too: at a query point the
+    tangents with the lowest bounds get nearly all of the weight, and weights and bounds
+    change smoothly from point to point. For a difference of values a search is always made.
 
     Source: ours; ``docs/mathematics.md``.
 
     Args:
         regression: Pseudo-outcomes whose ellipsoid holds the set.
-        constraints: Fit of these, and the norm constraint.
-        assumptions: What the set rests on.
-        data: The outcomes.
+        constraints: Fit of the pseudo-outcomes, and the norm constraint.
+        assumptions: The assumptions of the set.
+        data: The outcomes and the prior.
         level: Largest sum of the losses.
         centre: A function of the set.
-        form: At which functions the tangents touch.
+        form: ``"ellipsoid"`` or ``"tangent"``: where the tangents touch, see above.
     """
 
     centre_weights: Tensor
@@ -133,7 +133,7 @@ class TangentSet(FunctionSet[KernelRegression]):
         return self._with_pending(points, sign, found)
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:
-        r"""The bound by the ellipsoid; where nothing is searched the bound itself."""
+        r"""The bound by the ellipsoid; with ``form="ellipsoid"`` the support itself."""
         if self.form == "ellipsoid":
             return self.support(points, sign)
         own = QueryPoints(points.centre, points.centre)

@@ -77,7 +77,7 @@ class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
         return find(QueryPoints(change, change), sign)
 
     def _projected(self, reference: Tensor) -> Projection:
-        r"""The projection of a reference; keeping the last one saves a third of a search."""
+        r"""The projection of a reference, kept for the next call (a third of a search)."""
         if reference.requires_grad:
             return self.regression.project(reference)
         if self._reference is not None:

@@ -254,11 +254,12 @@ class NystromRegression(RidgeState):
             noise_std: Sub-Gaussian noise scale in outcome units, one number or ``n``.
             inducing_points: ``m x d`` inputs, observed or not, chosen in any way.
             mean_module: Known prior mean; zero when absent.
-            remainder_points: ``M x d`` further inputs, observed or not, to bound ``E``
-                with: a few times as many as inducing points, spread over where the inputs
-                are (``draw_sobol_samples``, say); none at all makes it the trace. By
-                default a pass over all pairs of inputs, minutes for 10^5 of them.
-            chunk_size: Rows and columns of the blocks in which it is computed.
+            remainder_points: ``M x d`` further inputs, observed or not, from which ``E`` is
+                bounded: a few times as many as inducing points, spread as the inputs are
+                (such as ``draw_sobol_samples``); with ``M = 0`` the bound is the trace of
+                ``E``. By default ``E`` is computed by a pass over all pairs of inputs,
+                which takes minutes for 10^5 inputs.
+            chunk_size: Rows and columns of the blocks in which ``E`` is computed.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
@@ -330,6 +331,8 @@ class NystromRegression(RidgeState):
     def _solve(self, problem: WeightProblem) -> None:
         r"""One ``eigh`` for the best weights at every regulariser."""
         self._problem = problem
+        # Weak duality: any weights of the outcomes give a valid bound, so a small span of
+        # weights costs width, never validity.
         lam, vectors, cutoff = kernel_spectrum(problem.matrix)
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
         basis = problem.scale.unsqueeze(-1) * (problem.cross.mT @ vectors / lengths)
@@ -338,7 +341,7 @@ class NystromRegression(RidgeState):
 
     @property
     def split(self) -> float:
-        r"""``s``, how the part outside the inducing span is shared out."""
+        r"""``s``, the split between ``rho^2`` and ``a^T E a``; see the class."""
         return self._problem.split
 
     @property
@@ -348,7 +351,7 @@ class NystromRegression(RidgeState):
 
     @property
     def remainder(self) -> float:
-        r"""Largest eigenvalue of ``E``, or its bound: below 1 where points are enough."""
+        r"""Bound on the eigenvalues of ``E``; below 1 with enough inducing points."""
         return float(torch.linalg.eigvalsh(self._problem.remainder)[-1])
 
     @torch.no_grad()
@@ -369,10 +372,12 @@ class NystromRegression(RidgeState):
         Args:
             X: ``p x d`` raw inputs.
             Y: ``p x 1`` or ``p`` outcomes, as they were observed.
-            noise_std: One number or ``p``; when absent, the one of all so far.
+            noise_std: One number or ``p``, outcome units; when absent, the noise scale of
+                all observations so far.
 
         Raises:
-            ValueError: If the noise scale is missing and there is not one so far.
+            ValueError: If the noise scale is missing and the observations so far have
+                several.
         """
         targets = self.outcome_map.observed(training_targets(X, Y))
         self._checked(X)

@@ -321,6 +321,8 @@ class SketchedData:
         columns = both.mT @ (self.counts[seen].unsqueeze(-1) * added)
         gram = torch.cat([old.gram + weighted.mT @ weighted, columns[:rank].mT])
         gram = torch.cat([gram, columns], dim=1)
+        # The old block of the factor is the old factor: one Cholesky of the larger Gram
+        # matrix gives the sketch and, by its last rows, the change of every variance.
         self.sketch = new = Sketch.of(gram, both.mT @ self.tally.sums[seen], self.alpha)
         half = new.factor[rank:, :rank]
         predicting = solve_triangular(new.factor[:rank, :rank].mT, half.mT, upper=True)
