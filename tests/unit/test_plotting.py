@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.transforms import Log
 from torch.testing import assert_close
 
@@ -255,27 +254,6 @@ def test_missing_matplotlib_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install kernelucb\[plot\]"):
         plot_bands(two(), LINE)
-
-
-@pytest.mark.parametrize(
-    ("draw", "error", "message"),
-    [
-        (
-            lambda: plot_slice(SrinivasUCB(PROBLEM.model), POINT, bounds=BOX, witness=True),
-            UnsupportedError,
-            "no witness",
-        ),
-        (
-            lambda: plot_slice(bound(), POINT[:1], bounds=BOX),
-            BotorchTensorDimensionError,
-            "point must be",
-        ),
-        (lambda: plot_gap([0.5]), UnsupportedError, "float is no certificate"),
-    ],
-)
-def test_bad_input(draw, error, message, ax):
-    with pytest.raises(error, match=message):
-        draw()
 
 
 def test_widths_and_words_of_pictures(ax):
