@@ -303,6 +303,7 @@ SHAPE = [
     (lambda: FeatureMetaModel(X, X.T[:, :3], COSINES), "task_inputs must be"),
     (lambda: chunked.argmax(build(), X[0]), "candidates must be `n x d`"),
     (drawn("plot_bands", {"a": build()}, X[0]), "X must be `n x d`"),
+    (drawn("plot_slice", build(), X[0, :1], bounds=BOX), "point must be"),
     (drawn("plot_slice", build(), X[0], bounds=BOX, data=(X, Y[:3])), "3 outcomes"),
     (lambda: NystromRegression.from_model(MODEL, X[:0]), "an inducing point"),
     (
@@ -334,6 +335,8 @@ UNSUPPORTED = [
     (lambda: META_OTHER.constructor_options(), "use CosineFeatures"),
     (lambda: MartingaleMixtureUCB(ModelListGP(MODEL), **NORM), "pass that model itself"),
     (counts(LOGGED, likelihood="poisson"), "outcome_transform=None"),
+    (drawn("plot_slice", build(SrinivasUCB), X[0], bounds=BOX, witness=True), "no witness"),
+    (drawn("plot_gap", [0.5]), "float is no certificate"),
 ]
 CHANGES = {
     ValueError: VALUE,
