@@ -501,24 +501,22 @@ def test_an_outcome_constraint_agrees_with_a_fine_grid():
 
 
 def test_points_are_of_the_domain():
-    acqf = bound(three())
+    acqf, context = bound(three()), {"fixed_features": {2: 0.4}}
     for domain, allowed in (
-        (
-            {"space": ONE_AXIS},
-            lambda x: float(x[0]) in LEVELS and float(x[2]) in (0.0, 1.0),
-        ),
-        ({"bounds": CUBE, "fixed_features": {2: 0.4}}, lambda x: float(x[2]) == 0.4),
-        ({"space": TRIANGLE}, lambda x: float(x[:2].sum()) <= 0.8 + FLOOR),
+        ({"space": ONE_AXIS}, lambda x: x[0] in LEVELS and x[2] in (0.0, 1.0)),
+        ({"bounds": CUBE} | context, lambda x: x[2] == 0.4),
+        ({"space": TRIANGLE}, lambda x: sum(x[:2]) <= 0.8 + FLOOR),
     ):
         found = regret_certificate(acqf, **domain)
-        assert allowed(found.recommended)
-        assert allowed(found.challenger)
+        assert allowed(found.recommended.tolist())
+        assert allowed(found.challenger.tolist())
     everything = {0: 0.1, 1: 0.2, 2: 0.4}
     assert regret_certificate(acqf, bounds=CUBE, fixed_features=everything).gap <= FLOOR
     candidates = uniform(40, 3, 5)
-    moved = torch.cat([candidates[:, :2], candidates.new_full((40, 1), 0.4)], -1)
-    by_columns = regret_certificate(acqf, candidates, fixed_features={2: 0.4})
-    assert by_columns.gap == pytest.approx(regret_certificate(acqf, moved).gap, rel=1e-12)
+    by_columns = regret_certificate(acqf, candidates, **context)
+    candidates[:, 2] = 0.4
+    moved = regret_certificate(acqf, candidates)
+    assert by_columns.gap == pytest.approx(moved.gap, rel=1e-12)
     never = [(torch.tensor([0]), torch.tensor([1.0]).double(), 2.0)]
     with pytest.raises(InputDataError, match="keeps inequality_constraints"):
         regret_certificate(acqf, space=MixedSpace(CUBE, inequality_constraints=never))
