@@ -222,39 +222,23 @@ class TestFromModel:
         assert_close((-upper, -lower), plain)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
+def test_bad_input():
+    dimension, (own, _) = BotorchTensorDimensionError, bands()
+    pair = {"constraints_tuple": (CUBE, CUBE)}
+    far = torch.zeros(1, 3).double()
+    for call, error, message in (
         (lambda: made({}), ValueError, "There are no constraints; give one"),
-        (lambda: made({1: (1.0, 1.0)}), ValueError, "the lower limit 1 must be below the"),
+        (lambda: made({1: (1.0, 1.0)}), ValueError, "lower limit 1 must be below the"),
         (lambda: made(temperature=-1.0), ValueError, "temperature must not be negative"),
         (lambda: made(options={"maximize": False}), ValueError, "options holds maximize"),
-        (
-            lambda: build(MODEL, constraints=[abs], **GIVEN),
-            UnsupportedError,
-            "functions of samples",
-        ),
-        (
-            lambda: build(MODEL, constraints_tuple=(CUBE, CUBE), **GIVEN),
-            BotorchTensorDimensionError,
-            "must be `k x 2` and `k x 1`",
-        ),
-        (lambda: between(bands()[0], names=["a"]), ValueError, "names"),
-        (
-            lambda: OutcomeConstraints(torch.nn.Identity()),
-            UnsupportedError,
-            "must be an instance of Band",
-        ),
-        (
-            lambda: OutcomeConstraints(bands()).is_feasible(torch.zeros(1, 3).double()),
-            BotorchTensorDimensionError,
-            "columns",
-        ),
-    ],
-)
-def test_bad_input(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+        (lambda: between(own, names=["a"]), ValueError, "names"),
+        (lambda: build(MODEL, constraints=[abs]), UnsupportedError, "functions of samples"),
+        (lambda: build(MODEL, **pair), dimension, "must be `k x 2` and `k x 1`"),
+        (lambda: OutcomeConstraints(far), UnsupportedError, "must be an instance of Band"),
+        (lambda: OutcomeConstraints(own).is_feasible(far), dimension, "columns"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
 
 
 def test_pending_points_by_assignment_and_the_majorant():
