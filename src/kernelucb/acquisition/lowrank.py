@@ -101,14 +101,14 @@ class BKBUCB(KernelUCB[DTCRegression]):
 
 
 class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
-    r"""Martingale-mixture bound from a Nystrom regression, anytime, at any scale.
+    r"""Martingale-mixture bound from a Nystrom regression, for very many runs, anytime.
 
     ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features.
-    Where the assumptions below are true, the band holds for every point and every round at
+    If the assumptions below are true, the band holds for every point and every round at
     once with probability ``1 - delta``, for inputs chosen from the past by any rule and
-    inducing points chosen in any way; it costs ``O(m^2)`` a point. With
-    ``fit="martingale"`` it is never narrower than the exact band of that fit, and equal to
-    it where the inducing points span the observations.
+    inducing points chosen in any way; a point costs ``O(m^2)``. With ``fit="martingale"``
+    the band is never narrower than the exact band of this fit, and equal to the exact band
+    if the inducing points span the observations.
 
     Source: ours, by weak duality of Flynn & Reeb (2024), Theorem 4.5, with the set of their
     Lemma 4.2, whose radius the default mixes with the energy of the noise; see

@@ -1,4 +1,4 @@
-r"""From the observations of a bandit to its bounds; the ones at a single regulariser."""
+r"""From the observations of a bandit to its bounds; bounds at a single regulariser."""
 
 import math
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ _ACCEPTED_LOSS = 1e-5
 
 
 class Shared(NamedTuple):
-    r"""What every bound is made from."""
+    r"""Prior, norm bound, noise scale and ``delta`` that every bound uses."""
 
     prior: Prior
     norm: float | NormTracker  # outcome units; a tracker where it is estimated
@@ -50,10 +50,10 @@ class Bands(ABC):
     r"""A bound for the observations so far.
 
     Attributes:
-        source: Its theorem.
-        num_rounds: Number of rounds that it holds for.
-        smallest_regularizer: The smallest ``tau`` that it needs whatever the data.
-        grid: The regularisers, where it takes any.
+        source: The theorem of the bound.
+        num_rounds: Number of rounds for which the bound holds.
+        smallest_regularizer: Smallest ``tau`` that the bound needs, whatever the data.
+        grid: The regularisers, for a bound that is valid at any regulariser.
     """
 
     source: str
@@ -88,7 +88,7 @@ class Bands(ABC):
         return epsilon * trace <= _ACCEPTED_LOSS * self.smallest_regularizer
 
     def assumptions(self, known: PriorKnowledge) -> Assumptions:
-        r"""What the bound rests on."""
+        r"""The assumptions of the bound."""
         guessed = "norm" in known.estimated
         norm = given_norm(EstimatedNumber(self.norm_bound) if guessed else self.norm_bound)
         if isinstance(self.norm, NormTracker):
@@ -99,7 +99,8 @@ class Bands(ABC):
     def check_noise(self, variance: Tensor) -> None:  # noqa: B027
         r"""Raise a ValueError where rounded prior variances hide what the data say.
 
-        Nothing to check where the bound holds at any regulariser: it takes a larger one.
+        Nothing to check for a bound that holds at any regulariser: a larger regulariser is
+        used.
         """
 
     def observe(self, arm: Arms, outcome: float) -> None:

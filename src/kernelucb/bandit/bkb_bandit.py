@@ -82,7 +82,7 @@ class BKBBandit:
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. A
                 ``NormTracker``, ``"cautious"`` or None (the same here, where the kernel is
                 fixed) to estimate it from the data, anew after every sixteenth part of new
-                observations. A tracker given is raised with the bandit's own.
+                observations. A given ``NormTracker`` is used and updated.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability.
             qbar: Oversampling factor; see ``BKBModel``.

@@ -97,7 +97,7 @@ class KernelBandit(Band):
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
                 estimated from the data by ``NormTracker.cautious()``, again after every
                 sixteenth part of new observations; the estimate never falls. A given
-                tracker is raised along with the bandit's own.
+                ``NormTracker`` is used and updated in its place.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             bound: ``"martingale_mixture"``, ``"abbasi_yadkori"`` or ``"igp_ucb"``.
@@ -146,7 +146,7 @@ class KernelBandit(Band):
 
     @property
     def _tracker(self) -> NormTracker | None:
-        r"""What estimates the norm bound; None where it was given."""
+        r"""The tracker that estimates the norm bound; None where a number was given."""
         return self.bands.norm if isinstance(self.bands.norm, NormTracker) else None
 
     @property
@@ -269,7 +269,7 @@ class KernelBandit(Band):
             tracker.estimates = max(own[0], norm[0]), max(own[1], norm[1])
 
     def settings(self, inputs: Tensor) -> dict[str, Any]:
-        r"""What must be the same where a state is loaded, with the prior at some inputs."""
+        r"""Settings that a loaded state must share, with the prior at some inputs."""
         values, own = inputs.new_empty(0, 0), self.observations.inputs
         if len(inputs) and inputs.shape[1] in self._columns:
             values = prior_values(self.prior, inputs.to(own)).cpu()

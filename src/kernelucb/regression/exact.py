@@ -51,9 +51,9 @@ class KernelRegression(RidgeState):
     posterior. The state is a float64 snapshot: refitting the model later does not
     change it, and no gradient flows to hyper-parameters.
 
-    Given the function's value at an input, the outcomes there enter the likelihood through
-    their precision-weighted mean and through how far they scatter around it. So repeated
-    inputs are pooled; one direction that no section reaches stands for all of the scatter.
+    Given the function's value at an input, the likelihood depends on the outcomes at the
+    input through their precision-weighted mean and their scatter around this mean alone. So
+    repeated inputs are pooled, and one direction at eigenvalue zero holds all the scatter.
 
     Example:
         >>> state = KernelRegression.from_model(model)
@@ -143,7 +143,7 @@ class KernelRegression(RidgeState):
 
     @property
     def data(self) -> ModelData:
-        r"""The numbers that it was made from."""
+        r"""The numbers from which the state was made."""
         learned = self.prior.input_transform is not None and "kernel" in self.estimated
         values = self.prior, self.train_inputs, self.train_targets, self.noise_scales
         return ModelData(*values, self.dimension, self.estimated, learned)

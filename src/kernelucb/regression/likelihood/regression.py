@@ -1,4 +1,4 @@
-r"""Successes or counts with a prior of the latent function they depend on."""
+r"""Successes or counts, with a prior of the latent function."""
 
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
@@ -63,12 +63,12 @@ class PseudoRegression(KernelRegression):
 class LikelihoodRegression:
     r"""Successes or counts, with a prior of the latent function behind them.
 
-    What ``KernelRegression`` is for outcomes with additive noise: data and prior, frozen.
-    Given the past, the outcome at ``x`` is 1 with probability ``sigmoid(f(x))``
-    (``"bernoulli"``), a number of successes in ``num_trials`` with that probability each
-    (``"binomial"``), or a Poisson count of mean ``exposure * exp(f(x))`` (``"poisson"``).
-    Kernel and mean are those of ``f``, the log odds or the log rate. Outcomes at repeated
-    inputs are added up, which loses nothing.
+    The counterpart of ``KernelRegression``: frozen data and prior. Given the past, the
+    outcome at ``x`` is 1 with probability ``sigmoid(f(x))`` (``"bernoulli"``), a number of
+    successes in ``num_trials`` with that probability each (``"binomial"``), or a Poisson
+    count of mean ``exposure * exp(f(x))`` (``"poisson"``). Kernel and mean are those of
+    ``f``, the log odds or the log rate. Outcomes at repeated inputs are added up, which
+    loses no information.
 
     Example:
         >>> data = LikelihoodRegression(X, survived, kernel, likelihood="bernoulli")
@@ -161,13 +161,13 @@ class LikelihoodRegression:
         train_X: Tensor | None = None,
         train_Y: Tensor | None = None,
     ) -> "LikelihoodRegression":
-        r"""From a variational GP, or from an exact one that holds the data.
+        r"""From a variational GP, or from an exact GP that holds the data.
 
-        Of a ``SingleTaskVariationalGP`` or ``ApproximateGP`` it takes data, kernel and
-        mean, which count as estimated unless they are frozen; its variational posterior and
+        From a ``SingleTaskVariationalGP`` or ``ApproximateGP`` data, kernel and mean are
+        taken, which count as estimated unless frozen; the variational posterior and the
         inducing points are not used. GPyTorch's ``BernoulliLikelihood`` has another link
-        (probit): here kernel and mean are those of the log odds. Of an exact GP
-        (``SingleTaskGP`` of 0 and 1, as in Ax) it takes the data alone.
+        (probit): here kernel and mean are those of the log odds. From an exact GP
+        (``SingleTaskGP`` of 0 and 1, as in Ax) only the data are taken.
 
         Args:
             model: The model; a ``LikelihoodRegression`` is given back.
@@ -179,13 +179,13 @@ class LikelihoodRegression:
                 ``num_trials``, or counts over ``exposure``.
             kernel: A kernel, or ``"rbf"``, ``"matern52"``, ``"matern32"``, ``"matern12"``;
                 by default that of a variational model.
-            lengthscale: Of a kernel given by name, in units of the kernel's inputs; one
-                number, or one for each.
-            outputscale: Its variance.
+            lengthscale: Length scale of a kernel given by name, in units of the kernel's
+                inputs; one number, or one for each input.
+            outputscale: Prior variance of a kernel given by name.
             mean: Prior mean of the log odds or log rate, a number or a frozen GPyTorch
                 mean; by default that of a variational model, or zero.
             train_X: ``n x d`` inputs, for a variational model that does not keep its data.
-            train_Y: Its ``n x 1`` or ``n`` outcomes.
+            train_Y: ``n x 1`` or ``n`` outcomes, for the same case.
 
         Raises:
             UnsupportedError: If the model cannot be read, or has no kernel of log odds or
