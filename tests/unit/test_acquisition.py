@@ -72,17 +72,14 @@ def test_a_weight_is_applied_to_the_bound(weight, offset, maximize):
     assert_close(at(acqf), expected, rtol=REARRANGED, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("transform", "message"),
-    [
+def test_posterior_transforms_that_are_refused():
+    for transform, message in (
         (weights(1.0, 1.0), "2 weights; the model has 1 output"),
         (weights(0.0), "All weights"),
         (ExpectationPosteriorTransform(n_w=2), "use ScalarizedPosteriorTransform"),
-    ],
-)
-def test_posterior_transforms_that_are_refused(transform, message):
-    with pytest.raises(UnsupportedError, match=message):
-        exact(posterior_transform=transform)
+    ):
+        with pytest.raises(UnsupportedError, match=message):
+            exact(posterior_transform=transform)
 
 
 @every_class
@@ -198,8 +195,8 @@ class TestInputConstructors:
         self, acqf_class
     ):
         construct = get_acqf_input_constructor(acqf_class)
-        needed = {"noise_std": UnknownNoise(0.1, 1.0)}
-        needed = needed if acqf_class is StreamingKernelUCB else {}
+        streaming = acqf_class is StreamingKernelUCB
+        needed = {"noise_std": UnknownNoise(0.1, 1.0)} if streaming else {}
         always = {"X_baseline": PROBLEM.X, "training_data": object(), "X_pending": None}
         always |= {"constraints": None, "objective_thresholds": None}
         always |= {"objective": IdentityMCObjective(), "posterior_transform": None}
