@@ -164,6 +164,8 @@ def test_claims_that_stand_nowhere_and_everywhere():
     assert always.margin == pytest.approx(1000.0, rel=0.06)
     assert "does not stand" in str(nowhere)
     assert "every norm tried" in str(always)
+    report = optimum_report(IGPUCB(problem().model, norm_bound=NORM), GRID)
+    assert all(claim.breakdown is None for claim in report.claims)  # no one event
 
 
 def test_of_a_family_it_has_a_shortest_length_scale():
@@ -372,11 +374,6 @@ def test_on_a_box_the_window_is_rigorous_and_sides_swap():
     assert "at most 50" in str(other)
     claim = next(claim for claim in other.claims if claim.kind == "operating window")
     assert claim.numbers == (1.0,)
-
-
-def test_bounds_without_one_event_say_no_breakdown():
-    report = optimum_report(IGPUCB(problem().model, norm_bound=NORM), GRID)
-    assert all(claim.breakdown is None for claim in report.claims)
 
 
 # Without a kernel.
