@@ -22,12 +22,12 @@ except ImportError as error:  # pragma: no cover
 
 
 class CertifiedGapCriterion(ConvergenceCriterion):
-    r"""Converged when no point is better than the recommended point by more than a gap.
+    r"""Converged when no point is better than the best experiment by more than a gap.
 
-    The recommended point is that of ``History.gap``, which need not be an experiment. If
-    the assumptions below are true, the criterion is ever wrong in a campaign with
-    probability at most ``delta`` (``regret_certificate``). The strategy's own model is not
-    used. For one output that is maximised or minimised, and continuous inputs.
+    The best experiment is the one with the best measured outcome. If the assumptions below
+    are true, the criterion is ever wrong in a campaign with probability at most ``delta``
+    (``regret_certificate``). The strategy's own model is not used. For one output that is
+    maximised or minimised, and continuous inputs.
 
     Attributes:
         gap: The gap that is accepted, outcome units.

@@ -114,15 +114,23 @@ class History:
         known_range = settings.outcome_range
         return band if known_range is None else band.within(*known_range)
 
-    def gap(self, settings: Settings, **domain: Any) -> float:
+    @property
+    def best(self) -> Tensor:
+        r"""``1 x d`` inputs of the run with the best outcome, the tools' best run."""
+        index = int((self.Y if self.maximize else -self.Y).argmax())
+        return self.X[index : index + 1].double()
+
+    def gap(self, settings: Settings, **options: Any) -> float:
         r"""The gap of ``regret_certificate``, outcome units; infinite if not rigorous.
 
-        How much better than the recommended point any point of the unit cube, or of the
-        ``domain`` of ``regret_certificate`` may be. The recommended point has the best
-        lower bound of the domain, and need not be one of the runs. Infinite as well where
-        the data contradict an assumption, so that no rule stops.
+        How much better than ``best`` any point of the unit cube may be; ``options`` are
+        those of ``regret_certificate``, for another domain or recommended point. Infinite
+        as well where the data contradict an assumption, so that no rule stops.
         """
-        found = regret_certificate(self.band(settings), **(domain or {"bounds": self.box}))
+        if not options.keys() & {"candidates", "bounds", "space"}:
+            options = {"bounds": self.box} | options
+        options = {"recommended": self.best} | options
+        found = regret_certificate(self.band(settings), **options)
         if found.assumptions.violated or not found.rigorous:
             return math.inf
         return found.gap
@@ -131,5 +139,7 @@ class History:
         r"""``optimum_report`` over the unit cube, or over the domain in ``options``."""
         if "candidates" not in options:
             options = {"bounds": self.box} | options
-        named = {} if self.names is None else {"names": list(self.names)}
-        return optimum_report(self.band(settings), **named, **options)
+        if self.names is not None:
+            units = dict.fromkeys(self.names, "of its range")
+            options = {"names": [*self.names], "units": units} | options
+        return optimum_report(self.band(settings), **options)

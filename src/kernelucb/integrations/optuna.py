@@ -22,14 +22,14 @@ except ImportError as error:  # pragma: no cover
 
 
 class CertifiedGapEvaluator(BaseImprovementEvaluator):
-    r"""How much better than the recommended setting any setting may be.
+    r"""How much better than the best trial any setting may be.
 
     For Optuna's ``Terminator``, which ends a study when the gap is below the value of the
-    error evaluator: give the gap that you accept to ``StaticErrorEvaluator``. The
-    recommended setting is that of ``History.gap``, which need not be a trial. If the
-    ``settings`` are true and their norm bound was given, a stop is wrong with probability
-    at most ``delta``, by whatever rule the study chooses its trials. Until the gap closes,
-    and where the data contradict the settings, the study goes on.
+    error evaluator: give the gap that you accept to ``StaticErrorEvaluator``. The best
+    trial is the study's, with the best measured outcome. If the ``settings`` are true and
+    their norm bound was given, a stop is wrong with probability at most ``delta``, by
+    whatever rule the study chooses its trials. Until the gap closes, and where the data
+    contradict the settings, the study goes on.
 
     Example:
         >>> gap = CertifiedGapEvaluator(Settings(norm_bound=20.0, noise_std=1.0))
