@@ -73,6 +73,7 @@ SECTIONS = {
             words.reliability,
             command="reliability curves",
         ),
+        Line("stopping", "stops", words.stopping),
         Line("attack", "attack", words.attack),
     ),
     "How well it searches and stops": (
