@@ -14,8 +14,8 @@ from benchmarks.runner.simulators import SIMULATORS
 
 POOL = 512
 # Kernel, its length and the dimension; a norm of 3 is told, or that of the sample drawn.
-KNOWN = {"known, rbf, d=2": ("rbf", 0.4, 2), "known, matern52, d=1": ("matern52", 0.4, 1)}
-DRAWN = {"drawn, rbf, d=1": ("rbf", 0.2, 1), "drawn, matern52, d=2": ("matern52", 0.4, 2)}
+KNOWN = {"known-rbf-2d": ("rbf", 0.4, 2), "known-matern52-1d": ("matern52", 0.4, 1)}
+DRAWN = {"drawn-rbf-1d": ("rbf", 0.2, 1), "drawn-matern52-2d": ("matern52", 0.4, 2)}
 NORM = 3.0
 GROUPS = (
     {name: "simulators" for name in SIMULATORS}

@@ -73,7 +73,7 @@ COMMANDS = [
     ("speed", "imports", "repeat=0 case=import", "", 2),
     (GP_UCB, "synthetic", "trial=0,1", "rounds=3 points=40", None),
     (GP_UCB, "temperature", "trial=0,1,2,3", "rounds=3", None),
-    ("stopping", "stops", 'seed=0 problem=throw,"drawn, rbf, d=1"', "budget=12", None),
+    ("stopping", "stops", "seed=0 problem=throw,drawn-rbf-1d", "budget=12", None),
     ("trust", "stops", "seed=0 function=spike,Forrester", TWO, 8),
     ("trust", "unsafe", "seed=0 norm=2.0", TWO, 8),
     ("trust", "lost", "seed=0", "outcomes=3", 5),

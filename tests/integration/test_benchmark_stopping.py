@@ -34,7 +34,7 @@ def test_ax_s_rule_stops_where_the_package_does():
         trial = client.attach_trial({"x": float(x)})
         client.complete_trial(trial, {"y": (float(y), 0.0)})
     theirs = ImprovementGlobalStoppingStrategy(min_trials=10)
-    target = target_of("drawn, rbf, d=1", 0)
+    target = target_of("drawn-rbf-1d", 0)
     found = [], []
     for count in range(10, 25):
         Y = torch.from_numpy(outcomes[:count])
@@ -59,7 +59,7 @@ def test_draws_of_two_independent_points_have_the_probability_of_the_normal_law(
 def test_rules_of_a_package_see_a_flat_history_as_the_end(package):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed (extra `integrations`)")
-    target, count = target_of("drawn, rbf, d=1", 0), 40
+    target, count = target_of("drawn-rbf-1d", 0), 40
     outcomes = torch.linspace(1.0, 0.0, count, dtype=torch.float64)
     look = Look(target, [0] * count, outcomes, 0.1, 0.5, None)
     rising = Look(target, [*range(count)], outcomes.flip(0) * 90.0, 0.1, 0.5, None)
@@ -86,7 +86,7 @@ def test_a_stop_is_false_where_its_regret_is_above_what_was_accepted():
 
 
 def test_all_rules_look_at_one_run():
-    run = play({"problem": "known, matern52, d=1", "seed": 0, "budget": 12})
+    run = play({"problem": "known-matern52-1d", "seed": 0, "budget": 12})
     assert len(run["regrets"]) == 3
     assert {"gap, norm given", "after Wilson (2024)", "budget of 20"} <= run["stops"].keys()
     assert run["stops"]["budget of 20"] == [0, 0]
