@@ -1,17 +1,18 @@
-r"""Command line; see ``--help``."""
+r"""One page of all that was measured: ``python -m benchmarks.overview``.
+
+Each sentence is made from the table of its benchmark.
+"""
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from benchmarks.overview import words
 from benchmarks.runner import ROOT, write_lines
 
 PAGE = ROOT / "docs" / "results" / "index.md"
-
 HEAD = (
     "# What was measured",
     "",
@@ -19,79 +20,309 @@ HEAD = (
     "`python -m benchmarks.overview`. The links lead to the tables, with date and versions",
     "where they were recorded. Every command can be run again with the",
     "[tested versions](../../constraints.txt).",
-    "",
 )
+NARROW, HOLDS = "How narrow", "Whether it holds"
+SEARCH, COSTS = "How well it searches and stops", "What it costs"
+SECTIONS: dict[str, list[Callable[[], str]]] = {}
+Words = Callable[[pd.DataFrame], str]
 
 
-@dataclass(frozen=True)
-class Line:
-    r"""A claim.
+def claim(section: str, folder: str, table: str, command: str = "") -> Callable:
+    r"""Register the sentence on a table; the command has the table's name by default."""
 
-    Attributes:
-        folder: Of the benchmark.
-        table: Without folder and ending.
-        words: The sentence, from the rows of the table.
-        command: After ``python -m benchmarks.``; that of the folder with the table's name.
-        page: Below ``docs/results``; that with the folder's name.
-    """
+    def register(words: Words) -> Words:
+        def text() -> str:
+            path = ROOT / "benchmarks" / folder / "results" / f"{table}.csv"
+            return (
+                f"- {words(pd.read_csv(path))} [More]({Path(folder).name}.md).<br>`python "
+                f"-m benchmarks.{folder.replace('/', '.')} {command or table}`"
+            )
 
-    folder: str
-    table: str
-    words: Callable[[pd.DataFrame], str]
-    command: str = ""
-    page: str = ""
+        SECTIONS.setdefault(section, []).append(text)
+        return words
 
-    def text(self) -> str:
-        r"""The line of the page."""
-        path = ROOT / "benchmarks" / self.folder / "results" / f"{self.table}.csv"
-        command = self.command or f"{self.folder.replace('/', '.')} {self.table}"
-        page = self.page or f"{Path(self.folder).name}.md"
-        return (
-            f"- {self.words(pd.read_csv(path))} [More]({page}).<br>"
-            f"`python -m benchmarks.{command}`"
-        )
+    return register
 
 
-SECTIONS = {
-    "How narrow": (
-        Line("filters", "width", words.width),
-        Line("filters", "designs", words.designs),
-        Line("laboratory", "widths", words.laboratory),
-        Line("papers/durand_2018", "band", words.noise),
-    ),
-    "Whether it holds": (
-        Line("trust", "stops", words.stops),
-        Line("trust", "lost", words.lost),
-        Line("safety", "coverage", words.safe_set),
-        Line("experiments", "safe", words.safe_ax),
-        Line("guarded", "coverage", words.guarded),
-        Line("counts", "coverage", words.counts),
-        Line("norm", "estimate", words.norm),
-        Line(
-            "reliability",
-            "curves_held_out",
-            words.reliability,
-            command="reliability curves",
-        ),
-        Line("stopping", "stops", words.stopping),
-        Line("attack", "attack", words.attack),
-    ),
-    "How well it searches and stops": (
-        Line("practical", "compare_runs", words.search, command="practical compare"),
-        Line("papers/flynn_reeb_2024", "paired_filters", words.bandits),
-        Line(
-            "unknown_kernel", "regret_runs", words.family, command="unknown_kernel regret"
-        ),
-        Line("experiments", "dimensions", words.dimensions),
-        Line("papers/srinivas_2010", "synthetic", words.prior_sample),
-        Line("papers/wang_2018", "grasp", words.earlier_tasks),
-    ),
-    "What it costs": (
-        Line("speed", "optimize_acqf", words.speed),
-        Line("scale", "large", words.sketch),
-        Line("papers/bkb_2019", "time", words.arms),
-    ),
-}
+def _geometric(ratios: pd.Series) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+@claim(NARROW, "filters", "width")
+def width(rows: pd.DataFrame) -> str:
+    return (
+        f"The default band is **{_geometric(rows.domain):.2f}** times as wide as the "
+        f"exact set of Flynn & Reeb over the domain and **{_geometric(rows.data):.2f}** "
+        f"times at the data (geometric means, {len(rows)} problems); it left out the "
+        f"function in {rows.missed.sum()} of them."
+    )
+
+
+@claim(NARROW, "filters", "designs")
+def designs(rows: pd.DataFrame) -> str:
+    points, box = (_geometric(rows[f"{kind}_data"]) for kind in ("points", "box"))
+    names = [
+        f"{kind}_{place}" for kind in ("points", "box") for place in ("domain", "data")
+    ]
+    missed = int(rows.points_missed.sum() + rows.box_missed.sum())
+    return (
+        "Inputs that were planned without looking at outcomes narrow the band at the data "
+        f"to **{points:.2f}** (at points fixed beforehand) and **{box:.2f}** (in a box) "
+        f"of its width, and nowhere widen it above {rows[names].max().max():.3f} times; "
+        f"these bands missed in {missed} of {len(rows)} problems."
+    )
+
+
+@claim(NARROW, "laboratory", "widths")
+def laboratory(rows: pd.DataFrame) -> str:
+    return (
+        "With all replicates of two real tables the band of kernel and norm alone is "
+        f"{rows.band.min():.1f} to {rows.band.max():.1f} times as wide as plain means with "
+        "a union; with replicates counted by themselves "
+        f"**{rows.replicates.min():.2f} to {rows.replicates.max():.2f}** times."
+    )
+
+
+@claim(NARROW, "papers/durand_2018", "band")
+def noise(rows: pd.DataFrame) -> str:
+    last = rows[rows["round"] == rows["round"].max()].set_index("band").mean_width
+    return (
+        "For a noise scale that nobody knows, after 1000 observations, the joint set is "
+        f"**{last['joint'] / last['exact']:.2f}** times as wide as the exact band with "
+        "the known scale; "
+        "the published one (Durand et al., Corollary 1) "
+        f"{last['adaptive'] / last['exact']:.1f} times."
+    )
+
+
+@claim(HOLDS, "trust", "stops")
+def stops(rows: pd.DataFrame) -> str:
+    given = rows[rows.rule == "`norm_bound=10`"]
+    estimated = rows[rows.rule == "`norm_bound=None`, `allow_estimated=True`"]
+    estimated = estimated[estimated.given == "kernel and noise"]
+    return (
+        f"With everything given, **{given.events.sum()} of {given.stops.sum()}** "
+        "certified stops were too far from the optimum; with the norm estimated, which "
+        f"has to be allowed, {estimated.events.sum()} of {estimated.stops.sum()} (the "
+        "set of Flynn & Reeb)."
+    )
+
+
+@claim(HOLDS, "trust", "lost")
+def lost(rows: pd.DataFrame) -> str:
+    rows = rows.set_index("lost")
+    coin, worst = rows.loc["by a fair coin"], rows.loc["noise below 0"]
+    return (
+        f"Outcomes lost by a coin: the band missed in {coin.events} of {coin.runs} runs. "
+        f"Outcomes lost because of their noise: in **{worst.events} of {worst.runs}** "
+        "(the set of Flynn & Reeb)."
+    )
+
+
+@claim(HOLDS, "safety", "coverage")
+def safe_set(rows: pd.DataFrame) -> str:
+    rows = rows.set_index("rule")
+    true, wrong = rows.loc["norm bound B"], rows.loc["norm bound B / 4"]
+    return (
+        f"Along the edge of the safe set, **{true.unsafe_runs:.0f} of {true.runs:.0f}** "
+        f"runs were unsafe with the true norm, {wrong.unsafe_runs:.0f} with a quarter of "
+        f"it, {wrong.unsafe_runs_warned:.0f} of these after a warning (the set of Flynn "
+        "& Reeb)."
+    )
+
+
+@claim(HOLDS, "experiments", "safe")
+def safe_ax(rows: pd.DataFrame) -> str:
+    sums = rows.groupby("method")[["violations", "trials"]].sum()
+    safe, plain = sums.loc["safe"], sums.loc["Ax"]
+    return (
+        f"Safe Ax experiments: **{safe.violations} of {safe.trials}** trials violated "
+        f"the constraint, {plain.violations} of {plain.trials} of Ax's own."
+    )
+
+
+@claim(HOLDS, "guarded", "coverage")
+def guarded(rows: pd.DataFrame) -> str:
+    true = rows[(rows.norm_factor == 1.0) & (rows.noise_factor == 1.0)]
+    return (
+        f"The band missed in at most **{true.missed.max()} of {true.sequences.max()}** "
+        f"sequences whose points were chosen by its help, for each of {len(true)} rules."
+    )
+
+
+@claim(HOLDS, "counts", "coverage")
+def counts(rows: pd.DataFrame) -> str:
+    true, wrong = (rows[(rows.belief == "truth") == held] for held in (True, False))
+    return (
+        "Bands for successes and counts: the function left its band in at most "
+        f"**{true.either.max()} of {true.sequences.max()}** sequences, for each of "
+        f"{len(true)} settings; bands that believe a quarter of the norm, or count every "
+        f"outcome 16 times, were found out in {wrong.either.sum():,} of "
+        f"{wrong.sequences.sum():,}."
+    )
+
+
+@claim(HOLDS, "norm", "estimate")
+def norm(rows: pd.DataFrame) -> str:
+    held = rows[rows.bound == "norm_bound=None"].set_index("norm").held
+    return (
+        f"A band with an *estimated* norm held in every round in **{held[2.0]:.0%}, "
+        f"{held[5.0]:.0%} and {held[15.0]:.0%}** of runs, for functions of norm 2, 5 and "
+        "15."
+    )
+
+
+@claim(HOLDS, "reliability", "curves_held_out", "curves")
+def reliability(rows: pd.DataFrame) -> str:
+    own = rows[(rows["limit"] == "bootstrap") & (rows["method"] == "chosen")]
+    own = own[own["count"] == 50].set_index("kind")
+    names = {"value": "values", "window gain": "gains near the point", "gap": "gaps"}
+    shares = ", ".join(
+        f"{100 * own.share_false[kind]:.1f} % of the {name}" for kind, name in names.items()
+    )
+    worst = own.loc[[*names]].sort_values("worst_share").iloc[-1]
+    widths = ", ".join(f"{own.width[kind]:.2f}" for kind in names)
+    return (
+        "Claims after 50 runs at levels that are measured to be true in 95 % on *other* "
+        f"problems: **{shares}** were false, {100 * worst.worst_share:.0f} % of one kind "
+        f"on the worst problem. Widths over the range: {widths}."
+    )
+
+
+@claim(HOLDS, "stopping", "stops")
+def stopping(rows: pd.DataFrame) -> str:
+    rows = rows[rows.accepted == 0.05].set_index(["problems", "rule"])
+    free = rows.loc["made by no kernel"]
+    names = {
+        "after Ax's improvement": "Ax's rule",
+        "after Wilson (2024)": "Wilson's",
+        "Optuna regret bound": "Optuna's regret bound",
+    }
+    false = ", ".join(
+        f"{free.loc[rule, 'false of stops']:.0%} of those of {name}"
+        for rule, name in names.items()
+    )
+    ours, given = free.loc["gap, twice the least norm"], "gap, norm given"
+    known = rows.loc[("made by a kernel", given)]
+    return (
+        "Asked for a regret of 5 % of the range, on functions that no kernel made, false "
+        f"stops were {false}; the gap at an estimated norm stopped in {ours.stops} of "
+        f"{ours.runs} searches, **{ours['false stops']}** times falsely. With kernel, norm "
+        f"and noise given **{known['false stops']} of {known.stops}** stops were false."
+    )
+
+
+@claim(HOLDS, "attack", "attack")
+def attack(rows: pd.DataFrame) -> str:
+    return (
+        f"Of {rows.cases.sum():,} hostile problems and checks **{rows.wrong.sum()}** were "
+        f"wrong without a word, and {rows.untyped.sum()} ended in an error that was not "
+        "meant."
+    )
+
+
+@claim(SEARCH, "practical", "compare_runs", "compare")
+def search(rows: pd.DataFrame) -> str:
+    ranks = rows.groupby(["problem", "seed"]).simple.rank()
+    rank = ranks.groupby(rows.method).mean()
+    means = ranks.groupby([rows.method, rows.seed]).mean()
+    ahead = means["q_log_nei"] - means["guarded_every_4"]
+    regrets = rows.groupby(["problem", "method"]).simple.mean()
+    of_mean = regrets.groupby("problem").rank().groupby("method").mean()
+    return (
+        f"Among {len(rank)} rules on {rows.problem.nunique()} problems with refitted "
+        f"models ({rows.seed.nunique()} seeds), the guarded search is not told from "
+        f"qLogNEI: mean rank of a run **{rank['guarded_every_4']:.2f}** and "
+        f"{rank['q_log_nei']:.2f} ({ahead.mean():.2f} ± {ahead.sem():.2f} behind), rank of "
+        f"the mean regret {of_mean['guarded_every_4']:.2f} and "
+        f"**{of_mean['q_log_nei']:.2f}**. UCB with beta 2 has {rank['ucb_2']:.2f} and "
+        f"{of_mean['ucb_2']:.2f}, LogEI {rank['log_ei']:.2f} and {of_mean['log_ei']:.2f}."
+    )
+
+
+@claim(SEARCH, "papers/flynn_reeb_2024", "paired_filters")
+def bandits(rows: pd.DataFrame) -> str:
+    return (
+        "Played on their bandit problems, its regret is "
+        f"**{_geometric(rows.ratio):.2f}** times as large (geometric mean of {len(rows)} "
+        f"settings, {rows.n.min()} repetitions)."
+    )
+
+
+@claim(SEARCH, "unknown_kernel", "regret_runs", "regret")
+def family(rows: pd.DataFrame) -> str:
+    means = rows.groupby(["method", "setting"]).cumulative.mean()
+    ratios = means["alternate"] / means["oracle"]
+    means = means.groupby("method").mean()
+    return (
+        "Told a range of length scales only, `FamilyBandit` has "
+        f"**{means['alternate'] / means['oracle']:.2f}** times the regret of the bound "
+        f"that knows the length scale (mean regrets over {rows.setting.nunique()} "
+        f"settings; the mean of their ratios is {ratios.mean():.2f}); the published "
+        f"rival LB-GP-UCB {means['balancing'] / means['oracle']:.2f} times."
+    )
+
+
+@claim(SEARCH, "experiments", "dimensions")
+def dimensions(rows: pd.DataFrame) -> str:
+    last = rows[rows["rounds"] == rows["rounds"].max()].groupby("setting")[
+        ["gap", "regret"]
+    ]
+    four, six = (last.mean().loc[f"RBF, length 0.5, d = {d}"] for d in (4, 6))
+    return (
+        f"After {rows['rounds'].max()} rounds the certified gap is **{four.gap:.2f}** in "
+        f"four dimensions and {six.gap:.1f} in six (RBF, norm 3), where the true regret "
+        f"is {four.regret:.3f} and {six.regret:.3f}."
+    )
+
+
+@claim(SEARCH, "papers/srinivas_2010", "synthetic")
+def prior_sample(rows: pd.DataFrame) -> str:
+    mean = rows[rows["round"] == rows["round"].max()].set_index("method")["mean"]
+    return (
+        "On samples of a known prior the certified bound has "
+        f"**{mean['mixture'] / mean['gp_ucb_theorem']:.1f}** times the regret of GP-UCB "
+        f"with the beta of its theorem and {mean['mixture'] / mean['gp_ucb']:.1f} times "
+        "that with a fifth of it, which no theorem covers."
+    )
+
+
+@claim(SEARCH, "papers/wang_2018", "grasp")
+def earlier_tasks(rows: pd.DataFrame) -> str:
+    found = rows[rows.evaluations == 5].set_index("method")["mean"]
+    return (
+        "With a prior from earlier tasks, grasps after five evaluations are worth "
+        f"**{found['pem_ucb']:.2f}**, against {found['random']:.2f} at random and "
+        f"{found['plain']:.2f} by a plain Gaussian process (the authors' data)."
+    )
+
+
+@claim(COSTS, "speed", "optimize_acqf")
+def speed(rows: pd.DataFrame) -> str:
+    calls = rows[rows.measure == "call"]["median"]
+    return (
+        "One `optimize_acqf` call with Flynn & Reeb's exact bound takes "
+        f"**{calls.min():.2f} to {calls.max():.2f}** times that of BoTorch's "
+        "`UpperConfidenceBound`."
+    )
+
+
+@claim(COSTS, "scale", "large")
+def sketch(rows: pd.DataFrame) -> str:
+    seconds = rows.set_index("step").wall_s["from nothing to the first selection"]
+    return (
+        "With 100,000 observations, the best of 1,000,000 candidates by a certified "
+        f"band takes **{seconds:.0f} seconds** on two cores."
+    )
+
+
+@claim(COSTS, "papers/bkb_2019", "time")
+def arms(rows: pd.DataFrame) -> str:
+    ratio = rows.set_index("round").ratio["1 to 200"]
+    return (
+        f"On 20,640 arms `BKBBandit` is **{ratio:.1f}** times as fast as a NumPy "
+        "version, over 200 rounds."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -100,8 +331,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=PAGE, help="the file")
     path, lines = parser.parse_args(arguments).output, list(HEAD)
     for section, entries in SECTIONS.items():
-        lines += [f"## {section}", "", *(entry.text() for entry in entries), ""]
-    write_lines(path, lines[:-1])
+        lines += ["", f"## {section}", "", *(text() for text in entries)]
+    write_lines(path, lines)
     print(path)
 
 

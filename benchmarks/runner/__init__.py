@@ -1,11 +1,20 @@
 r"""What the benchmarks share: ``Study``, and tools for its players and tables."""
 
+# ruff: noqa: F401  (names for the studies)
+
 from benchmarks.runner.files import ROOT, load_data
 from benchmarks.runner.functions import (
     KnownFunction,
     fixed_kernel,
     largest_value,
+    line,
+    outside,
+    quiet,
     rkhs_norm,
+    seeded,
+    sobol_points,
+    stream,
+    unit_cube,
 )
 from benchmarks.runner.pictures import draw_spread, legend_below, picture
 from benchmarks.runner.statistics import (
@@ -16,28 +25,11 @@ from benchmarks.runner.statistics import (
     ratio_of_means,
     spaced,
 )
-from benchmarks.runner.streams import stream
-from benchmarks.runner.tables import markdown_table, read_table, write_lines, write_table
-
-__all__ = [
-    "KnownFunction",
-    "Moments",
-    "ROOT",
-    "draw_spread",
-    "fixed_kernel",
-    "largest_value",
-    "legend_below",
-    "load_data",
-    "markdown_table",
-    "moments_table",
-    "most_events",
-    "paired_difference",
-    "picture",
-    "ratio_of_means",
-    "read_table",
-    "rkhs_norm",
-    "spaced",
-    "stream",
-    "write_lines",
-    "write_table",
-]
+from benchmarks.runner.tables import (
+    as_texts,
+    captioned,
+    markdown_table,
+    read_table,
+    write_lines,
+    write_table,
+)

@@ -1,7 +1,6 @@
 r"""Where things lie, how they are written, and the error of what a caller should change."""
 
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -20,17 +19,12 @@ class BenchmarkError(ValueError):
 def write_atomically(path: Path, text: str) -> None:
     r"""Write a file that is there in full or not at all, whenever this is interrupted."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-", suffix=".tmp")
+    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def load_data(name: str) -> dict[str, np.ndarray]:

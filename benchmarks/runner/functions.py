@@ -1,17 +1,70 @@
-r"""Kernels that are fixed before the data, and functions whose norm is known."""
+r"""Random streams, kernels fixed before the data, and functions whose norm is known."""
 
 import math
-from collections.abc import Callable
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from botorch.utils.sampling import draw_sobol_samples
+from botorch.utils.sampling import draw_sobol_samples, manual_seed
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from scipy.optimize import minimize
 from torch import Tensor
 
 _SEARCHED, _REFINED = 4096, 5  # points at which the largest value is looked for
+
+
+def stream(seed: int, *names: str | int) -> np.random.Generator:
+    r"""A generator of its own for every list of names.
+
+    Problems, arms and noise do not share a stream, so that a run's first rounds are the
+    same however many rounds follow, and a problem the same whoever plays it.
+    """
+    words = [n if isinstance(n, int) else zlib.crc32(n.encode()) for n in names]
+    return np.random.default_rng([seed, *words])
+
+
+@contextmanager
+def seeded(seed: int, *names: str | int) -> Iterator[None]:
+    r"""Torch's global generator seeded from a stream, and as it was afterwards.
+
+    What is played inside depends on nothing else that was drawn in this process.
+    """
+    with manual_seed(int(stream(seed, *names).integers(2**31))):
+        yield
+
+
+@contextmanager
+def quiet(*categories: type[Warning]) -> Iterator[None]:
+    r"""Without these warnings; without any where none is named."""
+    with warnings.catch_warnings():
+        for category in categories or (Warning,):
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+def unit_cube(dimension: int) -> Tensor:
+    r"""``2 x d`` limits."""
+    zero = torch.zeros(dimension, dtype=torch.float64)
+    return torch.stack([zero, zero + 1.0])
+
+
+def sobol_points(count: int, dimension: int, seed: int) -> Tensor:
+    r"""``n x d`` points of a scrambled Sobol sequence in the unit cube."""
+    return draw_sobol_samples(unit_cube(dimension), count, 1, seed=seed).squeeze(-2)
+
+
+def line(count: int) -> Tensor:
+    r"""``n x 1`` points of the unit interval."""
+    return torch.linspace(0.0, 1.0, count, dtype=torch.float64).unsqueeze(-1)
+
+
+def outside(truth: Tensor, lower: Tensor, upper: Tensor, slack: float) -> Tensor:
+    r"""Where a function leaves its band by more than round-off."""
+    return (truth < lower - slack) | (truth > upper + slack)
 
 
 def fixed_kernel(name: str, lengthscale: float) -> Kernel:
@@ -74,10 +127,7 @@ def largest_value(function: Callable[[Tensor], Tensor], known: Tensor) -> float:
 
     Among the many are the ``known`` ones, ``n x d``.
     """
-    cube = torch.zeros(2, known.shape[-1], dtype=torch.float64)
-    cube[1] = 1.0
-    points = draw_sobol_samples(cube, n=_SEARCHED, q=1, seed=0).squeeze(-2)
-    points = torch.cat([points, known])
+    points = torch.cat([sobol_points(_SEARCHED, known.shape[-1], 0), known])
     values = function(points)
 
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:

@@ -5,25 +5,19 @@ from functools import cache
 
 import torch
 from botorch import test_functions
-from botorch.utils.sampling import draw_sobol_samples
 from botorch.utils.transforms import unnormalize
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import KnownFunction, stream
+from benchmarks.runner import KnownFunction, line, sobol_points, stream
 
 POINTS, CENTRES, WIDE_SECTIONS = 200, 12, 7
 _CANDIDATES = 256
 
 
-def line() -> Tensor:
-    r"""``POINTS x 1`` points of the unit interval."""
-    return torch.linspace(0.0, 1.0, POINTS, dtype=torch.float64).unsqueeze(-1)
-
-
 @torch.no_grad()
 def drawn_values(kind: str, kernel: Kernel, norm: float, seed: int) -> Tensor:
-    r"""Values on ``line()`` of a function of exactly this norm under the kernel.
+    r"""Values on ``line(POINTS)`` of a function of exactly this norm under the kernel.
 
     Args:
         kind: ``"random"``: an expansion with ``CENTRES`` uniform centres and standard
@@ -39,7 +33,7 @@ def drawn_values(kind: str, kernel: Kernel, norm: float, seed: int) -> Tensor:
     else:
         centres, weights = _spike(kernel, *random.random(3).tolist())
     function = KnownFunction(kernel, centres, weights)
-    return function(line()) * (norm / function.norm)
+    return function(line(POINTS)) * (norm / function.norm)
 
 
 def _spike(kernel: Kernel, first: float, second: float, side: float):
@@ -82,13 +76,10 @@ def test_function(name: str) -> tuple[Tensor, Tensor]:
     r"""Candidates in the unit cube and the function's values there, to be maximised.
 
     The usual function with its sign changed, in units of its own mean and standard
-    deviation over the candidates: ``line()`` in one dimension, Sobol points in two.
+    deviation over the candidates: even in one dimension, Sobol points in two.
     """
     dimension, make = TEST_FUNCTIONS[name]
-    unit = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, dimension)
-    candidates = line()
-    if dimension > 1:
-        candidates = draw_sobol_samples(unit, n=_CANDIDATES, q=1, seed=0).squeeze(-2)
+    candidates = line(POINTS) if dimension == 1 else sobol_points(_CANDIDATES, 2, 0)
     if make is None:
         values = -_forrester(candidates)
     else:

@@ -1,6 +1,5 @@
 r"""Does a band hold where whether an outcome is reported depends on its noise?"""
 
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.runner import fixed_kernel, stream
-from benchmarks.trust.functions import drawn_values, line
+from benchmarks.runner import fixed_kernel, line, outside, quiet, stream
+from benchmarks.trust.functions import POINTS, drawn_values
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -23,15 +22,14 @@ def play_lost(settings: dict[str, Any]) -> dict[str, int]:
         The number of reported outcomes at the first miss of the band; 0 without one.
     """
     task = SimpleNamespace(**settings)
-    kernel, arms = fixed_kernel(KERNEL, LENGTHSCALE), line()
+    kernel, arms = fixed_kernel(KERNEL, LENGTHSCALE), line(POINTS)
     values = drawn_values("random", kernel, NORM, task.seed)
     noise = torch.from_numpy(_reported(task)) * NOISE_STD
     chosen = [int(stream(task.seed, "start").integers(len(values)))]
     for number in range(1, task.outcomes + 1):
         outcomes = values[chosen] + noise[:number]
         lower, upper = _band(KernelRegression(arms[chosen], outcomes, kernel, NOISE_STD))
-        slack = 1e-9 * NORM
-        if bool(((values < lower - slack) | (values > upper + slack)).any()):
+        if bool(outside(values, lower, upper, 1e-9 * NORM).any()):
             return {"missed": number}
         chosen.append(int(upper.argmax()))
     return {"missed": 0}
@@ -48,8 +46,7 @@ def _reported(task: SimpleNamespace) -> np.ndarray:
 
 
 def _band(state: KernelRegression) -> tuple[Tensor, Tensor]:
-    with warnings.catch_warnings():
-        # An empty set is widened until it holds one function, which is then judged.
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+    # An empty set is widened until it holds one function, which is then judged.
+    with quiet(InconsistentConfidenceSetWarning):
         acqf = MartingaleMixtureUCB(state, norm_bound=NORM, delta=DELTA, fit="martingale")
-    return acqf.bounds(line())
+    return acqf.bounds(line(POINTS))

@@ -1,6 +1,5 @@
 r"""Are points evaluated that ``SafeSet`` calls safe and are not?"""
 
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,12 +7,20 @@ import torch
 from torch import Tensor
 
 from benchmarks.practical.fitting import fitted_model
-from benchmarks.runner import stream
-from benchmarks.safety.problems import DELTA, NOISE_STD, Outcome, line, random_outcome
+from benchmarks.runner import line, quiet, stream
+from benchmarks.safety.play import (
+    ARMS,
+    DELTA,
+    NOISE_STD,
+    THRESHOLD,
+    Outcome,
+    constraint_of,
+    edge,
+)
 from kernelucb import KernelRegression, MartingaleMixtureUCB, SafeSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 
-ARMS, LENGTHSCALE, THRESHOLD, START = 40, 0.2, 0.0, 5
+START = 5
 
 
 def play_safe(settings: dict[str, Any]) -> dict[str, Any]:
@@ -24,24 +31,19 @@ def play_safe(settings: dict[str, Any]) -> dict[str, Any]:
         refused to go on because the data contradicted its assumptions, and the number of
         evaluated points that violate the constraint.
     """
-    task = SimpleNamespace(**settings)
-    arms = line(ARMS)
-    constraint = random_outcome(2 * task.seed + 1, arms, task.norm, LENGTHSCALE)
+    task, arms = SimpleNamespace(**settings), line(ARMS)
+    allowed: Any = {"allow_estimated": task.allow_estimated}
+    constraint = constraint_of(task.seed, task.norm)
     truth, chosen = constraint.values, _start(constraint.values, arms)
     noise = torch.from_numpy(stream(task.seed, "noise").standard_normal(200)) * NOISE_STD
     for _ in range(task.rounds):
         outcomes = truth[chosen] + noise[: len(chosen)]
         band = _band(task, constraint, arms[chosen], outcomes)
         try:
-            safe_set = SafeSet(
-                band,
-                THRESHOLD,
-                safe_points=arms[chosen],
-                allow_estimated=task.allow_estimated,
-            )
+            safe = SafeSet(band, THRESHOLD, safe_points=arms[chosen], **allowed)
         except UncertifiedError:
             return _ended(truth, chosen, not band.assumptions.violated)
-        chosen.append(_edge(safe_set, arms, chosen))
+        chosen.append(edge(safe.margin(arms), safe.is_safe(arms), chosen))
     return _ended(truth, chosen)
 
 
@@ -57,21 +59,11 @@ def _band(task: SimpleNamespace, constraint: Outcome, X: Tensor, outcomes: Tenso
     else:
         state = KernelRegression(X, outcomes, constraint.kernel, NOISE_STD)
     given = {"given": constraint.norm, "none": None, "cautious": "cautious"}
-    with warnings.catch_warnings():
-        # The safe set refuses such a band, and the run counts that.
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+    norm_bound = given[task.norm_bound]
+    with quiet(InconsistentConfidenceSetWarning):  # SafeSet refuses such a band; counted
         return MartingaleMixtureUCB(
-            state, norm_bound=given[task.norm_bound], delta=DELTA, fit="martingale"
+            state, norm_bound=norm_bound, delta=DELTA, fit="martingale"
         )
-
-
-def _edge(safe_set: SafeSet, arms: Tensor, chosen: list[int]) -> int:
-    r"""The safe arm of least margin that was not evaluated yet, if there is one."""
-    margin, safe = safe_set.margin(arms), safe_set.is_safe(arms)
-    fresh = safe.clone()
-    fresh[chosen] = False
-    candidates = fresh if bool(fresh.any()) else safe
-    return int(torch.where(candidates, margin, torch.inf).argmin())
 
 
 def _ended(truth: Tensor, chosen: list[int], refused: bool | None = None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks.runner import fixed_kernel
+from benchmarks.runner import fixed_kernel, line
 from benchmarks.runner.events import event_row, event_table
 from benchmarks.trust import functions, stops
 
@@ -14,7 +14,7 @@ STOP |= {"allow_estimated": False, "rounds": 20, "seed": 0}
 
 def test_functions_have_the_norm_that_is_promised():
     kernel = fixed_kernel("matern52", 0.1)
-    gram = kernel(functions.line()).to_dense()
+    gram = kernel(line(functions.POINTS)).to_dense()
     gram.diagonal().add_(1e-10)
     for kind in ("random", "spike"):
         values = functions.drawn_values(kind, kernel, 10.0, seed=1)
