@@ -203,8 +203,8 @@ def test_a_range_clips_gain_certificate_and_report(maximize):
         room = high - least if sign > 0 else most + high
         expected = torch.minimum(gain, room)
         torch.testing.assert_close(ranged.max_gain_over(GRID, GRID[:1], sign), expected)
-    on_box = regret_certificate(ranged, bounds=LINE).gap
-    assert on_box <= regret_certificate(own, bounds=LINE).gap
+    gaps = [regret_certificate(b, bounds=LINE, tolerance=1e-4).gap for b in (ranged, own)]
+    assert gaps[0] <= (1.0 + 1e-4) * gaps[1]
     assert ranged.at(norm_bound=20.0).outcome_range == (-high, high)
     report = optimum_report(ranged, bounds=LINE)
     assert report.upper <= high + 1e-9
