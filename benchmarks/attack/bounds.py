@@ -31,19 +31,19 @@ from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.models import BKBModel
 
-# The bounds of a bandit, by the options that name them.
-BOUNDS: dict[str, dict[str, Any]] = {
-    "exact": {},
-    "grid": {"form": Grid()},
-    "analytic": {"form": "analytic"},
-    "abbasi_yadkori": {"bound": "abbasi_yadkori"},
-    "igp": {"bound": "igp_ucb"},
+_MIXTURE = MartingaleMixtureUCB
+# The bounds of a bandit: its names, the stateless classes, and what both are given.
+BOUNDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "exact": ("martingale_mixture", _MIXTURE, {}),
+    "grid": ("martingale_mixture", _MIXTURE, {"form": Grid()}),
+    "analytic": ("martingale_mixture", _MIXTURE, {"form": "analytic"}),
+    "abbasi_yadkori": ("abbasi_yadkori", AbbasiYadkoriUCB, {}),
+    "igp": ("igp_ucb", IGPUCB, {}),
 }
 Covers = Literal["noise", "exact", "never"]
 Bounds = Callable[[Tensor], tuple[Tensor, Tensor]]
 # So many inducing points that every observation is one.
 _ALL = 1e12
-_WIDTHS = {"abbasi_yadkori": AbbasiYadkoriUCB, "igp": IGPUCB}
 SCALES = (None, 0.01, 100.0, (0.1, 1.0, 10.0), "mixture")
 
 
@@ -115,40 +115,29 @@ def state(problem: Problem, noise: Any) -> KernelRegression:
 def _acqf(bound: Any, **options: Any) -> Callable[..., Attacked]:
     def build(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
         model, noise = base(problem, random)
-        chosen = {
-            name: value(random) if callable(value) else value
+        given = {"norm_bound": norm, "noise_std": noise} | {
+            name: value(problem, random) if callable(value) else value
             for name, value in options.items()
         }
-        acqf = bound(model, norm_bound=norm, noise_std=noise, delta=DELTA, **chosen)
+        acqf = bound(model, delta=DELTA, **given)
         return Attacked(acqf.bounds, acqf)
 
     return build
 
 
-def _srinivas(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
-    model, noise = base(problem, random)
-    acqf = SrinivasUCB(model, noise_std=noise, delta=DELTA, theorem=BoundedNorm(norm))
-    return Attacked(acqf.bounds, acqf)
+def _srinivas(model: Any, norm_bound: float, **given: Any) -> SrinivasUCB:
+    return SrinivasUCB(model, theorem=BoundedNorm(norm_bound), **given)
 
 
-def _unknown(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
-    model, _ = base(problem, random)
+def _within_limits(problem: Problem, random: np.random.Generator) -> UnknownNoise:
     level = float(problem.noise_std.max())
     limits = (0.3 * level, 10.0 * level) if random.random() < 0.7 else ()
-    acqf = MartingaleMixtureUCB(
-        model, norm_bound=norm, noise_std=UnknownNoise(*limits), delta=DELTA
-    )
-    return Attacked(acqf.bounds, acqf)
+    return UnknownNoise(*limits)
 
 
-def _streaming(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
-    model, _ = base(problem, random)
+def _from_below(problem: Problem, random: np.random.Generator) -> UnknownNoise:
     level = float(problem.noise_std.max())
-    upper = None if random.random() < 0.3 else 10.0 * level
-    acqf = StreamingKernelUCB(
-        model, norm_bound=norm, noise_std=UnknownNoise(level, upper), delta=DELTA
-    )
-    return Attacked(acqf.bounds, acqf)
+    return UnknownNoise(level, None if random.random() < 0.3 else 10.0 * level)
 
 
 def _sketched(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
@@ -202,17 +191,13 @@ def _bkb_bandit(problem: Problem, norm: float, random: np.random.Generator) -> A
     return Attacked(bounds)
 
 
-def bandit_of(bound: str, problem: Problem, norm: float, **options: Any) -> KernelBandit:
+def bandit_of(name: str, problem: Problem, norm: float, **options: Any) -> KernelBandit:
     r"""A bandit that has played the inputs of a problem one after the other."""
+    bound, _, given = BOUNDS[name]
     bandit = KernelBandit(
-        problem.kernel,
-        norm_bound=norm,
-        noise_std=float(problem.noise_std.max()),
-        delta=DELTA,
-        mean_module=problem.mean_module,
-        **BOUNDS[bound],
-        **options,
-    )
+        problem.kernel, norm_bound=norm, noise_std=float(problem.noise_std.max()),
+        delta=DELTA, mean_module=problem.mean_module, bound=bound, **given, **options,
+    )  # fmt: skip
     for i, (x, y) in enumerate(zip(problem.X.double(), problem.Y, strict=True)):
         if i % 3 == 0:
             bandit.select(torch.cat([x.unsqueeze(0), problem.queries]))
@@ -220,17 +205,17 @@ def bandit_of(bound: str, problem: Problem, norm: float, **options: Any) -> Kern
     return bandit
 
 
-def _bandit(bound: str) -> Callable[..., Attacked]:
+def _bandit(name: str) -> Callable[..., Attacked]:
+    _, bound, _ = BOUNDS[name]
+
     def build(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
-        options = {}
-        if bound not in _WIDTHS:
+        if bound is _MIXTURE:
             scale = SCALES[random.integers(len(SCALES))]
             options = {} if scale is None else {"fit": Filters(scale)}
-        bandit = bandit_of(bound, problem, norm, **options)
-        like = None
-        if bound in _WIDTHS:
-            data = bandit.observations.regression()
-            like = _WIDTHS[bound](data, norm_bound=norm, delta=DELTA)
+            return Attacked(bandit_of(name, problem, norm, **options).bounds)
+        bandit = bandit_of(name, problem, norm)
+        data = bandit.observations.regression()
+        like = bound(data, norm_bound=norm, delta=DELTA)
         return Attacked(bandit.bounds, like=like)
 
     return build
@@ -247,26 +232,21 @@ def _scalarized(problem: Problem, norm: float, random: np.random.Generator) -> A
     return Attacked(acqf.bounds, acqf, sum(weights))
 
 
-def _fit_of(random: np.random.Generator) -> Filters:
+def _fit_of(_: Problem, random: np.random.Generator) -> Filters:
     return Filters(SCALES[random.integers(len(SCALES))])
 
 
-def _paper(random: np.random.Generator) -> Grid:
-    return Grid()
-
-
-_MIXTURE = MartingaleMixtureUCB
 KINDS: dict[str, Kind] = {
     "dual": Kind(_acqf(_MIXTURE, fit=_fit_of), weight=4),
-    "grid": Kind(_acqf(_MIXTURE, form=_paper, fit=_fit_of), weight=2),
+    "grid": Kind(_acqf(_MIXTURE, form=Grid(), fit=_fit_of), weight=2),
     "analytic": Kind(_acqf(_MIXTURE, form="analytic", fit=_fit_of), weight=2),
     "convex": Kind(_acqf(_MIXTURE, form="convex"), weight=0.05, largest=8),
-    "unknown noise": Kind(_unknown, "exact", 1.5),
+    "unknown noise": Kind(_acqf(_MIXTURE, noise_std=_within_limits), "exact", 1.5),
     "abbasi_yadkori": Kind(_acqf(AbbasiYadkoriUCB)),
     "igp": Kind(_acqf(IGPUCB)),
-    "srinivas": Kind(_srinivas, "exact"),
+    "srinivas": Kind(_acqf(_srinivas), "exact"),
     "wang_de_freitas": Kind(_acqf(WangDeFreitasUCB), "exact"),
-    "streaming": Kind(_streaming, "exact", 1.5),
+    "streaming": Kind(_acqf(StreamingKernelUCB, noise_std=_from_below), "exact", 1.5),
     "sketched": Kind(_sketched, weight=3),
     "bkb": Kind(_bkb, "exact", plain=True),
     "bkb bandit": Kind(_bkb_bandit, "exact", largest=40, plain=True),

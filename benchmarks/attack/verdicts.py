@@ -3,7 +3,6 @@ r"""How a case ends: well, with a typed refusal, with a raw error, or silently w
 import linecache
 import signal
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from botorch.exceptions import BotorchError
 
 import kernelucb
+from benchmarks.runner import quiet
 
 KINDS: tuple[str, ...] = ("ok", "typed", "untyped", "wrong")
 _LIMIT = 20.0  # seconds of processor time for one case
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         kind: One of ``KINDS``.
-        where: Innermost line of kernelucb, or the check that failed.
+        where: Innermost line of kernelucb that an error passed.
         message: First line of the error, or what is wrong.
         case: What was attacked, in words.
     """
@@ -43,31 +43,21 @@ class Verdict(NamedTuple):
 
 
 def judge(attempt: Callable[[], Any], case: str = "") -> Verdict:
-    r"""Play a case; it raises ``WrongError`` where a result is wrong.
-
-    Args:
-        attempt: The case.
-        case: What it attacks, in words.
-    """
-    return _ending(attempt)._replace(case=case)
-
-
-def _ending(attempt: Callable[[], Any]) -> Verdict:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    r"""Play a case; it raises ``WrongError`` where a result is wrong."""
+    with quiet():
         try:
             with _limited():
                 attempt()
         except WrongError as error:
-            return Verdict("wrong", _check_of(error), str(error))
+            return Verdict("wrong", "", str(error), case)
         except TooSlowError as error:
-            return Verdict("untyped", source_line(error), f"over {_LIMIT:g} s")
+            return Verdict("untyped", source_line(error), f"over {_LIMIT:g} s", case)
         except Exception as error:
             kind = "typed" if is_typed(error) else "untyped"
             lines = str(error).strip().splitlines() or [""]
             text = f"{type(error).__name__}: {lines[0][:200]}"
-            return Verdict(kind, source_line(error), text)
-    return Verdict("ok")
+            return Verdict(kind, source_line(error), text, case)
+    return Verdict("ok", case=case)
 
 
 def is_typed(error: BaseException) -> bool:
@@ -92,10 +82,6 @@ def source_line(error: BaseException) -> str:
             name = Path(frame.filename).relative_to(_SOURCE)
             return f"{name}:{frame.lineno} {frame.name}"
     return ""
-
-
-def _check_of(error: WrongError) -> str:
-    return traceback.extract_tb(error.__traceback__)[-1].name
 
 
 @contextmanager

@@ -32,16 +32,19 @@ def wrong_bands():
 
     return {
         "": (problem, attacked),
-        "_check_inside": changed(lambda low, up, width: (up - 1e-3 * width, up)),
-        "_check_neighbours": changed(
+        "truth outside": changed(lambda low, up, width: (up - 1e-3 * width, up)),
+        "alone it differs": changed(
             lambda low, up, width: (low, up + 1e-3 * len(up) * width)
         ),
-        "_require": changed(lambda low, up, width: (low * torch.nan, up)),
+        "bounds are not finite": changed(lambda low, up, width: (low * torch.nan, up)),
     }
 
 
-@pytest.mark.parametrize("where", ["", "_check_inside", "_check_neighbours", "_require"])
-def test_what_is_wrong_is_seen(where):
-    problem, attacked = wrong_bands()[where]
+@pytest.mark.parametrize(
+    "words", ["", "truth outside", "alone it differs", "bounds are not finite"]
+)
+def test_what_is_wrong_is_seen(words):
+    problem, attacked = wrong_bands()[words]
     verdict = judge(lambda: numerics.check_band(attacked, problem, True, stream(1)))
-    assert (verdict.kind, verdict.where) == ("wrong" if where else "ok", where)
+    assert verdict.kind == ("wrong" if words else "ok")
+    assert verdict.message.startswith(words)
