@@ -14,7 +14,7 @@ from scipy.stats import binom
 from benchmarks.counts.coverage import play_coverage
 from benchmarks.counts.regret import play_regret
 from benchmarks.counts.width import BANDS, ELLIPSOID, EXACT, FORMS, RUNNING, play_width
-from benchmarks.runner import markdown_table, most_events
+from benchmarks.runner import as_texts, captioned, markdown_table, most_events
 from benchmarks.runner.study import Settings, Study, Summary, grid
 
 STUDY = Study("benchmarks.counts", "Successes and counts.")
@@ -109,13 +109,13 @@ def coverage(runs: pd.DataFrame) -> Summary:
     rows = []
     keys = ["setting", "chooser", "belief"]
     for (_, chooser, belief), part in runs.groupby(keys, sort=False):
-        names = ("missed", "contradicted", "closest")
-        missed, contradicted, closest = (np.concatenate([*part[n]]) for n in names)
+        missed, contradicted = (
+            np.concatenate([*part[name]]) > 0 for name in ("missed", "contradicted")
+        )
         row = {"setting": _title(part.iloc[0]), "chooser": chooser, "belief": belief}
-        row |= {"sequences": len(missed), "missed": (missed > 0).sum()}
-        row |= {"contradicted": (contradicted > 0).sum()}
-        row |= {"either": ((missed > 0) | (contradicted > 0)).sum()}
-        rows.append(row | {"closest": f"{closest.min():.3g}"})
+        row |= {"sequences": len(missed), "missed": missed.sum()}
+        row |= {"contradicted": contradicted.sum(), "either": (missed | contradicted).sum()}
+        rows.append(row | {"closest": f"{min(map(min, part['closest'])):.3g}"})
     frame, task, cells = pd.DataFrame(rows), runs.iloc[0], []
     delta, batches = task["delta"], task["batches"]
     for case, part in frame.groupby(["setting", "chooser"], sort=False):
@@ -124,23 +124,23 @@ def coverage(runs: pd.DataFrame) -> Summary:
         numbers = row["sequences"], limit, row["missed"], row["contradicted"]
         found = (f"{each['either']} of {each['sequences']}" for each in wrong)
         cells.append([*case, *map(str, numbers), row["closest"], *found])
-    allowed, count, alarm, power = _power(frame["sequences"].max(), delta, 1.5)
+    count = frame["sequences"].max()
+    allowed = most_events(count, delta, _FALSE_ALARM)
+    alarm, power = (float(binom.sf(allowed, count, r)) for r in (delta, 1.5 * delta))
     header = ["outcomes", "points chosen by", "sequences", "limit", "missed"]
     header += ["contradicted", "closest", *map(_found_out, [*BELIEFS][1:])]
     rounds = ", ".join(map(str, batches))
-    lines = [
+    text = (
         f"Rounds of {rounds} outcomes, {sum(batches)} in all; after each a look at "
         f"all of about {task['candidates']} candidates, which the points are chosen from; "
         f"delta {delta:g}. A sequence fails where the function is outside the band at any "
         "candidate in any round (*missed*), or no function of the norm bound is left "
         f"(*contradicted*), and ends there. At rate delta more than {allowed} of {count} "
-        f"would come with probability {alarm}, at one and a half times that rate with "
-        f"probability {power}. *Closest*: smallest distance to the edge of the band "
-        "over its width. The last columns: sequences in which a wrong band failed.",
-        "",
-        *markdown_table(header, cells),
-    ]
-    return Summary(frame, lines)
+        f"would come with probability {alarm:.1e}, at one and a half times that rate with "
+        f"probability {power:.3f}. *Closest*: smallest distance to the edge of the band "
+        "over its width. The last columns: sequences in which a wrong band failed."
+    )
+    return Summary(frame, captioned(text, header, cells))
 
 
 def _title(run: pd.Series) -> str:
@@ -158,13 +158,6 @@ def _found_out(belief: str) -> str:
     if copies > 1:
         return f"wrong: every outcome counted {copies} times"
     return f"wrong: {norm:g} of the norm bound"
-
-
-def _power(count: int, delta: float, factor: float) -> tuple[int, int, str, str]:
-    r"""The limit on ``count``, and how often it is passed at delta and a larger rate."""
-    allowed = most_events(count, delta, _FALSE_ALARM)
-    alarm, power = (float(binom.sf(allowed, count, r)) for r in (delta, factor * delta))
-    return allowed, count, f"{alarm:.1e}", f"{power:.3f}"
 
 
 SEARCH = {
@@ -281,11 +274,8 @@ def _rooms(frame: pd.DataFrame) -> list[str]:
         cells.append([likelihood, f"{n}", *(_mean(each, "room") for each in both)])
     cells.sort(key=lambda row: row[0])
     header = ["outcomes", "number", "evidence of a mixture", "running estimators"]
-    return [
-        "Mean of what the limit on the loss has above the loss of the function, in nats:",
-        "",
-        *markdown_table(header, cells),
-    ]
+    text = "Mean of what the limit on the loss has above the loss of the function, in nats:"
+    return captioned(text, header, cells)
 
 
 def _misses(frame: pd.DataFrame) -> list[str]:
@@ -295,14 +285,12 @@ def _misses(frame: pd.DataFrame) -> list[str]:
         own = frame[(frame["band"] == name) & (frame["likelihood"] == "bernoulli")]
         cells.append([name, f"{(own['missed'] == '1').sum()} of {len(own)}"])
     count = (frame["band"] == EXACT).sum()
-    return [
-        f"The whole set stayed inside the others at every point tried, in "
-        f"{count} problems; the smallest distance is {inside:.1g} (log odds or log rate)."
-        if inside >= 0.0
-        else f"The whole set left one of them by {-inside:.1g}.",
-        "",
-        *markdown_table(["band", "left out the probability at a query point"], cells),
-    ]
+    text = (
+        f"The whole set stayed inside the others at every point tried, in {count} "
+        f"problems; the smallest distance is {inside:.1g} (log odds or log rate)."
+    )
+    text = text if inside >= 0.0 else f"The whole set left one of them by {-inside:.1g}."
+    return captioned(text, ["band", "left out the probability at a query point"], cells)
 
 
 METHODS = ["LikelihoodUCB", "Gaussian band", "running estimators", "variational GP"]
@@ -319,15 +307,12 @@ REGRET = grid(
 def regrets(runs: pd.DataFrame) -> Summary:
     r"""Looking for the largest success probability."""
     keys = ["kernel", "dimension", "method"]
-    rows = runs[[*keys, "run"]].copy()
-    rows["cumulative"] = [f"{sum(each):.5g}" for each in runs["regrets"]]
-    rows["simple"] = _texts(runs["simple"], ".5g")
-    rows["missed"] = runs["missed"]
-    rows["width"] = _texts(runs["width"], ".5g")
-    rows["seconds"] = _texts(runs["seconds"], ".3g")
-    cells = []
+    rows = runs.assign(cumulative=runs["regrets"].map(sum))
+    names, cells = ["cumulative", "simple", "missed", "width", "seconds"], []
+    forms = dict(zip(names, (".5g", ".5g", "d", ".5g", ".3g"), strict=True))
+    rows = as_texts(rows[[*keys, "run", *names]], forms)
     for (kernel, d, method), group in rows.groupby(keys, sort=False):
-        missed = f"{(group['missed'] > 0).sum()} of {len(group)}"
+        missed = f"{(group['missed'] != '0').sum()} of {len(group)}"
         cells.append([_function(kernel, d), method, f"{len(group)}"])
         cells[-1] += [_spread(group["cumulative"]), _spread(group["simple"])]
         cells[-1] += [_mean(group, "width"), "" if method == "random" else missed]
@@ -335,19 +320,13 @@ def regrets(runs: pd.DataFrame) -> Summary:
     cells.sort(key=lambda row: row[0])
     header = ["function", "method", "runs", "cumulative regret"]
     header += ["simple regret", "width", "left out the truth", "seconds"]
-    lines = [
+    text = (
         f"{runs['rounds'][0]} rounds of one outcome each, mean ± standard error. "
         "*Simple regret*: of the candidate with the largest lower end after the last "
         "round. *Left out the truth*: runs in which the probability of any candidate was "
-        "outside after any round.",
-        "",
-        *markdown_table(header, cells),
-    ]
-    return Summary(rows, lines)
-
-
-def _texts(values: pd.Series, form: str) -> list[str]:
-    return [format(value, form) for value in values]
+        "outside after any round."
+    )
+    return Summary(rows, captioned(text, header, cells))
 
 
 def _spread(values: pd.Series) -> str:

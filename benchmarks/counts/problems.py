@@ -8,7 +8,6 @@ from torch import Tensor
 
 from benchmarks.runner import KnownFunction, fixed_kernel, stream
 from kernelucb import LikelihoodRegression, LikelihoodUCB
-from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 
 Interval = tuple[Tensor, Tensor]
@@ -80,18 +79,7 @@ class Problem:
         elif likelihood == "binomial" or copies > 1:
             likelihood = "binomial"
             options["num_trials"] = float(copies * task.num_trials)
-        data = LikelihoodRegression(
-            X,
-            copies * Y,
-            self.kernel,
-            likelihood=likelihood,
-            mean_module=task.mean,
-            **options,
-        )
+        options |= {"likelihood": likelihood, "mean_module": task.mean}
+        data = LikelihoodRegression(X, copies * Y, self.kernel, **options)
         norm_bound = factor * task.norm_bound
         return LikelihoodUCB(data, norm_bound=norm_bound, delta=task.delta, form=form)
-
-
-def loss_limit(band: LikelihoodUCB) -> float:
-    r"""Largest sum of losses, without terms of the outcomes alone, in a band's set."""
-    return Ratio(band.delta).level(band.data)

@@ -2,7 +2,6 @@ r"""Looking for the largest success probability, one outcome in a round."""
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,19 +12,18 @@ from torch import Tensor
 
 from benchmarks.counts.exact_set import Basis, ExactSet, penalised
 from benchmarks.counts.problems import Interval, Problem
-from benchmarks.counts.rivals import GaussianBand, losses_of
-from benchmarks.counts.variational import VariationalBand
-from benchmarks.runner import stream
+from benchmarks.counts.rivals import GaussianBand, VariationalBand, losses_of
+from benchmarks.runner import outside, quiet, stream
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
-_TIE = 1e-9
-_ROUND_OFF = 1e-9
+_TIE, _ROUND_OFF = 1e-9, 1e-9
 _INDUCING = 25  # points of a grid
 _GAP = 1e-2  # of log odds, by which the convex set may be computed too large
 # Intervals for the probability of every candidate, from candidates played and outcomes.
 Learner = Callable[[list[int], Tensor], Interval]
 
 
+@quiet(InconsistentConfidenceSetWarning)
 def play_regret(settings: dict[str, Any]) -> dict[str, Any]:
     r"""One method on one function.
 
@@ -35,12 +33,7 @@ def play_regret(settings: dict[str, Any]) -> dict[str, Any]:
         candidate's probability was outside, 0 where none was; ``width``, the mean in the
         end; ``seconds``.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        return _play(SimpleNamespace(**settings))
-
-
-def _play(task: SimpleNamespace) -> dict[str, Any]:
+    task = SimpleNamespace(**settings)
     begin, problem = time.process_time(), Problem(task, task.run)
     candidates = problem.grid(task.candidates)
     truth = problem.latent(candidates).sigmoid()
@@ -57,8 +50,7 @@ def _play(task: SimpleNamespace) -> dict[str, Any]:
             arms.append(int(own.integers(len(truth))))
             continue
         lower, upper = learner(arms, Y)
-        outside = (truth < lower - _ROUND_OFF) | (truth > upper + _ROUND_OFF)
-        if not missed and bool(outside.any()):
+        if not missed and bool(outside(truth, lower, upper, _ROUND_OFF).any()):
             missed = number + 1
         if not is_last:
             best = torch.nonzero(upper >= upper.max() - _TIE).squeeze(-1)
@@ -78,7 +70,6 @@ def _ours(problem: Problem, candidates: Tensor) -> Learner:
 
 
 def _gaussian(problem: Problem, candidates: Tensor) -> Learner:
-    r"""A sub-Gaussian band on outcomes 0 and 1."""
     band = GaussianBand(problem)
     return lambda arms, Y: band.bounds(candidates[arms], Y, candidates)
 
@@ -107,15 +98,10 @@ class _Running:
 
 
 def _variational(problem: Problem, candidates: Tensor) -> Learner:
-    r"""Two standard deviations of BoTorch's variational model."""
     iterations = problem.task.variational_iterations
     band = VariationalBand(problem.grid(_INDUCING), iterations)
 
-    def bounds(arms: list[int], Y: Tensor) -> Interval:
-        band.fit(candidates[arms], Y)
-        return band.bounds(candidates)
-
-    return bounds
+    return lambda arms, Y: band.fitted(candidates[arms], Y).bounds(candidates)
 
 
 _LEARNERS: dict[str, Callable[[Problem, Tensor], Learner]] = {

@@ -4,16 +4,25 @@ import math
 
 import numpy as np
 import torch
+from botorch.exceptions import InputDataWarning, OptimizationWarning
+from botorch.models import SingleTaskVariationalGP
+from botorch.optim.fit import fit_gpytorch_mll_scipy
+from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import BernoulliLikelihood
+from gpytorch.mlls import VariationalELBO
 from torch import Tensor
 
 from benchmarks.counts.exact_set import Losses, penalised
 from benchmarks.counts.problems import Interval, Problem
+from benchmarks.runner import quiet
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 
 _GRID = 400  # points at which a probability function is looked at
 _HALVINGS = 60
 _EXTRAPOLATION = 1.02  # see probability_norm
+_DEVIATIONS = 2.0
+_NORMAL = torch.distributions.Normal(0.0, 1.0)
 
 
 def losses_of(problem: Problem, Y: Tensor) -> Losses:
@@ -104,3 +113,47 @@ def _close_norm(kernel: Kernel, points: Tensor, target: Tensor, misfit: float) -
         low, high = (middle, high) if close else (low, middle)
     shrunk = coordinates / (values + math.exp(low))
     return float((values * shrunk.square()).sum().sqrt())
+
+
+class VariationalBand:
+    r"""BoTorch's variational Gaussian process, a Bernoulli likelihood, and two deviations.
+
+    Nothing bounds how often the probability is outside: the posterior is an approximation,
+    two standard deviations are for one point and one round, and kernel and mean are fitted.
+
+    Args:
+        inducing_points: ``m x d``, fixed.
+        iterations: Of L-BFGS-B for each fit, which begins at the last one.
+    """
+
+    def __init__(self, inducing_points: Tensor, iterations: int) -> None:
+        self.inducing_points, self.iterations = inducing_points, iterations
+        self.model: SingleTaskVariationalGP | None = None
+
+    def fitted(self, X: Tensor, Y: Tensor) -> "VariationalBand":
+        r"""Fit kernel, mean and variational distribution to outcomes 0 and 1."""
+        with quiet(InputDataWarning):  # it would have zeros and ones standardised
+            model = SingleTaskVariationalGP(
+                X,
+                Y.unsqueeze(-1),
+                likelihood=BernoulliLikelihood(),
+                num_outputs=1,
+                learn_inducing_points=False,
+                inducing_points=self.inducing_points,
+            )
+        if self.model is not None:
+            model.model.load_state_dict(self.model.model.state_dict())
+        loss = VariationalELBO(model.likelihood, model.model, num_data=len(X))
+        # The first fit begins at random, and stops after the iterations that it is given.
+        with manual_seed(0), quiet(OptimizationWarning):
+            fit_gpytorch_mll_scipy(loss, options={"maxiter": self.iterations})
+        self.model = model.eval()
+        return self
+
+    @torch.no_grad()
+    def bounds(self, X: Tensor) -> Interval:
+        r"""Mean and two standard deviations, as probabilities."""
+        assert self.model is not None
+        posterior, link = self.model.model(X), _NORMAL.cdf  # of BernoulliLikelihood
+        spread = _DEVIATIONS * posterior.stddev
+        return link(posterior.mean - spread), link(posterior.mean + spread)

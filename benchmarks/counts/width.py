@@ -1,7 +1,6 @@
 r"""Mean widths of every band on the same data, and whether the function is outside."""
 
 import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -10,25 +9,26 @@ from typing import Any
 import torch
 
 from benchmarks.counts.exact_set import Basis, ExactSet
-from benchmarks.counts.problems import Interval, Problem, loss_limit
-from benchmarks.counts.rivals import GaussianBand, losses_of, running_limit
-from benchmarks.counts.variational import VariationalBand
+from benchmarks.counts.problems import Interval, Problem
+from benchmarks.counts.rivals import GaussianBand, VariationalBand, losses_of, running_limit
+from benchmarks.runner import outside, quiet
+from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _INDUCING = 36  # points of a grid
 _GRIDS = 2  # dimensions up to which a grid is fine
-ELLIPSOID, TANGENTS, EXACT = "ellipsoid", "tangents", "whole set"
-UNCUT = "uncut ellipsoid"
+ELLIPSOID, UNCUT, EXACT = "ellipsoid", "uncut ellipsoid", "whole set"
 FORMS: dict[str, LikelihoodForm] = {
     ELLIPSOID: "ellipsoid",
-    TANGENTS: "tangent",
+    "tangents": "tangent",
     UNCUT: "ellipsoid",
 }
 RUNNING, GAUSSIAN, VARIATIONAL = "running estimators", "Gaussian band", "variational GP"
 BANDS = (*FORMS, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
 
 
+@quiet(InconsistentConfidenceSetWarning)  # a set may be empty; it is widened
 def play_width(settings: dict[str, Any]) -> dict[str, Any]:
     r"""Measures of each band that there is for the kind of outcome.
 
@@ -41,15 +41,10 @@ def play_width(settings: dict[str, Any]) -> dict[str, Any]:
         stays inside at the worst point. ``probability_norm``: that of the Gaussian band,
         with its margin; 0 for counts.
     """
-    with warnings.catch_warnings():  # a set may be empty; it is widened
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        return _play(SimpleNamespace(**settings))
-
-
-def _play(task: SimpleNamespace) -> dict[str, Any]:
+    task = SimpleNamespace(**settings)
     case, norm = _Case(task), 0.0
     case.ours_and_exact()
-    case.measure(RUNNING, case.running)
+    case.measure(RUNNING, case.running, True)
     if task.likelihood == "bernoulli" and task.dimension <= _GRIDS:
         band = GaussianBand(case.problem)
         norm = band.norm_bound
@@ -73,39 +68,27 @@ class _Case:
         self.loss = float(self.losses(self.problem.latent(self.X).numpy())[0].sum())
         self.bands: dict[str, dict[str, float]] = {}
 
-    def measure(self, name: str, compute: Callable[[], Interval]) -> None:
-        r"""Width and misses of a band of probabilities or rates at the first queries."""
+    def measure(self, name: str, compute: Callable[[], Any], latent: bool = False) -> Any:
+        r"""Width and misses of a band at the first queries; its sides."""
         start, row = time.process_time(), self.bands.setdefault(name, {})
-        lower, upper = compute()
+        sides = compute()
         row["seconds"] = time.process_time() - start
+        lower, upper = map(self.problem.link, sides) if latent else sides
         truth = self.problem.link(self.problem.latent(self.queries[: len(lower)]))
-        slack, widths = 1e-9 * truth, upper - lower
-        outside = (truth < lower - slack) | (truth > upper + slack)
+        widths = upper - lower
         row["width"] = float(widths[: len(self.few)].mean())
-        row["missed"] = bool(outside.any())
+        row["missed"] = bool(outside(truth, lower, upper, 1e-9 * truth).any())
         if len(lower) == len(self.queries):
             row["width_all"] = float(widths.mean())
+        return sides
 
     def ours_and_exact(self) -> None:
         r"""The forms of our set, and how far the whole one stays inside them."""
         found: dict[str, Interval] = {}
-
-        def form(name: str) -> Interval:
-            band = self.problem.band(self.X, self.Y, form=FORMS[name])
-            self.bands[name]["room"] = loss_limit(band) - self.loss
-            if name == UNCUT:
-                return band.confidence_set.ellipsoid.bounds(self.queries)
-            return band.latent_bounds(self.queries)
-
-        def whole() -> Interval:
-            return self.convex(self.loss + self.bands[ELLIPSOID]["room"])
-
-        def linked(name: str) -> Interval:
-            found[name] = whole() if name == EXACT else form(name)
-            return self.linked(found[name])
-
-        for name in (*FORMS, EXACT):
-            self.measure(name, partial(linked, name))
+        for name in FORMS:
+            found[name] = self.measure(name, partial(self.form, name), True)
+        limit = self.loss + self.bands[ELLIPSOID]["room"]
+        found[EXACT] = self.measure(EXACT, partial(self.convex, limit), True)
         for name, sides in found.items():
             lower, upper = (side[: len(self.few)] for side in sides)
             self.bands[name]["latent_width"] = float((upper - lower).mean())
@@ -113,9 +96,13 @@ class _Case:
             if name != EXACT:
                 self.bands[name]["containment"] = float(inside.min())
 
-    def linked(self, latent: Interval) -> Interval:
-        lower, upper = map(self.problem.link, latent)
-        return lower, upper
+    def form(self, name: str) -> Interval:
+        r"""Log odds or log rates of a form of our set."""
+        band = self.problem.band(self.X, self.Y, form=FORMS[name])
+        self.bands[name]["room"] = Ratio(band.delta).level(band.data) - self.loss
+        if name == UNCUT:
+            return band.confidence_set.ellipsoid.bounds(self.queries)
+        return band.latent_bounds(self.queries)
 
     def convex(self, limit: float) -> Interval:
         r"""Log odds or log rates of the convex set at the first query points."""
@@ -129,11 +116,10 @@ class _Case:
         options = task.mean, task.penalty, task.delta, stride
         limit = running_limit(self.basis.rows, self.losses, *options)
         self.bands[RUNNING]["room"] = limit - self.loss
-        return self.linked(self.convex(limit))
+        return self.convex(limit)
 
     def variational(self) -> Interval:
         r"""Two standard deviations of the fitted model."""
         iterations = self.task.variational_iterations
         band = VariationalBand(self.problem.grid(_INDUCING), iterations)
-        band.fit(self.X, self.Y)
-        return band.bounds(self.queries)
+        return band.fitted(self.X, self.Y).bounds(self.queries)
