@@ -117,6 +117,17 @@ class TestValues:
         assert_close(prior.variance(both)[:20], prior.variance(near))
 
 
+class OwnKernel(RBFKernel):
+    r"""Of a subclass nothing is known, so GPyTorch evaluates it."""
+
+
+def test_far_points_of_a_query_change_no_other_where_gpytorch_evaluates():
+    kernel, X, near = frozen(OwnKernel()), uniform(12, 3, 0), uniform(20, 3, 3)
+    assert isinstance(read_kernel(kernel), Library)
+    both = torch.cat([near, 1e8 * uniform(20, 3, 4)])
+    assert_close(Prior(kernel).covariance(both, X)[:20], Prior(kernel).covariance(near, X))
+
+
 def test_inputs_spread_over_a_million_length_scales():
     kernel = RBFKernel().double()
     kernel.lengthscale = 1e-6

@@ -162,6 +162,8 @@ class Library(NamedTuple):
         r"""See ``read_kernel``."""
         if pairs:
             return self.factor * self.kernel(left, right, diag=True)
+        # GPyTorch centres distances on its first argument: not on the queries, of which
+        # one that is far away would round the values of all others.
         return self.factor * self.kernel(right, left).to_dense().mT
 
 
