@@ -11,7 +11,7 @@ from benchmarks.experiments.coverage import PARTS, play_coverage
 from benchmarks.experiments.dimensions import play_dimensions
 from benchmarks.experiments.problems import REACTION
 from benchmarks.experiments.trials import play_experiment
-from benchmarks.runner import Moments, markdown_table, most_events, paired_difference
+from benchmarks.runner import Moments, as_texts, captioned, most_events, paired_difference
 from benchmarks.runner.study import Settings, Study, Summary, grid
 
 STUDY = Study(
@@ -61,9 +61,7 @@ def dimensions(runs: pd.DataFrame) -> Summary:
     rows = rows.explode(columns)
     rows["regret"] = [max(regret, 0.0) for regret in rows["regret"]]
     forms = {"gap": ".5g", "found": ".5g", "regret": ".4g", "seconds": ".3g"}
-    for name, form in forms.items():
-        rows[name] = _texts(rows[name], form)
-    cells = []
+    rows, cells = as_texts(rows, forms), []
     for (setting, rounds), group in rows.groupby(["setting", "rounds"], sort=False):
         values = {name: Moments.of(group[name].astype(float)) for name in forms}
         means = (values[name] for name in ("gap", "found", "regret"))
@@ -72,23 +70,17 @@ def dimensions(runs: pd.DataFrame) -> Summary:
         cells.append([setting, f"{rounds}", *spread, seconds, f"{len(group)}"])
     gaps, regrets = rows["gap"].astype(float), rows["regret"].astype(float)
     header = ["function", "rounds", "certified gap", "found by the search", "true regret"]
-    lines = [
+    text = (
         f"Mean ± standard error over seeds; {len(runs)} runs. "
         f"{rows['certified'].sum()} of {len(rows)} certificates are certified, and "
-        f"{(regrets > gaps + 1e-6).sum()} were wrong. Largest gap: {gaps.max():.3g}.",
-        "",
-        *markdown_table([*header, "seconds", "seeds"], cells),
-    ]
-    return Summary(rows, lines)
+        f"{(regrets > gaps + 1e-6).sum()} were wrong. Largest gap: {gaps.max():.3g}."
+    )
+    return Summary(rows, captioned(text, [*header, "seconds", "seeds"], cells))
 
 
 def _title(run: pd.Series) -> str:
     kernel, d = KERNELS[run["kernel"]], run["dimension"]
     return f"{kernel}, length {run['lengthscale']:g}, d = {d}"
-
-
-def _texts(values: pd.Series, form: str) -> list[str]:
-    return [format(value, form) for value in values]
 
 
 # One continuous input and a category with three codes.
@@ -128,15 +120,13 @@ def coverage(runs: pd.DataFrame) -> Summary:
     allowed = most_events(count, delta, _FALSE_ALARM)
     alarm, power = (float(binom.sf(allowed, count, rate)) for rate in (delta, 2.0 * delta))
     header = ["case", "norm and noise believed", "sequences", "reports", "failed", "limit"]
-    lines = [
+    text = (
         f"Reports after {looks} observations, delta {delta:g} for all bands together. "
         "A sequence failed if any part of any report was wrong, and ends there; the last "
         f"columns say which parts. At rate delta more than {allowed} of {count} would come "
-        f"with probability {alarm:.1e}, at twice that rate with probability {power:.3f}.",
-        "",
-        *markdown_table([*header, *PARTS], cells),
-    ]
-    return Summary(pd.DataFrame(rows), lines)
+        f"with probability {alarm:.1e}, at twice that rate with probability {power:.3f}."
+    )
+    return Summary(pd.DataFrame(rows), captioned(text, [*header, *PARTS], cells))
 
 
 PLANES = [
@@ -187,17 +177,15 @@ def safe(runs: pd.DataFrame) -> Summary:
     power = float(binom.sf(allowed, count, 2.0 * task["delta"]))
     header = ["problem", "method", "experiments", "with a violation", "violations each"]
     reached = ["gained, median", "gained, lowest tenth", "seconds"]
-    lines = [
+    text = (
         f"{task['trials']} trials, delta {task['delta']:g} for both bands together; "
         f"{count} experiments of every method. At "
         f"rate delta more than {allowed} of {count} experiments would have a violation "
         f"with probability {_FALSE_ALARM:g} at most, at twice that rate with "
         f"probability {power:.3f}. Gained: how far the best feasible trial "
-        "is on the way from the safe arm to the best feasible point of the whole square.",
-        "",
-        *markdown_table([*header, *reached], cells),
-    ]
-    return Summary(rows, lines)
+        "is on the way from the safe arm to the best feasible point of the whole square."
+    )
+    return Summary(rows, captioned(text, [*header, *reached], cells))
 
 
 @STUDY.table("explored", EXPLORED, play_experiment)
@@ -213,15 +201,13 @@ def explored(runs: pd.DataFrame) -> Summary:
     regrets = ["recommend infeasible", "regret of the recommended"]
     regrets += ["of the best feasible trial", "at worst"]
     task = runs.iloc[0]
-    lines = [
+    text = (
         f"{task['trials']} trials, delta {task['delta']:g} for all bands together; "
         f"{runs['seed'].nunique()} seeds. Median regret over seeds: that of the "
         "recommended arm where there is one that is feasible, and of the best feasible "
-        "trial, which only the simulation knows (infinite where no trial is feasible).",
-        "",
-        *markdown_table([*header, *regrets], cells),
-    ]
-    return Summary(rows, lines)
+        "trial, which only the simulation knows (infinite where no trial is feasible)."
+    )
+    return Summary(rows, captioned(text, [*header, *regrets], cells))
 
 
 @STUDY.table("mixed", MIXED, play_experiment)
@@ -246,17 +232,15 @@ def reactions(runs: pd.DataFrame) -> Summary:
     header += ["ahead / behind", "infeasible trials each", "recommend none"]
     header += ["recommend infeasible", "regret of the recommended", "band"]
     header += ["experiments it missed", "seconds"]
-    lines = [
+    text = (
         f"{runs['trials'][0]} trials; {len(reference)} seeds. Best feasible: the largest "
         "true output of a feasible trial, percent (0 where none is); the best possible one "
         f"is {reference['optimum'].mean():.2f} on average. Against {last}: paired, mean ± "
         f"standard error; ahead and behind: by more than {_LEVEL:g}. Band: half its median "
         "width over all recipes at the end, and the experiments in which it missed a "
-        "recipe, of either outcome.",
-        "",
-        *markdown_table(header, cells),
-    ]
-    return Summary(rows, lines)
+        "recipe, of either outcome."
+    )
+    return Summary(rows, captioned(text, header, cells))
 
 
 _FORMATS = {

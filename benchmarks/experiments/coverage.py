@@ -1,6 +1,5 @@
 r"""How often a report on a mixed space, in a context or with a constraint is wrong."""
 
-import warnings
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.experiments.problems import cube, drawn, known_function
-from benchmarks.runner import KnownFunction
+from benchmarks.experiments.problems import drawn, known_function
+from benchmarks.runner import KnownFunction, quiet, unit_cube
 from kernelucb import (
     ConstrainedUCB,
     KernelRegression,
@@ -25,6 +24,7 @@ _ROUND_OFF = 1e-9
 PARTS = ("interval", "region", "gap", "feasibility")
 
 
+@quiet(InconsistentConfidenceSetWarning)  # it may happen, with probability delta
 def play_coverage(settings: dict[str, Any]) -> dict[str, Any]:
     r"""A block of sequences. It depends on nothing else that was drawn in this process.
 
@@ -35,9 +35,7 @@ def play_coverage(settings: dict[str, Any]) -> dict[str, Any]:
     """
     task = SimpleNamespace(**settings)
     numbers = range(task.block * task.size, (task.block + 1) * task.size)
-    with warnings.catch_warnings():  # an empty set may happen, with probability delta
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        found = [_Sequence(task, number).play() for number in numbers]
+    found = (_Sequence(task, number).play() for number in numbers)
     wrong, reports = map(list, zip(*found, strict=True))
     return {"wrong": wrong, "reports": reports}
 
@@ -53,7 +51,7 @@ class _Sequence:
         self.noise = task.noise_std * torch.from_numpy(noise)
         self.arms, self.grid = self.points(task.arms), self.points(task.grid)
         self.has_constraint = task.case == "constrained"
-        self.space = MixedSpace(cube(2), discrete_dims={1: task.codes})
+        self.space = MixedSpace(unit_cube(2), discrete_dims={1: task.codes})
 
     def points(self, count: int) -> Tensor:
         r"""All codes at so many values of the continuous input."""

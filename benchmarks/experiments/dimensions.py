@@ -1,16 +1,14 @@
 r"""Certified gaps in four and six dimensions, on functions of known norm."""
 
-import warnings
 from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from botorch.optim import optimize_acqf
-from botorch.utils.sampling import manual_seed
 
-from benchmarks.experiments.problems import cube, drawn, known_function
-from benchmarks.runner import largest_value
+from benchmarks.experiments.problems import drawn, known_function
+from benchmarks.runner import largest_value, quiet, seeded, unit_cube
 from kernelucb import KernelRegression, MartingaleMixtureUCB, regret_certificate
 
 
@@ -26,18 +24,17 @@ def play_dimensions(settings: dict[str, Any]) -> dict[str, Any]:
         processor time of each certificate.
     """
     task = SimpleNamespace(**settings)
-    own = drawn(task, "own", task.seed)
-    with manual_seed(int(own.integers(2**31))), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a search that begins anew
-        return _play(task)
+    with seeded(task.stream, "own", task.problem, task.seed), quiet(RuntimeWarning):
+        return _play(task)  # a search that begins anew warns
 
 
 def _play(task: SimpleNamespace) -> dict[str, Any]:
     function, random = known_function(task, task.seed), drawn(task, "data", task.seed)
     inputs = torch.from_numpy(random.random((1, task.dimension)))
     noise = torch.from_numpy(random.standard_normal(task.looks[-1] + 1))
-    noise, box = task.noise_std * noise, cube(task.dimension)
+    noise, box = task.noise_std * noise, unit_cube(task.dimension)
     search = {"num_restarts": task.restarts, "raw_samples": task.raw_samples}
+    search |= {"options": {"maxiter": task.iterations}}
     certificates, seconds = [], []
 
     def band() -> MartingaleMixtureUCB:
@@ -46,8 +43,7 @@ def _play(task: SimpleNamespace) -> dict[str, Any]:
         return MartingaleMixtureUCB(state, norm_bound=task.norm, delta=task.delta)
 
     for number in range(1, task.looks[-1] + 1):
-        options = {"maxiter": task.iterations}
-        point, _ = optimize_acqf(band(), box, q=1, **search, options=options)
+        point, _ = optimize_acqf(band(), box, q=1, **search)
         inputs = torch.cat([inputs, point.detach()])
         if number in task.looks:
             start, acqf = process_time(), band()

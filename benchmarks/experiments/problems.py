@@ -32,12 +32,6 @@ def known_function(task: SimpleNamespace, *names: str | int) -> KnownFunction:
     return KnownFunction.draw(drawn(task, "function", *names), kernel, *size)
 
 
-def cube(dimension: int) -> Tensor:
-    r"""``2 x d`` limits of the unit cube."""
-    zero = torch.zeros(dimension, dtype=torch.float64)
-    return torch.stack([zero, zero + 1.0])
-
-
 @dataclass(frozen=True)
 class ConstrainedProblem:
     r"""Maximise an outcome where the others keep to their limits.

@@ -2,7 +2,6 @@ r"""One Ax experiment with outcome constraints, trial by trial."""
 
 import logging
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import process_time
@@ -13,12 +12,11 @@ import numpy as np
 import torch
 from ax.api.client import Client
 from ax.exceptions.core import AxError
-from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 import kernelucb.ax
 from benchmarks.experiments.problems import ConstrainedProblem, constrained_problem
-from benchmarks.runner import stream
+from benchmarks.runner import quiet, seeded, stream
 from kernelucb import MartingaleMixtureUCB
 from kernelucb.ax.bounds import FittedBound, strategy_of
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
@@ -54,14 +52,9 @@ def play_experiment(settings: dict[str, Any]) -> dict[str, Any]:
         processor time.
     """
     task = SimpleNamespace(**settings)
-    own = stream(task.stream, "own", task.problem, task.seed)
-    with (
-        manual_seed(int(own.integers(2**31))),
-        warnings.catch_warnings(),
-        _without_logs(),
-    ):
-        warnings.simplefilter("ignore")  # Ax's deprecations, BoTorch's restarts
-        return _play(task)
+    names = "own", task.problem, task.seed
+    with seeded(task.stream, *names), quiet(), _without_logs():
+        return _play(task)  # deprecations of Ax's and restarts of BoTorch's warn
 
 
 @contextmanager
@@ -97,12 +90,8 @@ def _play(task: SimpleNamespace) -> dict[str, Any]:
         columns = zip(problem.names, observed, problem.noise_std, strict=True)
         data = {name: (round(y, _DIGITS), noise_std) for name, y, noise_std in columns}
         client.complete_trial(index, raw_data=data)
-    best, start, played = (
-        _recommended(client, problem, task),
-        problem.start,
-        torch.cat(points),
-    )
-    recommended = []
+    best, start = _recommended(client, problem, task), problem.start
+    played, recommended = torch.cat(points), []
     if best is not None:
         values = problem.objective(best), problem.slacks(best).amin(-1)
         recommended = [float(value) for value in values]

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from benchmarks.guarded.play import play, play_sequences
-from benchmarks.runner import Moments, markdown_table, most_events
+from benchmarks.runner import Moments, captioned, markdown_table, most_events
 from benchmarks.runner.study import Settings, Study, Summary, grid
 
 STUDY = Study(
@@ -138,10 +138,8 @@ def compare(runs: pd.DataFrame) -> Summary:
         *_by_rule(runs, looks),
     ]
     rows = [
-        {
-            "setting": run["setting"],
-            "rule": run["rule"],
-            "seed": run["seed"],
+        {name: run[name] for name in ("setting", "rule", "seed")}
+        | {
             "cumulative": f"{_total(run):.5g}",
             "best": f"{max(min(run['regret']), 0.0):.4g}",
             "recommended": f"{_recommended(run):.4g}",
@@ -231,28 +229,26 @@ def coverage(runs: pd.DataFrame) -> Summary:
     for (norm, noise, rule), part in groups:
         missed = np.concatenate(part["missed"].tolist()) > 0
         contradicted = np.concatenate(part["contradicted"].tolist()) > 0
-        counts = (len(missed), missed.sum(), contradicted.sum())
-        own = dict(zip(("sequences", "missed", "contradicted"), counts, strict=True))
-        belief = {"rule": LABELS[rule], "norm_factor": norm, "noise_factor": noise}
-        rows.append(belief | own | {"either": (missed | contradicted).sum()})
+        row = {"rule": LABELS[rule], "norm_factor": norm, "noise_factor": noise}
+        row |= {"sequences": len(missed), "missed": missed.sum()}
+        row |= {"contradicted": contradicted.sum(), "either": (missed | contradicted).sum()}
+        rows.append(row)
     task, sequences = runs.iloc[0], rows[0]["sequences"]
     allowed = most_events(sequences, task["delta"], _FALSE_ALARM)
     power = binom.sf(allowed, sequences, 2.0 * task["delta"])
     header = ["points chosen by", "band believes", "sequences", "missed", "contradicted"]
     names = ("sequences", "missed", "contradicted", "either")
     cells = [[row["rule"], _belief(row), *(f"{row[n]}" for n in names)] for row in rows]
-    lines = [
+    text = (
         f"Sequences of {task['starts'] + task['rounds'] - 1} observations, a look at the "
         f"band on all {task['arms']} arms after each, delta {task['delta']:g}: those "
         "in which the function was outside the band at any arm after any of them, and "
         "those in which no function of the norm bound was left; a sequence ends there. At "
         f"rate delta more than {allowed} of {sequences} would come with probability "
         f"{_FALSE_ALARM:g} at most; at twice that rate they would with probability "
-        f"{power:.4f}.",
-        "",
-        *markdown_table([*header, "either"], cells),
-    ]
-    return Summary(pd.DataFrame(rows), lines)
+        f"{power:.4f}."
+    )
+    return Summary(pd.DataFrame(rows), captioned(text, [*header, "either"], cells))
 
 
 def _belief(row: dict) -> str:

@@ -1,24 +1,24 @@
 r"""One run: a rule plays a function, or a block of short sequences for coverage."""
 
-import warnings
 from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
-from botorch.utils.sampling import manual_seed
 from linear_operator.utils.warnings import NumericalWarning
 
 from benchmarks.guarded.problems import Problem
 from benchmarks.guarded.rules import Round
-from benchmarks.runner import stream
+from benchmarks.runner import outside, quiet, seeded, unit_cube
 from kernelucb import regret_certificate
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _TOLERANCE = 0.05  # of a certificate on the cube
 _EARLY = (25, 50)  # looks on arms before the last round
 _ROUND_OFF = 1e-9  # of the norm
+# A jitter of BoTorch's, a search that begins anew, and what is counted.
+_EXPECTED = NumericalWarning, RuntimeWarning, InconsistentConfidenceSetWarning
 
 
 def play(settings: dict[str, Any]) -> dict[str, Any]:
@@ -27,11 +27,7 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
     It depends on nothing else that was drawn in this process.
     """
     task = SimpleNamespace(**settings)
-    own = stream(task.seed, "own", task.setting, task.rule)
-    with manual_seed(int(own.integers(2**31))), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)  # a jitter of BoTorch's
-        warnings.simplefilter("ignore", RuntimeWarning)  # a search that begins anew
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)  # counted
+    with seeded(task.seed, "own", task.setting, task.rule), quiet(*_EXPECTED):
         return _play(task)
 
 
@@ -43,7 +39,7 @@ def _play(task: SimpleNamespace) -> dict[str, Any]:
     gaps, recommended = [], []
     domain: Any = {"candidates": problem.arms}
     if problem.is_box:
-        domain = {"bounds": problem.cube, "tolerance": _TOLERANCE}
+        domain = {"bounds": unit_cube(task.dimension), "tolerance": _TOLERANCE}
     for number in range(1, task.rounds + 1):
         inputs = torch.cat([inputs, Round.observed(problem, inputs).point()])
         if number in looks:
@@ -71,10 +67,7 @@ def play_sequences(settings: dict[str, Any]) -> dict[str, list[int]]:
     """
     task, found = SimpleNamespace(**settings), []
     for sequence in range(task.block * task.size, (task.block + 1) * task.size):
-        own = stream(task.stream, "own", task.rule, sequence)
-        with manual_seed(int(own.integers(2**31))), warnings.catch_warnings():
-            warnings.simplefilter("ignore", NumericalWarning)  # a jitter of BoTorch's
-            warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)  # counted
+        with seeded(task.stream, "own", task.rule, sequence), quiet(*_EXPECTED):
             found.append(_sequence(task, sequence))
     missed, contradicted = zip(*found, strict=True)
     return {"missed": list(missed), "contradicted": list(contradicted)}
@@ -87,9 +80,8 @@ def _sequence(task: SimpleNamespace, sequence: int) -> tuple[int, int]:
     for number in range(len(inputs), task.starts + task.rounds):
         data = Round.observed(problem, inputs, *belief)
         lower, upper = data.band.bounds(problem.arms)
-        slack = _ROUND_OFF * task.norm
-        outside = (truth < lower - slack) | (truth > upper + slack)
-        events = bool(outside.any()), data.band.assumptions.violated
+        missed = outside(truth, lower, upper, _ROUND_OFF * task.norm)
+        events = bool(missed.any()), data.band.assumptions.violated
         if any(events):  # a sequence ends there
             return events[0] * number, events[1] * number
         inputs = torch.cat([inputs, data.point()])

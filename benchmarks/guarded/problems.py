@@ -48,12 +48,6 @@ class Problem:
             return largest_value(self.function, self.arms)
         return float(self.function(self.arms).max())
 
-    @property
-    def cube(self) -> Tensor:
-        r"""``2 x d`` limits of the unit cube."""
-        zero = torch.zeros(self.arms.shape[-1], dtype=torch.float64)
-        return torch.stack([zero, zero + 1.0])
-
     @classmethod
     def draw(cls, task: SimpleNamespace, seed: int) -> "Problem":
         r"""The problem of a seed, the same for all rules."""
@@ -68,13 +62,6 @@ class Problem:
         arms = torch.from_numpy(drawn("arms").random((count, d)))
         first = drawn("starts").permutation(count)[: task.starts]
         rounds = task.starts + task.rounds
-        noise = task.noise_std * drawn("noise").standard_normal(rounds)
-        return cls(
-            task,
-            kernel,
-            function,
-            arms,
-            is_box,
-            arms[torch.from_numpy(first)],
-            torch.from_numpy(noise),
-        )
+        noise = torch.from_numpy(drawn("noise").standard_normal(rounds))
+        starts = arms[torch.from_numpy(first)]
+        return cls(task, kernel, function, arms, is_box, starts, task.noise_std * noise)

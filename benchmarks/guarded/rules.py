@@ -13,6 +13,7 @@ from torch import Tensor
 
 from benchmarks.guarded.model import KnownGP
 from benchmarks.guarded.problems import Problem
+from benchmarks.runner import unit_cube
 from kernelucb import (
     GuardedAcquisition,
     KernelRegression,
@@ -117,7 +118,7 @@ class Round:
         if self.problem.is_box:
             point, _ = optimize_acqf(
                 acqf,
-                self.problem.cube,
+                unit_cube(self.task.dimension),
                 q=1,
                 num_restarts=self.task.restarts,
                 raw_samples=self.task.raw_samples,
