@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.runner import legend_below, markdown_table, picture
+from benchmarks.runner import captioned, legend_below, markdown_table, picture
 from benchmarks.runner.study import Study, Summary, grid
 from benchmarks.scale.large import HEADER, play_large
 from benchmarks.scale.width import BANDS, play_widths
@@ -39,12 +39,10 @@ STYLES = {
 def width(runs: pd.DataFrame) -> Summary:
     r"""The width against the exact band's."""
     runs = runs.explode("rows", ignore_index=True)
-    rows = runs[[*NAMES, "observations"]].join(pd.DataFrame([*runs["rows"]])["inducing"])
-    rows = rows.assign(seed=runs["seed"])
-    rows = rows.join(pd.DataFrame([*runs["rows"]]).drop(columns="inducing"))
-    words = [
-        f"{kernel}, length {size}, d = {d}" for kernel, size, d in runs[[*NAMES]].values
-    ]
+    found = pd.DataFrame([*runs["rows"]])
+    rows = runs[[*NAMES, "observations"]].join(found["inducing"]).assign(seed=runs["seed"])
+    rows = rows.join(found.drop(columns="inducing"))
+    words = [f"{k}, length {size}, d = {d}" for k, size, d in runs[[*NAMES]].values]
     groups = rows.assign(kernel=words).groupby(
         ["kernel", "observations", "inducing"], sort=False
     )
@@ -58,12 +56,10 @@ def width(runs: pd.DataFrame) -> Summary:
         ]
         for row in means.to_dict("records")
     ]
-    header = [
-        *("kernel", "observations", "inducing points"),
-        *("largest eigenvalue of the remainder", "same radius", "own radius"),
-        *("own radius, further points", "own radius, trace", "prequential radius"),
-        "own radius, energy",
-    ]
+    header = ["kernel", "observations", "inducing points"]
+    header += ["largest eigenvalue of the remainder", "same radius", "own radius"]
+    header += ["own radius, further points", "own radius, trace", "prequential radius"]
+    header.append("own radius, energy")
     return Summary(rows, markdown_table(header, lines), partial(_draw, means))
 
 
@@ -104,7 +100,7 @@ def large(runs: pd.DataFrame) -> Summary:
     )
     header = ["step", "wall seconds", "processor seconds", "peak memory so far, GiB", ""]
     rows = pd.DataFrame(task["rows"], columns=HEADER)
-    return Summary(rows, [text, "", *markdown_table(header, task["rows"])])
+    return Summary(rows, captioned(text, header, task["rows"]))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ r"""One selection among very many candidates after very many observations."""
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,11 +64,8 @@ def play_large(settings: dict[str, Any]) -> dict[str, list]:
     rest = None if task.further is None else stream.further_points(task.further)
     state = log.step("state", lambda: stream.state(points, rest))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
-    known = {"norm_bound": NORM_BOUND, "delta": DELTA}
-
-    def band(state, fit="martingale") -> SketchedMartingaleMixtureUCB:
-        return SketchedMartingaleMixtureUCB(state, fit=fit, **known)
-
+    known: Any = {"norm_bound": NORM_BOUND, "delta": DELTA}
+    band = partial(SketchedMartingaleMixtureUCB, fit="martingale", **known)
     acqf = log.step("band", lambda: band(state))
     log.note(_width(acqf, arms))
     log.step("selection", lambda: chunked.argmax(acqf, arms))
@@ -76,7 +74,7 @@ def play_large(settings: dict[str, Any]) -> dict[str, list]:
     log.step(f"{NEW} more observations", lambda: band(state.observe(*new)))
     if task.further is None:
         return {"rows": log.rows}
-    model = log.step("BKBModel", lambda: stream.model())
+    model = log.step("BKBModel", stream.model)
     log.note(f"{len(model.inducing_points)} inducing points")
     acqf = BKBUCB(model, radius="practical", **known)
     log.step("BKBUCB, selection", lambda: chunked.argmax(acqf, arms))
@@ -84,8 +82,8 @@ def play_large(settings: dict[str, Any]) -> dict[str, list]:
         f"{NEW} more observations, BKBModel",
         lambda: model.observe(new[0], new[1].unsqueeze(-1)),
     )
-    radius = log.step("prequential radius", lambda: stream.prequential_radius())
-    acqf = log.step("band, prequential", lambda: band(state, radius))
+    radius = log.step("prequential radius", stream.prequential_radius)
+    acqf = log.step("band, prequential", lambda: band(state, fit=radius))
     log.note(_width(acqf, arms))
     return {"rows": log.rows}
 

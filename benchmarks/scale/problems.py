@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import torch
 from botorch.models.utils.inducing_point_allocators import GreedyVarianceReduction
-from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import KnownFunction
+from benchmarks.runner import KnownFunction, sobol_points
 from kernelucb import NystromRegression, PrequentialRadius
 from kernelucb.models import BKBModel
 
@@ -44,8 +43,7 @@ class Stream:
 
     def further_points(self, count: int) -> Tensor:
         r"""Spread over the box that the inputs are uniform in."""
-        corners = torch.stack([torch.zeros_like(self.X[0]), torch.ones_like(self.X[0])])
-        return draw_sobol_samples(corners, count, 1, seed=1).squeeze(-2)
+        return sobol_points(count, self.X.shape[-1], 1)
 
     def state(self, inducing: Tensor, further: Tensor | None) -> NystromRegression:
         given = (self.X, self.Y, self.kernel, NOISE_STD, inducing)

@@ -1,9 +1,11 @@
 r"""Command line: ``python -m benchmarks.speed search``."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 
-from benchmarks.runner import markdown_table
+from benchmarks.runner import as_texts, markdown_table
 from benchmarks.runner.study import Study, Summary, grid
 from benchmarks.speed.bandit import FACTORS, play_rounds
 from benchmarks.speed.contests import PROBLEMS, play_contest
@@ -25,44 +27,26 @@ WORDS = {
     "gradient": "value and gradient, 8 points",
     "batch": "256 values",
 }
-
-
 CALL = ["call", "evaluations", "evaluation"]
+BOUNDS, COUNTS = ["call", "gradient", "batch", "build"], ["construction", *CALL]
+FAMILIES, GUARDED = ["construction", "gradient", "call", "round"], ("guarded", "qLogNEI")
 # Of each contest: what makes a row, which pairs of functions, which measures.
 SHOWN = {
-    "bounds_alone": (
-        ["problem", "n"],
-        [("exact", "ucb")],
-        ["call", "gradient", "batch", "build"],
-    ),
+    "bounds_alone": (["problem", "n"], [("exact", "ucb")], BOUNDS),
     "searches": (
         ["n"],
-        [
-            *(("given", "ucb beta 4"), ("given", "ucb beta 2")),
-            *(("estimated", "ucb beta 4"), ("estimated", "ucb beta 2")),
-            ("guarded", "qLogNEI"),
-        ],
+        [*product(("given", "estimated"), ("ucb beta 4", "ucb beta 2")), GUARDED],
         ["round", "construction", *CALL],
     ),
     "fits": (["n"], [("filters", "martingale")], ["construction", *CALL, "gradient"]),
-    "outcomes": (
-        ["n", "likelihood", "form"],
-        [("counts", "values")],
-        ["construction", *CALL],
-    ),
-    "families": (
-        ["n", "d", "select"],
-        [("several", "one")],
-        ["construction", "gradient", "call", "round"],
-    ),
+    "outcomes": (["n", "likelihood", "form"], [("counts", "values")], COUNTS),
+    "families": (["n", "d", "select"], [("several", "one")], FAMILIES),
 }
 
 
 @STUDY.table(
     "optimize_acqf",
-    grid(
-        {"contest": "bounds_alone", **ALIKE, "n": [50, 200, 1000], "seed": range(15)},
-    ),
+    grid({"contest": "bounds_alone", **ALIKE, "n": [50, 200, 1000], "seed": range(15)}),
     play_contest,
 )
 @STUDY.table(
@@ -134,13 +118,12 @@ TASKS = {
     "bounds": "band of very many points, both sides (UCB: its one value)",
     "discrete": "`optimize_acqf_discrete` over very many points",
 }
+FEW = ("build", "pending")
 GROWTH = [
     {"task": task, "n": n, "points": points, "function": function}
     for task, functions in FUNCTIONS.items()
     for n in SIZES
-    for points in [
-        256 if task in ("build", "pending") else min(MOST, MOST * 200_000 // n**2)
-    ]
+    for points in [256 if task in FEW else min(MOST, MOST * 200_000 // n**2)]
     for function in functions
 ]
 
@@ -148,20 +131,11 @@ GROWTH = [
 @STUDY.table("growth", GROWTH, play_growth)
 def growth(runs: pd.DataFrame) -> Summary:
     r"""Seconds and megabytes with the observations, each in a process of its own."""
-    rows = runs.assign(
-        seconds=runs["seconds"].map("{:.3f}".format),
-        megabytes=runs["megabytes"].map("{:.0f}".format),
-    )
-    return Summary(rows, growth_lines(rows))
-
-
-def growth_lines(rows: pd.DataFrame) -> list[str]:
-    r"""A row for each task and size, a column for each function."""
+    rows = as_texts(runs, {"seconds": ".3f", "megabytes": ".0f"})
     columns, lines = FUNCTIONS["build"], []
     for (task, n, points), part in rows.groupby(["task", "n", "points"], sort=False):
         found = part.set_index("function").to_dict("index")
-        cells = [f"{e['seconds']}, {e['megabytes']}" for e in found.values()]
-        cells = dict(zip(found, cells, strict=True))
+        cells = {name: f"{e['seconds']}, {e['megabytes']}" for name, e in found.items()}
         ratio = ""
         if "UCB" in found:
             ours, theirs = (float(found[name]["seconds"]) for name in (columns[0], "UCB"))
@@ -169,20 +143,18 @@ def growth_lines(rows: pd.DataFrame) -> list[str]:
         told = [cells.get(name, "") for name in columns]
         lines.append([TASKS[task], str(n), f"{int(points):,}", *told, ratio])
     header = [f"{name}: seconds, megabytes" for name in columns]
-    return markdown_table(["task", "n", "points", *header, "exact / UCB"], lines)
+    header = ["task", "n", "points", *header, "exact / UCB"]
+    return Summary(rows, markdown_table(header, lines))
 
 
 @STUDY.table(
     "bandit",
-    grid(
-        {"setting": [*FACTORS], "n": [250, 500, 1000]},
-        {"fit": ["martingale", "filters"]},
-    ),
+    grid({"setting": [*FACTORS], "n": [250, 500, 1000], "fit": ["martingale", "filters"]}),
     play_rounds,
 )
 def bandit(runs: pd.DataFrame) -> Summary:
     r"""Seconds a round of the kernel bandit."""
-    rows = runs.assign(seconds=runs["seconds"].map("{:.4f}".format))
+    rows = as_texts(runs, {"seconds": ".4f"})
     table = rows.pivot(index="n", columns=["setting", "fit"], values="seconds")
     header = ["observations", *(f"{setting}, `{fit}`" for setting, fit in table.columns)]
     lines = [[str(n), *cells] for n, *cells in table.itertuples()]

@@ -1,13 +1,12 @@
 r"""Seconds a round of the exact kernel bandit, as the observations add up."""
 
 import time
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from benchmarks.runner import KnownFunction, fixed_kernel, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, quiet, stream
 from kernelucb import KernelBandit
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -16,6 +15,7 @@ _ARMS, _DIMENSION, _NORM, _NOISE_STD = 100, 3, 5.0, 0.1
 
 
 @torch.no_grad()
+@quiet(InconsistentConfidenceSetWarning)
 def play_rounds(settings: dict[str, Any]) -> dict[str, float]:
     r"""Each round scores fresh arms and takes one outcome.
 
@@ -33,15 +33,13 @@ def play_rounds(settings: dict[str, Any]) -> dict[str, float]:
 
     norm_bound, rounds = FACTORS[task.setting] * _NORM, max(task.n // 16, 1)
     bandit = KernelBandit(kernel, norm_bound=norm_bound, noise_std=_NOISE_STD, fit=task.fit)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        X = points(task.n)
-        for x, y in zip(X, outcomes(X), strict=True):
-            bandit.observe(x, y)
-        bandit.select(points(_ARMS))
-        start = time.process_time()
-        for _ in range(rounds):
-            arms = points(_ARMS)
-            x = arms[bandit.select(arms)].unsqueeze(0)
-            bandit.observe(x, float(outcomes(x)))
-        return {"rounds": rounds, "seconds": (time.process_time() - start) / rounds}
+    X = points(task.n)
+    for x, y in zip(X, outcomes(X), strict=True):
+        bandit.observe(x, y)
+    bandit.select(points(_ARMS))
+    start = time.process_time()
+    for _ in range(rounds):
+        arms = points(_ARMS)
+        x = arms[bandit.select(arms)].unsqueeze(0)
+        bandit.observe(x, float(outcomes(x)))
+    return {"rounds": rounds, "seconds": (time.process_time() - start) / rounds}

@@ -5,7 +5,6 @@ on the machine disturbs little and hits all alike.
 """
 
 import time
-import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -18,9 +17,8 @@ from botorch.optim import optimize_acqf
 from botorch.test_functions import Branin, Hartmann
 from botorch.utils.transforms import unnormalize
 from gpytorch.kernels import RBFKernel
-from torch import Tensor
 
-from benchmarks.runner import KnownFunction, fixed_kernel, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, quiet, stream, unit_cube
 from kernelucb import (
     GuardedAcquisition,
     KernelFamily,
@@ -158,34 +156,33 @@ def families(task: SimpleNamespace) -> Contest:
     return Contest({"several": several, "one": one}, task.d, told)
 
 
-CONTESTS = {each.__name__: each for each in (bounds_alone, searches, fits)}
-CONTESTS |= {each.__name__: each for each in (outcomes, families)}
+_ALL = (bounds_alone, searches, fits, outcomes, families)
+CONTESTS = {each.__name__: each for each in _ALL}
 
 
+@quiet()  # the optimiser warns, and norms that are too small do
 def play_contest(settings: dict[str, Any]) -> dict[str, Any]:
     r"""Seconds of each measure for each function, by name."""
     task = SimpleNamespace(**settings)
     torch.manual_seed(task.seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the optimiser, and of norms that are too small
-        contest = CONTESTS[task.contest](task)
-        named = list(contest.builders.items())
-        turn = task.seed % len(named)
-        rounds = [named[turn:] + named[:turn]]
-        alike = tuple(value for name, value in settings.items() if name != "seed")
-        if alike not in _warm:
-            _warm.add(alike)
-            rounds *= 2  # the first of a kind warms up
-        for order in rounds:
-            seconds = {
-                name: _measure(build, contest.dimension, task.seed) for name, build in order
-            }
+    contest = CONTESTS[task.contest](task)
+    named = list(contest.builders.items())
+    turn = task.seed % len(named)
+    rounds = [named[turn:] + named[:turn]]
+    alike = tuple(value for name, value in settings.items() if name != "seed")
+    if alike not in _warm:
+        _warm.add(alike)
+        rounds *= 2  # the first of a kind warms up
+    for order in rounds:
+        seconds = {
+            name: _measure(build, contest.dimension, task.seed) for name, build in order
+        }
     return {"seconds": seconds, **(contest.told or {})}
 
 
 def _measure(build: Callable[[], Any], dimension: int, seed: int) -> dict[str, float]:
     r"""Seconds of each measure, and the number of ``evaluations`` in a call."""
-    cube = torch.stack([torch.zeros(dimension), torch.ones(dimension)]).double()
+    cube = unit_cube(dimension)
     torch.manual_seed(seed)
     few = torch.rand(8, 1, dimension, dtype=torch.float64, requires_grad=True)
     many = torch.rand(256, 1, dimension, dtype=torch.float64)
@@ -197,12 +194,7 @@ def _measure(build: Callable[[], Any], dimension: int, seed: int) -> dict[str, f
         found["batch"] = _seconds(lambda: acqf(many))
     found["gradient"] = _seconds(lambda: torch.autograd.grad(acqf(few).sum(), few), REPEATS)
     evaluate = acqf.forward
-
-    def counted(X: Tensor) -> Tensor:
-        calls.append(len(X))
-        return evaluate(X)
-
-    acqf.forward = counted
+    acqf.forward = lambda X: calls.append(len(X)) or evaluate(X)
     search = {"q": 1, "num_restarts": 8, "raw_samples": 256}
     found["call"] = _seconds(lambda: optimize_acqf(acqf, cube, **search))
     found["round"] = found["construction"] + found["call"]

@@ -68,12 +68,7 @@ def _work(task: str, name: str, n: int, points: int) -> tuple[Callable, Callable
         return acqf
 
     if task == "pending":
-
-        def with_pending(acqf: Any) -> None:
-            acqf.set_X_pending(few[:4, 0])
-            acqf(few)
-
-        return prepared, with_pending
+        return prepared, lambda acqf: (acqf.set_X_pending(few[:4, 0]), acqf(few))
     many = torch.rand(points, _DIMENSION, dtype=torch.float64)
     if task == "discrete":
         return prepared, lambda acqf: optimize_acqf_discrete(
@@ -108,15 +103,12 @@ def _construct(name: str, model: SingleTaskGP) -> Any:
 @torch.no_grad()
 def _measure(task: str, function: str, n: int, points: int) -> dict[str, float]:
     prepare, action = _work(task, function, n, points)
-    subject = prepare()
-    before, start = _peak_megabytes(), time.process_time()
+    subject, myself = prepare(), resource.RUSAGE_SELF
+    before, start = resource.getrusage(myself).ru_maxrss, time.process_time()
     action(subject)
     seconds = time.process_time() - start
-    return {"seconds": seconds, "megabytes": _peak_megabytes() - before}
-
-
-def _peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = resource.getrusage(myself).ru_maxrss
+    return {"seconds": seconds, "megabytes": (peak - before) / 1024}
 
 
 if __name__ == "__main__":

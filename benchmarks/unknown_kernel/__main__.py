@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.runner import Moments, markdown_table, most_events, ratio_of_means
+from benchmarks.runner import Moments, as_texts, captioned, most_events, ratio_of_means
 from benchmarks.runner.study import Settings, Study, Summary, grid
 from benchmarks.unknown_kernel.play import EVENTS, play, sequences
 from benchmarks.unknown_kernel.problems import covering, lengthscales
@@ -43,11 +43,7 @@ METHODS: dict[str, tuple[str, str, Settings]] = {
 
 
 def _setting(
-    name: str,
-    dimension: int,
-    lengthscale: float,
-    place: str,
-    norm: float = 4.0,
+    name: str, dimension: int, lengthscale: float, place: str, norm: float = 4.0
 ) -> Settings:
     r"""A kind of function, and a family of seven members that learners believe in.
 
@@ -109,25 +105,21 @@ SOMEWHERE = "widest fitted ucb_2 q_log_nei"
 def regret(runs: pd.DataFrame) -> dict[str, Summary]:
     r"""Regret, convergence and bands of every learner on finitely many arms."""
     runs = runs.assign(cumulative=runs["regret"].map(sum))
-    parts = [part for _, part in runs.groupby(["setting", "method"], sort=False)]
-    ordered = pd.concat(parts)
-    columns = {
-        "setting": ordered["setting"],
-        "method": ordered["method"],
-        "seed": ordered["trial"],
-        "cumulative": ordered["cumulative"].map("{:.5g}".format),
-        "recommended": ordered["recommended"].map("{:.5g}".format),
-        "misses": ordered["misses"],
-        "eliminated": [" ".join(map(str, each)) for each in ordered["eliminated"]],
-        "width": ordered["width"].map("{:.5g}".format),
-        "oracle_width": ordered["oracle_width"].map("{:.5g}".format),
+    rows = pd.concat([part for _, part in runs.groupby(["setting", "method"], sort=False)])
+    eliminated = [" ".join(map(str, each)) for each in rows["eliminated"]]
+    rows = rows.assign(seed=rows["trial"], eliminated=eliminated)
+    names = ["cumulative", "recommended", "misses", "eliminated", "width", "oracle_width"]
+    numbers = [name for name in names if name not in ("misses", "eliminated")]
+    rows = as_texts(
+        rows[["setting", "method", "seed", *names]], dict.fromkeys(numbers, ".5g")
+    )
+    return {
+        "runs": Summary(rows, None),
+        "": Summary(lines=_regret(runs)),
+        "convergence": Summary(lines=_convergence(runs)),
+        "bands": Summary(lines=_bands(runs)),
+        "eliminations": Summary(lines=_eliminations(runs)),
     }
-    found = {"runs": Summary(pd.DataFrame(columns), None)}
-    found[""] = Summary(lines=_regret(runs))
-    found["convergence"] = Summary(lines=_convergence(runs))
-    found["bands"] = Summary(lines=_bands(runs))
-    found["eliminations"] = Summary(lines=_eliminations(runs))
-    return found
 
 
 def title(task: Any) -> str:
@@ -153,32 +145,27 @@ def _regret(runs: pd.DataFrame) -> list[str]:
     rows = []
     for words, parts in _settings(runs):
         oracle = parts["oracle"]["cumulative"].to_numpy()
-        moments = Moments.of(oracle)
-        rows.append([words, f"{moments.mean:.1f} ± {moments.standard_error:.1f}"])
-        for name in methods:
-            if name not in parts:
-                rows[-1].append("")
-                continue
+        moments, cells = Moments.of(oracle), dict.fromkeys(methods, "")
+        for name in parts.keys() & {*methods}:
             own = parts[name]["cumulative"].to_numpy()
             ratio = ratio_of_means(own, oracle)
             totals[name].append((float(own.sum()), float(oracle.sum())))
-            rows[-1].append(f"{ratio.mean:.2f} ± {ratio.standard_error:.2f}")
+            cells[name] = f"{ratio.mean:.2f} ± {ratio.standard_error:.2f}"
+        first = f"{moments.mean:.1f} ± {moments.standard_error:.1f}"
+        rows.append([words, first, *cells.values()])
     ratios = {name: [own / oracle for own, oracle in totals[name]] for name in methods}
     means = [f"{np.mean(ratios[name]):.2f}" for name in methods]
     geometric = [f"{_geometric_mean(ratios[name]):.2f}" for name in methods]
     whole = [f"{np.divide(*np.sum(totals[name], axis=0)):.2f}" for name in methods]
-    rows += [
-        ["mean of the ratios", "", *means],
-        ["geometric mean of the ratios", "", *geometric],
-        ["ratio of the mean regrets", "", *whole],
-    ]
-    return [
+    rows.append(["mean of the ratios", "", *means])
+    rows.append(["geometric mean of the ratios", "", *geometric])
+    rows.append(["ratio of the mean regrets", "", *whole])
+    text = (
         f"Cumulative regret of {runs['rounds'][0]} rounds: the oracle's, and that of the "
         f"others over it, each over the same {runs['trial'].nunique()} seeds, ± "
-        "standard error.",
-        "",
-        *markdown_table(["setting", "oracle", *_labels(methods)], rows),
-    ]
+        "standard error."
+    )
+    return captioned(text, ["setting", "oracle", *_labels(methods)], rows)
 
 
 def _convergence(runs: pd.DataFrame) -> list[str]:
@@ -189,12 +176,11 @@ def _convergence(runs: pd.DataFrame) -> list[str]:
         for words, parts in _settings(runs)
     ]
     rows.append(["all", *(f"{failed[runs['method'] == m].sum()}" for m in methods)])
-    return [
+    text = (
         f"Runs of {runs['trial'].nunique()} in which the recommended arm is more "
-        f"than {TOLERANCE:g} below the best one.",
-        "",
-        *markdown_table(["setting", *_labels(methods)], rows),
-    ]
+        f"than {TOLERANCE:g} below the best one."
+    )
+    return captioned(text, ["setting", *_labels(methods)], rows)
 
 
 def _bands(runs: pd.DataFrame) -> list[str]:
@@ -203,27 +189,25 @@ def _bands(runs: pd.DataFrame) -> list[str]:
     methods, rows = families["method"].unique(), []
     found: dict[str, list[list[float]]] = {name: [] for name in methods}
     for words, parts in _settings(runs):
-        cells, alone = [], parts["oracle"]["width"].to_numpy()
-        for name in methods:
-            if name not in parts:
-                cells.append("")
-                continue
+        cells, alone = dict.fromkeys(methods, ""), parts["oracle"]["width"].to_numpy()
+        for name in parts.keys() & {*methods}:
             own = parts[name]
             beside = _geometric_mean(own["width"] / own["oracle_width"])
             apart = _geometric_mean(own["width"].to_numpy() / alone)
             found[name].append([beside, apart])
-            cells.append(f"{beside:.2f} / {apart:.2f}")
-        rows.append([words, *cells])
+            cells[name] = f"{beside:.2f} / {apart:.2f}"
+        rows.append([words, *cells.values()])
     means = [[_geometric_mean(c) for c in zip(*found[m], strict=True)] for m in methods]
     rows.append(["geometric mean", *(f"{a:.2f} / {b:.2f}" for a, b in means)])
     missed = (families["misses"] > 0).sum()
     lost = sum(run.eliminated[covering(run)] > 0 for run in families.itertuples())
-    return [
+    text = (
         f"Mean width of the union's band after {runs['rounds'][0]} rounds over the "
         "oracle's: from the same data / from the oracle's own data; geometric means over "
-        "seeds.",
-        "",
-        *markdown_table(["setting", *_labels(methods)], rows),
+        "seeds."
+    )
+    return [
+        *captioned(text, ["setting", *_labels(methods)], rows),
         "",
         f"Of {len(families)} runs {missed} had the function outside the union's band at "
         f"some arm (a look every {runs['check_every'][0]} rounds), {lost} lost the "
@@ -254,13 +238,12 @@ def _eliminations(runs: pd.DataFrame) -> list[str]:
             cells.append(f"{share}, {when}")
         upper = f"to {high:g}" if math.isfinite(high) else "and more"
         rows.append([f"{low:g} {upper}", *cells])
-    return [
+    text = (
         "Members longer than the one that covers the function: share in which they were "
         "contradicted, over settings, members and seeds, and the median number of "
-        "observations that it took (- where most were kept).",
-        "",
-        *markdown_table(["length over the function's", *_labels(methods)], rows),
-    ]
+        "observations that it took (- where most were kept)."
+    )
+    return captioned(text, ["length over the function's", *_labels(methods)], rows)
 
 
 def _labels(methods: Sequence[str]) -> list[str]:
@@ -303,15 +286,16 @@ def coverage(runs: pd.DataFrame) -> Summary:
     count = rows[0]["sequences"]
     header = ["family and rule", "sequences", "outside the union's band", "lost", "emptied"]
     cells = [[str(value) for value in row.values()][:-1] for row in rows]
-    lines = [
+    text = (
         f"Sequences of {task['starts'] + task['rounds']} rounds on {task['arms']} arms, "
         f"delta {task['delta']:g}: with the function outside the union's band at any arm "
         "in any round, with the covering member contradicted, with all members "
         "contradicted. At rate delta more than "
         f"{most_events(count, task['delta'], FALSE_ALARM)} of {count} would come with "
-        f"probability {FALSE_ALARM:g} at most.",
-        "",
-        *markdown_table(header, cells),
+        f"probability {FALSE_ALARM:g} at most."
+    )
+    lines = [
+        *captioned(text, header, cells),
         "",
         f"The family that does not hold the function missed or was emptied in "
         f"{wrong['missed_or_emptied']} of {wrong['sequences']} sequences.",

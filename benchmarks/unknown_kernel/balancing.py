@@ -34,6 +34,8 @@ class _GPUCB(Learner):
     have it, and the norm bound ``(longest / length)^(d/2) B`` of both rivals.
     """
 
+    lengthscale: float  # of this round
+
     def __init__(self, problem: Problem, failure: float) -> None:
         super().__init__(problem)
         self.failure = failure
@@ -62,20 +64,16 @@ class _GPUCB(Learner):
         information = half - 0.5 * len(outcomes) * math.log(variance)
         return Posterior((whitened.mT @ targets)[:, 0], deviation, information)
 
-    def width(self, lengthscale: float, posterior: Posterior) -> float:
-        r"""What the deviation is multiplied by."""
-        inside = posterior.information + 1.0 + math.log(1.0 / self.failure)
-        return self.norm_bound(lengthscale) + self.task.noise_std * math.sqrt(2 * inside)
-
     def upper(self, lengthscale: float) -> tuple[Tensor, Tensor]:
         r"""Upper bounds at all arms, and the widths above the means."""
         posterior = self.posterior(lengthscale)
-        widths = self.width(lengthscale, posterior) * posterior.deviation
+        inside = posterior.information + 1.0 + math.log(1.0 / self.failure)
+        factor = self.norm_bound(lengthscale) + self.task.noise_std * math.sqrt(2 * inside)
+        widths = factor * posterior.deviation
         return posterior.mean + widths, widths
 
-    def means_at(self, lengthscale: float) -> Tensor:
-        r"""Posterior means at the arms played so far."""
-        return self.posterior(lengthscale).mean[self.played]
+    def means(self) -> Tensor:
+        return self.posterior(self.lengthscale).mean[self.played]
 
 
 class ShrinkingLengthscale(_GPUCB):
@@ -91,16 +89,12 @@ class ShrinkingLengthscale(_GPUCB):
 
     @property
     def lengthscale(self) -> float:
-        r"""Of this round."""
         growth = max(self.number, 1) ** self.task.exponent
         return max(self.task.shortest, self.task.longest / growth)
 
     def select(self) -> int:
         self.number += 1
         return int(self.upper(self.lengthscale)[0].argmax())
-
-    def means(self) -> Tensor:
-        return self.means_at(self.lengthscale)
 
 
 @dataclass(eq=False)
@@ -183,5 +177,6 @@ class LengthscaleBalancing(_GPUCB):
         stay = mean + widths + error >= (mean - error).max()
         self._dropped += [base for base, stays in zip(left, stay, strict=True) if not stays]
 
-    def means(self) -> Tensor:
-        return self.means_at(min(self.left, key=self.suspected_regret).lengthscale)
+    @property
+    def lengthscale(self) -> float:
+        return min(self.left, key=self.suspected_regret).lengthscale

@@ -1,15 +1,13 @@
 r"""One run on finitely many arms, and how often the union's band misses."""
 
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from botorch.utils.sampling import manual_seed
 from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 
-from benchmarks.runner import stream
+from benchmarks.runner import outside, quiet, seeded
 from benchmarks.unknown_kernel.balancing import LengthscaleBalancing, ShrinkingLengthscale
 from benchmarks.unknown_kernel.learners import Family, Learner, Oracle, Refitted
 from benchmarks.unknown_kernel.problems import (
@@ -39,10 +37,9 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
         is none.
     """
     task = SimpleNamespace(**settings)
-    own = stream(task.trial, "own", function_name(task), task.method)
-    with manual_seed(int(own.integers(2**31))), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)  # a jitter of BoTorch's
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)  # counted
+    expected = NumericalWarning, InconsistentConfidenceSetWarning  # BoTorch's; counted
+    names = "own", function_name(task), task.method
+    with seeded(task.trial, *names), quiet(*expected):
         return _play(task)
 
 
@@ -71,8 +68,8 @@ def _play(task: SimpleNamespace) -> dict[str, Any]:
 
 def _outside(problem: Problem, lower: Tensor, upper: Tensor) -> bool:
     r"""Whether the function leaves a band at any arm; round-off does not count."""
-    values, slack = problem.values, 1e-9 * problem.norm_bound
-    return bool(((values < lower - slack) | (values > upper + slack)).any())
+    slack = 1e-9 * problem.norm_bound
+    return bool(outside(problem.values, lower, upper, slack).any())
 
 
 def is_outside(family: Family) -> bool:
@@ -106,18 +103,16 @@ def _widths(learner: Learner) -> dict[str, float]:
 EVENTS = ("missed", "lost", "emptied")
 
 
+@quiet(InconsistentConfidenceSetWarning)  # counted
 def sequences(settings: dict[str, Any]) -> dict[str, Any]:
     r"""For each sequence of a block the first round of an event, 0 where it never came.
 
     The function was outside the union's band at some arm (``missed``); the member that
     covers it was contradicted (``lost``); all members were (``emptied``).
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)  # counted
-        first = settings["block"] * settings["size"]
-        numbers = range(first, first + settings["size"])
-        rounds = [_sequence(settings, number) for number in numbers]
-    columns = zip(*rounds, strict=True)
+    first = settings["block"] * settings["size"]
+    numbers = range(first, first + settings["size"])
+    columns = zip(*(_sequence(settings, number) for number in numbers), strict=True)
     return {name: list(column) for name, column in zip(EVENTS, columns, strict=True)}
 
 
