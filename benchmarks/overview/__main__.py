@@ -100,9 +100,8 @@ def stops(rows: pd.DataFrame) -> str:
     estimated = estimated[estimated.given == "kernel and noise"]
     return (
         f"With everything given, **{given.events.sum()} of {given.stops.sum()}** "
-        "certified stops were too far from the optimum; with the norm estimated, which "
-        f"has to be allowed, {estimated.events.sum()} of {estimated.stops.sum()} (the "
-        "set of Flynn & Reeb)."
+        "certified stops were too far from the optimum, with the norm estimated "
+        f"{estimated.events.sum()} of {estimated.stops.sum()} (the set of Flynn & Reeb)."
     )
 
 
@@ -111,9 +110,9 @@ def lost(rows: pd.DataFrame) -> str:
     rows = rows.set_index("lost")
     coin, worst = rows.loc["by a fair coin"], rows.loc["noise below 0"]
     return (
-        f"Outcomes lost by a coin: the band missed in {coin.events} of {coin.runs} runs. "
-        f"Outcomes lost because of their noise: in **{worst.events} of {worst.runs}** "
-        "(the set of Flynn & Reeb)."
+        f"With outcomes lost by a coin the band missed in {coin.events} of {coin.runs} "
+        f"runs, with outcomes of noise below zero lost in **{worst.events} of "
+        f"{worst.runs}** (the set of Flynn & Reeb)."
     )
 
 
@@ -180,9 +179,9 @@ def reliability(rows: pd.DataFrame) -> str:
     worst = own.loc[[*names]].sort_values("worst_share").iloc[-1]
     widths = ", ".join(f"{own.width[kind]:.2f}" for kind in names)
     return (
-        "Claims after 50 runs at levels that are measured to be true in 95 % on *other* "
-        f"problems: **{shares}** were false, {100 * worst.worst_share:.0f} % of one kind "
-        f"on the worst problem. Widths over the range: {widths}."
+        "Of claims after 50 runs at levels that are true in 95 % on *other* problems "
+        f"**{shares}** were false, {100 * worst.worst_share:.0f} % of one kind on the "
+        f"worst problem. Widths over the range: {widths}."
     )
 
 
@@ -232,7 +231,7 @@ def search(rows: pd.DataFrame) -> str:
         f"{rank['q_log_nei']:.2f} ({ahead.mean():.2f} ± {ahead.sem():.2f} behind), rank of "
         f"the mean regret {of_mean['guarded_every_4']:.2f} and "
         f"**{of_mean['q_log_nei']:.2f}**. UCB with beta 2 has {rank['ucb_2']:.2f} and "
-        f"{of_mean['ucb_2']:.2f}, LogEI {rank['log_ei']:.2f} and {of_mean['log_ei']:.2f}."
+        f"{of_mean['ucb_2']:.2f}."
     )
 
 
