@@ -77,6 +77,7 @@ MUTANTS = [
     Mutant("models/bkb/allocator.py", "(values / (values + alpha)).sum()", "(alpha / (values + alpha)).sum()", "tests/unit/test_inducing_allocator.py tests/unit/test_bkb.py"),
     Mutant("diagnostics/consistency.py", "mixture_radius(data, 0.5 * delta, chosen.scales)", "mixture_radius(data, 5.0 * delta, chosen.scales)", "tests/unit/test_norms.py -k onsisten"),
     Mutant("regression/lowrank/dtc.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_nystrom.py"),
+    Mutant("_numerics/kernels.py", "self.kernel(right, left).to_dense().mT", "self.kernel(left, right).to_dense()", "tests/unit/test_kernels.py"),
     # What replicates and designs say.
     Mutant("confidence/pointwise.py", "torch.log1p(product) + 2.0 * level", "torch.log1p(product) + level", "tests/unit/test_pointwise.py"),
     Mutant("confidence/pointwise.py", "order * (order + 1.0) if", "order if", "tests/unit/test_pointwise.py"),

@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions import UnsupportedError
 from botorch.optim import optimize_acqf
 
-from kernelucb.integrations.core import History, Settings
+from kernelucb.integrations.core import History, Settings, unit_cube
 
 try:
     from ax.core.data import Data
@@ -109,12 +109,11 @@ def _check(experiment: Experiment) -> str:
 
 def _unit(space: SearchSpace, rows: list[Any]) -> torch.Tensor:
     r"""``n x d`` parameters in the unit cube."""
-    columns = [
-        [(_scaled(p, row[name]) - low) / (high - low) for row in rows]
-        for name, p in space.parameters.items()
-        for low, high in [_ends(p)]
-    ]
-    return torch.tensor(columns, dtype=torch.float64).mT
+    own = space.parameters
+    values = [[_scaled(own[name], row[name]) for name in own] for row in rows]
+    shape = len(rows), len(own)
+    ends = zip(*map(_ends, own.values()), strict=True)
+    return unit_cube(torch.tensor(values).double().reshape(shape), *ends)
 
 
 def _parameters(space: SearchSpace, point: list[float]) -> NumericalParameters:

@@ -6,7 +6,7 @@ import torch
 from botorch.exceptions import UnsupportedError
 
 from kernelucb.certificates import OptimumReport
-from kernelucb.integrations.core import History, Settings
+from kernelucb.integrations.core import History, Settings, unit_cube
 
 try:
     from baybe import Campaign
@@ -32,7 +32,7 @@ def campaign_history(campaign: Campaign) -> History:
     frame = campaign.measurements
     names = [each.name for each in campaign.parameters]
     Y = torch.tensor(frame[target.name].to_numpy(), dtype=torch.float64)
-    X = _unit(campaign, torch.tensor(frame[names].to_numpy(), dtype=torch.float64))
+    X = _unit(campaign, frame[names])
     minimize: Any = getattr(target, "minimize", False)
     return History(X, Y, not minimize, tuple(names))
 
@@ -56,18 +56,16 @@ def campaign_report(
     )
     if discrete and "bounds" not in options:
         frame: Any = campaign.searchspace.discrete.exp_rep[[*(history.names or ())]]
-        points = torch.tensor(frame.to_numpy(), dtype=torch.float64)
-        options = {"candidates": _unit(campaign, points)} | options
+        options = {"candidates": _unit(campaign, frame)} | options
     return history.report(settings, **options)
 
 
-def _unit(campaign: Campaign, X: torch.Tensor) -> torch.Tensor:
-    r"""``n x d`` values of the parameters in the unit cube."""
+def _unit(campaign: Campaign, frame: Any) -> torch.Tensor:
+    r"""``n x d`` columns of the parameters in the unit cube."""
     ends: list[tuple[float, float]] = []
     for each in campaign.parameters:
         if isinstance(each, NumericalContinuousParameter):
             ends.append((each.bounds.lower, each.bounds.upper))
         elif isinstance(each, NumericalDiscreteParameter):
             ends.append((min(each.values), max(each.values)))
-    low, high = torch.tensor(ends, dtype=torch.float64).mT
-    return (X - low) / (high - low)
+    return unit_cube(frame.to_numpy(), *zip(*ends, strict=True))

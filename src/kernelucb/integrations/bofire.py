@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from botorch.exceptions import UnsupportedError
 
-from kernelucb.integrations.core import History, Settings
+from kernelucb.integrations.core import History, Settings, unit_cube
 
 try:
     from bofire.data_models.features.api import ContinuousInput
@@ -94,9 +94,9 @@ def history_of(domain: Any, experiments: Any) -> History:
         raise UnsupportedError("CertifiedGapCriterion takes no constraints on inputs.")
     output = outputs[0]
     valid = experiments[experiments[output.key].notna()]
-    ends = torch.tensor([each.bounds for each in inputs], dtype=torch.float64).mT
-    X = torch.tensor(valid[[each.key for each in inputs]].to_numpy(), dtype=torch.float64)
+    names = [each.key for each in inputs]
+    ends = zip(*(each.bounds for each in inputs), strict=True)
+    X = unit_cube(valid[names].to_numpy(), *ends)
     Y = torch.tensor(valid[output.key].to_numpy(), dtype=torch.float64)
-    X = (X - ends[0]) / (ends[1] - ends[0])
     maximize = isinstance(output.objective, MaximizeObjective)
-    return History(X, Y, maximize, tuple(each.key for each in inputs))
+    return History(X, Y, maximize, tuple(names))

@@ -63,6 +63,12 @@ class Settings:
             )
 
 
+def unit_cube(values: Any, lower: Any, upper: Any) -> Tensor:
+    r"""``n x d`` values as shares of ``d`` ranges; 0 where a range is one value."""
+    X, low, high = (torch.as_tensor(v, dtype=torch.float64) for v in (values, lower, upper))
+    return (X - low) / torch.where(high > low, high - low, 1.0)
+
+
 @dataclass(frozen=True)
 class History:
     r"""Completed runs of one outcome.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from botorch.exceptions import UnsupportedError
 
-from kernelucb.integrations.core import History, Settings
+from kernelucb.integrations.core import History, Settings, unit_cube
 
 try:
     from optuna.distributions import FloatDistribution, IntDistribution
@@ -74,8 +74,9 @@ def history_of(trials: Sequence[FrozenTrial], maximize: bool) -> History:
             "in every trial; the gap is over numbers that every trial has."
         )
     rows = [[_scaled(each.params[n], space[n]) for n in space] for each in done]
+    ends = [[_scaled(e, own) for e in (own.low, own.high)] for own in space.values()]
     outcomes = [float(each.value or 0.0) for each in done]
-    X = torch.tensor(rows, dtype=torch.float64)
+    X = unit_cube(rows, *zip(*ends, strict=True))
     return History(X, torch.tensor(outcomes).double(), maximize, tuple(space))
 
 
@@ -89,7 +90,5 @@ def study_history(study: Study) -> History:
 
 
 def _scaled(value: Any, distribution: Any) -> float:
-    r"""A value in the unit interval, after the logarithm where the range is in it."""
-    ends = distribution.low, distribution.high
-    low, high, own = map(math.log, (*ends, value)) if distribution.log else (*ends, value)
-    return 0.0 if high == low else (own - low) / (high - low)
+    r"""A value, or its logarithm where the parameter is drawn on that scale."""
+    return math.log(value) if distribution.log else float(value)
