@@ -5,20 +5,13 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.runner import KnownFunction, fixed_kernel, stream
+from benchmarks.runner import KnownFunction, fixed_kernel, outside, stream
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 
 NORMS = (10.0, 5.0)  # of the functions, in turn
-
-
-def setting_name(task: SimpleNamespace) -> str:
-    r"""Names the random noise of a setting."""
-    data = f"d{task.dimension}_n{task.observations}_noise_{task.noise_std:g}"
-    return f"{task.kernel}_{data}"
 
 
 @dataclass(frozen=True)
@@ -49,8 +42,9 @@ class Problem:
         function = KnownFunction.draw(draw, kernel, norm, d, task.num_centres)
         inputs = stream(task.seed, "inputs", *where).random((task.observations, d))
         X = torch.from_numpy(inputs)
-        noise = stream(task.seed, "noise", setting_name(task), task.function)
-        Y = function(X) + task.noise_std * _normal(noise, len(X))
+        name = f"{task.kernel}_d{d}_n{task.observations}_noise_{task.noise_std:g}"
+        noise = stream(task.seed, "noise", name, task.function).standard_normal(len(X))
+        Y = function(X) + task.noise_std * torch.from_numpy(noise)
         queries = stream(task.seed, "queries", *where).random((task.queries, d))
         places = {"domain": torch.from_numpy(queries), "data": X[: task.queries]}
         return cls(
@@ -75,11 +69,6 @@ class Problem:
         for name, points in self.places.items():
             lower, upper = band.bounds(points)
             truth = self.truth[name]
-            outside = (truth < lower - slack) | (truth > upper + slack)
             widths[name] = float((upper - lower).mean())
-            missed = missed or bool(outside.any())
+            missed = missed or bool(outside(truth, lower, upper, slack).any())
         return widths, missed
-
-
-def _normal(generator: np.random.Generator, count: int) -> Tensor:
-    return torch.from_numpy(generator.standard_normal(count))

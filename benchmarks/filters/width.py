@@ -6,18 +6,15 @@ from typing import Any
 import torch
 
 from benchmarks.filters.problems import Problem
+from benchmarks.runner import unit_cube
 
 FITS = ("filters", "martingale")
 
 
 def play_width(settings: dict[str, Any]) -> dict[str, Any]:
     r"""Mean widths of both bands over the domain and at the data, and misses, by fit."""
-    problem, run = Problem.of(SimpleNamespace(**settings)), {}
-    for fit in FITS:
-        widths, missed = problem.measure(problem.band(fit))
-        run |= {f"{fit}_{place}": width for place, width in widths.items()}
-        run[f"{fit}_missed"] = missed
-    return run
+    problem = Problem.of(SimpleNamespace(**settings))
+    return _measured(problem, {fit: problem.band(fit) for fit in FITS})
 
 
 def play_design(settings: dict[str, Any]) -> dict[str, Any]:
@@ -28,16 +25,19 @@ def play_design(settings: dict[str, Any]) -> dict[str, Any]:
     problem = Problem.of(SimpleNamespace(**settings))
     band, n, d = problem.band("filters"), settings["observations"], settings["dimension"]
     points = torch.cat([*problem.places.values()])
-    box = torch.tensor([[0.0] * d, [1.0] * d], dtype=torch.float64)
     share = settings["share"]
     bands = {
         "band": band,
         "points": band.with_fixed_design(n, candidates=points, share=share),
-        "box": band.with_fixed_design(n, bounds=box, share=share),
+        "box": band.with_fixed_design(n, bounds=unit_cube(d), share=share),
     }
+    return _measured(problem, bands)
+
+
+def _measured(problem: Problem, bands: dict[str, Any]) -> dict[str, Any]:
     run: dict[str, Any] = {}
-    for name, each in bands.items():
-        widths, missed = problem.measure(each)
+    for name, band in bands.items():
+        widths, missed = problem.measure(band)
         run |= {f"{name}_{place}": width for place, width in widths.items()}
         run[f"{name}_missed"] = missed
     return run

@@ -19,10 +19,9 @@ from benchmarks.reliability.shares import (
     rows_of,
     wider,
 )
-from benchmarks.runner.files import ROOT
+from benchmarks.runner import ROOT, markdown_table, write_table
 from benchmarks.runner.simulators import SIMULATORS
 from benchmarks.runner.study import Study, Summary, grid
-from benchmarks.runner.tables import markdown_table, write_table
 from kernelucb.certificates.measured import Record
 
 STUDY = Study("benchmarks.reliability", "How often claims at a margin are false.")
@@ -47,16 +46,14 @@ def curves(runs: pd.DataFrame) -> dict[str, Summary]:
     shares = Shares(pd.concat([rows, wider(rows)], ignore_index=True))
     table = shares.table()
     table = table[~table["method"].str.startswith(WIDER)]
-    held, own = [], []
-    for name, limit in LIMITS.items():
-        kept = shares.held_out(limit).assign(limit=name)
-        held.append(over_problems(kept, ["limit", *CELL]))
-        own.append(kept[kept["method"] == CHOSEN])
+    held = [
+        over_problems(shares.held_out(limit).assign(limit=name), ["limit", *CELL])
+        for name, limit in LIMITS.items()
+    ]
     found = pd.concat(held, ignore_index=True)
     return {
         "": Summary(table.round(5), _shown(table)),
         "held_out": Summary(found.round(5), _held_out(found)),
-        "problems": Summary(pd.concat(own).round(5), None),
         "norm": _at_norms(runs),
     }
 
@@ -160,19 +157,15 @@ def package() -> Summary:
     grid({"count": [20, 50, 80], "range": ["unknown", "0 to 100"], "seed": range(3)}),
     play_ladder,
 )
-def ladder(runs: pd.DataFrame) -> dict[str, Summary]:
+def ladder(runs: pd.DataFrame) -> pd.DataFrame:
     r"""What may be said of a batch reaction after 20, 50 and 80 runs of qLogNEI."""
     rows = [
         {"runs": run["count"], "range": run["range"], "seed": run["seed"], **claim}
         for run in runs.to_dict("records")
         for claim in run["claims"]
     ]
-    every = pd.DataFrame(rows)
-    first = every[every["seed"] == 0]
-    said = first[["runs", "range", "statement", "tested", "stands"]]
-    keys = ["runs", "range", "kind"]
-    median = every.groupby(keys)[["number", "margin", "seconds"]].median().reset_index()
-    return {"": Summary(median.round(2)), "sentences": Summary(said.fillna(""))}
+    every = pd.DataFrame(rows).groupby(["runs", "range", "kind"])
+    return every[["number", "margin", "seconds"]].median().reset_index().round(2)
 
 
 @STUDY.table(
@@ -184,16 +177,15 @@ def ladder(runs: pd.DataFrame) -> dict[str, Summary]:
     ),
     known.play,
 )
-def coverage(runs: pd.DataFrame) -> Summary:
+def coverage(runs: pd.DataFrame) -> pd.DataFrame:
     r"""Sequences in which a false claim stood at the true norm and noise scale."""
-    keys = ["kernel", "delta", "told", "at"]
+    groups = runs.groupby(["kernel", "delta", "told", "at"])
     names = ["misses", "value", "baseline", "window", "anywhere"]
-    found = runs.groupby(keys)[names].sum().reset_index()
-    count = runs.groupby(keys).size().to_numpy()
+    found, count = groups[names].sum().reset_index(), groups.size().to_numpy()
     # More misses than the limit are rejected: false alarm 1e-4, and the power at 2 delta.
     limit = binom.isf(1e-4, count, found["delta"])
     power = binom.sf(limit, count, 2.0 * found["delta"])
-    return Summary(found.assign(sequences=count, limit=limit, power=power.round(4)))
+    return found.assign(sequences=count, limit=limit, power=power.round(4))
 
 
 if __name__ == "__main__":

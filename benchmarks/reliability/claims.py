@@ -1,8 +1,8 @@
 r"""One run: settings are chosen by a search, and claims are checked against the truth."""
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from botorch.test_functions import Branin, Hartmann, Rosenbrock, SixHumpCamel
 from scipy.stats import qmc
 from torch import Tensor
 
+from benchmarks.runner import quiet
 from benchmarks.runner.files import table_of
 from benchmarks.runner.simulators import SIMULATORS
 from kernelucb import KernelRegression, MartingaleMixtureUCB
@@ -85,10 +86,8 @@ def chosen_by(problem: Problem, design: str, seed: int, outcome: Any) -> Iterato
         if design == "random" or len(taken) < _START:
             chosen = int(next(i for i in order if i not in taken))
         else:
-            if model is None or len(taken) % _REFIT == 0:
-                model = fitted_default(problem.pool[taken], outcome(taken))
-            else:
-                model = fitted_default(problem.pool[taken], outcome(taken), like=model)
+            like = model if len(taken) % _REFIT else None
+            model = fitted_default(problem.pool[taken], outcome(taken), like=like)
             chosen = next_of(problem, design, taken, model)
         taken.append(chosen)
         yield chosen
@@ -109,9 +108,8 @@ def next_of(problem: Problem, design: str, taken: list[int], model: Any) -> int:
     search = qLogNoisyExpectedImprovement(
         model, problem.pool[taken], sampler=sampler, prune_baseline=True
     )
-    scores = torch.cat(
-        [search(part) for part in problem.pool[positions].unsqueeze(1).split(256)]
-    )
+    parts = problem.pool[positions].unsqueeze(1).split(256)
+    scores = torch.cat([search(part) for part in parts])
     return int(positions[scores.argmax()])
 
 
@@ -120,6 +118,7 @@ def _band(state: KernelRegression) -> MartingaleMixtureUCB:
     return MartingaleMixtureUCB(state, norm_bound=state.prior_std)
 
 
+@quiet()  # norms below the least are tried
 def play(settings: dict[str, Any]) -> dict[str, Any]:
     r"""False claims and their sizes, for each number of runs, kernel and method."""
     problem = problem_of(settings["problem"], settings["seed"])
@@ -133,14 +132,11 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
 
     taken: list[int] = []
     rows: list[dict[str, Any]] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # norms below the least are tried
-        for chosen in chosen_by(problem, settings["design"], settings["seed"], outcomes):
-            taken.append(chosen)
-            if len(taken) in COUNTS:
-                rows += _checked(problem, taken, outcomes(taken), noise_std, random)
-            if len(taken) == max(COUNTS):
-                break
+    search = chosen_by(problem, settings["design"], settings["seed"], outcomes)
+    for chosen in islice(search, max(COUNTS)):
+        taken.append(chosen)
+        if len(taken) in COUNTS:
+            rows += _checked(problem, taken, outcomes(taken), noise_std, random)
     return {"rows": rows}
 
 
@@ -158,9 +154,8 @@ def _checked(
     recommended = X[best : best + 1]
     points, values = problem.pool, problem.values
     if problem.function is not None:
-        room = WINDOW * (
-            2.0 * torch.rand(_NEAR, X.shape[1], generator=random).double() - 1.0
-        )
+        draws = torch.rand(_NEAR, X.shape[1], generator=random).double()
+        room = WINDOW * (2.0 * draws - 1.0)
         near = (recommended + room).clamp(0.0, 1.0)
         points = torch.cat([points, near])
         values = torch.cat([values, problem.function(near)])
@@ -172,14 +167,9 @@ def _checked(
         "window floor": float(values[window].min()),
         "gap": float(values.max()) - own,
     }
-    states = {
-        name: KernelRegression(
-            X, Z, fixed_kernel(name, LENGTHSCALE, 1.0), noise_std / scale
-        )
-        for name in ("matern52", "rbf")
-    }
-    rows = []
-    given = {"count": len(taken)}
+    kernels = {name: fixed_kernel(name, LENGTHSCALE, 1.0) for name in ("matern52", "rbf")}
+    states = {n: KernelRegression(X, Z, k, noise_std / scale) for n, k in kernels.items()}
+    rows, given, where = [], {"count": len(taken)}, (points, recommended, window)
 
     def row(method: str, level: float, claims: dict[str, tuple[float, float]]) -> None:
         for kind, (lower, upper) in claims.items():
@@ -196,27 +186,24 @@ def _checked(
         band = _band(state)
         least = max(band.relaxed().least_norm_factor, 1e-3)
         for margin in MARGINS:
-            claims = _claims(band.relaxed(margin * least), points, recommended, window)
+            own_band = band.relaxed(margin * least)
+            gains = own_band.max_gain_over(points, recommended)
+            claims = _claims(own_band, gains, *where)
             row(f"margin, {name}", margin, _in_units(claims, unit, shift))
     factor = _left_out(fitted)
     for multiple in MULTIPLES:
         for method, by in (("deviations", 1.0), ("left out", max(factor, 1.0))):
-            claims = _deviations(fitted, points, recommended, window, by * multiple)
+            sides = by_deviations(fitted, recommended, 1, by * multiple)
+            claims = _claims(sides, sides.gain(points), *where)
             row(method, multiple, claims)
     return rows
 
 
 def _claims(
-    band: Any, points: Tensor, recommended: Tensor, window: Tensor
-) -> dict[str, Any]:
-    lower, upper = band.bounds(torch.cat([recommended, points[window]]))
-    return _of_sides(lower, upper, band.max_gain_over(points, recommended), window)
-
-
-def _of_sides(
-    lower: Tensor, upper: Tensor, gains: Tensor, window: Tensor
+    sides: Any, gains: Tensor, points: Tensor, recommended: Tensor, window: Tensor
 ) -> dict[str, Any]:
     r"""Claims from a band at the recommended point and near it, and gains of all points."""
+    lower, upper = sides.bounds(torch.cat([recommended, points[window]]))
     return {
         "value": (float(lower[0]), float(upper[0])),
         "window gain": (-math.inf, max(float(gains[window].max()), 0.0)),
@@ -231,16 +218,6 @@ def _in_units(claims: dict[str, Any], unit: float, shift: float) -> dict[str, An
         kind: tuple(unit * end + shifts.get(kind, 0.0) for end in ends)
         for kind, ends in claims.items()
     }
-
-
-def _deviations(
-    state: KernelRegression, points: Tensor, recommended: Tensor, window: Tensor, z: float
-) -> dict[str, Any]:
-    r"""The same claims from a multiple of posterior standard deviations."""
-    sides = by_deviations(state, recommended, 1, z)
-    return _of_sides(
-        *sides.bounds(torch.cat([recommended, points[window]])), sides.gain(points), window
-    )
 
 
 def _left_out(state: KernelRegression) -> float:

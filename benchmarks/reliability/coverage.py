@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.runner.functions import KnownFunction, fixed_kernel
+from benchmarks.runner import KnownFunction, fixed_kernel, line, outside
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 
 _ARMS, _ROUNDS, _NORM, _NOISE = 60, (6, 15, 40), 3.0, 0.1
@@ -27,7 +27,7 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
     random = np.random.default_rng(settings["seed"])
     kernel = fixed_kernel(settings["kernel"], 0.2)
     function = KnownFunction.draw(random, kernel, _NORM, 1, 12)
-    arms = torch.linspace(0.0, 1.0, _ARMS, dtype=torch.float64).unsqueeze(-1)
+    arms = line(_ARMS)
     values = function(arms)
     told, delta = _NOISE * settings["told"], settings["delta"]
     order = list(random.integers(_ARMS, size=2))
@@ -55,7 +55,7 @@ def _false_claims(
     r"""For each kind, whether the set proves a claim that is false by next to nothing."""
     lower, upper = band.bounds(arms)
     found = dict.fromkeys(("value", "baseline", "window", "anywhere"), False)
-    found["value"] = bool(((lower > values + _SLACK) | (upper < values - _SLACK)).any())
+    found["value"] = bool(outside(values, lower, upper, _SLACK).any())
     for reference in {int(lower.argmax()), *random.integers(_ARMS, size=3).tolist()}:
         gains = band.max_gain_over(arms, arms[reference : reference + 1])
         true = values - values[reference]

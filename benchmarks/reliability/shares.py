@@ -106,10 +106,8 @@ class Shares:
         r"""On each problem, what the levels are worth that all others choose."""
         found: list[pd.DataFrame] = []
         for column, problem in enumerate(self.problems):
-            others, widths = (
-                np.delete(self.of, column, 1),
-                np.delete(self.widths, column, 1),
-            )
+            others = np.delete(self.of, column, 1)
+            widths = np.delete(self.widths, column, 1)
             own = self.least(limit(others), widths).assign(problem=problem)
             own["share_false"] = self.of[own["row"], column]
             own["width"] = self.widths[own["row"], column]
@@ -141,12 +139,11 @@ def one_more(shares: Array) -> Array:
     return (shares.sum(1) + 1.0) / (shares.shape[1] + 1)
 
 
-def plain(shares: Array) -> Array:
-    r"""The mean share."""
-    return shares.mean(1)
-
-
-LIMITS = {"bootstrap": resampled, "one more problem": one_more, "none": plain}
+LIMITS: dict[str, Callable[[Array], Array]] = {
+    "bootstrap": resampled,
+    "one more problem": one_more,
+    "none": lambda shares: shares.mean(1),
+}
 
 
 def over_problems(each: pd.DataFrame, by: list[str]) -> pd.DataFrame:

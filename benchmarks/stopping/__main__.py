@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.runner.pictures import picture
+from benchmarks.runner import legend_below, markdown_table, picture
 from benchmarks.runner.study import Study, Summary, grid
-from benchmarks.runner.tables import markdown_table
 from benchmarks.stopping.play import SHARES, play
 from benchmarks.stopping.problems import GROUPS
 from benchmarks.stopping.rules import BUDGET, RULES, START
@@ -130,16 +129,14 @@ def _draw(runs: pd.DataFrame, table: pd.DataFrame, path: Path) -> None:
                 ours = name.split()[0].rstrip(",") in ("gap", "breakdown", "family")
                 style = {"marker": markers[index % len(markers)], "markersize": 8}
                 style |= {"color": "#0072B2" if ours else "#E69F00", "alpha": 0.85}
+                style |= {"linestyle": "", "markeredgecolor": "#222222"}
                 at = own.loc[[name]] if name in own.index else own.iloc[:0]
                 x, y = 100 * at["saved"], 100 * at["false of runs"]
-                axes.plot(
-                    x, y, linestyle="", markeredgecolor="#222222", label=name, **style
-                )
+                axes.plot(x, y, label=name, **style)
             axes.set_title(f"functions {part}")
             axes.set_xlabel(f"runs saved (% of {runs['budget'].max()})")
         panels[0].set_ylabel("runs with a false stop (%)")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        legend_below(figure, panels[0], 4)
 
 
 if __name__ == "__main__":

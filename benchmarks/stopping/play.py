@@ -1,13 +1,13 @@
 r"""One run of a search, at which all rules look after every evaluation."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.reliability.claims import NOISE, Problem, next_of
+from benchmarks.runner import quiet
 from benchmarks.stopping.problems import GROUPS, target_of
 from benchmarks.stopping.rules import START, Look, rules_for
 from kernelucb.regression.from_model import fitted_default
@@ -16,6 +16,7 @@ SHARES = 0.05, 0.2  # of the function's range: regrets to accept; the first is t
 _REFIT = 5
 
 
+@quiet()  # of experimental APIs, and norms that data contradict
 def play(settings: dict[str, Any]) -> dict[str, Any]:
     r"""Stops of all rules, what they bound after the last evaluation, and true regrets.
 
@@ -32,31 +33,29 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
     rules, memory = rules_for(target, GROUPS[name]), {}
     stops = {each: [0] * len(SHARES) for each in rules}
     bounds, regrets, model = {}, [], None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # experimental APIs; norms that data contradict
-        while True:
-            X, Y = target.pool[taken], target.values[taken] + noise[: len(taken)]
-            anew = model is None or len(taken) % _REFIT == 0
-            model = fitted_default(X, Y, like=None if anew else model)
-            accepted = SHARES[0] * target.spread
-            with torch.no_grad():
-                look = Look(target, [*taken], Y, noise_std, accepted, model, memory)
-                regret = target.values.max() - target.values[look.best]
-                regrets.append(round(float(regret) / target.spread, 5))
-            last = len(taken) == budget
-            for each, rule in rules.items():
-                if not (last or 0 in stops[each]):
-                    continue
-                answer = rule.answer(look)
-                bound = float(answer) / target.spread
-                if isinstance(answer, bool):  # whether all that is accepted is reached
-                    bound = 0.0 if answer else math.inf
-                elif last:
-                    bounds[each] = round(bound, 4) if math.isfinite(bound) else None
-                stops[each] = [
-                    stop or len(taken) * (bound <= share)
-                    for stop, share in zip(stops[each], SHARES, strict=True)
-                ]
-            if last:
-                return {"stops": stops, "bounds": bounds, "regrets": regrets}
-            taken.append(next_of(problem, "qlognei", taken, model))
+    while True:
+        X, Y = target.pool[taken], target.values[taken] + noise[: len(taken)]
+        anew = model is None or len(taken) % _REFIT == 0
+        model = fitted_default(X, Y, like=None if anew else model)
+        accepted = SHARES[0] * target.spread
+        with torch.no_grad():
+            look = Look(target, [*taken], Y, noise_std, accepted, model, memory)
+            regret = target.values.max() - target.values[look.best]
+            regrets.append(round(float(regret) / target.spread, 5))
+        last = len(taken) == budget
+        for each, rule in rules.items():
+            if not (last or 0 in stops[each]):
+                continue
+            answer = rule.answer(look)
+            bound = float(answer) / target.spread
+            if isinstance(answer, bool):  # whether all that is accepted is reached
+                bound = 0.0 if answer else math.inf
+            elif last:
+                bounds[each] = round(bound, 4) if math.isfinite(bound) else None
+            stops[each] = [
+                stop or len(taken) * (bound <= share)
+                for stop, share in zip(stops[each], SHARES, strict=True)
+            ]
+        if last:
+            return {"stops": stops, "bounds": bounds, "regrets": regrets}
+        taken.append(next_of(problem, "qlognei", taken, model))

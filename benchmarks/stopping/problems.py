@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.reliability.claims import FUNCTIONS, problem_of
-from benchmarks.runner.functions import KnownFunction, fixed_kernel
+from benchmarks.reliability.claims import problem_of
+from benchmarks.runner import KnownFunction, fixed_kernel, sobol_points
 from benchmarks.runner.simulators import SIMULATORS
 
 POOL = 512
@@ -24,7 +23,6 @@ GROUPS = (
     | {name: "known norm" for name in KNOWN}
     | {name: "known prior" for name in DRAWN}
 )
-assert {"Branin", "Hartmann 3", "Hartmann 6"} <= FUNCTIONS.keys()
 
 
 class Known(NamedTuple):
@@ -64,8 +62,7 @@ def target_of(name: str, seed: int) -> Target:
         return Target(problem.pool[:kept], problem.values[:kept], ends)
     kernel_name, length, dimension = (KNOWN | DRAWN)[name]
     kernel, random = fixed_kernel(kernel_name, length), np.random.default_rng(seed)
-    cube = torch.tensor([[0.0] * dimension, [1.0] * dimension], dtype=torch.float64)
-    pool = draw_sobol_samples(cube, n=POOL, q=1, seed=seed).squeeze(-2)
+    pool = sobol_points(POOL, dimension, seed)
     if name in KNOWN:
         function = KnownFunction.draw(random, kernel, NORM, dimension, centres=20)
         return Target(pool, function(pool), known=Known(kernel, NORM))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import norm as normal
 from torch import Tensor
 
-from benchmarks.stopping.problems import Known, Target
+from benchmarks.stopping.problems import Target
 from kernelucb import (
     CertifiedGapStopping,
     KernelFamilyUCB,
@@ -143,10 +143,6 @@ class Posterior(NamedTuple):
 Answer = Callable[[Look], float | bool]
 
 
-def _budget(count: int) -> Answer:
-    return lambda look: len(look.Y) >= count
-
-
 def _optuna(evaluator: str, threshold: str) -> Answer:
     r"""``Terminator.should_terminate`` with this improvement and this error evaluator."""
 
@@ -158,15 +154,13 @@ def _optuna(evaluator: str, threshold: str) -> Answer:
             return False
         unit = optuna.distributions.FloatDistribution(0.0, 1.0)
         runs = [{f"x{i}": x for i, x in enumerate(row)} for row in look.X.tolist()]
+        space = dict.fromkeys(runs[0], unit)
         trials = [
-            optuna.trial.create_trial(
-                params=run, distributions=dict.fromkeys(run, unit), value=outcome
-            )
+            optuna.trial.create_trial(params=run, distributions=space, value=outcome)
             for run, outcome in zip(runs, look.Y.tolist(), strict=True)
         ]
-        improvement: Any = getattr(theirs, evaluator)(
-            **({} if threshold == "zero" else {"seed": 0})
-        )
+        options = {} if threshold == "zero" else {"seed": 0}
+        improvement: Any = getattr(theirs, evaluator)(**options)
         goal = optuna.study.StudyDirection.MAXIMIZE
         reached = improvement.evaluate(trials, goal)
         if threshold == "accepted":
@@ -237,16 +231,6 @@ def ax_improvement(look: Look, window: int = 5, bar: float = 0.1) -> bool:
     return bool((best[-1] - best[-window]) / (upper - lower) < bar)
 
 
-def wilson(look: Look) -> float:
-    r"""Wilson (2024) with the fitted model."""
-    return look.fitted.regret(look.best)
-
-
-def wilson_true(look: Look) -> float:
-    r"""Wilson (2024) with the prior that the function was drawn from."""
-    return Posterior.of(look.fixed, look.target.pool).regret(look.best)
-
-
 def _gap(look: Look, band: Any) -> float:
     r"""Of a function that no kernel made the norm is an estimate, and the gap heuristic."""
     allowed = look.target.known is None or "norm" in band.assumptions.estimated
@@ -264,11 +248,7 @@ def _single(look: Look, norm: float | None = None) -> MartingaleMixtureUCB:
 
 def _given(build: Callable[[Look, float], Any]) -> Answer:
     r"""The gap of a band at the norm that is known."""
-    return lambda look: _gap(look, build(look, cast(Known, look.target.known).norm))
-
-
-def gap_in_range(look: Look) -> float:
-    return _gap(look, _single(look).within(*cast(tuple, look.target.outcome_range)))
+    return lambda look: _gap(look, build(look, look.target.known.norm))
 
 
 def _margin(least: float) -> Answer:
@@ -315,7 +295,9 @@ class Rule(NamedTuple):
 
 _MODEL_90, _MODEL_95 = "90 % if the model is right", "95 % if the model is right"
 _GIVEN = "95 % if kernel, norm, noise hold"
-RULES = {f"budget of {n}": Rule(_budget(n)) for n in (20, 30, 45)} | {
+RULES = {
+    f"budget of {n}": Rule(lambda look, n=n: len(look.Y) >= n) for n in (20, 30, 45)
+} | {
     "Optuna regret bound": Rule(
         _optuna("RegretBoundEvaluator", "accepted"), _MODEL_90, "optuna"
     ),
@@ -334,11 +316,18 @@ RULES = {f"budget of {n}": Rule(_budget(n)) for n in (20, 30, 45)} | {
     "after BoFire's UCB-LCB": Rule(regret_bound, _MODEL_90),
     "after BoFire's LogEI": Rule(expected_improvement),
     "after Ax's improvement": Rule(ax_improvement),
-    "after Wilson (2024)": Rule(wilson, _MODEL_95),
-    "after Wilson, true prior": Rule(wilson_true, "95 % on average", "known prior"),
+    "after Wilson (2024)": Rule(lambda look: look.fitted.regret(look.best), _MODEL_95),
+    "after Wilson, true prior": Rule(  # with the prior that the function was drawn from
+        lambda look: Posterior.of(look.fixed, look.target.pool).regret(look.best),
+        "95 % on average",
+        "known prior",
+    ),
     "gap, norm given": Rule(_given(_single), _GIVEN, "known"),
     "gap, twice the least norm": Rule(lambda look: _gap(look, _single(look))),
-    "gap in range, twice the least": Rule(gap_in_range, needs="range"),
+    "gap in range, twice the least": Rule(
+        lambda look: _gap(look, _single(look).within(*look.target.outcome_range)),
+        needs="range",
+    ),
     "breakdown margin 2": Rule(_margin(2.0)),
     "breakdown margin 5": Rule(_margin(5.0)),
     "family, norm given": Rule(_given(_family), _GIVEN, "known"),
