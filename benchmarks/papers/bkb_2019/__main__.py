@@ -6,10 +6,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.papers.bkb_2019.play import play, play_sequence
+from benchmarks.papers.bkb_2019.play import CHECKED, play, play_sequence
 from benchmarks.papers.bkb_2019.problems import oversampling
 from benchmarks.papers.bkb_2019.timing import play_rounds
-from benchmarks.runner import Moments, markdown_table, moments_table, picture, spaced
+from benchmarks.runner import (
+    Moments,
+    as_texts,
+    captioned,
+    markdown_table,
+    moments_table,
+    picture,
+    spaced,
+)
 from benchmarks.runner.study import Study, Summary, grid
 from kernelucb.confidence.bkb import accuracy_factor
 
@@ -24,44 +32,40 @@ PROTOCOL = {
 }
 
 
-def _method(label: str, rule: str, radius: str, qbar: float | str, **changes) -> tuple:
-    own = {"rule": rule, "radius": radius, "qbar": qbar, "regularizer": None}
-    return label, own | {"batch_growth": 1.1} | changes
-
-
-# Rules: one arm a round, batches, widths of exact bounds, uniform. Oversampling: a number,
-# that of Theorem 1, or all: every observed arm is inducing, and the posterior exact. The
-# regulariser is by default the square of the noise scale.
-UNIT = {"regularizer": 1.0}
-METHODS = {
-    "exact": _method("Exact GP-UCB, BKB's practical radius", "bkb", "practical", "all"),
-    "bkb": _method("BKB, practical radius", "bkb", "practical", 2.0),
-    "bbkb": _method("BBKB, practical radius", "bbkb", "practical", 2.0),
-    "bbkb_double": _method(
-        "BBKB, practical radius, C = 2", "bbkb", "practical", 2.0, batch_growth=2.0
+# Label; rule: one arm a round, batches, widths of exact bounds, uniform; radius;
+# oversampling: a number, that of Theorem 1, or all: every observed arm is inducing, and the
+# posterior exact; regulariser, by default the square of the noise scale; growth of batches.
+_METHODS = {
+    "exact": ("Exact GP-UCB, BKB's practical radius", "bkb", "practical", "all"),
+    "bkb": ("BKB, practical radius", "bkb", "practical", 2.0),
+    "bbkb": ("BBKB, practical radius", "bbkb", "practical", 2.0),
+    "bbkb_double": ("BBKB, practical radius, C = 2", "bbkb", "practical", 2.0, None, 2.0),
+    "exact_unit": (
+        "Exact, practical radius, regulariser 1",
+        "bkb",
+        "practical",
+        "all",
+        1.0,
     ),
-    "exact_unit": _method(
-        "Exact, practical radius, regulariser 1", "bkb", "practical", "all", **UNIT
+    "bkb_unit": ("BKB, practical radius, regulariser 1", "bkb", "practical", 2.0, 1.0),
+    "bbkb_unit": ("BBKB, practical radius, regulariser 1", "bbkb", "practical", 2.0, 1.0),
+    "exact_mixture": ("Exact, analytic martingale mixture", "mixture", "certified", "all"),
+    "bkb_certified": ("BKB, certified radius", "bkb", "certified", 2.0),
+    "bkb_certified_unit": (
+        *("BKB, certified radius, regulariser 1", "bkb", "certified", 2.0, 1.0),
     ),
-    "bkb_unit": _method(
-        "BKB, practical radius, regulariser 1", "bkb", "practical", 2.0, **UNIT
-    ),
-    "bbkb_unit": _method(
-        "BBKB, practical radius, regulariser 1", "bbkb", "practical", 2.0, **UNIT
-    ),
-    "exact_mixture": _method(
-        "Exact, analytic martingale mixture", "mixture", "certified", "all"
-    ),
-    "bkb_certified": _method("BKB, certified radius", "bkb", "certified", 2.0),
-    "bkb_certified_unit": _method(
-        "BKB, certified radius, regulariser 1", "bkb", "certified", 2.0, **UNIT
-    ),
-    "bkb_theorem2": _method(
-        "BKB, Theorem 2's radius, its qbar", "bkb", "theorem2", "theorem"
-    ),
-    "exact_igp": _method("Exact, IGP-UCB", "igp", "certified", "all"),
-    "uniform": _method("Uniform", "uniform", "practical", "all"),
+    "bkb_theorem2": ("BKB, Theorem 2's radius, its qbar", "bkb", "theorem2", "theorem"),
+    "exact_igp": ("Exact, IGP-UCB", "igp", "certified", "all"),
+    "uniform": ("Uniform", "uniform", "practical", "all"),
 }
+
+
+def _method(label, rule, radius, qbar, regularizer=None, batch_growth=1.1) -> tuple:
+    own = {"rule": rule, "radius": radius, "qbar": qbar, "regularizer": regularizer}
+    return label, own | {"batch_growth": batch_growth}
+
+
+METHODS = {name: _method(*each) for name, each in _METHODS.items()}
 PLAYS = {
     "bound": "chosen by the bound of Theorem 2, one a round",
     "random": "distinct arms in random order, in blocks of a tenth of those so far",
@@ -111,27 +115,17 @@ def theorem1(runs: pd.DataFrame) -> Summary:
 
 
 def _accuracy_rows(part: pd.DataFrame) -> list[dict]:
-    task = part.iloc[0]
-
-    def column(name: str, at: int) -> np.ndarray:
-        return np.array([values[at] for values in part[name]])
-
-    return [
-        {
-            "play": task["play"],
-            "qbar": task["qbar"],
-            "qbar_value": f"{oversampling(task):.6g}",
-            "round": check,
-            "smallest": f"{column('smallest', at).min():.6g}",
-            "largest": f"{column('largest', at).max():.6g}",
-            "inducing": f"{column('inducing', at).mean():.4g}",
-            "distinct": f"{column('distinct', at).mean():.4g}",
-            "dimension": f"{column('dimension', at).mean():.4g}",
-            "missed": int((~column("covered", at)).sum()),
-            "trials": len(part),
-        }
-        for at, check in enumerate(task["checks"])
-    ]
+    task, rows = part.iloc[0], []
+    for at, check in enumerate(task["checks"]):
+        found = {name: part[name].str[at] for name in CHECKED}
+        row = {"play": task["play"], "qbar": task["qbar"]}
+        row |= {"qbar_value": f"{oversampling(task):.6g}", "round": check}
+        row |= {"smallest": f"{found['smallest'].min():.6g}"}
+        row |= {"largest": f"{found['largest'].max():.6g}"}
+        row |= {n: f"{found[n].mean():.4g}" for n in ("inducing", "distinct", "dimension")}
+        missed = int((~found["covered"].astype(bool)).sum())
+        rows.append(row | {"missed": missed, "trials": len(part)})
+    return rows
 
 
 def _accuracy_cells(part: pd.DataFrame) -> list[str]:
@@ -170,19 +164,16 @@ def regret(runs: pd.DataFrame) -> Summary:
         rows = [_regret_cells(name, of_method[name], own) for name in own]
         trials, rounds = own["exact"].shape
         header = ["method", "regret", "over exact", "over uniform", "m", "updates"]
-        lines += [
+        text = (
             f"{data}: cumulative regret ± standard error after {rounds} rounds, "
             f"{trials} subsets of arms; ratios are paired, over the exact method with the "
-            "same regulariser (IGP-UCB and uniform play: over the first).",
-            "",
-            *markdown_table([*header, "processor seconds"], rows),
-            "",
-        ]
+            "same regulariser (IGP-UCB and uniform play: over the first)."
+        )
+        lines += [*captioned(text, [*header, "processor seconds"], rows), ""]
         named = {(data, name): curve for name, curve in own.items()}
         tables.append(moments_table(named, ["data", "method"], spaced(rounds, 16)))
     table = pd.concat(tables).rename(columns={"n": "trials"})
-    table["mean"] = table["mean"].map("{:.5g}".format)
-    table["standard_error"] = table["standard_error"].map("{:.3g}".format)
+    table = as_texts(table, {"mean": ".5g", "standard_error": ".3g"})
     shown = table[["data", "method", "round", "mean", "standard_error", "trials"]]
     return Summary(shown, lines[:-1], partial(_draw_regret, curves))
 
@@ -233,7 +224,7 @@ def time(runs: pd.DataFrame) -> Summary:
     text = (
         "Processor time of one round of BKB, A = 20640, one thread each, both in one run:"
     )
-    return Summary(rows, [text, "", *markdown_table(header, shown.to_numpy())])
+    return Summary(rows, captioned(text, header, shown.to_numpy()))
 
 
 if __name__ == "__main__":

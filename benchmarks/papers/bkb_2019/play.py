@@ -10,12 +10,14 @@ import torch
 
 from benchmarks.papers.bkb_2019.problems import (
     Problem,
+    bandit_of,
     function_of,
-    oversampling,
     problem_of,
 )
-from benchmarks.runner import stream
+from benchmarks.runner import outside, stream
 from kernelucb import BKBBandit
+
+CHECKED = ("smallest", "largest", "inducing", "distinct", "dimension", "covered")
 
 
 class Learner:
@@ -30,19 +32,9 @@ class Learner:
         regularizer = task.regularizer
         if task.rule == "igp":  # Chowdhury & Gopalan (2017), Theorem 2: 1 + 2 / T
             regularizer = 1.0 + 2.0 / task.rounds
-        self.bandit = BKBBandit(
-            problem.arms,
-            problem.kernel,
-            norm_bound=task.norm_bound,
-            noise_std=task.noise_std,
-            delta=task.delta,
-            qbar=oversampling(task),
-            radius=task.radius,
-            epsilon=task.epsilon,
-            alpha=regularizer,
-            batch_growth=task.batch_growth,
-            seed=task.trial,
-        )
+        options = {"alpha": regularizer, "batch_growth": task.batch_growth}
+        options |= {"epsilon": task.epsilon, "seed": task.trial}
+        self.bandit = bandit_of(task, problem.arms, task.radius, **options)
         self.random = np.random.default_rng(task.trial)
 
     def select(self) -> list[int]:
@@ -121,18 +113,8 @@ def play_sequence(settings: dict[str, Any]) -> dict[str, list]:
     problem = function_of(task)
     truth = torch.from_numpy(problem.rewards)
     noise = stream(task.seed, "noise", task.data, task.trial)
-    bandit = BKBBandit(
-        problem.arms,
-        problem.kernel,
-        norm_bound=task.norm_bound,
-        noise_std=task.noise_std,
-        delta=task.delta,
-        qbar=oversampling(task),
-        radius="theorem2",
-        epsilon=task.epsilon,
-        seed=task.trial,
-    )
-    found = []
+    options = {"epsilon": task.epsilon, "seed": task.trial}
+    bandit, found = bandit_of(task, problem.arms, "theorem2", **options), []
     order = stream(task.seed, "first", task.trial).permutation(len(truth))
     while (seen := bandit.num_observations) < task.rounds:
         if task.play == "random":
@@ -145,7 +127,7 @@ def play_sequence(settings: dict[str, Any]) -> dict[str, list]:
         bandit.observe(torch.from_numpy(arms), outcomes)
         if bandit.num_observations in task.checks:
             found.append(_check(bandit, truth))
-    return {name: [each[name] for each in found] for name in found[0]}
+    return {name: [each[name] for each in found] for name in CHECKED}
 
 
 def _check(bandit: BKBBandit, truth: torch.Tensor) -> dict[str, Any]:
@@ -154,11 +136,8 @@ def _check(bandit: BKBBandit, truth: torch.Tensor) -> dict[str, Any]:
     exact = state.restored(*data, state.generator_state)
     ratio = state.variance / exact.variance
     lower, upper = bandit.bounds()
-    return {
-        "smallest": float(ratio.min()),
-        "largest": float(ratio.max()),
-        "inducing": len(bandit.inducing),
-        "distinct": len(state.observed),
-        "dimension": float(state.counts @ exact.variance) / bandit.alpha,
-        "covered": bool(((lower <= truth) & (truth <= upper)).all()),
-    }
+    counts = len(bandit.inducing), len(state.observed)
+    dimension = float(state.counts @ exact.variance) / bandit.alpha
+    covered = not bool(outside(truth, lower, upper, 0.0).any())
+    values = float(ratio.min()), float(ratio.max()), *counts, dimension, covered
+    return dict(zip(CHECKED, values, strict=True))

@@ -3,6 +3,7 @@ r"""Arms and rewards: rows of regression data, or functions of known norm on the
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from benchmarks.runner import KnownFunction, fixed_kernel, load_data, stream
+from kernelucb import BKBBandit
 from kernelucb.confidence.bkb import required_qbar
 
 ALL = 1e12  # the oversampling with which every observed arm is inducing
@@ -29,6 +31,22 @@ def oversampling(task: SimpleNamespace) -> float:
     if task.qbar == "theorem":
         return required_qbar(task.rounds, task.delta, task.epsilon)
     return ALL if task.qbar == "all" else float(task.qbar)
+
+
+def bandit_of(
+    task: SimpleNamespace, arms: Tensor, radius: str, **options: Any
+) -> BKBBandit:
+    r"""With a radius by its name."""
+    return BKBBandit(
+        arms,
+        fixed_kernel("rbf", task.lengthscale),
+        norm_bound=task.norm_bound,
+        noise_std=task.noise_std,
+        delta=task.delta,
+        qbar=oversampling(task),
+        radius=radius,
+        **options,
+    )
 
 
 @cache

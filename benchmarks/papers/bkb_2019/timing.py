@@ -1,4 +1,4 @@
-r"""Processor time of a round against the NumPy yardstick, and very many rounds of BBKB."""
+r"""Processor time of a round against the NumPy yardstick."""
 
 from time import process_time
 from types import SimpleNamespace
@@ -8,25 +8,9 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from benchmarks.papers.bkb_2019.problems import rows_of
+from benchmarks.papers.bkb_2019.problems import bandit_of, rows_of
 from benchmarks.papers.bkb_2019.yardstick import NumpyBKB
-from benchmarks.runner import fixed_kernel, stream
-from kernelucb import BKBBandit
-
-
-def _bandit(task: SimpleNamespace, **options: Any) -> tuple[BKBBandit, np.ndarray]:
-    features, rewards = rows_of(task.data)
-    bandit = BKBBandit(
-        torch.from_numpy(features),
-        fixed_kernel("rbf", task.lengthscale),
-        norm_bound=task.norm_bound,
-        noise_std=task.noise_std,
-        delta=task.delta,
-        qbar=task.qbar,
-        radius="practical",
-        **options,
-    )
-    return bandit, rewards
+from benchmarks.runner import stream
 
 
 @threadpool_limits.wrap(limits=1)
@@ -36,16 +20,10 @@ def play_rounds(settings: dict[str, Any]) -> dict[str, Any]:
     Processor time of one thread, the two in turn: other work hardly shows.
     """
     task = SimpleNamespace(**settings)
-    bandit, rewards = _bandit(task)
-    yardstick = NumpyBKB(
-        bandit.candidates.numpy(),
-        task.lengthscale,
-        task.noise_std,
-        task.norm_bound,
-        task.delta,
-        task.qbar,
-        seed=0,
-    )
+    features, rewards = rows_of(task.data)
+    bandit = bandit_of(task, torch.from_numpy(features), "practical")
+    scales = task.lengthscale, task.noise_std, task.norm_bound
+    yardstick = NumpyBKB(features, *scales, task.delta, task.qbar, seed=0)
     noise = stream(task.seed, "time")
 
     def play(arm: int) -> float:
@@ -60,20 +38,17 @@ def play_rounds(settings: dict[str, Any]) -> dict[str, Any]:
         start = process_time()
         yardstick.step(play)
         theirs.append(process_time() - start)
-        sizes = len(bandit.inducing), len(yardstick.inducing)
+        sizes = {"inducing": len(bandit.inducing)}
+        sizes |= {"inducing_yardstick": len(yardstick.inducing)}
         if number in task.shown:
-            rows.append(_row(str(number), *sizes, ours[-5:], theirs[-5:]))
-    return {"rows": [*rows, _row(f"1 to {number}", *sizes, ours, theirs)]}
+            rows.append({"round": str(number)} | sizes | _times(ours[-5:], theirs[-5:]))
+    rows.append({"round": f"1 to {number}"} | sizes | _times(ours, theirs))
+    return {"rows": rows}
 
 
-def _row(
-    rounds: str, inducing: int, other_inducing: int, ours: list[float], theirs: list[float]
-) -> dict[str, Any]:
+def _times(ours: list[float], theirs: list[float]) -> dict[str, str]:
     own, other = float(np.mean(ours)), float(np.mean(theirs))
     return {
-        "round": rounds,
-        "inducing": inducing,
-        "inducing_yardstick": other_inducing,
         "milliseconds": f"{1e3 * own:.3g}",
         "milliseconds_yardstick": f"{1e3 * other:.3g}",
         "ratio": f"{other / own:.3g}",

@@ -2,6 +2,7 @@ r"""Command line: ``python -m benchmarks.papers.flynn_reeb_2024 table1``."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import pandas as pd
 from benchmarks.papers.flynn_reeb_2024.play import play
 from benchmarks.runner import (
     Moments,
+    captioned,
     draw_spread,
     legend_below,
     markdown_table,
@@ -132,12 +134,11 @@ def table1(runs: pd.DataFrame) -> Summary:
     rows.sort(key=lambda row: [*METHODS].index(row["method"]))
     header = ["setting", "method", "published", "ours"]
     header += ["difference / standard error", "agree"]
-    lines = [
+    text = (
         f"Cumulative regret after {task['rounds']} rounds, mean ± population standard "
-        f"deviation over {runs['repetition'].nunique()} repetitions.",
-        "",
-        *markdown_table(header, cells),
-    ]
+        f"deviation over {runs['repetition'].nunique()} repetitions."
+    )
+    lines = captioned(text, header, cells)
     if distances:
         agreed = sum(abs(each) <= AGREEMENT for each in distances)
         lines += [
@@ -207,19 +208,17 @@ def other_dimensions(runs: pd.DataFrame) -> Summary:
     r"""Regret for other dimensions."""
     curves, last = _curves(runs), runs["rounds"][0]
     totals, settings = _totals(curves), runs["problem"].unique()
-    rows = moments_table(
-        curves, ["method", "setting"], spaced(last, 21, np.linspace), digits=3
-    )
+    shown = spaced(last, 21, np.linspace)
+    rows = moments_table(curves, ["method", "setting"], shown, digits=3)
     cells = [
         [METHODS[method].label, *(_text(totals[method, name]) for name in settings)]
         for method in runs["method"].unique()
     ]
-    lines = [
+    text = (
         f"Cumulative regret after {last} rounds, mean ± population standard "
-        f"deviation, n = {runs['repetition'].nunique()}.",
-        "",
-        *markdown_table(["method", *settings], cells),
-    ]
+        f"deviation, n = {runs['repetition'].nunique()}."
+    )
+    lines = captioned(text, ["method", *settings], cells)
     return Summary(rows, lines, partial(_draw_regret, runs))
 
 
@@ -235,13 +234,11 @@ def figure7(runs: pd.DataFrame) -> Summary:
         texts = [f"{_text(each)} ({each.mean / own[0].mean:.2f})" for each in own]
         cells.append([METHODS[method].label, *texts])
     header = [f"sigma {noise:g}, B {norm:g}" for noise, norm in beliefs.values()]
-    lines = [
+    text = (
         f"Cumulative regret after {runs['rounds'][0]} rounds, "
-        f"n = {runs['repetition'].nunique()}; "
-        "in brackets the multiple of the first column.",
-        "",
-        *markdown_table(["method", *header], cells),
-    ]
+        f"n = {runs['repetition'].nunique()}; in brackets the multiple of the first column."
+    )
+    lines = captioned(text, ["method", *header], cells)
     return Summary(pd.DataFrame(rows), lines, partial(_draw_beliefs, runs))
 
 
@@ -256,11 +253,8 @@ def _setting(task: Mapping[str, Any]) -> str:
 def _beliefs(runs: pd.DataFrame) -> dict[str, tuple[float, float]]:
     r"""Believed noise scale and norm of each setting."""
     return {
-        _setting(row): (
-            row["noise_factor"] * row["noise_std"],
-            row["norm_factor"] * row["norm"],
-        )
-        for _, row in runs.iterrows()
+        _setting(r): (r["noise_factor"] * r["noise_std"], r["norm_factor"] * r["norm"])
+        for _, r in runs.iterrows()
     }
 
 
@@ -288,35 +282,45 @@ def _text(moments: Moments) -> str:
 
 def _draw_regret(runs: pd.DataFrame, path: Path) -> None:
     r"""One panel per setting: mean ± standard deviation of the cumulative regret."""
-    lengths = sorted(runs["lengthscale"].unique(), reverse=True)
-    kernels = [*runs["kernel"].unique()]
-    size = (3.1 * len(kernels) + 0.6, 2.6 * len(lengths) + 0.8)
-    options = {"figsize": size, "squeeze": False, "dpi": 130}
-    with picture(path, len(lengths), len(kernels), **options) as (figure, panels):
-        for (kernel, length), part in runs.groupby(["kernel", "lengthscale"]):
-            axes = panels[lengths.index(length)][kernels.index(str(kernel))]
-            _draw_panel(axes, part, f"{KERNELS[str(kernel)]}, length {length:g}")
-        title = (
-            f"{runs['dimension'][0]}-dimensional arms; mean ± standard deviation "
-            f"of {runs['repetition'].nunique()} repetitions"
-        )
-        _finish(figure, panels, title)
+    lengths, kernels = sorted(runs["lengthscale"].unique(), reverse=True), runs["kernel"]
+    panels = [
+        [
+            (f"{KERNELS[kernel]}, length {length:g}", part[part["kernel"] == kernel])
+            for kernel in kernels.unique()
+        ]
+        for length in lengths
+        for part in [runs[runs["lengthscale"] == length]]
+    ]
+    title = f"{runs['dimension'][0]}-dimensional arms"
+    size = (3.1 * len(panels[0]) + 0.6, 2.6 * len(panels) + 0.8)
+    _draw(panels, title, path, figsize=size)
 
 
 def _draw_beliefs(runs: pd.DataFrame, path: Path) -> None:
     r"""One panel for each pair of beliefs about noise and norm."""
     beliefs, settings = _beliefs(runs), runs.apply(_setting, axis=1)
-    options = {"squeeze": False, "sharey": True, "dpi": 130}
+    panels = [
+        (f"believed $\\sigma$ = {noise:g}, $B$ = {norm:g}", runs[settings == name])
+        for name, (noise, norm) in beliefs.items()
+    ]
+    title = f"True $\\sigma$ = {runs['noise_std'][0]:g}, $B$ = {runs['norm'][0]:g}"
     size = (2.7 * len(beliefs) + 0.4, 3.6)
-    with picture(path, 1, len(beliefs), figsize=size, **options) as (figure, panels):
-        for axes, (name, (noise, norm)) in zip(panels[0], beliefs.items(), strict=True):
-            title = f"believed $\\sigma$ = {noise:g}, $B$ = {norm:g}"
-            _draw_panel(axes, runs[settings == name], title)
-        title = (
-            f"True $\\sigma$ = {runs['noise_std'][0]:g}, $B$ = {runs['norm'][0]:g}; mean ± "
-            f"standard deviation of {runs['repetition'].nunique()} repetitions"
-        )
-        _finish(figure, panels, title)
+    _draw([panels], title, path, figsize=size, sharey=True)
+
+
+def _draw(panels: list[list[tuple]], title: str, path: Path, **options: Any) -> None:
+    options |= {"squeeze": False, "dpi": 130}
+    with picture(path, len(panels), len(panels[0]), **options) as (figure, axes):
+        for own, (name, runs) in zip(axes.flat, chain(*panels), strict=True):
+            _draw_panel(own, runs, name)
+            repetitions = runs["repetition"].nunique()
+        for own in axes[-1]:
+            own.set_xlabel("round")
+        for own in axes[:, 0]:
+            own.set_ylabel("cumulative regret")
+        legend_below(figure, axes[0, 0], 4)
+        title += f"; mean ± standard deviation of {repetitions} repetitions"
+        figure.suptitle(title, fontsize=11)
 
 
 def _draw_panel(axes: Any, runs: pd.DataFrame, title: str) -> None:
@@ -327,18 +331,9 @@ def _draw_panel(axes: Any, runs: pd.DataFrame, title: str) -> None:
         draw_spread(axes, *shape, alpha=0.15, lw=0)
         if method != "random":
             top = max(top, float((mean + std)[-1]))
-    axes.set_title(title)
     # Random leaves every panel early; the learners are what the picture compares.
-    axes.set(xlim=(0, last), ylim=(0, 1.05 * top if top else None))
-
-
-def _finish(figure: Any, panels: np.ndarray, title: str) -> None:
-    for axes in panels[-1]:
-        axes.set_xlabel("round")
-    for row in panels:
-        row[0].set_ylabel("cumulative regret")
-    legend_below(figure, panels[0][0], 4)
-    figure.suptitle(title, fontsize=11)
+    limits = {"xlim": (0, last), "ylim": (0, 1.05 * top if top else None)}
+    axes.set(title=title, **limits)
 
 
 if __name__ == "__main__":
