@@ -20,7 +20,7 @@ needs_data = pytest.mark.skipif(
 def test_the_arms_are_those_of_the_released_protocol():
     r"""Against Eqs. 3, 4 and 12 written out: leave one out, no repeats, N = 1799."""
     from benchmarks.papers.wang_2018.__main__ import STUDY, play
-    from benchmarks.papers.wang_2018.problems import grasp_data
+    from benchmarks.papers.wang_2018.grasp import grasp_data
 
     task = STUDY.tables["grasp"].runs[0]
     assert (task["method"], task["problem"]) == ("pem_ucb", 0)

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.papers.srinivas_2010.learners import METHODS
-from benchmarks.papers.srinivas_2010.play import play
+from benchmarks.papers.srinivas_2010.learners import METHODS, play
 from benchmarks.papers.srinivas_2010.priors import prior_of, rows_of
 from benchmarks.runner import (
     Moments,
+    as_texts,
+    captioned,
     draw_spread,
     legend_below,
-    markdown_table,
     moments_table,
     picture,
     spaced,
@@ -81,16 +81,7 @@ RUNS = {
     "synthetic": _runs("squared_exponential", "samples", 1000, 30, points=1000),
     "temperature": _runs("intel_temperature", "rows", 50, 192, *SENSORS),
     "light": _runs("cmu_iw_light", "rows", 41, 192, *SENSORS),
-    "light_long": _runs(
-        "cmu_iw_light",
-        "rows",
-        200,
-        192,
-        *FEW,
-        "gp_ucb_theorem",
-        "gp_ucb_twentieth",
-        "variance",
-    ),
+    "light_long": _runs("cmu_iw_light", "rows", 200, 192, *FEW, "gp_ucb_twentieth"),
     "temperature_samples": _runs("intel_temperature", "samples", 50, 100),
     "light_samples": _runs("cmu_iw_light", "samples", 41, 400, *FEW),
 }
@@ -108,18 +99,14 @@ def regret(name: str, runs: pd.DataFrame) -> Summary:
     if task["functions"] == "rows":
         lines += ["", _about_the_readings(task)]
     last = task["rounds"]
-    labels = {(method,): curve for method, curve in curves.items()}
-    rows = moments_table(labels, ["method"], spaced(last, 21)).rename(
-        columns={"n": "blocks"}
-    )
+    labels, shown = {(method,): curve for method, curve in curves.items()}, spaced(last, 21)
     paired = {key: curve - curves[BASELINE] for key, curve in labels.items()}
-    difference = moments_table(paired, ["method"], spaced(last, 21))
+    rows, difference = (moments_table(e, ["method"], shown) for e in (labels, paired))
+    rows = rows.rename(columns={"n": "blocks"}).assign(trials=trials)
     rows["difference"] = difference["mean"]
     rows["difference_standard_error"] = difference["standard_error"]
-    rows["trials"] = trials
     columns = ["mean", "standard_error", "difference", "difference_standard_error"]
-    for column, digits in zip(columns, ("5g", "3g", "5g", "3g"), strict=True):
-        rows[column] = rows[column].map(f"{{:.{digits}}}".format)
+    rows = as_texts(rows, dict(zip(columns, (".5g", ".3g") * 2, strict=True)))
     rows = rows[["method", "round", *columns, "trials", "blocks"]]
     heading = f"{title}; {trials} trials, ± standard error"
     unit = UNITS.get(task["source"], "")
@@ -156,12 +143,11 @@ def _final_table(title: str, curves: Mapping[str, np.ndarray], trials: int) -> l
     errors = "" if blocks == trials else f"; standard errors from {blocks} blocks"
     minus = f"minus GP-UCB (beta / 5), t = {last}"
     header = ["method", f"t = {early}", f"t = {last}", minus, "in standard errors"]
-    return [
+    text = (
         f"{title}: mean average regret `R_t / t` ± standard error, "
-        f"{trials} trials{errors}. Differences are paired.",
-        "",
-        *markdown_table(header, rows),
-    ]
+        f"{trials} trials{errors}. Differences are paired."
+    )
+    return captioned(text, header, rows)
 
 
 def _about_the_readings(task: pd.Series) -> str:

@@ -1,8 +1,10 @@
-r"""The methods of the comparison behind one interface."""
+r"""The methods of the comparison behind one interface, and one run of each."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import (
@@ -13,13 +15,14 @@ from botorch.acquisition.analytic import (
 )
 from torch import Tensor
 
-from benchmarks.papers.srinivas_2010.priors import Prior
+from benchmarks.papers.srinivas_2010.priors import Prior, function_of, prior_of
 from benchmarks.papers.srinivas_2010.tabulated import (
     FiniteDomainGP,
     TabulatedKernel,
     TabulatedMean,
     domain,
 )
+from benchmarks.runner import stream
 from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
 from kernelucb.confidence.srinivas import FiniteDomain
 
@@ -41,6 +44,7 @@ class Method(NamedTuple):
     margin: float = 0.0
 
 
+_OBSERVED = "best_observation"
 # In the order of the tables.
 METHODS = {
     "gp_ucb": Method("GP-UCB (beta / 5)", "srinivas", scale=0.2),
@@ -49,16 +53,12 @@ METHODS = {
     "mixture": Method("Martingale mixture (ours)", "martingale_mixture"),
     "ei": Method("EI", "expected_improvement"),
     "ei_observed": Method(
-        "EI over the best observation",
-        "expected_improvement",
-        incumbent="best_observation",
+        "EI over the best observation", "expected_improvement", incumbent=_OBSERVED
     ),
     "mpi": Method("MPI", "probability_of_improvement"),
     "mpi_margin": Method("MPI with margin 0.1", "probability_of_improvement", margin=0.1),
     "mpi_observed": Method(
-        "MPI over the best observation",
-        "probability_of_improvement",
-        incumbent="best_observation",
+        "MPI over the best observation", "probability_of_improvement", incumbent=_OBSERVED
     ),
     "mean": Method("Mean only", "posterior_mean"),
     "variance": Method("Variance only", "posterior_variance"),
@@ -112,7 +112,7 @@ class PosteriorLearner(Learner):
 
     def target(self) -> Tensor:
         r"""What EI and MPI try to improve on."""
-        if self.method.incumbent == "best_observation":
+        if self.method.incumbent == _OBSERVED:
             incumbent = self.prior.mean.new_tensor(max(self.outcomes.values()))
         else:
             incumbent = self.model.mean_at(list(self.outcomes)).max()
@@ -132,12 +132,11 @@ class BandLearner(Learner):
         self.delta = delta
         self.kernel = TabulatedKernel(prior.covariance)
         self.mean = TabulatedMean(prior.mean)
-        self.counts: dict[int, int] = {}
-        self.sums: dict[int, float] = {}
+        self.counts, self.sums = Counter(), defaultdict(float)
 
     def observe(self, index: int, outcome: float) -> None:
-        self.counts[index] = self.counts.get(index, 0) + 1
-        self.sums[index] = self.sums.get(index, 0.0) + outcome
+        self.counts[index] += 1
+        self.sums[index] += outcome
 
     def pooled(self) -> KernelRegression:
         r"""Regression on the distinct points."""
@@ -154,7 +153,7 @@ class BandLearner(Learner):
             return self._srinivas()
         # Half of delta for the norm, whose distribution is known; half for the noise.
         return MartingaleMixtureUCB(
-            self.pooled(),  # pyright: ignore[reportArgumentType]
+            self.pooled(),
             norm_bound=self.prior.norm_quantile(1.0 - self.delta / 2.0),
             delta=self.delta / 2.0,
             fit="martingale",  # pooled averages shift its radius and misfit alike
@@ -165,12 +164,8 @@ class BandLearner(Learner):
         theorem, delta = FiniteDomain(self.prior.size), self.delta
         beta = theorem.beta(sum(self.counts.values()) + 1, delta)
         beta_of_pooled = theorem.beta(len(self.counts) + 1, delta)
-        return SrinivasUCB(
-            self.pooled(),  # pyright: ignore[reportArgumentType]
-            delta=delta,
-            theorem=theorem,
-            scale=self.method.scale * beta / beta_of_pooled,
-        )
+        scale = self.method.scale * beta / beta_of_pooled
+        return SrinivasUCB(self.pooled(), delta=delta, theorem=theorem, scale=scale)
 
 
 def make_learner(prior: Prior, method: Method, delta: float) -> Learner:
@@ -178,3 +173,24 @@ def make_learner(prior: Prior, method: Method, delta: float) -> Learner:
     if method.rule in ("srinivas", "martingale_mixture"):
         return BandLearner(prior, method, delta)
     return PosteriorLearner(prior, method)
+
+
+def play(task: dict[str, Any]) -> dict[str, Any]:
+    r"""Points played and the regret of each; first point and noise are for all the same."""
+    source, seed, trial = task["source"], task["seed"], task["trial"]
+    sizes = {"points": task["points"]} if "points" in task else {}
+    prior = prior_of(source, task["noise_share"], **sizes)
+    function = function_of(prior, source, task["functions"], seed, trial)
+    first = stream(seed, "first", source, trial)
+    noise = stream(seed, "noise", source, trial)
+    learner = make_learner(prior, METHODS[task["method"]], task["delta"])
+    arms, regret = [], []
+    for number in range(task["rounds"]):
+        arm = learner.select() if number else int(first.integers(prior.size))
+        outcome = float(function[arm]) + prior.noise_std * noise.standard_normal()
+        learner.observe(arm, outcome)
+        arms.append(arm)
+        regret.append(float(function.max() - function[arm]))
+    if not np.all(np.isfinite(regret)):
+        raise ArithmeticError(f"Regret that is not a number in {task}.")
+    return {"arms": arms, "regret": regret}

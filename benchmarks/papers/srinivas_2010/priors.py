@@ -6,11 +6,10 @@ from functools import cache, cached_property
 
 import numpy as np
 import torch
-from gpytorch.kernels import RBFKernel
 from scipy.stats import chi2
 from torch import Tensor
 
-from benchmarks.runner import load_data, stream
+from benchmarks.runner import fixed_kernel, line, load_data, stream
 
 _LENGTHSCALE = 0.2  # of the synthetic prior
 
@@ -74,7 +73,9 @@ def prior_of(source: str, noise_share: float, points: int = 1000) -> Prior:
         FileNotFoundError: If the readings are absent; the message says what to do.
     """
     if source == "squared_exponential":
-        mean, covariance = _squared_exponential(points)
+        grid = line(points)
+        mean, kernel = torch.zeros_like(grid[:, 0]), fixed_kernel("rbf", _LENGTHSCALE)
+        covariance = kernel(grid).to_dense()
     else:
         train, _ = _readings(source)
         mean = train.mean(0)
@@ -99,24 +100,13 @@ def rows_of(source: str) -> Tensor:
     return _readings(source)[1]
 
 
-def _squared_exponential(points: int) -> tuple[Tensor, Tensor]:
-    grid = torch.linspace(0.0, 1.0, points, dtype=torch.float64)
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(_LENGTHSCALE, dtype=torch.float64)
-    return torch.zeros_like(grid), kernel(grid[:, None]).to_dense().detach()
-
-
 @cache
 def _readings(source: str) -> tuple[Tensor, Tensor]:
     r"""Rows for training and rows to play, one column for each sensor."""
     data = load_data(source)
     if source == "intel_temperature":
-        split = int(data["n_train_rows"])
-        train, test = data["T"][:split], data["T"][split:]
+        parts = np.split(data["T"], [int(data["n_train_rows"])])
     else:
-        train, test = data["train_lux"], data["test_lux"]
-    return _double(train), _double(test)
-
-
-def _double(values: np.ndarray) -> Tensor:
-    return torch.from_numpy(values.astype(np.float64))
+        parts = data["train_lux"], data["test_lux"]
+    train, test = (torch.from_numpy(part.astype(np.float64)) for part in parts)
+    return train, test

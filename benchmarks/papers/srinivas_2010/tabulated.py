@@ -1,6 +1,7 @@
 r"""A Gaussian process on a finite domain for GPyTorch and BoTorch; a point is its index."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from botorch.models.model import Model
@@ -81,13 +82,7 @@ class FiniteDomainGP(Model):
         r"""Posterior mean at some points."""
         return self.prior.mean[indices] + self.prior.features[indices] @ self.weight_mean
 
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices=None,
-        observation_noise=False,
-        posterior_transform=None,
-    ) -> GPyTorchPosterior:
+    def posterior(self, X: Tensor, *_: Any, **__: Any) -> GPyTorchPosterior:
         r"""Latent posterior at ``b x q x 1`` points."""
         indices = X[..., 0].long()
         features = self.prior.features[indices]

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.papers.wang_2018.grasp import play_grasp
-from benchmarks.papers.wang_2018.problems import Settings
-from benchmarks.runner import Moments, draw_spread, markdown_table, picture, read_table
-from benchmarks.runner.study import Study, Summary, grid
+from benchmarks.runner import Moments, captioned, draw_spread, picture, read_table
+from benchmarks.runner.study import Settings, Study, Summary, grid
 
 STUDY = Study("benchmarks.papers.wang_2018", "Experiments of Wang, Kim & Kaelbling (2018).")
 # In the order of the tables, with Okabe & Ito's palette and a dash pattern each, so that
@@ -29,16 +28,13 @@ COLUMNS = (1, 2, 3, 5, 10, 20)
 # Leave one problem out, the others are the training tasks. No noise term, evaluated arms
 # are never repeated, the first is the acquisition function's choice.
 GRASP = {"seed": 2018, "share": 1.0, "missing": 0.0, "held_out": 1}
-GRASP["pooled_points"] = (
-    1000  # training points that TLSM-BO can afford (the paper's number)
-)
 GRASP |= {"domain": "grasp", "delta": 0.01, "evaluations": 20}
+GRASP["pooled_points"] = 1000  # training points that TLSM-BO can afford (the paper's)
 
 
 def _runs(methods: str, **changes: Any) -> list[Settings]:
     r"""Every setting, problem and method; runs that share a prior follow each other."""
-    own = {"problem": range(100), "method": methods.split()}
-    return grid(GRASP | changes, own)
+    return grid(GRASP | changes, {"problem": range(100), "method": methods.split()})
 
 
 GRASP_METHODS = "pem_ucb pem_pi pem_pi_oracle plain tlsm random"
@@ -84,7 +80,9 @@ def _best_values(runs: pd.DataFrame, published: dict[str, list[str]]) -> Summary
     columns = [n for n in COLUMNS if n <= runs["evaluations"][0]]
     rows, lines = [], []
     for _, part in runs.groupby(["share", "missing"], sort=False):
-        words = _words(part.iloc[0].to_dict())
+        words = f"{part['share'].iloc[0]:.0%} of the tasks"
+        if part["held_out"].iloc[0] > 1:
+            words = f"{part['missing'].iloc[0]:.0%} missing"
         for method, best in _by_method(part).items():
             label, cells = METHODS[method][0], ["not defined"] * len(columns)
             if best is not None:
@@ -103,8 +101,8 @@ def _best_values(runs: pd.DataFrame, published: dict[str, list[str]]) -> Summary
         "Best value found after so many evaluations, mean ± 1.96 standard errors over "
         f"{runs['problem'].nunique()} problems."
     )
-    table = markdown_table(["setting", "method", *map(str, columns)], lines)
-    return Summary(pd.DataFrame(rows), [text, "", *table])
+    header = ["setting", "method", *map(str, columns)]
+    return Summary(pd.DataFrame(rows), captioned(text, header, lines))
 
 
 def _by_method(runs: pd.DataFrame) -> dict[str, np.ndarray | None]:
@@ -129,19 +127,13 @@ def _differences(best: dict[str, np.ndarray | None]) -> list[str]:
     for name, values in others.items():
         moments = [Moments.of((reference - values)[:, n - 1]) for n in columns]
         table.append([METHODS[name][0], *(_cell(m, "+") for m in moments)])
-    return ["", text, "", *markdown_table(["other", *map(str, columns)], table)]
+    return ["", *captioned(text, ["other", *map(str, columns)], table)]
 
 
 def _cell(moments: Moments, sign: str) -> str:
     nothing = sign and math.isclose(moments.mean, 0.0, abs_tol=5e-4)
     mean = "0.000" if nothing else f"{moments.mean:{sign}.3f}"
     return f"{mean} ± {1.96 * moments.standard_error:.3f}"
-
-
-def _words(setting: dict[str, Any]) -> str:
-    if setting["held_out"] > 1:
-        return f"{setting['missing']:.0%} missing"
-    return f"{setting['share']:.0%} of the tasks"
 
 
 def _published() -> dict[str, list[str]]:

@@ -1,6 +1,7 @@
 r"""Learners on the grasp domain: one of 162 grasps at a time, none twice."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,8 @@ from benchmarks.papers.wang_2018.gaussian import (
     squared_exponential,
     standardised,
 )
-from benchmarks.papers.wang_2018.problems import (
-    Settings,
-    first_left_out,
-    grasp_data,
-    grasp_tasks,
-    name_of_data,
-    own_stream,
-)
-from benchmarks.runner import stream
+from benchmarks.runner import load_data, stream
+from benchmarks.runner.study import Settings
 from kernelucb import MetaPI, MetaUCB
 from kernelucb.confidence.meta import exploration_factor
 from kernelucb.models import DiscreteMetaModel
@@ -34,13 +28,53 @@ ARMS = torch.arange(NUM_ARMS, dtype=torch.float64).unsqueeze(-1)  # names, not f
 Scores = Callable[[list[int], Tensor], Tensor]  # of all arms, from arms played and rewards
 
 
+@lru_cache(maxsize=1)
+def grasp_data() -> tuple[Tensor, Tensor]:
+    r"""Rewards (problems x grasps) and grasp parameters (grasps x 58)."""
+    data = load_data("metabo_ag")
+    return torch.from_numpy(data["rewards"]), torch.from_numpy(data["thetas"])
+
+
+def first_left_out(task: Settings) -> int:
+    r"""The first of the problems that are left out together."""
+    return task["problem"] - task["problem"] % task["held_out"]
+
+
+def grasp_tasks(task: Settings) -> Tensor:
+    r"""Training rewards of a problem, NaN where missing, without those left out with it."""
+    rewards, _ = grasp_data()
+    first = first_left_out(task)
+    kept = torch.ones(len(rewards), dtype=torch.bool)
+    kept[first : first + task["held_out"]] = False
+    values = rewards[kept]
+    random = stream(task["seed"], "training", name_of_data(task), first)
+    if task["share"] < 1.0:
+        number = round(task["share"] * len(values))
+        values = values[torch.from_numpy(random.permutation(len(values))[:number])]
+    gone = torch.from_numpy(random.random(values.shape) < task["missing"])
+    return values.masked_fill(gone, torch.nan)
+
+
+def name_of_data(task: Settings) -> str:
+    r"""Names the random choice of training data."""
+    together = "" if task["held_out"] == 1 else f"_held_out_{task['held_out']}"
+    return f"share_{task['share']:g}_missing_{task['missing']:g}{together}"
+
+
 def play_grasp(task: Settings) -> list[float]:
     r"""Rewards of the grasps tried, in their order."""
     rewards, thetas = grasp_data()
-    truth, random = rewards[task["problem"]], own_stream(task)
+    names = "own", task["domain"], task["method"], task["problem"]
+    truth, random = rewards[task["problem"]], stream(task["seed"], *names)
     if task["method"] == "random":
         return _random(truth, random, task["evaluations"])
-    score = _learner(task, truth, thetas, random)
+    if task["method"] == "plain":
+        score = _plain(task, thetas, random)
+    elif task["method"] == "tlsm":
+        score = _tlsm(task, thetas)
+    else:
+        target = float(truth.max()) if task["method"] == "pem_pi_oracle" else None
+        score = _estimated_prior(task, target)
     played: list[int] = []
     for _ in range(task["evaluations"]):
         scores = score(played, truth[played]).clone()
@@ -54,16 +88,6 @@ def _random(truth: Tensor, random: np.random.Generator, evaluations: int) -> lis
     orders = random.permuted(np.tile(np.arange(NUM_ARMS), (_ORDERS, 1)), axis=1)
     rewards = truth.numpy()[orders[:, :evaluations]]
     return np.maximum.accumulate(rewards, axis=1).mean(0).tolist()
-
-
-def _learner(task: Settings, truth: Tensor, thetas: Tensor, random: np.random.Generator):
-    name = task["method"]
-    if name == "plain":
-        return _plain(task, thetas, random)
-    if name == "tlsm":
-        return _tlsm(task, thetas)
-    target = float(truth.max()) if name == "pem_pi_oracle" else None
-    return _estimated_prior(task, target)
 
 
 def _estimated_prior(task: Settings, target: float | None) -> Scores:
