@@ -9,8 +9,9 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
 
-from benchmarks.papers.durand_2018.problems import Settings, kernel_of, true_function
+from benchmarks.papers.durand_2018.streams import kernel_of, true_function
 from benchmarks.runner import stream
+from benchmarks.runner.study import Settings
 from kernelucb import (
     AbbasiYadkoriUCB,
     KernelRegression,

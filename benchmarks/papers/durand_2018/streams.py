@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from botorch.models.model import Model
-from torch import Tensor
+from gpytorch.kernels import Kernel
 
-from benchmarks.papers.durand_2018.problems import Settings, kernel_of, true_function
-from benchmarks.runner import stream
+from benchmarks.runner import KnownFunction, fixed_kernel, line, outside, stream
+from benchmarks.runner.study import Settings
 from kernelucb import (
     AbbasiYadkoriUCB,
     KernelRegression,
@@ -25,6 +25,17 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.streaming import NoiseInterval, refined_interval
 
 Interval = tuple[float, float]
+
+
+def kernel_of(task: Settings) -> Kernel:
+    r"""The Gaussian kernel."""
+    return fixed_kernel("rbf", task["lengthscale"])
+
+
+def true_function(task: Settings) -> KnownFunction:
+    r"""The same for streams and all bandits; the paper's own is not published."""
+    random = stream(task["seed"], "function", task["repetition"])
+    return KnownFunction.draw(random, kernel_of(task), task["norm"], 1, task["centres"])
 
 
 class FixedRegularizer:
@@ -110,7 +121,7 @@ def _bands(
 @torch.no_grad()
 def watch(task: Settings) -> dict[str, Any]:
     r"""The kept rounds; noise intervals, mean widths of bands and misses at each."""
-    grid = queries(task)
+    grid = line(task["queries"])
     truth = true_function(task)(grid)
     intervals, widths, misses = defaultdict(list), defaultdict(list), defaultdict(list)
     for snapshot in snapshots(task):
@@ -119,11 +130,6 @@ def watch(task: Settings) -> dict[str, Any]:
         for name, band in snapshot.bands.items():
             lower, upper = band.bounds(grid)
             widths[name].append(float((upper - lower).mean()))
-            misses[name].append(bool(((truth < lower) | (truth > upper)).any()))
+            misses[name].append(bool(outside(truth, lower, upper, 0.0).any()))
     kept = {"kept": kept_rounds(task)}
     return kept | {"intervals": intervals, "widths": widths, "misses": misses}
-
-
-def queries(task: Settings) -> Tensor:
-    r"""Points at which bands are compared with the function."""
-    return torch.linspace(0.0, 1.0, task["queries"], dtype=torch.float64).unsqueeze(-1)
