@@ -3,24 +3,21 @@ r"""The table of the guide: 50 runs of a batch reaction, 20 spread evenly, then 
 ``python -m benchmarks.pictures.reaction`` writes ``docs/reaction.csv``.
 """
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from botorch.acquisition import qLogNoisyExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
-from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
+from benchmarks.runner import ROOT, sobol_points, unit_cube
 from benchmarks.runner.simulators import batch_reaction
 
-TABLE = Path(__file__).parents[2] / "docs/reaction.csv"
+TABLE = ROOT / "docs/reaction.csv"
 LOW, HIGH = np.array([37.0, 0.2, 0.5]), np.array([117.0, 20.0, 2.0])  # C, h, mol %
 STEPS = np.array([1.0, 0.1, 0.01])
 NOISE = 1.0
-BOX = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64)
 
 
 def settings(X: torch.Tensor) -> np.ndarray:
@@ -45,13 +42,14 @@ def main() -> None:
         outcomes = true_yield(runs) + NOISE * noise.standard_normal(len(runs))
         return np.column_stack([runs, np.round(outcomes, 1)])
 
-    runs = measured(draw_sobol_samples(BOX, n=20, q=1, seed=0).squeeze(1))
+    runs = measured(sobol_points(20, 3, seed=0))
     while len(runs) < 50:
         X = torch.tensor((runs[:, :3] - LOW) / (HIGH - LOW))
         model = SingleTaskGP(X, torch.tensor(runs[:, 3:]))
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         improvement = qLogNoisyExpectedImprovement(model, X, prune_baseline=True)
-        found, _ = optimize_acqf(improvement, BOX, q=1, num_restarts=4, raw_samples=128)
+        search = {"q": 1, "num_restarts": 4, "raw_samples": 128}
+        found, _ = optimize_acqf(improvement, unit_cube(3), **search)
         runs = np.vstack([runs, measured(found)])
     lines = [f"{a:.0f},{b:.1f},{c:.2f},{y:.1f}" for a, b, c, y in runs]
     TABLE.write_text("\n".join(["temperature,hours,catalyst,yield", *lines, ""]))

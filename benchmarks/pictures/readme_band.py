@@ -13,9 +13,8 @@ import argparse
 from pathlib import Path
 
 import torch
-from gpytorch.kernels import MaternKernel
 
-from benchmarks.runner import KnownFunction
+from benchmarks.runner import ROOT, KnownFunction, fixed_kernel, picture
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
@@ -27,18 +26,18 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 from kernelucb.plotting import band_widths, plot_bands
-from kernelucb.plotting.style import RC, load_pyplot
 
 NORM, NOISE, DELTA, NUM_CENTRES = 10.0, 0.1, 0.01, 20
 SCALE = 50 ** (-1 / 5)
+GIVEN = {"norm_bound": NORM, "delta": DELTA}
+PAPER = {**GIVEN, "fit": MartingaleMixture(SCALE)}
 OURS = "mixture of filters (ours)"
-OUTPUT = Path(__file__).parents[2] / "docs" / "images" / "readme_band.png"
+OUTPUT = ROOT / "docs" / "images" / "readme_band.png"
 
 
 def problem(seed: int):
     generator = torch.Generator().manual_seed(seed)
-    kernel = MaternKernel(nu=1.5).double().requires_grad_(False)
-    kernel.lengthscale = 0.5
+    kernel = fixed_kernel("matern32", 0.5)
     centres = 2 * torch.rand(NUM_CENTRES, 1, generator=generator).double() - 1
     weights = torch.randn(NUM_CENTRES, generator=generator).double()
     truth = KnownFunction(kernel, centres, weights).scaled(NORM)
@@ -50,21 +49,17 @@ def problem(seed: int):
 
 
 def bands(state: KernelRegression) -> dict:
-    common = {"norm_bound": NORM, "delta": DELTA}
-    paper = {**common, "fit": MartingaleMixture(SCALE)}
     return {
-        OURS: MartingaleMixtureUCB(state, fit=Filters(SCALE), **common),
-        "exact (CMM)": MartingaleMixtureUCB(state, **paper),
-        "AMM": MartingaleMixtureUCB(state, form="analytic", **paper),
-        "Abbasi-Yadkori": AbbasiYadkoriUCB(state, alpha=NOISE**2 / SCALE, **common),
-        "IGP": IGPUCB(state, horizon=50, **common),
+        OURS: MartingaleMixtureUCB(state, fit=Filters(SCALE), **GIVEN),
+        "exact (CMM)": MartingaleMixtureUCB(state, **PAPER),
+        "AMM": MartingaleMixtureUCB(state, form="analytic", **PAPER),
+        "Abbasi-Yadkori": AbbasiYadkoriUCB(state, alpha=NOISE**2 / SCALE, **GIVEN),
+        "IGP": IGPUCB(state, horizon=50, **GIVEN),
     }
 
 
 def draw(acquisitions: dict, X: torch.Tensor, truth, data, output: Path) -> None:
-    plt = load_pyplot()
-    with plt.rc_context(RC):
-        figure, axes = plt.subplots(figsize=(8.2, 4.4), layout="constrained")
+    with picture(output, figsize=(8.2, 4.4)) as (figure, axes):
         plot_bands(
             acquisitions,
             X,
@@ -82,17 +77,12 @@ def draw(acquisitions: dict, X: torch.Tensor, truth, data, output: Path) -> None
             loc="left",
         )
         figure.legend(loc="outside lower center", ncols=4, columnspacing=1.6)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(output)
 
 
 def print_widths(acquisitions: dict, state: KernelRegression, X: torch.Tensor) -> None:
-    common = {"norm_bound": NORM, "delta": DELTA}
-    mixture = {"fit": MartingaleMixture(SCALE), **common}
-    grid = MartingaleMixtureUCB(state, form=Grid(), **mixture)
     others = {
-        "DMM (grid of 5)": grid,
-        "Wang-de Freitas": WangDeFreitasUCB(state, **common),
+        "DMM (grid of 5)": MartingaleMixtureUCB(state, form=Grid(), **PAPER),
+        "Wang-de Freitas": WangDeFreitasUCB(state, **GIVEN),
     }
     widths = band_widths({**acquisitions, **others}, X)
     ours = widths[OURS]
@@ -109,7 +99,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=OUTPUT)
     arguments = parser.parse_args()
     X = torch.linspace(-1, 1, 1001, dtype=torch.float64).unsqueeze(-1)
-
     state, truth, data = problem(arguments.seed)
     acquisitions = bands(state)
     draw(acquisitions, X, truth, data, arguments.output)

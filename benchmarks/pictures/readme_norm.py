@@ -8,8 +8,8 @@ itself, and stays finite because the function is smooth.
 """
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
-from gpytorch.kernels import MaternKernel
+
+from benchmarks.runner import fixed_kernel, sobol_points
 
 NUM_POINTS = (150, 300, 600, 1200, 2400)
 # A ridge lowers the norm; without one, round-off would raise it.
@@ -18,12 +18,9 @@ RIDGE = 1e-9
 
 def norms() -> dict[int, float]:
     r"""The least norm of a function through so many points."""
-    kernel = MaternKernel(nu=2.5).double().requires_grad_(False)
-    kernel.initialize(lengthscale=0.5)
-    box = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-    found = {}
+    kernel, found = fixed_kernel("matern52", 0.5), {}
     for count in NUM_POINTS:
-        X = draw_sobol_samples(box, n=count, q=1, seed=0).squeeze(-2)
+        X = sobol_points(count, 2, seed=0)
         values = torch.sin(6 * X).sum(-1)
         gram = kernel(X).to_dense()
         gram.diagonal().add_(RIDGE)
