@@ -7,38 +7,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import kernelucb
 from benchmarks.attack.problems import DELTA, Problem
-from kernelucb import (
-    BKBUCB,
-    IGPUCB,
-    AbbasiYadkoriUCB,
-    BKBBandit,
-    Filters,
-    Grid,
-    KernelBandit,
-    KernelRegression,
-    MartingaleMixtureUCB,
-    NystromRegression,
-    ScalarizedUCB,
-    SketchedMartingaleMixtureUCB,
-    SrinivasUCB,
-    StreamingKernelUCB,
-    UnknownNoise,
-    WangDeFreitasUCB,
-)
 from kernelucb.acquisition import BoundedNorm
 from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.models import BKBModel
 
-_MIXTURE = MartingaleMixtureUCB
+_MIXTURE = kernelucb.MartingaleMixtureUCB
 # The bounds of a bandit: its names, the stateless classes, and what both are given.
 BOUNDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "exact": ("martingale_mixture", _MIXTURE, {}),
-    "grid": ("martingale_mixture", _MIXTURE, {"form": Grid()}),
+    "grid": ("martingale_mixture", _MIXTURE, {"form": kernelucb.Grid()}),
     "analytic": ("martingale_mixture", _MIXTURE, {"form": "analytic"}),
-    "abbasi_yadkori": ("abbasi_yadkori", AbbasiYadkoriUCB, {}),
-    "igp": ("igp_ucb", IGPUCB, {}),
+    "abbasi_yadkori": ("abbasi_yadkori", kernelucb.AbbasiYadkoriUCB, {}),
+    "igp": ("igp_ucb", kernelucb.IGPUCB, {}),
 }
 Covers = Literal["noise", "exact", "never"]
 Bounds = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -105,9 +88,9 @@ def base(problem: Problem, random: np.random.Generator) -> tuple[Any, Any]:
     return problem.model(), noise if problem.single or random.random() < 0.5 else None
 
 
-def state(problem: Problem, noise: Any) -> KernelRegression:
+def state(problem: Problem, noise: Any) -> kernelucb.KernelRegression:
     r"""The regression state of a problem without transforms."""
-    return KernelRegression(
+    return kernelucb.KernelRegression(
         problem.X.double(), problem.Y, problem.kernel, noise, problem.mean_module
     )
 
@@ -125,19 +108,19 @@ def _acqf(bound: Any, **options: Any) -> Callable[..., Attacked]:
     return build
 
 
-def _srinivas(model: Any, norm_bound: float, **given: Any) -> SrinivasUCB:
-    return SrinivasUCB(model, theorem=BoundedNorm(norm_bound), **given)
+def _srinivas(model: Any, norm_bound: float, **given: Any) -> kernelucb.SrinivasUCB:
+    return kernelucb.SrinivasUCB(model, theorem=BoundedNorm(norm_bound), **given)
 
 
-def _within_limits(problem: Problem, random: np.random.Generator) -> UnknownNoise:
+def _within_limits(problem: Problem, random: np.random.Generator) -> kernelucb.UnknownNoise:
     level = float(problem.noise_std.max())
     limits = (0.3 * level, 10.0 * level) if random.random() < 0.7 else ()
-    return UnknownNoise(*limits)
+    return kernelucb.UnknownNoise(*limits)
 
 
-def _from_below(problem: Problem, random: np.random.Generator) -> UnknownNoise:
+def _from_below(problem: Problem, random: np.random.Generator) -> kernelucb.UnknownNoise:
     level = float(problem.noise_std.max())
-    return UnknownNoise(level, None if random.random() < 0.3 else 10.0 * level)
+    return kernelucb.UnknownNoise(level, None if random.random() < 0.3 else 10.0 * level)
 
 
 def _sketched(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
@@ -149,15 +132,15 @@ def _sketched(problem: Problem, norm: float, random: np.random.Generator) -> Att
     further = problem.queries if random.random() < 0.5 else None
     noise = problem.noise_std if problem.several else float(problem.noise_std[0])
     if problem.form == "state":
-        regression = NystromRegression(
+        regression = kernelucb.NystromRegression(
             X, problem.Y, problem.kernel, noise, inducing, problem.mean_module,
             remainder_points=further,
         )  # fmt: skip
     else:
-        regression = NystromRegression.from_model(
+        regression = kernelucb.NystromRegression.from_model(
             problem.model(), inducing, noise, remainder_points=further
         )
-    acqf = SketchedMartingaleMixtureUCB(regression, norm_bound=norm, delta=DELTA)
+    acqf = kernelucb.SketchedMartingaleMixtureUCB(regression, norm_bound=norm, delta=DELTA)
     return Attacked(acqf.bounds, acqf)
 
 
@@ -167,14 +150,14 @@ def _bkb(problem: Problem, norm: float, random: np.random.Generator) -> Attacked
         problem.X.double(), problem.Y.unsqueeze(-1), problem.kernel, level**2,
         qbar=_ALL, mean_module=problem.mean_module,
     )  # fmt: skip
-    acqf = BKBUCB(model, norm_bound=norm, noise_std=level, delta=DELTA)
+    acqf = kernelucb.BKBUCB(model, norm_bound=norm, noise_std=level, delta=DELTA)
     return Attacked(acqf.bounds, acqf)
 
 
 def _bkb_bandit(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
     X = problem.X.double()
     arms = torch.cat([X, problem.queries])
-    bandit = BKBBandit(
+    bandit = kernelucb.BKBBandit(
         arms, problem.kernel, norm_bound=norm, noise_std=float(problem.noise_std.max()),
         qbar=_ALL, delta=DELTA, mean_module=problem.mean_module,
     )  # fmt: skip
@@ -191,10 +174,12 @@ def _bkb_bandit(problem: Problem, norm: float, random: np.random.Generator) -> A
     return Attacked(bounds)
 
 
-def bandit_of(name: str, problem: Problem, norm: float, **options: Any) -> KernelBandit:
+def bandit_of(
+    name: str, problem: Problem, norm: float, **options: Any
+) -> kernelucb.KernelBandit:
     r"""A bandit that has played the inputs of a problem one after the other."""
     bound, _, given = BOUNDS[name]
-    bandit = KernelBandit(
+    bandit = kernelucb.KernelBandit(
         problem.kernel, norm_bound=norm, noise_std=float(problem.noise_std.max()),
         delta=DELTA, mean_module=problem.mean_module, bound=bound, **given, **options,
     )  # fmt: skip
@@ -211,7 +196,7 @@ def _bandit(name: str) -> Callable[..., Attacked]:
     def build(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
         if bound is _MIXTURE:
             scale = SCALES[random.integers(len(SCALES))]
-            options = {} if scale is None else {"fit": Filters(scale)}
+            options = {} if scale is None else {"fit": kernelucb.Filters(scale)}
             return Attacked(bandit_of(name, problem, norm, **options).bounds)
         bandit = bandit_of(name, problem, norm)
         data = bandit.observations.regression()
@@ -225,28 +210,30 @@ def _scalarized(problem: Problem, norm: float, random: np.random.Generator) -> A
     model, noise = base(problem, random)
     parts = [
         bound(model, norm_bound=norm, noise_std=noise, delta=DELTA)
-        for bound in (MartingaleMixtureUCB, AbbasiYadkoriUCB)
+        for bound in (kernelucb.MartingaleMixtureUCB, kernelucb.AbbasiYadkoriUCB)
     ]
     weights = random.uniform(-2, 2, 2).tolist()
-    acqf = ScalarizedUCB(parts, weights)
+    acqf = kernelucb.ScalarizedUCB(parts, weights)
     return Attacked(acqf.bounds, acqf, sum(weights))
 
 
-def _fit_of(_: Problem, random: np.random.Generator) -> Filters:
-    return Filters(SCALES[random.integers(len(SCALES))])
+def _fit_of(_: Problem, random: np.random.Generator) -> kernelucb.Filters:
+    return kernelucb.Filters(SCALES[random.integers(len(SCALES))])
 
 
 KINDS: dict[str, Kind] = {
     "dual": Kind(_acqf(_MIXTURE, fit=_fit_of), weight=4),
-    "grid": Kind(_acqf(_MIXTURE, form=Grid(), fit=_fit_of), weight=2),
+    "grid": Kind(_acqf(_MIXTURE, form=kernelucb.Grid(), fit=_fit_of), weight=2),
     "analytic": Kind(_acqf(_MIXTURE, form="analytic", fit=_fit_of), weight=2),
     "convex": Kind(_acqf(_MIXTURE, form="convex"), weight=0.05, largest=8),
     "unknown noise": Kind(_acqf(_MIXTURE, noise_std=_within_limits), "exact", 1.5),
-    "abbasi_yadkori": Kind(_acqf(AbbasiYadkoriUCB)),
-    "igp": Kind(_acqf(IGPUCB)),
+    "abbasi_yadkori": Kind(_acqf(kernelucb.AbbasiYadkoriUCB)),
+    "igp": Kind(_acqf(kernelucb.IGPUCB)),
     "srinivas": Kind(_acqf(_srinivas), "exact"),
-    "wang_de_freitas": Kind(_acqf(WangDeFreitasUCB), "exact"),
-    "streaming": Kind(_acqf(StreamingKernelUCB, noise_std=_from_below), "exact", 1.5),
+    "wang_de_freitas": Kind(_acqf(kernelucb.WangDeFreitasUCB), "exact"),
+    "streaming": Kind(
+        _acqf(kernelucb.StreamingKernelUCB, noise_std=_from_below), "exact", 1.5
+    ),
     "sketched": Kind(_sketched, weight=3),
     "bkb": Kind(_bkb, "exact", plain=True),
     "bkb bandit": Kind(_bkb_bandit, "exact", largest=40, plain=True),

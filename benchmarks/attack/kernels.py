@@ -4,16 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpytorch.kernels import (
-    Kernel,
-    LinearKernel,
-    MaternKernel,
-    PeriodicKernel,
-    PolynomialKernel,
-    RBFKernel,
-    RQKernel,
-    ScaleKernel,
-)
+from gpytorch import kernels
 
 from benchmarks.attack.inputs import decades
 
@@ -24,7 +15,7 @@ _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 
 def random_kernel(
     random: np.random.Generator, dimension: int, length: float, depth: int = 1
-) -> Kernel:
+) -> kernels.Kernel:
     r"""A base kernel, or with some probability a sum, a product or a scaled one.
 
     Args:
@@ -39,12 +30,12 @@ def random_kernel(
     else:
         kernel = _base(random, dimension, length)
     if random.random() < 0.4:
-        kernel = ScaleKernel(kernel).double()
+        kernel = kernels.ScaleKernel(kernel).double()
         kernel.outputscale = torch.tensor(decades(random, -4, 4)).double()
     return kernel.double().requires_grad_(False)
 
 
-def _base(random: np.random.Generator, dimension: int, length: float) -> Kernel:
+def _base(random: np.random.Generator, dimension: int, length: float) -> kernels.Kernel:
     family = _STATIONARY if random.random() < 0.8 else _OTHERS
     name = family[random.integers(len(family))]
     active = None
@@ -63,38 +54,42 @@ def _named(
     active: tuple[int, ...] | None,
     ard: int | None,
     lengths: torch.Tensor,
-) -> Kernel:
+) -> kernels.Kernel:
     if name == "linear":
-        kernel = LinearKernel(active_dims=active).double()
+        kernel = kernels.LinearKernel(active_dims=active).double()
         kernel.variance = torch.tensor([[decades(random, -2, 2)]]).double()
         return kernel
     if name == "polynomial":
-        kernel = PolynomialKernel(int(random.integers(1, 4)), active_dims=active).double()
+        kernel = kernels.PolynomialKernel(
+            int(random.integers(1, 4)), active_dims=active
+        ).double()
         kernel.offset = torch.tensor([decades(random, -1, 1)]).double()
         return kernel
     options: dict[str, Any] = {"active_dims": active} | (
         {"ard_num_dims": ard} if ard else {}
     )
     if name == "periodic":
-        kernel = PeriodicKernel(**options).double()
+        kernel = kernels.PeriodicKernel(**options).double()
         kernel.period_length = lengths
         kernel.lengthscale = torch.full_like(lengths, decades(random, -0.5, 0.5))
         return kernel
     if name in _SMOOTHNESS:
-        kernel = MaternKernel(nu=_SMOOTHNESS[name], **options).double()
+        kernel = kernels.MaternKernel(nu=_SMOOTHNESS[name], **options).double()
     else:
-        kernel = (RQKernel if name == "rq" else RBFKernel)(**options).double()
+        kernel = (kernels.RQKernel if name == "rq" else kernels.RBFKernel)(
+            **options
+        ).double()
     if name == "rq":
         kernel.alpha = torch.tensor([decades(random, -0.5, 1)]).double()
     kernel.lengthscale = lengths
     return kernel
 
 
-def smallest_length(kernel: Kernel) -> float:
+def smallest_length(kernel: kernels.Kernel) -> float:
     r"""The smallest length scale or period anywhere in a kernel; infinite without any."""
     lengths = [
         float(getattr(part, "period_length", part.lengthscale).min())
         for part in kernel.modules()
-        if isinstance(part, Kernel) and part.has_lengthscale
+        if isinstance(part, kernels.Kernel) and part.has_lengthscale
     ]
     return min(lengths, default=float("inf"))

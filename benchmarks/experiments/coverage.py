@@ -7,15 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import kernelucb
 from benchmarks.experiments.problems import drawn, known_function
 from benchmarks.runner import KnownFunction, quiet, unit_cube
-from kernelucb import (
-    ConstrainedUCB,
-    KernelRegression,
-    MartingaleMixtureUCB,
-    MixedSpace,
-    optimum_report,
-)
 from kernelucb.certificates import OptimumReport
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, NoSafePointError
@@ -51,7 +45,7 @@ class _Sequence:
         self.noise = task.noise_std * torch.from_numpy(noise)
         self.arms, self.grid = self.points(task.arms), self.points(task.grid)
         self.has_constraint = task.case == "constrained"
-        self.space = MixedSpace(unit_cube(2), discrete_dims={1: task.codes})
+        self.space = kernelucb.MixedSpace(unit_cube(2), discrete_dims={1: task.codes})
 
     def points(self, count: int) -> Tensor:
         r"""All codes at so many values of the continuous input."""
@@ -63,9 +57,9 @@ class _Sequence:
         r"""With its share of delta, and the beliefs of the task."""
         task, Y = self.task, function(X) + noise[: len(X)]
         noise_std, norm_bound = task.factor * task.noise_std, task.factor * task.norm
-        state = KernelRegression(X, Y, function.kernel, noise_std)
+        state = kernelucb.KernelRegression(X, Y, function.kernel, noise_std)
         delta = task.delta / 2 if self.has_constraint else task.delta
-        return MartingaleMixtureUCB(state, norm_bound=norm_bound, delta=delta)
+        return kernelucb.MartingaleMixtureUCB(state, norm_bound=norm_bound, delta=delta)
 
     def play(self) -> tuple[list[str], int]:
         r"""What was wrong, and the number of reports."""
@@ -95,7 +89,7 @@ class _Sequence:
             return arms[[int(self.random.integers(len(arms)))]]
         acqf = self.band(self.objective, self.noise[0], X)
         if self.has_constraint:
-            acqf = ConstrainedUCB(acqf, self.constraints(X), temperature=0.0)
+            acqf = kernelucb.ConstrainedUCB(acqf, self.constraints(X), temperature=0.0)
         with torch.no_grad():
             return arms[[int(acqf(arms.unsqueeze(1)).argmax())]]
 
@@ -105,7 +99,7 @@ class _Sequence:
 
     def report(self, X: Tensor, code: float | None) -> OptimumReport:
         r"""On all data so far, for today's context."""
-        return optimum_report(
+        return kernelucb.optimum_report(
             self.band(self.objective, self.noise[0], X),
             space=self.space,
             fixed_features=None if code is None else {1: code},

@@ -11,15 +11,10 @@ from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
+import kernelucb
 from benchmarks.guarded.model import KnownGP
 from benchmarks.guarded.problems import Problem
 from benchmarks.runner import unit_cube
-from kernelucb import (
-    GuardedAcquisition,
-    KernelRegression,
-    MartingaleMixtureUCB,
-    regret_certificate,
-)
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.regression.from_model import ModelData
 
@@ -51,8 +46,8 @@ class Round:
         self.noise_std = noise_std or self.task.noise_std
         noise, columns = torch.full_like(outcomes, self.noise_std), inputs.shape[-1]
         data = ModelData(problem.prior, inputs, outcomes, noise, columns, frozenset())
-        self.state = KernelRegression.from_data(data)
-        self.band = MartingaleMixtureUCB(
+        self.state = kernelucb.KernelRegression.from_data(data)
+        self.band = kernelucb.MartingaleMixtureUCB(
             self.state,
             norm_bound=norm_bound or self.task.norm,
             delta=self.task.delta,
@@ -71,12 +66,12 @@ class Round:
             return self._largest(self.band)
         is_turn = rule.ucb_every > 0 and is_ucb_turn(len(self.inputs), rule.ucb_every)
         if is_turn and rule.turns == "challenger":
-            certificate = regret_certificate(self.band, self.problem.arms)
+            certificate = kernelucb.regret_certificate(self.band, self.problem.arms)
             return certificate.challenger.unsqueeze(0)
         search = self._search(rule.search)
         if not rule.is_guarded:
             return self._largest(search)
-        guard = GuardedAcquisition(
+        guard = kernelucb.GuardedAcquisition(
             search,
             self.band,
             temperature=0.02 if self.problem.is_box else 0.0,

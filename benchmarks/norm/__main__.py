@@ -7,13 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from benchmarks.runner import (
-    KnownFunction,
-    fixed_kernel,
-    markdown_table,
-    outside,
-    stream,
-)
+from benchmarks import runner
 from benchmarks.runner.study import Study, Summary, grid
 from kernelucb import KernelRegression, MartingaleMixtureUCB, NormTracker
 
@@ -47,10 +41,10 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
         with the largest lower bound.
     """
     task = SimpleNamespace(**settings)
-    draw = stream(task.seed, "function", task.kernel, f"{task.norm:g}")
-    kernel = fixed_kernel(task.kernel, LENGTHSCALE)
+    draw = runner.stream(task.seed, "function", task.kernel, f"{task.norm:g}")
+    kernel = runner.fixed_kernel(task.kernel, LENGTHSCALE)
     arms = torch.from_numpy(draw.random((ARMS, 2)))
-    truth = KnownFunction.draw(draw, kernel, task.norm, 2, CENTRES)(arms)
+    truth = runner.KnownFunction.draw(draw, kernel, task.norm, 2, CENTRES)(arms)
     chosen, rounds = [int(draw.integers(ARMS))], max(task.looks)
     noise = NOISE_STD * torch.from_numpy(draw.standard_normal(rounds))
     tracker, found, regret = _tracker(task), {"missed": [], "ratio": []}, 0.0
@@ -61,7 +55,7 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
         acqf = MartingaleMixtureUCB(state, norm_bound=norm_bound)
         tracker = tracker if task.kept else _tracker(task)
         lower, upper = acqf.bounds(arms)
-        missed = outside(truth, lower, upper, 1e-9 * task.norm)
+        missed = runner.outside(truth, lower, upper, 1e-9 * task.norm)
         found["missed"].append(float(missed.double().mean()))
         found["ratio"].append(acqf.norm_bound / task.norm)
         regret = float(truth.max() - truth[lower.argmax()])
@@ -97,7 +91,7 @@ def estimate(runs: pd.DataFrame) -> Summary:
         + [f"{row['regret']:.3f} ± {row['regret_error']:.3f}"]
         for row in rows
     ]
-    table = markdown_table([*header, f"regret at {looks[-1]}"], lines)
+    table = runner.markdown_table([*header, f"regret at {looks[-1]}"], lines)
     return Summary(pd.DataFrame(rows), table)
 
 

@@ -22,15 +22,8 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import norm as normal
 from torch import Tensor
 
+import kernelucb
 from benchmarks.stopping.problems import Target
-from kernelucb import (
-    CertifiedGapStopping,
-    KernelFamilyUCB,
-    KernelRegression,
-    MartingaleMixtureUCB,
-    lengthscale_family,
-    regret_certificate,
-)
 from kernelucb.regression.named import fixed_kernel as scaled_kernel
 from kernelucb.regression.named import fixed_mean
 
@@ -71,7 +64,7 @@ class Look:
     @cached_property
     def fitted(self) -> "Posterior":
         r"""Of the fitted model."""
-        return Posterior.of(KernelRegression.of(self.model), self.target.pool)
+        return Posterior.of(kernelucb.KernelRegression.of(self.model), self.target.pool)
 
     @cached_property
     def best(self) -> int:
@@ -84,21 +77,21 @@ class Look:
         return self.target.pool[self.best : self.best + 1]
 
     @cached_property
-    def fixed(self) -> KernelRegression:
+    def fixed(self) -> kernelucb.KernelRegression:
         r"""State of a kernel that the data after the first ten do not change."""
         known, first = self.target.known, self.Y[:START]
         if known is not None:
-            return KernelRegression(self.X, self.Y, known.kernel, self.noise_std)
+            return kernelucb.KernelRegression(self.X, self.Y, known.kernel, self.noise_std)
         kernel = scaled_kernel("matern52", LENGTHSCALE, float(first.var()))
         mean = fixed_mean(float(first.mean()))
-        return KernelRegression(self.X, self.Y, kernel, self.noise_std, mean)
+        return kernelucb.KernelRegression(self.X, self.Y, kernel, self.noise_std, mean)
 
     @cached_property
-    def least(self) -> MartingaleMixtureUCB:
+    def least(self) -> kernelucb.MartingaleMixtureUCB:
         r"""The band at the least consistent norm."""
-        band = MartingaleMixtureUCB(self.fixed, norm_bound=1.0)
+        band = kernelucb.MartingaleMixtureUCB(self.fixed, norm_bound=1.0)
         least = max(float(band.relaxed().least_consistent_norm), 1e-3)
-        return MartingaleMixtureUCB(self.fixed, norm_bound=least)
+        return kernelucb.MartingaleMixtureUCB(self.fixed, norm_bound=least)
 
 
 class Posterior(NamedTuple):
@@ -108,7 +101,7 @@ class Posterior(NamedTuple):
     covariance: Tensor
 
     @classmethod
-    def of(cls, state: KernelRegression, pool: Tensor) -> "Posterior":
+    def of(cls, state: kernelucb.KernelRegression, pool: Tensor) -> "Posterior":
         X, prior = state.train_inputs, state.prior
         noise = torch.diag(state.noise_scales**2)
         factor = torch.linalg.cholesky(prior.covariance(X, X) + noise)
@@ -235,15 +228,17 @@ def _gap(look: Look, band: Any) -> float:
     r"""Of a function that no kernel made the norm is an estimate, and the gap heuristic."""
     allowed = look.target.known is None or "norm" in band.assumptions.estimated
     largest = 1e9 * look.target.spread
-    rule = CertifiedGapStopping(largest, look.target.pool, allow_estimated=allowed)
+    rule = kernelucb.CertifiedGapStopping(
+        largest, look.target.pool, allow_estimated=allowed
+    )
     decision = rule(band, look.recommended)
     return decision.certificate.gap if decision.stop else math.inf
 
 
-def _single(look: Look, norm: float | None = None) -> MartingaleMixtureUCB:
+def _single(look: Look, norm: float | None = None) -> kernelucb.MartingaleMixtureUCB:
     r"""At a norm, or at twice the least consistent one."""
     norm = 2.0 * float(look.least.norm_bound or 0.0) if norm is None else norm
-    return MartingaleMixtureUCB(look.fixed, norm_bound=norm)
+    return kernelucb.MartingaleMixtureUCB(look.fixed, norm_bound=norm)
 
 
 def _given(build: Callable[[Look, float], Any]) -> Answer:
@@ -256,26 +251,26 @@ def _margin(least: float) -> Answer:
 
     def rule(look: Look) -> float:
         band, where = look.least.relaxed(least), {"recommended": look.recommended}
-        gap = regret_certificate(band, look.target.pool, **where).gap
+        gap = kernelucb.regret_certificate(band, look.target.pool, **where).gap
         return math.inf if band.assumptions.violated else gap
 
     return rule
 
 
-def _family(look: Look, norm: float | None = None) -> KernelFamilyUCB:
+def _family(look: Look, norm: float | None = None) -> kernelucb.KernelFamilyUCB:
     r"""At a norm, or at twice the least one of any kernel."""
     known, first = look.target.known, look.Y[:START]
     base: Any = known and known.kernel
     base = base or scaled_kernel("matern52", LENGTHSCALE, float(first.var()))
     shift = first.mean() if known is None else 0.0
-    state = KernelRegression(look.X, look.Y - shift, base, look.noise_std)
-    kernels = lengthscale_family(base, **_LENGTHS)
-    band = KernelFamilyUCB(state, kernels, norm_bound=norm or 1.0)
+    state = kernelucb.KernelRegression(look.X, look.Y - shift, base, look.noise_std)
+    kernels = kernelucb.lengthscale_family(base, **_LENGTHS)
+    band = kernelucb.KernelFamilyUCB(state, kernels, norm_bound=norm or 1.0)
     if norm is not None:
         return band
     band = band.relaxed()
     least = max(float(band.least_norm_factor * max(band.norm_bounds)), 1e-3)
-    return KernelFamilyUCB(state, kernels, norm_bound=2.0 * least)
+    return kernelucb.KernelFamilyUCB(state, kernels, norm_bound=2.0 * least)
 
 
 class Rule(NamedTuple):

@@ -6,21 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks import runner
 from benchmarks.papers.durand_2018 import stream_tables
 from benchmarks.papers.durand_2018.bandits import play
 from benchmarks.papers.durand_2018.stream_tables import TARGETS, digits, estimate, verdict
 from benchmarks.papers.durand_2018.streams import watch
-from benchmarks.runner import (
-    Moments,
-    captioned,
-    draw_spread,
-    markdown_table,
-    moments_table,
-    paired_difference,
-    picture,
-    ratio_of_means,
-    spaced,
-)
 from benchmarks.runner.study import Study, Summary, grid
 from kernelucb.plotting.style import BLUE, OUTLINES
 
@@ -70,8 +60,8 @@ def joint(runs: pd.DataFrame) -> Summary:
     r"""What not knowing the noise costs, and what the joint set saves."""
     regrets = _curves(runs)
     own, exact, theorem1 = (regrets[n][:, -1] for n in ("joint", "exact", "theorem1"))
-    ratio = ratio_of_means(own, exact)
-    difference = paired_difference(own, theorem1)
+    ratio = runner.ratio_of_means(own, exact)
+    difference = runner.paired_difference(own, theorem1)
     targets = [
         (
             "the joint set's regret is below that of Theorem 1 with known noise",
@@ -84,10 +74,10 @@ def joint(runs: pd.DataFrame) -> Summary:
             verdict(ratio.mean <= 1.25),
         ),
     ]
-    lines = [*_totals(runs, "joint"), "", *markdown_table(TARGETS, targets)]
+    lines = [*_totals(runs, "joint"), "", *runner.markdown_table(TARGETS, targets)]
     labels = {(name,): curve for name, curve in regrets.items()}
-    rounds = spaced(runs["rounds"][0], _TABLE_POINTS, np.linspace)
-    rows = moments_table(labels, ["method"], rounds, digits=3)
+    rounds = runner.spaced(runs["rounds"][0], _TABLE_POINTS, np.linspace)
+    rows = runner.moments_table(labels, ["method"], rounds, digits=3)
     return Summary(rows, lines, partial(_draw_regret, regrets))
 
 
@@ -112,13 +102,15 @@ def _totals(runs: pd.DataFrame, reference: str) -> list[str]:
     totals = {name: curves[:, -1] for name, curves in _curves(runs).items()}
     rows = []
     for name, total in totals.items():
-        moments = Moments.of(total)
+        moments = runner.Moments.of(total)
         row = [METHODS[name][0], f"{digits(moments.mean)} ± {digits(moments.std)}"]
         pair = total, totals[reference]
-        compared = paired_difference(*pair), ratio_of_means(*pair)
+        compared = runner.paired_difference(*pair), runner.ratio_of_means(*pair)
         own = name == reference
         rows.append([*row, *("-" if own else estimate(each) for each in compared)])
-    return captioned(text, ["method", "regret", "difference", "ratio of means"], rows)
+    return runner.captioned(
+        text, ["method", "regret", "difference", "ratio of means"], rows
+    )
 
 
 _STYLES = {
@@ -132,12 +124,14 @@ _STYLES = {
 
 def _draw_regret(curves: dict[str, np.ndarray], path: Path) -> None:
     r"""Mean ± standard deviation; regrets differ by powers of ten."""
-    with picture(path, figsize=(6.0, 4.0), dpi=130) as (figure, axes):
+    with runner.picture(path, figsize=(6.0, 4.0), dpi=130) as (figure, axes):
         for name, curve in curves.items():
-            shown = spaced(curve.shape[1], _PICTURE_POINTS)
+            shown = runner.spaced(curve.shape[1], _PICTURE_POINTS)
             mean, std = curve.mean(0)[shown - 1], curve.std(0)[shown - 1]
             label = METHODS[name][0]
-            draw_spread(axes, shown, mean, std, _STYLES[name], label, alpha=0.15, lw=0)
+            runner.draw_spread(
+                axes, shown, mean, std, _STYLES[name], label, alpha=0.15, lw=0
+            )
         axes.margins(x=0)
         axes.set(xscale="log", yscale="log", xlabel="round $t$")
         axes.set_ylabel("cumulative regret")

@@ -9,18 +9,10 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
 
+import kernelucb
 from benchmarks.papers.durand_2018.streams import kernel_of, true_function
 from benchmarks.runner import stream
 from benchmarks.runner.study import Settings
-from kernelucb import (
-    AbbasiYadkoriUCB,
-    KernelRegression,
-    MartingaleMixture,
-    MartingaleMixtureUCB,
-    StreamingKernelUCB,
-    StreamingNoiseTracker,
-    UnknownNoise,
-)
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
 
@@ -43,7 +35,7 @@ class History:
         self.scatter += deviation * (outcome - float(self.means[index]))
 
 
-class PooledRegression(KernelRegression):
+class PooledRegression(kernelucb.KernelRegression):
     r"""The state that ``KernelRegression`` makes of all rows, from the pooled ones.
 
     ``KernelRegression`` pools its rows to the same effect, but has to compare all of them
@@ -76,13 +68,13 @@ class Learner:
 
     def __init__(self, task: Settings) -> None:
         self.task = task
-        self.unknown = UnknownNoise(task["noise_lower"], task["noise_upper"])
+        self.unknown = kernelucb.UnknownNoise(task["noise_lower"], task["noise_upper"])
         # Corollary 1: four events, three of which the noise bounds rest on.
-        self.tracker = StreamingNoiseTracker(
+        self.tracker = kernelucb.StreamingNoiseTracker(
             task["norm_bound"], self.unknown, delta=0.75 * task["delta"]
         )
 
-    def values(self, state: KernelRegression, arms: Tensor) -> Tensor:
+    def values(self, state: kernelucb.KernelRegression, arms: Tensor) -> Tensor:
         r"""Upper bounds at the arms; the largest is played."""
         return self._bound(cast(Model, state))(arms.unsqueeze(1))
 
@@ -94,13 +86,13 @@ class Learner:
         match task["bound"]:
             case "theorem1":
                 alpha = (task["noise_std"] / norm) ** 2
-                return AbbasiYadkoriUCB(model, alpha=alpha, **known)
+                return kernelucb.AbbasiYadkoriUCB(model, alpha=alpha, **known)
             case "corollary1":
-                return StreamingKernelUCB(model, **unknown, tracker=self.tracker)
+                return kernelucb.StreamingKernelUCB(model, **unknown, tracker=self.tracker)
             case "joint":
-                return MartingaleMixtureUCB(model, **unknown)
-        fit = MartingaleMixture(task["covariance_scale"])
-        return MartingaleMixtureUCB(model, fit=fit, **known)
+                return kernelucb.MartingaleMixtureUCB(model, **unknown)
+        fit = kernelucb.MartingaleMixture(task["covariance_scale"])
+        return kernelucb.MartingaleMixtureUCB(model, fit=fit, **known)
 
 
 @torch.no_grad()

@@ -9,19 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks import runner
 from benchmarks.papers.flynn_reeb_2024.play import play
-from benchmarks.runner import (
-    Moments,
-    captioned,
-    draw_spread,
-    legend_below,
-    markdown_table,
-    moments_table,
-    paired_difference,
-    picture,
-    read_table,
-    spaced,
-)
 from benchmarks.runner.study import Settings, Study, Summary, grid
 
 STUDY = Study("benchmarks.papers.flynn_reeb_2024", "Experiments of Flynn & Reeb (2024).")
@@ -138,7 +127,7 @@ def table1(runs: pd.DataFrame) -> Summary:
         f"Cumulative regret after {task['rounds']} rounds, mean ± population standard "
         f"deviation over {runs['repetition'].nunique()} repetitions."
     )
-    lines = captioned(text, header, cells)
+    lines = runner.captioned(text, header, cells)
     if distances:
         agreed = sum(abs(each) <= AGREEMENT for each in distances)
         lines += [
@@ -150,11 +139,13 @@ def table1(runs: pd.DataFrame) -> Summary:
     return Summary(pd.DataFrame(rows), lines, partial(_draw_regret, runs))
 
 
-def published() -> dict[tuple[str, str], Moments]:
+def published() -> dict[tuple[str, str], runner.Moments]:
     r"""The paper's numbers by method and setting."""
-    table = read_table(Path(__file__).with_name("expected.csv"))
+    table = runner.read_table(Path(__file__).with_name("expected.csv"))
     return {
-        (row.method, row.setting): Moments(float(row.mean), float(row.std), int(row.n))
+        (row.method, row.setting): runner.Moments(
+            float(row.mean), float(row.std), int(row.n)
+        )
         for row in table[["method", "setting", "mean", "std", "n"]].itertuples()
     }
 
@@ -174,7 +165,7 @@ def paired(runs: pd.DataFrame) -> Summary:
     curves, rows, cells = _curves(runs), [], []
     for setting in runs["problem"].unique():
         ours, others = (curves[name, setting][:, -1] for name in (first, second))
-        gap, ratio = paired_difference(ours, others), ours.mean() / others.mean()
+        gap, ratio = runner.paired_difference(ours, others), ours.mean() / others.mean()
         row = {"method": first, "setting": setting, first: round(float(ours.mean()), 3)}
         row |= {second: round(float(others.mean()), 3), "ratio": round(float(ratio), 4)}
         row |= {"difference": round(gap.mean, 3)}
@@ -191,7 +182,7 @@ def paired(runs: pd.DataFrame) -> Summary:
     below = (frame["difference"] < 0).sum()
     clear = (frame["difference"] < -AGREEMENT * errors).sum()
     lines = [
-        *markdown_table(header, cells),
+        *runner.markdown_table(header, cells),
         "",
         f"All settings together: difference {total:+.1f} ± {error:.1f}, geometric mean of "
         f"the ratios {ratio:.3f}. The difference is below zero in {below} of {len(rows)} "
@@ -208,8 +199,8 @@ def other_dimensions(runs: pd.DataFrame) -> Summary:
     r"""Regret for other dimensions."""
     curves, last = _curves(runs), runs["rounds"][0]
     totals, settings = _totals(curves), runs["problem"].unique()
-    shown = spaced(last, 21, np.linspace)
-    rows = moments_table(curves, ["method", "setting"], shown, digits=3)
+    shown = runner.spaced(last, 21, np.linspace)
+    rows = runner.moments_table(curves, ["method", "setting"], shown, digits=3)
     cells = [
         [METHODS[method].label, *(_text(totals[method, name]) for name in settings)]
         for method in runs["method"].unique()
@@ -218,7 +209,7 @@ def other_dimensions(runs: pd.DataFrame) -> Summary:
         f"Cumulative regret after {last} rounds, mean ± population standard "
         f"deviation, n = {runs['repetition'].nunique()}."
     )
-    lines = captioned(text, ["method", *settings], cells)
+    lines = runner.captioned(text, ["method", *settings], cells)
     return Summary(rows, lines, partial(_draw_regret, runs))
 
 
@@ -238,7 +229,7 @@ def figure7(runs: pd.DataFrame) -> Summary:
         f"Cumulative regret after {runs['rounds'][0]} rounds, "
         f"n = {runs['repetition'].nunique()}; in brackets the multiple of the first column."
     )
-    lines = captioned(text, ["method", *header], cells)
+    lines = runner.captioned(text, ["method", *header], cells)
     return Summary(pd.DataFrame(rows), lines, partial(_draw_beliefs, runs))
 
 
@@ -268,15 +259,15 @@ def _curves(runs: pd.DataFrame) -> dict[tuple[str, str], np.ndarray]:
 
 
 def _totals(curves: Mapping[tuple[str, str], np.ndarray]) -> dict:
-    return {pair: Moments.of(curve[:, -1]) for pair, curve in curves.items()}
+    return {pair: runner.Moments.of(curve[:, -1]) for pair, curve in curves.items()}
 
 
-def _row(method: str, setting: str, moments: Moments) -> dict[str, Any]:
+def _row(method: str, setting: str, moments: runner.Moments) -> dict[str, Any]:
     row = {"method": method, "setting": setting, "mean": round(moments.mean, 3)}
     return row | {"std": round(moments.std, 3), "n": moments.n}
 
 
-def _text(moments: Moments) -> str:
+def _text(moments: runner.Moments) -> str:
     return f"{moments.mean:.1f} ± {moments.std:.1f}"
 
 
@@ -310,7 +301,7 @@ def _draw_beliefs(runs: pd.DataFrame, path: Path) -> None:
 
 def _draw(panels: list[list[tuple]], title: str, path: Path, **options: Any) -> None:
     options |= {"squeeze": False, "dpi": 130}
-    with picture(path, len(panels), len(panels[0]), **options) as (figure, axes):
+    with runner.picture(path, len(panels), len(panels[0]), **options) as (figure, axes):
         for own, (name, runs) in zip(axes.flat, chain(*panels), strict=True):
             _draw_panel(own, runs, name)
             repetitions = runs["repetition"].nunique()
@@ -318,7 +309,7 @@ def _draw(panels: list[list[tuple]], title: str, path: Path, **options: Any) -> 
             own.set_xlabel("round")
         for own in axes[:, 0]:
             own.set_ylabel("cumulative regret")
-        legend_below(figure, axes[0, 0], 4)
+        runner.legend_below(figure, axes[0, 0], 4)
         title += f"; mean ± standard deviation of {repetitions} repetitions"
         figure.suptitle(title, fontsize=11)
 
@@ -328,7 +319,7 @@ def _draw_panel(axes: Any, runs: pd.DataFrame, title: str) -> None:
     for (method, _), curves in _curves(runs).items():
         mean, std = curves.mean(axis=0), curves.std(axis=0)
         shape = np.arange(1, last + 1), mean, std, STYLES[method], METHODS[method].label
-        draw_spread(axes, *shape, alpha=0.15, lw=0)
+        runner.draw_spread(axes, *shape, alpha=0.15, lw=0)
         if method != "random":
             top = max(top, float((mean + std)[-1]))
     # Random leaves every panel early; the learners are what the picture compares.

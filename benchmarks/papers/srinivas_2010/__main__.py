@@ -10,18 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks import runner
 from benchmarks.papers.srinivas_2010.learners import METHODS, play
 from benchmarks.papers.srinivas_2010.priors import prior_of, rows_of
-from benchmarks.runner import (
-    Moments,
-    as_texts,
-    captioned,
-    draw_spread,
-    legend_below,
-    moments_table,
-    picture,
-    spaced,
-)
 from benchmarks.runner.study import Settings, Study, Summary, grid
 
 STUDY = Study("benchmarks.papers.srinivas_2010", "Experiments of Srinivas et al. (2010).")
@@ -99,14 +90,19 @@ def regret(name: str, runs: pd.DataFrame) -> Summary:
     if task["functions"] == "rows":
         lines += ["", _about_the_readings(task)]
     last = task["rounds"]
-    labels, shown = {(method,): curve for method, curve in curves.items()}, spaced(last, 21)
+    labels, shown = (
+        {(method,): curve for method, curve in curves.items()},
+        runner.spaced(last, 21),
+    )
     paired = {key: curve - curves[BASELINE] for key, curve in labels.items()}
-    rows, difference = (moments_table(e, ["method"], shown) for e in (labels, paired))
+    rows, difference = (
+        runner.moments_table(e, ["method"], shown) for e in (labels, paired)
+    )
     rows = rows.rename(columns={"n": "blocks"}).assign(trials=trials)
     rows["difference"] = difference["mean"]
     rows["difference_standard_error"] = difference["standard_error"]
     columns = ["mean", "standard_error", "difference", "difference_standard_error"]
-    rows = as_texts(rows, dict(zip(columns, (".5g", ".3g") * 2, strict=True)))
+    rows = runner.as_texts(rows, dict(zip(columns, (".5g", ".3g") * 2, strict=True)))
     rows = rows[["method", "round", *columns, "trials", "blocks"]]
     heading = f"{title}; {trials} trials, ± standard error"
     unit = UNITS.get(task["source"], "")
@@ -134,8 +130,8 @@ def _final_table(title: str, curves: Mapping[str, np.ndarray], trials: int) -> l
     blocks, last = curves[BASELINE].shape
     early, rows = max(last // 10, 1), []
     for method, curve in curves.items():
-        cells = [_text(Moments.of(curve[:, number - 1])) for number in (early, last)]
-        difference = Moments.of(curve[:, -1] - curves[BASELINE][:, -1])
+        cells = [_text(runner.Moments.of(curve[:, number - 1])) for number in (early, last)]
+        difference = runner.Moments.of(curve[:, -1] - curves[BASELINE][:, -1])
         ratio = "-"
         if method != BASELINE and difference.standard_error > 0:
             ratio = f"{difference.mean / difference.standard_error:+.1f}"
@@ -147,7 +143,7 @@ def _final_table(title: str, curves: Mapping[str, np.ndarray], trials: int) -> l
         f"{title}: mean average regret `R_t / t` ± standard error, "
         f"{trials} trials{errors}. Differences are paired."
     )
-    return captioned(text, header, rows)
+    return runner.captioned(text, header, rows)
 
 
 def _about_the_readings(task: pd.Series) -> str:
@@ -164,7 +160,7 @@ def _about_the_readings(task: pd.Series) -> str:
     )
 
 
-def _text(moments: Moments, sign: str = "") -> str:
+def _text(moments: runner.Moments, sign: str = "") -> str:
     return f"{moments.mean:{sign}.3g} ± {moments.standard_error:.2g}"
 
 
@@ -175,13 +171,13 @@ def _draw_regret(
     from matplotlib.ticker import LogLocator, NullFormatter
 
     rounds = np.arange(1, curves[BASELINE].shape[1] + 1)
-    with picture(path, figsize=(6.4, 4.6), dpi=130) as (figure, axes):
+    with runner.picture(path, figsize=(6.4, 4.6), dpi=130) as (figure, axes):
         for method, style in STYLES.items():
             if method in curves:
                 curve, label = curves[method], METHODS[method].label
                 mean = curve.mean(axis=0)
                 error = curve.std(axis=0) / np.sqrt(max(len(curve) - 1, 1))
-                draw_spread(axes, rounds, mean, error, style, label, alpha=0.1, lw=0)
+                runner.draw_spread(axes, rounds, mean, error, style, label, alpha=0.1, lw=0)
         axes.set(yscale="log", xscale="log", xlim=(1, len(rounds)), xlabel="round $t$")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -189,7 +185,7 @@ def _draw_regret(
             axis.set_minor_formatter(NullFormatter())
         axes.set_ylabel(f"mean average regret $R_t / t${unit}")
         axes.set_title(title)
-        legend_below(figure, axes, 3)
+        runner.legend_below(figure, axes, 3)
 
 
 if __name__ == "__main__":
