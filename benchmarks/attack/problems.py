@@ -16,8 +16,14 @@ from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
 from torch import Tensor
 
 from benchmarks.attack import oracle
-from benchmarks.attack.inputs import count_of, decades, drawn_inputs, drawn_queries
-from benchmarks.attack.kernels import random_kernel, smallest_length
+from benchmarks.attack.kernels import (
+    count_of,
+    decades,
+    drawn_inputs,
+    drawn_queries,
+    random_kernel,
+    smallest_length,
+)
 from benchmarks.runner import stream
 
 EPS = float(np.finfo(np.float64).eps)

@@ -103,9 +103,7 @@ COVERAGE = _sequences(1.0, 1.0, 20) + _sequences(0.5, 1.0, 1) + _sequences(1.0, 
 
 
 @STUDY.table(
-    "arms",
-    _runs(ARMS, "ucb", "nei", "nei_4", "ei_4", "ei_2", "ei_4_challenger"),
-    play,
+    "arms", _runs(ARMS, "ucb", "nei", "nei_4", "ei_4", "ei_2", "ei_4_challenger"), play
 )
 @STUDY.table("boxes", _runs(BOXES, "ucb", "nei_4", "ei_4", "ei_2"), play)
 def compare(runs: pd.DataFrame) -> Summary:

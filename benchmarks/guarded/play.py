@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from linear_operator.utils.warnings import NumericalWarning
 
-from benchmarks.guarded.problems import Problem
-from benchmarks.guarded.rules import Round
+from benchmarks.guarded.rules import Problem, Round
 from benchmarks.runner import outside, quiet, seeded, unit_cube
 from kernelucb import regret_certificate
 from kernelucb.exceptions import InconsistentConfidenceSetWarning

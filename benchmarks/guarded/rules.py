@@ -1,5 +1,12 @@
-r"""The point that a rule plays next."""
+r"""Functions of known norm, from named streams, and the point that a rule plays next."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import torch
 from botorch.acquisition import (
     AcquisitionFunction,
@@ -9,14 +16,112 @@ from botorch.acquisition import (
 )
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from botorch.sampling import SobolQMCNormalSampler
+from gpytorch.kernels import Kernel
+from gpytorch.means import ZeroMean
 from torch import Tensor
 
 import kernelucb
-from benchmarks.guarded.model import KnownGP
-from benchmarks.guarded.problems import Problem
-from benchmarks.runner import unit_cube
+from benchmarks.practical.model import LeanGP
+from benchmarks.runner import KnownFunction, fixed_kernel, largest_value, stream, unit_cube
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.regression.from_model import ModelData
+from kernelucb.regression.prior import Prior
+
+
+@dataclass(frozen=True)
+class Problem:
+    r"""A function on finitely many arms or on the unit cube.
+
+    Attributes:
+        task: The settings of the run.
+        kernel: That the norm is known under.
+        function: From ``n x d`` points to ``n`` values.
+        arms: ``n x d``; in the cube the starting points.
+        is_box: Whether the whole unit cube is the domain.
+        starts: ``s x d`` points that are played first.
+        noise: Of every round.
+    """
+
+    task: SimpleNamespace
+    kernel: Kernel
+    function: Callable[[Tensor], Tensor]
+    arms: Tensor
+    is_box: bool
+    starts: Tensor
+    noise: Tensor
+
+    @cached_property
+    def prior(self) -> Prior:
+        r"""What all states are made from."""
+        return Prior(self.kernel, None)
+
+    @cached_property
+    def optimum(self) -> float:
+        r"""Largest value in the domain."""
+        if self.is_box:
+            return largest_value(self.function, self.arms)
+        return float(self.function(self.arms).max())
+
+    @classmethod
+    def draw(cls, task: SimpleNamespace, seed: int) -> "Problem":
+        r"""The problem of a seed, the same for all rules."""
+
+        def drawn(what: str) -> np.random.Generator:
+            return stream(task.stream, what, task.setting, seed)
+
+        kernel, d = fixed_kernel(task.kernel, task.lengthscale), task.dimension
+        function = KnownFunction.draw(drawn("function"), kernel, task.norm, d, task.centres)
+        is_box = task.arms == 0
+        count = task.starts if is_box else task.arms
+        arms = torch.from_numpy(drawn("arms").random((count, d)))
+        first = drawn("starts").permutation(count)[: task.starts]
+        rounds = task.starts + task.rounds
+        noise = torch.from_numpy(drawn("noise").standard_normal(rounds))
+        starts = arms[torch.from_numpy(first)]
+        return cls(task, kernel, function, arms, is_box, starts, task.noise_std * noise)
+
+
+class KnownGP(LeanGP):
+    r"""``SingleTaskGP`` with a zero mean, a fixed kernel and a fixed noise.
+
+    Args:
+        inputs: ``n x d``.
+        outcomes: ``n``.
+        kernel: Of unit variance.
+        variance: Of the prior.
+        noise_std: Noise scale.
+    """
+
+    _constant: Any = 0.0
+    _offset: Any = 0.0
+    _scale: Any = 1.0
+
+    def __init__(
+        self,
+        inputs: Tensor,
+        outcomes: Tensor,
+        kernel: Kernel,
+        variance: float,
+        noise_std: float,
+    ) -> None:
+        column = outcomes.unsqueeze(-1)
+        super().__init__(
+            inputs,
+            column,
+            train_Yvar=torch.full_like(column, noise_std**2),
+            covar_module=kernel,
+            mean_module=ZeroMean(),
+            outcome_transform=None,
+        )
+        self.variance = variance
+        self.eval()
+
+    def _variance(self, half: Tensor) -> Tensor:
+        return (self.variance - half.square().sum(-2)).clamp_min(1e-12)
+
+    def _covariance(self, left: Tensor, right: Tensor) -> Tensor:
+        return self.variance * self.covar_module(left, right).to_dense()
+
 
 # Prior variances among which the search's model has the most likely one.
 _VARIANCES = torch.logspace(-1.0, 3.0, 41, dtype=torch.float64)
@@ -48,9 +153,7 @@ class Round:
         data = ModelData(problem.prior, inputs, outcomes, noise, columns, frozenset())
         self.state = kernelucb.KernelRegression.from_data(data)
         self.band = kernelucb.MartingaleMixtureUCB(
-            self.state,
-            norm_bound=norm_bound or self.task.norm,
-            delta=self.task.delta,
+            self.state, norm_bound=norm_bound or self.task.norm, delta=self.task.delta
         )
 
     @classmethod

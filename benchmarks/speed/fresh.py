@@ -19,11 +19,7 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf_discrete
 from botorch.test_functions import Hartmann
 
-from kernelucb import (
-    MartingaleMixtureUCB,
-    NystromRegression,
-    SketchedMartingaleMixtureUCB,
-)
+from kernelucb import MartingaleMixtureUCB, NystromRegression, SketchedMartingaleMixtureUCB
 
 _DIMENSION, _NOISE_STD, _NORM_BOUND, _PART, _INDUCING = 6, 0.05, 10.0, 2048, 400
 _FIRST_USE = (

@@ -12,7 +12,7 @@ pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 from benchmarks.papers.bkb_2019 import __main__ as bkb
 from benchmarks.papers.bkb_2019.play import Learner, play_sequence
 from benchmarks.papers.bkb_2019.problems import Problem
-from benchmarks.papers.bkb_2019.yardstick import NumpyBKB
+from benchmarks.papers.bkb_2019.timing import NumpyBKB
 from benchmarks.runner import fixed_kernel
 from kernelucb import BKBBandit, KernelBandit
 from kernelucb.confidence.bkb import Budget, practical_width

@@ -7,8 +7,13 @@ import torch
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
 from benchmarks.papers.durand_2018.__main__ import STUDY
-from benchmarks.papers.durand_2018.bandits import History, Learner, PooledRegression
-from benchmarks.papers.durand_2018.streams import kernel_of, watch
+from benchmarks.papers.durand_2018.play import (
+    History,
+    Learner,
+    PooledRegression,
+    kernel_of,
+    watch,
+)
 from kernelucb import (
     AbbasiYadkoriUCB,
     Filters,

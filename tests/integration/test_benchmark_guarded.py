@@ -12,8 +12,7 @@ pytest.importorskip("joblib", reason="needs the extra `bench`")
 
 from benchmarks.guarded.__main__ import ARMS, PROTOCOL, RULES, STUDY
 from benchmarks.guarded.play import play_sequences
-from benchmarks.guarded.problems import Problem
-from benchmarks.guarded.rules import Round
+from benchmarks.guarded.rules import Problem, Round
 from kernelucb.acquisition.guarded import is_ucb_turn
 from tolerances import LINEAR_SOLVE
 

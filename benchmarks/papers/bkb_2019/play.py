@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.papers.bkb_2019.problems import (
-    Problem,
-    bandit_of,
-    function_of,
-    problem_of,
-)
+from benchmarks.papers.bkb_2019.problems import Problem, bandit_of, function_of, problem_of
 from benchmarks.runner import outside, stream
 from kernelucb import BKBBandit
 

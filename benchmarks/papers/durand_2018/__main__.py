@@ -8,9 +8,8 @@ import pandas as pd
 
 from benchmarks import runner
 from benchmarks.papers.durand_2018 import stream_tables
-from benchmarks.papers.durand_2018.bandits import play
+from benchmarks.papers.durand_2018.play import play, watch
 from benchmarks.papers.durand_2018.stream_tables import TARGETS, digits, estimate, verdict
-from benchmarks.papers.durand_2018.streams import watch
 from benchmarks.runner.study import Study, Summary, grid
 from kernelucb.plotting.style import BLUE, OUTLINES
 

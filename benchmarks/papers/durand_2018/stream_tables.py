@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.papers.durand_2018.streams import snapshots, true_function
+from benchmarks.papers.durand_2018.play import snapshots, true_function
 from benchmarks.runner import (
     Moments,
     captioned,
@@ -113,11 +113,7 @@ def _noise_targets(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
             f"largest difference at t = {last}: {100 * spread:.2g} %",
             verdict(spread < 0.01),
         ),
-        (
-            f"it is 2.5 to 3 σ at t = {last}",
-            f"{upper:.2f} σ",
-            verdict(2.5 <= upper <= 3.0),
-        ),
+        (f"it is 2.5 to 3 σ at t = {last}", f"{upper:.2f} σ", verdict(2.5 <= upper <= 3.0)),
         (
             f"it is below the one at a fixed λ (t = {last})",
             f"fixed: {', '.join(map(digits, fixed))} σ",
