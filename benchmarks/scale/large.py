@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks.runner import fixed_kernel
-from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream
+from benchmarks.scale.width import DELTA, NORM_BOUND, Stream
 from kernelucb import BKBUCB, SketchedMartingaleMixtureUCB
 from kernelucb.optim import chunked
 

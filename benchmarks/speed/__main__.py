@@ -7,8 +7,7 @@ import pandas as pd
 
 from benchmarks.runner import as_texts, markdown_table
 from benchmarks.runner.study import Study, Summary, grid
-from benchmarks.speed.bandit import FACTORS, play_rounds
-from benchmarks.speed.contests import PROBLEMS, play_contest
+from benchmarks.speed.contests import FACTORS, PROBLEMS, play_contest, play_rounds
 from benchmarks.speed.fresh import STATEMENTS, play_growth, play_import
 
 STUDY = Study(

@@ -25,8 +25,7 @@ pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
 from benchmarks.papers.srinivas_2010.__main__ import METHODS, average_regret
 from benchmarks.papers.srinivas_2010.learners import make_learner
-from benchmarks.papers.srinivas_2010.priors import prior_of
-from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, TabulatedMean
+from benchmarks.papers.srinivas_2010.priors import TabulatedKernel, TabulatedMean, prior_of
 
 TEST_ROWS = 8  # of ``small_data``
 SYNTHETIC = ("squared_exponential", 0.025, 40)

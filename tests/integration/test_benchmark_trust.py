@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from benchmarks.runner import fixed_kernel, line
-from benchmarks.runner.events import event_row, event_table
 from benchmarks.trust import functions, stops
+from benchmarks.trust.__main__ import event_row, event_table
 
 STOP = {"kernel": "rbf", "function": "spike", "norm_bound": "given"}
 STOP |= {"allow_estimated": False, "rounds": 20, "seed": 0}

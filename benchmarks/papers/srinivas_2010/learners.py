@@ -15,12 +15,14 @@ from botorch.acquisition.analytic import (
 )
 from torch import Tensor
 
-from benchmarks.papers.srinivas_2010.priors import Prior, function_of, prior_of
-from benchmarks.papers.srinivas_2010.tabulated import (
+from benchmarks.papers.srinivas_2010.priors import (
     FiniteDomainGP,
+    Prior,
     TabulatedKernel,
     TabulatedMean,
     domain,
+    function_of,
+    prior_of,
 )
 from benchmarks.runner import stream
 from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
