@@ -2,7 +2,7 @@ r"""Random problems whose truth is known, and what round-off may hide of it."""
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -38,7 +38,6 @@ class Problem:
     r"""Outcomes of ``offset + scale (m(x) + sum_j a_j k(c_j, x))``, and points to look at.
 
     Attributes:
-        seed: What it was drawn from.
         kernel: ``k``, float64 and frozen.
         mean_module: ``m``; None for zero.
         centres: ``c x d'`` kernel inputs, extended precision.
@@ -55,9 +54,7 @@ class Problem:
         form: ``"state"``, ``"model"``, or ``"standardized"``.
     """
 
-    seed: int
     kernel: Kernel
-    mean_module: Mean | None
     centres: np.ndarray
     weights: np.ndarray
     X: Tensor
@@ -65,12 +62,13 @@ class Problem:
     noise: Tensor
     queries: Tensor
     far: Tensor
-    norm: float
     transform: Normalize | None
-    offset: float
-    scale: float
     form: str
-    several: bool = field(default=False)
+    mean_module: Mean | None = None
+    norm: float = 1.0
+    offset: float = 0.0
+    scale: float = 1.0
+    several: bool = False
 
     @property
     def single(self) -> bool:
@@ -194,20 +192,6 @@ def make_problem(seed: int, largest: int = 200, plain: bool = False) -> Problem:
         transform = Normalize(dimension, bounds=box).eval()
         length = length / spread
     kernel = random_kernel(random, dimension, length)
-    problem = _with_truth(seed, random, X, kernel, transform, spread, form)
-    _add_noise(problem, random, several=not plain and random.random() < 0.2)
-    return problem
-
-
-def _with_truth(
-    seed: int,
-    random: np.random.Generator,
-    X: Tensor,
-    kernel: Kernel,
-    transform: Normalize | None,
-    spread: float,
-    form: str,
-) -> Problem:
     queries, far = drawn_queries(random, X.double(), spread)
     size = int(random.integers(1, 9))
     pool = torch.cat([X.double(), queries[:4]])
@@ -215,14 +199,14 @@ def _with_truth(
     weights = random.standard_normal(size).astype(np.longdouble)
     ones = torch.ones(len(X), dtype=torch.float64)
     problem = Problem(
-        seed, kernel, None, np.zeros((size, 1)), weights, X, ones, 0.0 * ones,
-        queries, far, 1.0, transform, 0.0, 1.0, form,
-    )  # fmt: skip
+        kernel, pool, weights, X, ones, 0.0 * ones, queries, far, transform, form
+    )
     problem.centres = problem._inputs(centres)
     if form == "standardized" and not _standardize(problem, random):
         problem.form = "model"
     if problem.form != "standardized":
         _scale(problem, random)
+    _add_noise(problem, random, several=not plain and random.random() < 0.2)
     return problem
 
 

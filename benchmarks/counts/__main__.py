@@ -96,11 +96,8 @@ def _sequences(belief: str, count: int, further: int) -> list[Settings]:
     return found
 
 
-COVERAGE = [
-    *_sequences("truth", 1000, 200),
-    *_sequences("quarter", 50, 50),
-    *_sequences("copies", 50, 50),
-]
+COVERAGE = _sequences("truth", 1000, 200)
+COVERAGE += _sequences("quarter", 50, 50) + _sequences("copies", 50, 50)
 
 
 @STUDY.table("coverage", COVERAGE, play_coverage)

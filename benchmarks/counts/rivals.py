@@ -32,12 +32,7 @@ def losses_of(problem: Problem, Y: Tensor) -> Losses:
 
 
 def running_limit(
-    rows: np.ndarray,
-    losses: Losses,
-    mean: float,
-    penalty: float,
-    delta: float,
-    stride: int = 1,
+    rows: np.ndarray, losses: Losses, mean: float, penalty: float, delta: float, stride=1
 ) -> float:
     r"""Limit on the loss by predictions of running estimators.
 

@@ -50,13 +50,8 @@ def _play(task: SimpleNamespace) -> dict[str, Any]:
     regret = (problem.optimum - problem.function(inputs[task.starts :])).tolist()
     if not np.all(np.isfinite([*regret, *gaps])):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
-    return {
-        "regret": regret,
-        "looks": looks,
-        "gaps": gaps,
-        "recommended": recommended,
-        "seconds": process_time() - begin,
-    }
+    found = {"regret": regret, "looks": looks, "gaps": gaps, "recommended": recommended}
+    return found | {"seconds": process_time() - begin}
 
 
 def play_sequences(settings: dict[str, Any]) -> dict[str, list[int]]:

@@ -78,10 +78,8 @@ def play_large(settings: dict[str, Any]) -> dict[str, list]:
     log.note(f"{len(model.inducing_points)} inducing points")
     acqf = BKBUCB(model, radius="practical", **known)
     log.step("BKBUCB, selection", lambda: chunked.argmax(acqf, arms))
-    log.step(
-        f"{NEW} more observations, BKBModel",
-        lambda: model.observe(new[0], new[1].unsqueeze(-1)),
-    )
+    columns = new[0], new[1].unsqueeze(-1)
+    log.step(f"{NEW} more observations, BKBModel", lambda: model.observe(*columns))
     radius = log.step("prequential radius", stream.prequential_radius)
     acqf = log.step("band, prequential", lambda: band(state, fit=radius))
     log.note(_width(acqf, arms))

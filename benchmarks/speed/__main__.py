@@ -43,38 +43,25 @@ SHOWN = {
 }
 
 
-@STUDY.table(
-    "optimize_acqf",
-    grid({"contest": "bounds_alone", **ALIKE, "n": [50, 200, 1000], "seed": range(15)}),
-    play_contest,
-)
-@STUDY.table(
-    "search",
-    grid({"contest": "searches", "n": [20, 50, 200], **ALIKE, "seed": range(6)}),
-    play_contest,
-)
-@STUDY.table(
-    "filters",
-    grid({"contest": "fits", "n": [50, 200, 1000], **ALIKE, "seed": range(15)}),
-    play_contest,
-)
-@STUDY.table(
-    "counts",
-    grid(
+# The contests of each table.
+CONTESTS = {
+    "optimize_acqf": grid(
+        {"contest": "bounds_alone", **ALIKE, "n": [50, 200, 1000], "seed": range(15)}
+    ),
+    "search": grid({"contest": "searches", "n": [20, 50, 200], **ALIKE, "seed": range(6)}),
+    "filters": grid({"contest": "fits", "n": [50, 200, 1000], **ALIKE, "seed": range(15)}),
+    "counts": grid(
         {"contest": "outcomes", "n": [50, 200, 1000]},
         {"likelihood": ["bernoulli", "poisson"], "form": ["ellipsoid", "tangent"]},
         {"kernel": ["rbf", "matern52"], "seed": range(3)},
     ),
-    play_contest,
-)
-@STUDY.table(
-    "family",
-    grid(
+    "family": grid(
         {"contest": "families", "n": [50, 200], "d": [2, 6]},
         {"select": ["simplest", "widest"], "seed": range(8)},
     ),
-    play_contest,
-)
+}
+
+
 def ratios(runs: pd.DataFrame) -> Summary:
     r"""Ratios of seconds: the median of the pairs, in brackets the ratio of the sums."""
     keys, pairs, measures = SHOWN[runs["contest"][0]]
@@ -101,6 +88,10 @@ def ratios(runs: pd.DataFrame) -> Summary:
     header += [WORDS[name] for name in measures]
     header += ["kernels contradicted"] if "contradicted" in runs else []
     return Summary(pd.DataFrame(rows), markdown_table(header, lines))
+
+
+for _name, _runs in CONTESTS.items():
+    STUDY.table(_name, _runs, play_contest)(ratios)
 
 
 SIZES = [200, 1000, 2000, 5000]

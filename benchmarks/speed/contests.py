@@ -39,7 +39,7 @@ PROBLEMS = {
 }
 REPEATS = 3  # constructions and gradients are short: the mean of so many
 NORM, NORM_BOUND = 3.0, 3.5
-FAMILY_NORM, FAMILY_NOISE, KERNELS = 5.0, 0.1, 8
+FAMILY_NORM, FAMILY_NOISE = 5.0, 0.1
 RATIO = 2.0**0.5  # of neighbours: eight from the longest to a twelfth of it
 _warm: set[tuple] = set()
 

@@ -41,11 +41,7 @@ _METHODS = {
     "bbkb": ("BBKB, practical radius", "bbkb", "practical", 2.0),
     "bbkb_double": ("BBKB, practical radius, C = 2", "bbkb", "practical", 2.0, None, 2.0),
     "exact_unit": (
-        "Exact, practical radius, regulariser 1",
-        "bkb",
-        "practical",
-        "all",
-        1.0,
+        *("Exact, practical radius, regulariser 1", "bkb", "practical", "all", 1.0),
     ),
     "bkb_unit": ("BKB, practical radius, regulariser 1", "bkb", "practical", 2.0, 1.0),
     "bbkb_unit": ("BBKB, practical radius, regulariser 1", "bbkb", "practical", 2.0, 1.0),

@@ -150,10 +150,8 @@ def _draw_evaluations(runs: pd.DataFrame, path: Path) -> None:
     with picture(path, figsize=(7.6, 3.6)) as (_, axes):
         for method, best in _by_method(runs).items():
             if best is not None:
-                moments = [Moments.of(column) for column in best.T]
-                mean = np.array([m.mean for m in moments])
-                error = 1.96 * np.array([m.standard_error for m in moments])
-                rounds = np.arange(1, len(mean) + 1)
+                mean, rounds = best.mean(0), np.arange(1, best.shape[1] + 1)
+                error = 1.96 * best.std(0) / np.sqrt(max(len(best) - 1, 1))
                 style, label = _style(method)
                 draw_spread(axes, rounds, mean, error, style, label, alpha=0.12)
         axes.set(xlabel="evaluations", ylabel="best value found")
