@@ -89,7 +89,6 @@ def base(problem: Problem, random: np.random.Generator) -> tuple[Any, Any]:
 
 
 def state(problem: Problem, noise: Any) -> kernelucb.KernelRegression:
-    r"""The regression state of a problem without transforms."""
     return kernelucb.KernelRegression(
         problem.X.double(), problem.Y, problem.kernel, noise, problem.mean_module
     )

@@ -51,7 +51,6 @@ class Problem:
         return torch.from_numpy(drawn.astype(float))
 
     def points(self, count: int) -> Tensor:
-        r"""Uniform points."""
         return torch.from_numpy(self.random.random((count, self.task.dimension)))
 
     def grid(self, count: int) -> Tensor:

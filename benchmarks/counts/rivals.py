@@ -26,7 +26,6 @@ _NORMAL = torch.distributions.Normal(0.0, 1.0)
 
 
 def losses_of(problem: Problem, Y: Tensor) -> Losses:
-    r"""Of the outcomes of a problem."""
     sizes = np.full(len(Y), float(problem.task.num_trials))
     return Losses(problem.task.likelihood, Y.numpy(), sizes)
 

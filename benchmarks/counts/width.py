@@ -111,7 +111,6 @@ class _Case:
         return torch.from_numpy(lower), torch.from_numpy(upper)
 
     def running(self) -> Interval:
-        r"""The convex set of running estimators."""
         task, stride = self.task, max(1, len(self.Y) // 100)
         options = task.mean, task.penalty, task.delta, stride
         limit = running_limit(self.basis.rows, self.losses, *options)
@@ -119,7 +118,6 @@ class _Case:
         return self.convex(limit)
 
     def variational(self) -> Interval:
-        r"""Two standard deviations of the fitted model."""
         iterations = self.task.variational_iterations
         band = VariationalBand(self.problem.grid(_INDUCING), iterations)
         return band.fitted(self.X, self.Y).bounds(self.queries)

@@ -57,7 +57,6 @@ class Problem:
 
     @cached_property
     def optimum(self) -> float:
-        r"""Largest value in the domain."""
         if self.is_box:
             return largest_value(self.function, self.arms)
         return float(self.function(self.arms).max())

@@ -26,14 +26,12 @@ def settings(X: torch.Tensor) -> np.ndarray:
 
 
 def true_yield(runs: np.ndarray) -> np.ndarray:
-    r"""Yield without noise, %."""
     shares = (runs - LOW) / (HIGH - LOW)
     shares[:, 1] = np.log(runs[:, 1] / LOW[1]) / np.log(HIGH[1] / LOW[1])
     return batch_reaction(shares)
 
 
 def main() -> None:
-    r"""Write the table."""
     torch.manual_seed(0)
     noise = np.random.default_rng(0)
 

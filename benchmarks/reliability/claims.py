@@ -51,7 +51,6 @@ class Problem(NamedTuple):
 
     @property
     def spread(self) -> float:
-        r"""Range of the function over the pool."""
         return float(self.values.max() - self.values.min())
 
 

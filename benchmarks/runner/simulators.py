@@ -29,7 +29,6 @@ class Simulator(NamedTuple):
 
     @property
     def dimension(self) -> int:
-        r"""Number of inputs."""
         return len(self.names)
 
     def __call__(self, X: Array) -> Array:

@@ -48,7 +48,6 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    r"""A text file."""
     write_atomically(path, "\n".join(lines) + "\n")
 
 

@@ -49,7 +49,6 @@ class Target(NamedTuple):
 
     @property
     def spread(self) -> float:
-        r"""Range of the function over the pool."""
         return float(self.values.max() - self.values.min())
 
 

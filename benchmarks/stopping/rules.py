@@ -63,7 +63,6 @@ class Look:
 
     @cached_property
     def fitted(self) -> "Posterior":
-        r"""Of the fitted model."""
         return Posterior.of(kernelucb.KernelRegression.of(self.model), self.target.pool)
 
     @cached_property

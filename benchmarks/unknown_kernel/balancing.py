@@ -132,7 +132,6 @@ class LengthscaleBalancing(_GPUCB):
 
     @property
     def left(self) -> list[_Base]:
-        r"""The candidates that are not dropped."""
         return [base for base in self.candidates if base not in self._dropped]
 
     def suspected_regret(self, base: _Base) -> float:

@@ -31,7 +31,6 @@ class Learner(ABC):
         self.outcomes: list[float] = []
 
     def observe(self, arm: int, outcome: float) -> None:
-        r"""Take in one outcome."""
         self.played.append(arm)
         self.outcomes.append(outcome)
 
@@ -65,12 +64,10 @@ class MemberBand:
 
     @cached_property
     def upper(self) -> Tensor:
-        r"""Upper bounds at all arms."""
         return self._acqf(self.arms[:, None])
 
     @cached_property
     def lower(self) -> Tensor:
-        r"""Lower bounds at all arms."""
         return self._acqf.bounds(self.arms)[0]
 
     @cached_property
@@ -83,7 +80,6 @@ class Oracle(Learner):
     r"""The exact band of the true kernel and its norm bound."""
 
     def band(self) -> MemberBand:
-        r"""The band of all data so far."""
         return MemberBand(self.problem.kernel, self.problem.norm_bound, self)
 
     def select(self) -> int:

@@ -80,7 +80,6 @@ class Problem:
 
     @property
     def optimum(self) -> float:
-        r"""Largest value on the arms."""
         return float(self.values.max())
 
 

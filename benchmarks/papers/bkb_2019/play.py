@@ -33,7 +33,6 @@ class Learner:
         self.random = np.random.default_rng(task.trial)
 
     def select(self) -> list[int]:
-        r"""The arms to play next."""
         if self.task.rule == "uniform":
             return [int(self.random.integers(len(self.bandit.candidates)))]
         if self.task.rule == "bbkb":
@@ -62,7 +61,6 @@ class Learner:
         return float(torch.logdet(eye + rows.mT @ rows / self.bandit.alpha))
 
     def observe(self, arms: list[int], outcomes: list[float]) -> None:
-        r"""Learn from noisy outcomes."""
         if self.task.rule != "uniform":
             self.bandit.observe(arms, outcomes)
 

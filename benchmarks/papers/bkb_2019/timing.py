@@ -38,7 +38,6 @@ class NumpyBKB:
         self.inducing = np.zeros(0, dtype=int)
 
     def kernel(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        r"""Squared-exponential kernel."""
         squared = (left**2).sum(1)[:, None] + (right**2).sum(1) - 2.0 * left @ right.T
         return np.exp(-np.maximum(squared, 0.0) / (2.0 * self.lengthscale**2))
 

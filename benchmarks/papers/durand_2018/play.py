@@ -33,7 +33,6 @@ Interval = tuple[float, float]
 
 
 def kernel_of(task: Settings) -> Kernel:
-    r"""The Gaussian kernel."""
     return fixed_kernel("rbf", task["lengthscale"])
 
 

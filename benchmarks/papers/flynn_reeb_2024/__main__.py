@@ -140,7 +140,6 @@ def table1(runs: pd.DataFrame) -> Summary:
 
 
 def published() -> dict[tuple[str, str], runner.Moments]:
-    r"""The paper's numbers by method and setting."""
     table = runner.read_table(Path(__file__).with_name("expected.csv"))
     return {
         (row.method, row.setting): runner.Moments(

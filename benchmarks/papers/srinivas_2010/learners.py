@@ -84,7 +84,6 @@ class Learner(ABC):
 
     @torch.no_grad()
     def select(self) -> int:
-        r"""The point to play next."""
         return int(self.acquisition()(self.candidates).argmax())
 
 
@@ -171,7 +170,6 @@ class BandLearner(Learner):
 
 
 def make_learner(prior: Prior, method: Method, delta: float) -> Learner:
-    r"""The learner of a method."""
     if method.rule in ("srinivas", "martingale_mixture"):
         return BandLearner(prior, method, delta)
     return PosteriorLearner(prior, method)

@@ -42,7 +42,6 @@ class Prior:
 
     @property
     def noise_std(self) -> float:
-        r"""Noise standard deviation."""
         return math.sqrt(self.noise_variance)
 
     @property
@@ -120,7 +119,6 @@ def _readings(source: str) -> tuple[Tensor, Tensor]:
 
 
 def domain(size: int) -> Tensor:
-    r"""All points, ``N x 1``."""
     return torch.arange(size, dtype=torch.float64)[:, None]
 
 
@@ -184,7 +182,6 @@ class FiniteDomainGP(Model):
         self.weight_covariance.addr_(covariance, covariance, alpha=-1.0 / variance)
 
     def mean_at(self, indices: Sequence[int]) -> Tensor:
-        r"""Posterior mean at some points."""
         return self.prior.mean[indices] + self.prior.features[indices] @ self.weight_mean
 
     def posterior(self, X: Tensor, *_: Any, **__: Any) -> GPyTorchPosterior:

@@ -145,7 +145,6 @@ def _published() -> dict[str, list[str]]:
 
 
 def _draw_evaluations(runs: pd.DataFrame, path: Path) -> None:
-    r"""A line for each method."""
     problems = runs["problem"].nunique()
     with picture(path, figsize=(7.6, 3.6)) as (_, axes):
         for method, best in _by_method(runs).items():

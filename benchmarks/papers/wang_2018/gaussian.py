@@ -110,11 +110,9 @@ class PooledPrior:
         return cls(X, shared, _deviation(inputs, values, shared), inverse_root, weights)
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""Prior mean of a new task."""
         return self.shared.mean + self._cross(X) @ self.weights
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
-        r"""Prior covariance of a new task."""
         features = [self._cross(X) @ self.inverse_root.mT for X in (left, right)]
         prior = self.shared.variance * squared_exponential(left, right, self.shared.length)
         own = self.own.variance * squared_exponential(left, right, self.own.length)
