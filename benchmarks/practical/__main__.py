@@ -86,7 +86,7 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
     "laboratory",
     runs(
         LABORATORIES,
-        range(20, 33),
+        range(20, 60),
         *("ucb_2", "log_ei", "q_log_nei", "thompson", "random"),
         *("mixture_ucb", "guarded_every_4"),
     ),
