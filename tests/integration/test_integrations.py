@@ -10,6 +10,7 @@ from botorch.exceptions import UnsupportedError
 from kernelucb import MartingaleMixtureUCB, regret_certificate
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.integrations import History, Settings
+from kernelucb.integrations.core import unit_cube
 from problems import normal, uniform
 
 NOISE = 0.1
@@ -54,6 +55,11 @@ def test_an_unknown_noise_scale_and_an_estimated_norm():
         Settings(noise_std=NOISE)
     estimated = Settings(noise_std=NOISE, allow_estimated=True)
     assert not history().band(estimated).assumptions.certified
+
+
+def test_an_input_with_one_value_is_no_nan():
+    X = unit_cube([[2.0, 7.0], [3.0, 7.0]], (1.0, 7.0), (5.0, 7.0))
+    assert X.tolist() == [[0.25, 0.0], [0.5, 0.0]]
 
 
 @pytest.mark.slow
