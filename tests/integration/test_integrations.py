@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 import torch
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 
 from kernelucb import MartingaleMixtureUCB, regret_certificate
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
@@ -91,6 +91,8 @@ def test_optuna_stops_a_study():
     assert runs.gap(GIVEN) < 0.6
     assert float(runs.X.min()) >= 0.0
     assert float(runs.X.max()) <= 1.0
+    with pytest.raises(InputDataError, match="no completed run"):
+        study_history(optuna.create_study())
     of_kinds = optuna.create_study()
     of_kinds.optimize(lambda trial: len(trial.suggest_categorical("kind", "ab")), 1)
     with pytest.raises(UnsupportedError, match="kind"):

@@ -74,9 +74,10 @@ def history_of(trials: Sequence[FrozenTrial], maximize: bool) -> History:
             "in every trial; the gap is over numbers that every trial has."
         )
     rows = [[_scaled(each.params[n], space[n]) for n in space] for each in done]
-    ends = [[_scaled(e, own) for e in (own.low, own.high)] for own in space.values()]
+    lower = [_scaled(own.low, own) for own in space.values()]
+    upper = [_scaled(own.high, own) for own in space.values()]
     outcomes = [float(each.value or 0.0) for each in done]
-    X = unit_cube(rows, *zip(*ends, strict=True))
+    X = unit_cube(rows, lower, upper)
     return History(X, torch.tensor(outcomes).double(), maximize, tuple(space))
 
 
