@@ -26,7 +26,12 @@ from kernelucb._numerics.checks import (
     tensor,
     whole_number,
 )
-from kernelucb._numerics.estimates import draft_of, estimated, is_estimate
+from kernelucb._numerics.estimates import (
+    EstimatedNumber,
+    draft_of,
+    estimated,
+    is_estimate,
+)
 from kernelucb._numerics.saving import fingerprint, plain_digest, same_values
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, changed_bands, terms_of
@@ -60,6 +65,8 @@ from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State
 
 _Support = Callable[[Any, int], Support]
+# The assumption that an argument of the constructor states.
+_ASSUMED = {"norm_bound": "norm", "noise_std": "noise"}
 _ONE_POINT = (
     " The bound scores one point at a time; for q > 1 use optimize_acqf with "
     "sequential=True, or return_acq_values=False where an optimiser asks for a joint value."
@@ -172,13 +179,16 @@ class BuiltBand(BuiltOnce, Band):
         lengthscale: float | None = None,
     ) -> Self:
         r"""See ``Band``; of a combination, each part."""
-        factors = norm_factor, noise_factor
         if not self.parts:
-            return self.at(**self._relaxation(*factors))
+            changes = self._relaxation(norm_factor, noise_factor, lengthscale)
+            return self.at(**changes)
+        factors = norm_factor, noise_factor
         terms = {id(term): term.relaxed(*factors) for term in terms_of(self)}
         return self._again(self._arguments | self._parts_at(terms))
 
-    def _relaxation(self, norm_factor: float, noise_factor: float) -> dict[str, Any]:
+    def _relaxation(
+        self, norm_factor: float, noise_factor: float, lengthscale: float | None
+    ) -> dict[str, Any]:
         r"""Changes of the arguments for ``relaxed``."""
         return {"": Band.relaxed(self)}  # refused
 
@@ -205,6 +215,8 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     norm_bound: float | None = None
     _range: tuple[float, float] | None = None  # outcome units
     _sources: tuple[Source, ...] = ()  # what else is known of values
+    # What kept the band from which this one was relaxed from a guarantee
+    _flaws: tuple[Assumption, ...] = ()
 
     def __init__(
         self,
@@ -231,7 +243,21 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
             self.set_X_pending(X_pending)
 
     def at(self, **changes: Any) -> Self:
-        r"""See ``BuiltBand``; where the noise stays, so does the decomposition."""
+        r"""See ``BuiltBand``; where the noise stays, so does the decomposition.
+
+        An argument that is given anew is a new assumption: a larger norm bound in place of
+        one that the data contradict.
+        """
+        again = self._at(**changes)
+        renewed = [_ASSUMED[name] for name in changes if name in _ASSUMED]
+        flaws = tuple(
+            each for each in again._flaws if each.name.rpartition(": ")[2] not in renewed
+        )
+        if len(flaws) == len(again._flaws):
+            return again
+        return again._knowing(again._range, again._sources, flaws)
+
+    def _at(self, **changes: Any) -> Self:
         state, given = self.regression, self._arguments
         if "delta" in changes:  # of the whole, of which the set takes its part
             changes["delta"] = changes["delta"] / self._deltas
@@ -243,13 +269,22 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         ):
             return super().at(**changes)
         again = super().at(model=state, noise_std=None, **changes)
-        again.model = self.model  # for its inputs
+        again.model = self.model
         again._arguments["model"] = given["model"]
         again._arguments["noise_std"] = given.get("noise_std")
         return again
 
     def _again(self, arguments: dict[str, Any]) -> Self:
-        return super()._again(arguments)._knowing(self._range, self._sources)
+        band = super()._again(arguments)
+        if arguments.get("model") is self._arguments.get("model"):
+            band.model = self.model  # for BoTorch; no bound reads it
+        return band._knowing(self._range, self._sources, self._flaws)
+
+    def _taken(self, model: Any) -> Any:
+        r"""The numbers of a model, of which ``at`` builds: later changes do not count."""
+        if not isinstance(model, KernelRegression | LikelihoodRegression):
+            model = self._arguments["model"] = data_of(model)
+        return model
 
     @property
     def _deltas(self) -> float:
@@ -264,17 +299,13 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     ) -> Self:
         r"""See ``Band``."""
         band = super().relaxed(norm_factor, noise_factor, lengthscale)
-        return band._relaxing_sources(noise_factor)
-
-    def _relaxing_sources(self, noise_factor: float) -> Self:
-        r"""The sources for the noise scale at which they were stated."""
-        if noise_factor == 1.0 or not self._sources:
-            return self
+        # Sources for the noise scale at which they were stated.
         sources = tuple(
             replace(each, noise_factor=noise_factor * each.noise_factor)
             for each in self._sources
         )
-        return self._knowing(self._range, sources)
+        flaws = [x for x in self.assumptions.items if x.status is not Status.GIVEN]
+        return band._knowing(self._range, sources, tuple(flaws))
 
     @property
     def confidence_set(self) -> ConfidenceSet[StateT, PointsT]:
@@ -291,8 +322,10 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     def observed(self) -> Tensor | None:
         r"""See ``Band``."""
         try:
-            return observed_inputs(self.model)
-        except UnsupportedError:
+            if self.parts:
+                return torch.cat([cast(Tensor, part.observed) for part in self.parts])
+            return observed_inputs(self._arguments.get("model"))
+        except (UnsupportedError, TypeError):  # a part does not know its inputs
             return None
 
     @property
@@ -309,7 +342,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         least = getattr(self, "least_consistent_norm", None)
         if least is None or self.norm_bound is None:
             return super().least_norm_factor
-        return float(least) / float(self.norm_bound)
+        return EstimatedNumber(least / self.norm_bound)
 
     def within(self, lower: float = -math.inf, upper: float = math.inf) -> Self:
         r"""The same band of a function that is known to lie in a range everywhere.
@@ -334,7 +367,8 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         """
         if not lower < upper:
             raise ValueError(f"lower must be below upper, got {lower:g} and {upper:g}.")
-        return self._knowing((lower, upper), self._sources)
+        flaws = tuple(each for each in self._flaws if each.name != "range")
+        return self._knowing((lower, upper), self._sources, flaws)
 
     def with_replicates(self, num_inputs: int | None = None, share: float = 0.5) -> Self:
         r"""The same band, intersected at observed inputs with intervals for their means.
@@ -442,21 +476,27 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         source = kind(known * share / (1.0 - share), **options)
         sources = (*self._sources, source)
         band = self.at(delta=(1.0 - share) * total)
-        return band._knowing(self._range, sources)
+        return band._knowing(self._range, sources, self._flaws)
 
     def _knowing(
-        self, known_range: tuple[float, float] | None, sources: tuple[Source, ...]
+        self,
+        known_range: tuple[float, float] | None,
+        sources: tuple[Source, ...],
+        flaws: tuple[Assumption, ...],
     ) -> Self:
-        r"""The band with another range and other sources, of the same set."""
-        if known_range is None and not sources:
+        r"""The band with another range, other sources and flaws, of the same set."""
+        if known_range is None and not sources and not flaws and not self._flaws:
             return self
         band = draft_of(self)
         band._range, band._sources, band._kept = known_range, sources, []
+        band._flaws = flaws
         own: Any = self._set
         if sources:
             own = self._with_sources(own, sources)
         if known_range is not None:
             own = self._in_range(own, *known_range)
+        own = draft_of(own)
+        own.assumptions = own.assumptions.no_better_than(flaws)
         band._kept = [own]
         band._X_pending, band._scoring_set = None, band._searched(0)
         if self._X_pending is not None:
@@ -488,11 +528,11 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         given = self._arguments.get("noise_std")
         if isinstance(given, ReplicateNoise):
             given = given.scales(
-                observed_inputs(self.model), cast(float, self._set.assumptions.delta)
+                cast(Tensor, self.observed), cast(float, self._set.assumptions.delta)
             )
         elif _noise_scales(self) is None:
             return None
-        return data_of(self.model, given)  # pyright: ignore[reportArgumentType]
+        return data_of(self._arguments["model"], given)
 
     def _contradiction(
         self, own: ConfidenceSet[Any, Any], known: Replicates, assumptions: Assumptions
@@ -776,8 +816,7 @@ def relaxed_numbers(
     used = band.norm_bound if norm_bound is None else norm_bound
     assert used is not None
     norm_bound = positive_scalar("norm_factor", norm_factor) * float(used)
-    if "norm" in band.assumptions.estimated:
-        norm_bound = estimated(norm_bound)
+    norm_bound = band.assumptions["norm"].number(norm_bound)
     changes: dict[str, Any] = {"norm_bound": norm_bound}
     if noise_factor == 1.0:
         return changes
@@ -790,8 +829,8 @@ def relaxed_numbers(
             "larger; only its norm bound can be."
         )
     noise = noise_factor * scales
-    was_estimated = "noise" in band.assumptions.estimated
-    return changes | {"noise_std": estimated(noise) if was_estimated else noise}
+    given = band.assumptions["noise"].status is Status.GIVEN
+    return changes | {"noise_std": noise if given else estimated(noise)}
 
 
 def _noise_scales(band: KernelUCB) -> Tensor | None:
@@ -803,7 +842,8 @@ def _noise_scales(band: KernelUCB) -> Tensor | None:
     unknown = isinstance(given, UnknownNoise | ReplicateNoise)
     if not known or predicted or counts or unknown:
         return None
-    return data_of(band.model, given).noise_std  # pyright: ignore[reportArgumentType]
+    model = band._arguments["model"]  # pyright: ignore[reportPrivateUsage]
+    return data_of(model, given).noise_std  # pyright: ignore[reportArgumentType]
 
 
 def affine_weights(

@@ -120,7 +120,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         self.fit: Fit = fit
         ball, error = ball_and_error(norm_bound)
         norm_bounds = per_kernel(ball, self.family.kernels)
-        data = family_data(model, noise_std, fit, delta, error)
+        data = family_data(self._taken(model), noise_std, fit, delta, error)
         self._members, band = family_of(self.family, data, norm_bounds)
         self.num_observations = len(data.precision)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
@@ -211,15 +211,17 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
     def least_norm_factor(self) -> float:
         r"""See ``Band``: the smallest ratio of all kernels."""
         pairs = zip(self.least_consistent_norms, self.norm_bounds, strict=True)
-        return min(float(least) / float(bound) for least, bound in pairs)
+        return min(EstimatedNumber(least / bound) for least, bound in pairs)
 
-    def relaxed(
-        self,
-        norm_factor: float = 1.0,
-        noise_factor: float = 1.0,
-        lengthscale: float | None = None,
-    ) -> Self:
-        r"""See ``Band``."""
+    @property
+    def smallest_norm_bound(self) -> float:
+        r"""See ``Band``: as given, before a ``lengthscale_family`` raises it to cover."""
+        ball, _ = ball_and_error(self._arguments["norm_bound"])
+        return min(per_kernel(ball, self.family.kernels))
+
+    def _relaxation(
+        self, norm_factor: float, noise_factor: float, lengthscale: float | None
+    ) -> dict[str, Any]:
         family = self.family.untracked()
         ball, error = ball_and_error(self._arguments["norm_bound"])
         norms = [float(norm) for norm in per_kernel(ball, family.kernels)]
@@ -233,12 +235,12 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
         changes["kernels"] = family
         if isinstance(self.model, LikelihoodRegression):
-            return self.at(**changes)
+            return changes
         fit = fit_of(self.fit, tied_scale(largest))  # tied to what was given, for good
         if isinstance(fit, Filters):
             factor = fit.noise_factor * noise_factor
             fit = replace(fit, every_norm=True, noise_factor=factor)
-        return self.at(**changes, fit=fit)._relaxing_sources(noise_factor)
+        return changes | {"fit": fit}
 
     @property
     def norm_bounds(self) -> tuple[float, ...]:

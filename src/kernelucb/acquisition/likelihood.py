@@ -89,7 +89,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
                 f'fit must be "martingale" or MartingaleMixture(...), got {fit!r}: filters '
                 "and predictions are for additive noise."
             )
-        data = LikelihoodRegression.from_model(model)
+        data = self._arguments["model"] = LikelihoodRegression.from_model(model)
         ratio = Ratio.of(probability("delta", delta), fit)
         self._level = ratio.level(data)
         band = likelihood_set(data, norm_bound, ratio, self._level, form)
@@ -124,7 +124,9 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         r"""See the class."""
         return self._data
 
-    def _relaxation(self, norm_factor: float, noise_factor: float) -> dict[str, Any]:
+    def _relaxation(
+        self, norm_factor: float, noise_factor: float, lengthscale: float | None
+    ) -> dict[str, Any]:
         return relaxed_numbers(self, norm_factor, noise_factor)
 
     @property

@@ -140,9 +140,9 @@ class MartingaleMixtureUCB(RegressionUCB):
         ball, error = ball_and_error(norm_bound)
         given_fit = fit
         replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
-        whole = delta
+        whole, data = delta, self._taken(model)
         if replicates is not None:
-            noise_std = replicates.scales(observed_inputs(model), whole)
+            noise_std = replicates.scales(observed_inputs(data), whole)
             fit, delta = replicates.applied(fit, whole)
         if isinstance(noise_std, UnknownNoise):
             if error > 0.0:
@@ -150,11 +150,11 @@ class MartingaleMixtureUCB(RegressionUCB):
                     "model_error needs a known noise scale, which says how much of the "
                     "misfit is noise; give noise_std as a number, or leave out model_error."
                 )
-            state, mixture = KernelRegression.of(model), fit_of(fit, "mixture")
+            state, mixture = KernelRegression.of(data), fit_of(fit, "mixture")
             scale = cast(Filters | MartingaleMixture, mixture).scales
             problem = unknown_noise_problem(state, ball, noise_std, delta, scale)
         else:
-            state = KernelRegression.of(model, cast(NoiseStd, noise_std))
+            state = KernelRegression.of(data, cast(NoiseStd, noise_std))
             problem = known_noise_problem(state, ball, fit, delta, model_error=error)
         if replicates is not None:
             known = replicates.assumptions(problem.assumptions, whole)
@@ -176,7 +176,9 @@ class MartingaleMixtureUCB(RegressionUCB):
         state: Any = self.confidence_set.regression
         return state.state if isinstance(state, FilteredRegression) else state
 
-    def _relaxation(self, norm_factor: float, noise_factor: float) -> dict[str, Any]:
+    def _relaxation(
+        self, norm_factor: float, noise_factor: float, lengthscale: float | None
+    ) -> dict[str, Any]:
         changes = relaxed_numbers(self, norm_factor, noise_factor)
         fit = fit_of(self.fit)
         if isinstance(fit, Filters):

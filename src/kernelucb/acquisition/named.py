@@ -60,7 +60,7 @@ class AbbasiYadkoriUCB(RegressionUCB):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        regression, norm = _data(model, norm_bound, noise_std, delta)
+        regression, norm = _data(self._taken(model), norm_bound, noise_std, delta)
         noise_variance = float(regression.noise_scales.max()) ** 2
         tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
         band = abbasi_yadkori_band(regression, norm, delta, tau)
@@ -98,7 +98,9 @@ class IGPUCB(RegressionUCB):
         X_pending: Tensor | None = None,
     ) -> None:
         positive_scalar("horizon", horizon)
-        regression, norm = _data(model, norm_bound, noise_std, delta, one_scale=True)
+        regression, norm = _data(
+            self._taken(model), norm_bound, noise_std, delta, one_scale=True
+        )
         if regression.num_observations > horizon:
             raise ValueError(
                 f"horizon is {horizon}, but there are {regression.num_observations} "
@@ -138,14 +140,16 @@ class WangDeFreitasUCB(RegressionUCB):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        regression, norm = _data(model, norm_bound, noise_std, delta, one_scale=True)
+        regression, norm = _data(
+            self._taken(model), norm_bound, noise_std, delta, one_scale=True
+        )
         band = wang_de_freitas_band(regression, norm, delta, fixed_design)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.norm_bound = norm.in_outcome_units(regression)
 
 
 def _data(
-    model: Model | KernelRegression,
+    model: Any,
     norm_bound: NormBoundLike,
     noise_std: float | Tensor | None,
     delta: float,
@@ -204,7 +208,7 @@ class SrinivasUCB(RegressionUCB):
                 "theorem must be an instance of FiniteDomain, CompactDomain or "
                 f"BoundedNorm, got {theorem!r}."
             )
-        terms = theorem.terms(KernelRegression.of(model, noise_std), delta)
+        terms = theorem.terms(KernelRegression.of(self._taken(model), noise_std), delta)
         assumptions = terms.assumptions
         if scale < 1.0:
             assumptions = assumptions.without_guarantee(
@@ -275,7 +279,7 @@ class StreamingKernelUCB(RegressionUCB):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        regression = KernelRegression.of(model)
+        regression = KernelRegression.of(self._taken(model))
         band, tracker = streaming_band(regression, tracker, norm_bound, noise_std, delta)
         interval = tracker.lower, tracker.upper
         super().__init__(model, band, maximize, posterior_transform, X_pending)

@@ -2,14 +2,15 @@ r"""Breakdown values: the norm or noise scale up to which a claim about a band s
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 
 from kernelucb._numerics.checks import positive_scalar
-from kernelucb.confidence.band import Band
+from kernelucb._numerics.estimates import EstimatedNumber, estimated
+from kernelucb.confidence.band import Band, named_terms, terms_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 BandT = TypeVar("BandT", bound=Band)
@@ -29,8 +30,13 @@ class Breakdown:
     band, of all claims and all rounds, even chosen after a look at the data, are true at
     once with probability ``1 - delta``. No norm bound is assumed.
 
-    Where a band rests on several norm bounds, all are multiplied by the same factor, and
-    the norms below refer to the largest bound.
+    Where a claim rests on several norm bounds, all are multiplied by the same factor, and
+    the norms below refer to the smallest bound of the objective. ``norms`` names each: *the
+    claim holds, or one of the norms is above its number*. Below the norm bounds in use only
+    that of a single objective is tried; those of its constraints, and of the terms of a
+    sum, stay at least as large as they are.
+
+    All numbers come from the data, so they count as estimated when given to a bound.
 
     Attributes:
         norm_bound: Largest norm bound at which the claim was found to stand, outcome units;
@@ -46,6 +52,11 @@ class Breakdown:
             bands. *The claim holds, or the length scale is below* ``lengthscale``.
         stands_throughout: Whether the claim stood at every norm bound that was tried, of
             which ``norm_bound`` is then the largest.
+        norms: Where a claim rests on several bands, the name of each and its norm bound,
+            outcome units, that goes with ``norm_bound`` (with the smallest norm bound
+            tried, where the claim stands at none).
+        noise_factor: ``noise_std`` over the noise scale in use; every band's noise scale
+            was multiplied by it.
     """
 
     norm_bound: float
@@ -54,6 +65,8 @@ class Breakdown:
     at_norm_bound: float | None = None
     lengthscale: float | None = None
     stands_throughout: bool = False
+    norms: tuple[tuple[str, float], ...] = ()
+    noise_factor: float | None = None
 
     @property
     def margin(self) -> float:
@@ -135,47 +148,66 @@ def breakdown(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
         return breakdown_of(
-            band, lambda *factors: claim(band.relaxed(*factors)), largest_margin, accuracy
+            {"": band},
+            lambda *factors: claim(band.relaxed(*factors)),
+            largest_margin,
+            accuracy,
         )
 
 
 def breakdown_of(
-    band: Band,
+    bands: Mapping[str, Band],
     stands: Callable[..., bool],
     largest_margin: float = 1000.0,
     accuracy: float = 0.05,
 ) -> Breakdown:
-    r"""As ``breakdown``, of a function of the arguments of ``Band.relaxed``."""
+    r"""As ``breakdown``, of a function of the arguments of ``Band.relaxed``.
+
+    The first of the named bands is the objective's; see ``Breakdown`` for the others.
+    """
     most = positive_scalar("largest_margin", largest_margin)
     step = 1.0 + positive_scalar("accuracy", accuracy)
-    own = float(max(band.norm_bounds, default=math.nan))
+    band, terms = next(iter(bands.values())), named_terms(bands)
+    norm = float(band.smallest_norm_bound)
     whole = band.relaxed()  # whose norm bound is larger where the data contradict it
-    least = whole.least_norm_factor * max(whole.norm_bounds) / own
+    least = float(whole.least_norm_factor * whole.smallest_norm_bound) / norm
     first = _JUST_ABOVE * least if least > 0.0 else 1.0 / most
+    of_objective = [id(term) for term in terms_of(band)]
+    if len(of_objective) > 1:
+        first = max(first, 1.0)
     limit = max(most * max(least, 1.0 / most), first)
     with torch.no_grad():
         factor = _largest(stands, max(first, min(1.0, limit)), _NORM_STEP, limit, step)
         if factor == 0.0 and first < 1.0 and stands(first):
             factor = _between(stands, first, 1.0, step)
         at = min(factor or math.inf, max(first, 1.0))  # where functions explain the data
-        noise = shortest = None
-        scale = band.noise_scale
-        if factor > 0.0 and scale is not None:
+        ratio = noise = shortest = None
+        scales = [term.noise_scale for term in terms.values()]
+        if factor > 0.0 and None not in scales:
             steps = _NOISE_STEP, _MOST_NOISE, step
-            ratio = _largest(lambda ratio: stands(at, ratio), 1.0, *steps)
-            noise = max(ratio, 1.0) * scale
+            ratio = max(_largest(lambda ratio: stands(at, ratio), 1.0, *steps), 1.0)
+            noise = ratio * cast(float, band.noise_scale)
         for length in dict.fromkeys(band.lengthscales):
             if not stands(at, 1.0, length):
                 break
             shortest = length
-    return Breakdown(
-        norm_bound=factor * own,
-        least_consistent_norm=least * own,
-        noise_std=noise,
-        at_norm_bound=None if noise is None and shortest is None else at * own,
-        lengthscale=shortest,
-        stands_throughout=factor >= limit / step,
-    )
+    norms: dict[str, float] = {}
+    for name, term in terms.items() if len(terms) > 1 else ():
+        multiple = factor or first
+        if id(term) not in of_objective:
+            multiple = max(multiple, 1.0)
+        norms[name.strip(" ()")] = EstimatedNumber(multiple * term.smallest_norm_bound)
+    found = {
+        "norm_bound": factor * norm,
+        "least_consistent_norm": least * norm,
+        "noise_std": noise,
+        "at_norm_bound": None if noise is None and shortest is None else at * norm,
+        "lengthscale": shortest,
+        "noise_factor": ratio,
+    }
+    marked = {name: estimated(value) for name, value in found.items()}
+    throughout = factor >= limit / step
+    return Breakdown(**marked, stands_throughout=throughout, norms=tuple(norms.items()))
 
 
 def _largest(

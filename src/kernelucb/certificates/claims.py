@@ -290,7 +290,7 @@ class _Ladder:
             return test(self._relaxed[key])
 
         try:
-            return breakdown_of(self.task.bound, stands)
+            return breakdown_of(self.task.bands, stands)
         except UnsupportedError:
             return None
 

@@ -106,28 +106,41 @@ class Task:
     def assumptions(self) -> Assumptions:
         r"""What all bands together rest on."""
         if self.constraints is None:
-            return self.confidence_set.assumptions
-        bands = {"objective": self.bound, **self.constraints.bands}
-        return joined_assumptions(bands, "all bands hold")
+            return self.bound.assumptions
+        return joined_assumptions(self.bands, "all bands hold")
+
+    @property
+    def bands(self) -> dict[str, Band]:
+        r"""The objective's band and those of the constraints, by name."""
+        limits = {} if self.constraints is None else self.constraints.bands
+        return {"objective": self.bound, **limits}
 
     @cached_property
     def points(self) -> Tensor:
         r"""``n x d`` points that are looked at: all of a finite region, else some."""
         return self.region.sample(_SCAN)
 
-    def relaxed(self, *factors: float) -> Self:
-        r"""The task with every band under larger norms and noises; see ``Band.relaxed``."""
-        known: dict[int, Band] = {}
+    def relaxed(
+        self,
+        norm_factor: float = 1.0,
+        noise_factor: float = 1.0,
+        lengthscale: float | None = None,
+    ) -> Self:
+        r"""The task with every band under larger norms and noises; see ``Band.relaxed``.
 
-        def again(band: Band) -> Band:
-            if id(band) not in known:
-                known[id(band)] = band.relaxed(*factors)
-            return known[id(band)]
-
+        ``lengthscale`` and a ``norm_factor`` below 1 are for the objective alone: norm
+        bounds of constraints stay at least as large as they are.
+        """
+        bound = self.bound.relaxed(norm_factor, noise_factor, lengthscale)
+        again: dict[int, Band] = {id(self.bound): bound}
         limits = self.constraints
         if limits is not None:
-            limits = limits.with_bands([again(each.band) for each in limits.constraints])
-        return replace(self, bound=again(self.bound), constraints=limits)
+            bands = [each.band for each in limits.constraints]
+            for band in bands:
+                if id(band) not in again:
+                    again[id(band)] = band.relaxed(max(norm_factor, 1.0), noise_factor)
+            limits = limits.with_bands([again[id(band)] for band in bands])
+        return replace(self, bound=bound, constraints=limits)
 
     def around(self, point: Tensor, share: float) -> Self:
         r"""The task in a box around ``d`` coordinates of a point of the region.

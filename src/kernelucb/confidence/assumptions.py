@@ -1,6 +1,6 @@
 r"""The assumptions of a bound: given, estimated or violated."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -204,6 +204,18 @@ class Assumptions:
         if item.status is Status.VIOLATED:
             return replace(changed, guarantee=_NO_GUARANTEE)
         return changed
+
+    def no_better_than(self, items: Sequence[Assumption]) -> "Assumptions":
+        r"""A copy in which no assumption has a better status than in ``items``."""
+        order, assumptions = [*Status], self
+        for item in items:
+            present = [each.status for each in assumptions.items if each.name == item.name]
+            if not present:
+                assumptions = assumptions.with_extra(item)
+            elif order.index(item.status) <= max(map(order.index, present)):
+                continue
+            assumptions = assumptions.with_item(item)
+        return assumptions
 
     def with_extra(self, item: Assumption) -> "Assumptions":
         r"""A copy with one more assumption."""

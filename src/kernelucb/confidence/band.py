@@ -71,6 +71,11 @@ class Band(Described):
         return tuple(dict.fromkeys(norms))
 
     @property
+    def smallest_norm_bound(self) -> float:
+        r"""Smallest norm bound that ``relaxed`` multiplies, outcome units; NaN without."""
+        return min(self.norm_bounds, default=math.nan)
+
+    @property
     def confidence_set(self) -> ConfidenceSet[Any, Any] | None:
         r"""The set of functions that explain the data; None where there is none."""
         return None
@@ -150,7 +155,10 @@ class Band(Described):
 
     @property
     def least_norm_factor(self) -> float:
-        r"""Least consistent norm over the norm bound; for several bands the largest."""
+        r"""Least consistent norm over the norm bound; for several bands the largest.
+
+        Counts as estimated, as does what is computed from it.
+        """
         if not self.parts:
             raise UnsupportedError(f"{type(self).__name__} has no least consistent norm.")
         return max(term.least_norm_factor for term in terms_of(self))
@@ -213,16 +221,21 @@ def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
     its terms. A band that has two names, or is a term of several sums, adds its failure
     probability once.
     """
+    parts = {name: term.assumptions for name, term in named_terms(bands).items()}
+    return Assumptions.joined(parts, claim)
+
+
+def named_terms(bands: Mapping[str, Band]) -> dict[str, Band]:
+    r"""The distinct single bands of several named bands, as ``"objective (term 1)"``."""
     names: dict[int, list[str]] = {}
     distinct: dict[int, Band] = {}
     for name, band in bands.items():
         terms = terms_of(band)
         for i, term in enumerate(terms, 1):
-            own = name if len(terms) == 1 else f"{name} (term {i})"
-            names.setdefault(id(term), []).append(own)
+            label = name if len(terms) == 1 else f"{name} (term {i})"
+            names.setdefault(id(term), []).append(label)
             distinct[id(term)] = term
-    parts = {", ".join(names[key]): band.assumptions for key, band in distinct.items()}
-    return Assumptions.joined(parts, claim)
+    return {", ".join(names[key]): band for key, band in distinct.items()}
 
 
 def changed_bands(

@@ -133,11 +133,11 @@ class KernelRegression(RidgeState):
 
     @classmethod
     def of(
-        cls, model: "Model | KernelRegression", noise_std: NoiseStd = None
+        cls, model: "Model | ModelData | KernelRegression", noise_std: NoiseStd = None
     ) -> "KernelRegression":
         r"""``model`` if it is a state already, otherwise the state of the model."""
         if not isinstance(model, KernelRegression):
-            return cls.from_model(model, noise_std)
+            return cls.from_data(data_of(model, noise_std))
         noise = noise_values(noise_std, model)
         return model if noise is None else model.with_noise_std(noise)
 
@@ -339,9 +339,13 @@ class KernelRegression(RidgeState):
         return prior - (left.features * shares) @ right.features.mT
 
 
-def data_of(model: Model | KernelRegression, noise_std: NoiseStd = None) -> ModelData:
+def data_of(
+    model: Model | ModelData | KernelRegression, noise_std: NoiseStd = None
+) -> ModelData:
     r"""A model, or the numbers of a state, with another noise scale where one is given."""
-    data = model.data if isinstance(model, KernelRegression) else read_model(model)
+    data = model if isinstance(model, ModelData) else None
+    if data is None:
+        data = model.data if isinstance(model, KernelRegression) else read_model(model)
     return data.with_noise_std(noise_values(noise_std, model))
 
 

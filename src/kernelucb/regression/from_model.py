@@ -59,6 +59,7 @@ class ModelData(NamedTuple):
     # Those of `"kernel"`, `"mean"`, `"noise"` fitted to the same data
     estimated: frozenset[str]
     learned_inputs: bool = False  # whether the input transform was
+    raw_inputs: Tensor | None = None  # `n x d` before the input transform, where known
 
     @classmethod
     def of(
@@ -133,6 +134,7 @@ def read_model(model: Any) -> ModelData:
         dimension=raw.shape[-1],
         estimated=_estimated_parts(model, units, learned_inputs),
         learned_inputs=learned_inputs,
+        raw_inputs=raw.double(),
     )
 
 
@@ -203,13 +205,16 @@ def fitted_default(
 
 
 def observed_inputs(model: Any) -> Tensor:
-    r"""Raw inputs of all observations of a model or state, or of several, ``n x d``.
+    r"""Raw inputs of all observations of a model, its data or a state, or of several.
 
-    Of a state, which keeps what its input transform made of them, up to round-off.
+    ``n x d``; of a state, which keeps what its input transform made of them, up to
+    round-off.
     """
     if isinstance(model, ModelList | IndependentModelList | ModuleList):
         parts: Any = model if isinstance(model, ModuleList) else model.models
         return torch.cat([observed_inputs(part) for part in parts])
+    if getattr(model, "raw_inputs", None) is not None:
+        return model.raw_inputs
     prior = getattr(model, "prior", None)
     if hasattr(model, "train_inputs"):
         if isinstance(prior, Prior):  # a state of ours
