@@ -1,6 +1,10 @@
 r"""``at``: the same data with another norm bound or noise scale; delta: the contract."""
 
+from contextlib import suppress
+
 import pytest
+import torch
+from botorch.exceptions import UnsupportedError
 from torch.testing import assert_close
 from two_outcomes import OBJECTIVE, PURITY, made
 
@@ -10,11 +14,15 @@ from kernelucb import (
     KernelFamilyUCB,
     MartingaleMixtureUCB,
     NormTracker,
+    OutcomeConstraints,
     ScalarizedUCB,
     StreamingKernelUCB,
     UnknownNoise,
     WangDeFreitasUCB,
+    optimum_report,
 )
+from kernelucb._numerics.estimates import is_estimate
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import make_problem
 
 PROBLEM = make_problem(n=8)
@@ -72,3 +80,74 @@ def test_a_weighted_sum_shares_delta_as_before():
     anew = ScalarizedUCB(parts, [1.0, -2.0])
     assert_close(again.bounds(OBJECTIVE.X), anew.bounds(OBJECTIVE.X), **CLOSE)
     assert again.assumptions.delta == pytest.approx(0.08)
+
+
+def everything(acqf):
+    r"""Numbers of all that is built from a band later on."""
+    roads = {
+        "bounds": lambda: acqf,
+        "delta": lambda: acqf.at(delta=0.02),
+        "noise": lambda: acqf.at(noise_std=0.3),
+        "relaxed": lambda: acqf.relaxed(1.3, 2.0),
+        "range": lambda: acqf.within(-9.0, 9.0).at(delta=0.02),
+        "replicates": lambda: acqf.with_replicates(),
+        "design": lambda: acqf.with_fixed_design(4, candidates=X).relaxed(1.0, 1.5),
+        "observed": lambda: acqf.observed,
+        "noise scale": lambda: acqf.noise_scale,
+    }
+    found = {}
+    for name, road in roads.items():
+        with suppress(UnsupportedError, ValueError):  # no such road for this bound
+            value = road()
+            found[name] = value.bounds(X) if hasattr(value, "bounds") else value
+    return found
+
+
+@pytest.mark.parametrize("acqf_class", BOUNDS)
+@pytest.mark.parametrize("given", [True, False])
+def test_the_model_may_change_afterwards(acqf_class, given):
+    r"""A band keeps what it read: kernel, mean, noise, data and inputs."""
+    model = make_problem(n=8).model
+    options = {"norm_bound": 5.0, **BOUNDS[acqf_class]}
+    if options["noise_std"] == 0.2 and not given:
+        del options["noise_std"]
+    acqf = acqf_class(model, **options)
+    before = everything(acqf)
+    model.covar_module.lengthscale = 2.0
+    model.likelihood.noise = torch.tensor(0.5, dtype=torch.float64)
+    model.set_train_data(model.train_inputs[0] + 0.3, model.train_targets - 1.0)
+    after = everything(acqf)
+    assert len(before) == len(after) >= 4
+    for name, value in before.items():
+        assert_close(after[name], value, rtol=0.0, atol=0.0, msg=name)
+
+
+def contradicted(**options):
+    problem = make_problem(n=12, norm=4.0)
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        return MartingaleMixtureUCB(problem.model, norm_bound=0.2, **options)
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_a_contradicted_band_stays_so_until_another_norm_bound_is_given():
+    acqf = contradicted().relaxed(2.0)
+    assert acqf.assumptions.violated
+    assert is_estimate(acqf.norm_bound)
+    assert acqf.at(delta=0.02).relaxed().assumptions.violated
+    assert acqf.at(norm_bound=30.0).assumptions.certified
+    assert acqf.at(norm_bound=acqf.norm_bound).assumptions.estimated == ("norm",)
+    assert acqf.at(noise_std=0.3, delta=0.1).assumptions.violated
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_reports_of_contradicted_bands_are_never_certified():
+    r"""Also a model whose constraint's or term's norm bound the data contradict."""
+    wrong, right = contradicted(), make_problem(n=12, norm=4.0)
+    right = MartingaleMixtureUCB(right.model, norm_bound=8.0)
+    grid = {"candidates": torch.linspace(0.0, 1.0, 9, dtype=torch.float64)[:, None]}
+    limits = OutcomeConstraints(wrong, [-90.0])
+    total = ScalarizedUCB([right, wrong], [1.0, 1.0])
+    for asked in ({"acqf": wrong}, {"acqf": total}, {"acqf": right, "constraints": limits}):
+        report = optimum_report(**asked, **grid)
+        assert report.summary.startswith("no guarantee: norm")
+        assert not report.certified

@@ -151,7 +151,7 @@ class Assumptions:
         r"""``"certified (95 %)"``, or why the band does not hold in all rounds everywhere.
 
         For legends and titles: unlike ``summary``, "certified" here also means that the
-        guarantee is for all points and all rounds at once.
+        guarantee is for all points and all rounds at once, or up to the round it names.
         """
         if not self.certified:
             return self.summary
@@ -159,9 +159,9 @@ class Assumptions:
             return "at single points only"
         if not self.anytime:
             return "in one round only"
-        if self.delta is None:
-            return "certified"
-        return f"certified ({100.0 * (1.0 - self.delta):.6g} %)"
+        share = "" if self.delta is None else f" ({100.0 * (1.0 - self.delta):.6g} %)"
+        rounds = "" if self.horizon is None else f" up to round {self.horizon:.6g}"
+        return f"certified{share}{rounds}"
 
     def _names(self, status: Status) -> tuple[str, ...]:
         return tuple(item.name for item in self.items if item.status is status)

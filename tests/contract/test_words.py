@@ -1,0 +1,197 @@
+r"""From a band to words: no public road says more than the band may say.
+
+Every way in which a band is less than certified, times every road from a band to another
+band, times every road from there to words.
+"""
+
+import pickle
+import re
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+from botorch.acquisition import qLogNoisyExpectedImprovement
+from botorch.exceptions import UnsupportedError
+from gpytorch.means import ConstantMean
+
+from kernelucb import (
+    IGPUCB,
+    CertifiedGapStopping,
+    ConstrainedUCB,
+    GuardedAcquisition,
+    KernelFamilyUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    NearNormBall,
+    OutcomeConstraints,
+    SafeSet,
+    ScalarizedUCB,
+    SrinivasUCB,
+    WangDeFreitasUCB,
+    optimum_report,
+    regret_certificate,
+)
+from kernelucb._numerics.estimates import estimated
+from kernelucb.exceptions import UncertifiedError
+from problems import frozen_kernel, make_problem
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning"
+)
+
+PROBLEM = make_problem(n=10, norm=4.0, noise_std=0.1, seed=3)
+X = torch.cat([PROBLEM.X, PROBLEM.X[:3]])
+Y = torch.cat([PROBLEM.Y, PROBLEM.Y[:3] + 0.5])
+LIST = torch.linspace(0.0, 1.0, 7, dtype=torch.float64).unsqueeze(-1)
+SHORT = {"candidates": LIST, "max_evaluations": 200}
+
+
+def state(noise_std=0.4, trainable=False, mean=None):
+    kernel = frozen_kernel("rbf").requires_grad_(trainable)
+    return KernelRegression(X, Y, kernel, noise_std, mean)
+
+
+def band(data=None, **options):
+    data = state() if data is None else data
+    return MartingaleMixtureUCB(data, **{"norm_bound": 20.0, **options})
+
+
+# A band and the first words that it may have; None where limits stand in its guarantee.
+ESTIMATED, VIOLATED = "heuristic: ", "no guarantee: "
+FLAWS = {
+    "estimated kernel": (lambda: band(state(trainable=True)), ESTIMATED),
+    "estimated mean": (lambda: band(state(mean=ConstantMean().double())), ESTIMATED),
+    "estimated noise": (lambda: band(noise_std=estimated(0.4)), ESTIMATED),
+    "estimated norm": (lambda: band(norm_bound=None), ESTIMATED),
+    "norm handed back": (
+        lambda: band(norm_bound=1.5 * band().least_consistent_norm),
+        ESTIMATED,
+    ),
+    "violated norm": (lambda: band(norm_bound=0.2), VIOLATED),
+    "violated norm, martingale": (
+        lambda: band(norm_bound=0.2, fit="martingale"),
+        VIOLATED,
+    ),
+    "violated norm, downwards": (
+        lambda: band(norm_bound=0.2, maximize=False),
+        VIOLATED,
+    ),
+    "violated neighbour": (lambda: band(norm_bound=NearNormBall(0.1, 0.05)), VIOLATED),
+    "violated noise": (lambda: band(state(0.01)), VIOLATED),
+    "violated range": (lambda: band().within(90.0, 100.0), VIOLATED),
+    "violated norm, replicates": (
+        lambda: band(norm_bound=0.2).with_replicates(),
+        VIOLATED,
+    ),
+    "violated family": (
+        lambda: KernelFamilyUCB(state(), [frozen_kernel("rbf")], norm_bound=0.2),
+        VIOLATED,
+    ),
+    "violated theorem": (lambda: WangDeFreitasUCB(state(), norm_bound=20.0), VIOLATED),
+    "single points": (lambda: SrinivasUCB(state()), None),
+    "one round": (
+        lambda: WangDeFreitasUCB(state(), norm_bound=20.0, fixed_design=True),
+        None,
+    ),
+    "horizon": (lambda: IGPUCB(state(), norm_bound=20.0, horizon=40), None),
+}
+LIMITS = {
+    "single points": r"single points|all points at once|points of the domain",
+    "one round": r"one round|at a round that the data choose",
+    "horizon": r"round up to 40|up to round 40|^certified: at most",  # in such a round
+}
+# What the user gives anew is a new assumption; a number handed back is an estimate.
+RENEWED = {("violated range", "range"), ("violated range", "relaxed range")}
+
+BANDS = {
+    "itself": lambda b: b,
+    "copied": deepcopy,
+    "pickled": lambda b: pickle.loads(pickle.dumps(b)),
+    "relaxed": lambda b: b.relaxed(),
+    "larger norm": lambda b: b.relaxed(1.5),
+    "larger noise": lambda b: b.relaxed(1.0, 2.0),
+    "relaxed twice": lambda b: b.relaxed(1.5).relaxed(1.0, 1.5),
+    "delta": lambda b: b.at(delta=0.04),
+    "relaxed delta": lambda b: b.relaxed().at(delta=0.04),
+    "relaxed norm": lambda b: b.relaxed().at(norm_bound=b.relaxed().norm_bound),
+    "range": lambda b: b.within(upper=1e3),
+    "relaxed range": lambda b: b.relaxed().within(upper=1e3),
+    "replicates": lambda b: b.with_replicates(),
+    "relaxed replicates": lambda b: b.relaxed().with_replicates(),
+    "design": lambda b: b.relaxed().with_fixed_design(5, candidates=LIST),
+    "pending": lambda b: b.set_X_pending(LIST[:1]) or b,
+    "sum": lambda b: ScalarizedUCB([b, band()], [1.0, 0.5]),
+    "relaxed sum": lambda b: ScalarizedUCB([band(), b], [1.0, 0.5]).relaxed(),
+    "sum of relaxed": lambda b: ScalarizedUCB([b.relaxed(), band()], [1.0, -0.5]),
+    "constrained": lambda b: ConstrainedUCB(
+        band(), OutcomeConstraints([b.relaxed()], [-90.0])
+    ),
+}
+
+
+def report(b, **options):
+    r"""A report without its claims, which take long and have no word of their own."""
+    return replace(optimum_report(b, **SHORT, **options), said=tuple)
+
+
+def beside(b):
+    r"""A certified objective whose constraint has the band."""
+    return report(band(), constraints=OutcomeConstraints([b], [-90.0]))
+
+
+def search(b):
+    model = PROBLEM.model
+    return GuardedAcquisition(qLogNoisyExpectedImprovement(model, PROBLEM.X), b)
+
+
+WORDS = {
+    "band": repr,
+    "assumptions": lambda b: str(b.assumptions),
+    "set": lambda b: repr(b.confidence_set),
+    "summary": lambda b: b.assumptions.summary,
+    "legend": lambda b: b.assumptions.verdict,
+    "report": lambda b: str(report(b)),
+    "report as data": lambda b: report(b).to_json(),
+    "report of a constraint": lambda b: str(beside(b)),
+    "certificate": lambda b: str(regret_certificate(b, **SHORT)),
+    "stop": lambda b: CertifiedGapStopping(1e6, LIST, allow_estimated=True)(b).reason,
+    "certified stop": lambda b: CertifiedGapStopping(1e6, LIST)(b).reason,
+    "constraints": lambda b: str(OutcomeConstraints(b, -90.0).assumptions),
+    "safe set": lambda b: repr(SafeSet(b, -90.0)),
+    "estimated safe set": lambda b: repr(SafeSet(b, -90.0, allow_estimated=True)),
+    "guard": lambda b: str(search(b).band.assumptions),
+}
+
+
+def says_certified(text):
+    text = text.replace('"certified": false', "")
+    return re.search(r"(?<!not )\bcertified\b", text) is not None
+
+
+@pytest.mark.parametrize("road", BANDS)
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_words_are_never_stronger_than_the_band(flaw, road):
+    build, first = FLAWS[flaw]
+    if (flaw, road) in RENEWED:
+        assert BANDS[road](build()).assumptions.certified
+        return
+    try:
+        lesser = BANDS[road](build())
+    except (UnsupportedError, UncertifiedError, TypeError):
+        return  # refused: no words
+    for name, words in WORDS.items():
+        if (road, name) == ("constrained", "set"):  # the set is the objective's
+            continue
+        try:
+            text = words(lesser)
+        except (UnsupportedError, UncertifiedError):  # refused: no words
+            continue
+        if first is None:
+            # At most "certified" with its limits beside it.
+            limited = re.search(LIMITS[flaw], text) or text == "certified"
+            assert limited or not says_certified(text), (name, text)
+        else:
+            assert not says_certified(text), (name, text)
+        if first is VIOLATED and road != "relaxed norm":
+            assert "no guarantee" in text, (name, text)
