@@ -27,6 +27,8 @@ from kernelucb import (
     regret_certificate,
     runs_needed,
 )
+from kernelucb._numerics.estimates import is_estimate
+from kernelucb.certificates.task import Task
 from kernelucb.confidence.fit.filters import FilterMixture, Hybrids
 from kernelucb.confidence.fit.radius import KernelFree, mixture_radius
 from kernelucb.exceptions import (
@@ -430,3 +432,82 @@ def test_the_default_tolerance_is_not_below_a_twentieth_of_the_noise(count):
     report = optimum_report(MartingaleMixtureUCB(state, norm_bound=1.0), GRID, window=0.1)
     (near,) = [claim for claim in report.claims if claim.kind == "window"]
     assert near.tested == "by no more than 1.5"
+
+
+# Claims that rest on several bands.
+
+
+def hills(heights, noise_std, X, seed):
+    r"""Hills at 0.2 and 0.8, and a state of noisy outcomes at ``n x 1`` points."""
+    kernel = frozen_kernel("rbf", 0.12)
+    centres = torch.tensor([[0.2], [0.8]], dtype=torch.float64)
+    weights = torch.tensor(heights, dtype=torch.float64)
+
+    def function(points):
+        return kernel(points, centres).to_dense() @ weights
+
+    noise = torch.randn(len(X), generator=generator(seed), dtype=torch.float64)
+    return function, KernelRegression(X, function(X) + noise_std * noise, kernel, noise_std)
+
+
+def line(end, count):
+    return torch.linspace(0.0, end, count, dtype=torch.float64).unsqueeze(-1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_norm_bounds_of_others_are_not_lowered_and_are_named(seed):
+    r"""False claims fall at the true norms: 2.24 of both outcomes, given as 6.7 and 2.35.
+
+    The constraint was observed below 0.45 alone, so feasible hills may be beyond.
+    """
+    _, state = hills([1.0, 2.0], 0.05, line(1.0, 31), seed)
+    _, other = hills([1.0, 2.0], 0.05, line(0.45, 15), seed + 50)
+    objective = MartingaleMixtureUCB(state, norm_bound=6.7)
+    purity = MartingaleMixtureUCB(other, norm_bound=2.35)
+    limits = OutcomeConstraints(purity, 0.5, names=["purity"])
+    points = line(1.0, 41)
+    options = {"recommended": points[8], "tolerance": 0.3, "candidates": points}
+    report = optimum_report(objective, constraints=limits, **options)
+    (claim,) = [each for each in report.claims if each.kind == "anywhere"]
+    assert not claim.tested.startswith("by no more than 0.3")  # 1.0 is true
+    norms = dict(claim.breakdown.norms)
+    assert list(norms) == ["objective", "purity"]
+    assert norms["purity"] >= 2.35
+    assert norms["objective"] == pytest.approx(claim.breakdown.norm_bound)
+    assert is_estimate(claim.breakdown.norm_bound)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_terms_of_a_sum_keep_their_norm_bounds(seed):
+    r"""True norms 4 and 1.9, given as 9 and 2; a point is better by 1.1, not by 0.9."""
+    first = hills([4.0, 0.0], 0.05, line(1.0, 31), seed)[1]
+    second = hills([0.0, 1.9], 0.05, line(0.45, 15), seed + 50)[1]
+    bands = [
+        MartingaleMixtureUCB(state, norm_bound=bound)
+        for state, bound in [(first, 9.0), (second, 2.0)]
+    ]
+    total = ScalarizedUCB(bands, [0.2, 1.0])
+    at = torch.tensor([[0.2]], dtype=torch.float64)
+
+    def within(level):
+        points = line(1.0, 101)
+        return breakdown(
+            total, lambda band: float(band.max_gain_over(points, at).max()) <= level
+        )
+
+    assert within(0.9).norm_bound == 0.0
+    norms = dict(within(3.0).norms)
+    assert norms["term 1"] >= 9.0
+    assert norms["term 2"] >= 2.0
+    assert norms["term 1"] / norms["term 2"] == pytest.approx(4.5)
+
+
+def test_the_length_scale_is_asked_of_the_objective_alone():
+    r"""And a norm bound of a constraint is not lowered, whatever the objective's."""
+    limits = OutcomeConstraints(of_family(), -9.0)
+    task = Task.of(of_family(), limits, line(1.0, 5), None, None, None, None)
+    again = task.relaxed(0.5, 1.0, 0.2)
+    other = again.bands["constraint 1"]
+    assert len(again.bound.lengthscales) < len(other.lengthscales)
+    assert again.bound.smallest_norm_bound == 2.5
+    assert other.smallest_norm_bound == 5.0
