@@ -334,7 +334,9 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         if self.parts:
             return super().noise_scale
         scales = _noise_scales(self)
-        return None if scales is None else float(scales.max())
+        if scales is None:
+            return None
+        return self.assumptions["noise"].number(float(scales.max()))
 
     @property
     def least_norm_factor(self) -> float:
