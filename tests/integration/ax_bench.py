@@ -40,6 +40,8 @@ AX_WARNINGS = [
     pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning:botorch[.]"),
     # Ax copies a tensor with torch.tensor when it counts objectives.
     pytest.mark.filterwarnings("ignore:To copy construct from:UserWarning:ax[.]"),
+    # Of a strategy of which the kernel is fitted.
+    pytest.mark.filterwarnings("ignore:A norm bound is given, but no kernel"),
     # A Monte Carlo function at a point that was observed has a singular covariance.
     pytest.mark.filterwarnings("ignore:A not p.d.::linear_operator"),
 ]

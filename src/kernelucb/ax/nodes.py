@@ -34,6 +34,7 @@ from kernelucb.ax.experiments import (
     check_observed,
     complete_bands,
     is_constrained,
+    with_lost_arms,
 )
 from kernelucb.ax.spaces import Parameters, checked_context, inputs_of, values_of
 from kernelucb.exceptions import NoSafePointError
@@ -65,6 +66,9 @@ class KernelUCBNode(GenerationNode):
         is_search = any(each is spec for each in self.generator_specs)
         if is_search and is_constrained(spec):
             check_observed(experiment)
+        if is_search:
+            pending = with_lost_arms(arguments["pending_observations"], experiment)
+            arguments["pending_observations"] = pending
         with with_rng_seed(self._seed(experiment) if is_search else None):
             run = super().gen(
                 experiment=experiment, fixed_features=fixed_features, **arguments
@@ -116,10 +120,14 @@ class KernelUCBNode(GenerationNode):
     def _fit(
         self, experiment: Experiment, data: Data | None = None, **arguments: Any
     ) -> None:
+        space, arms = experiment.search_space, experiment.arms_by_name.values()
+        inside = all(space.check_membership(arm.parameters) for arm in arms)
         for spec in self.generator_specs:
             adapter = spec._fitted_adapter
-            # Ax would go on with the objective that the adapter was made for.
-            if adapter and adapter._optimization_config != experiment.optimization_config:
+            # Ax would go on with the objective that the adapter was made for, and without
+            # the arms outside the search space that came later.
+            config = experiment.optimization_config
+            if adapter and (adapter._optimization_config != config or not inside):
                 spec._fitted_adapter = None
         super()._fit(experiment=experiment, data=data, **arguments)
 
