@@ -33,7 +33,7 @@ from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most, between
 from kernelucb.ax.bounds import FittedBound, bound_spec
 from kernelucb.ax.report import in_words, report_of
-from kernelucb.ax.spaces import Parameters, values_of
+from kernelucb.ax.spaces import Parameters, checked_context, values_of
 from kernelucb.certificates import Claim, RegretCertificate, regret_certificate
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
@@ -213,8 +213,16 @@ class GapAnalysis(BoundAnalysis):
     max_evaluations: int = 20_000
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        space = experiment.search_space
+        context = checked_context(space, self.fixed_parameters)
+        trials = experiment.trials_by_status[TrialStatus.COMPLETED]
+        inside = [
+            trial.index
+            for trial in trials
+            if any(space.check_membership({**a.parameters, **context}) for a in trial.arms)
+        ]  # before the first of them no arm is the best
         completed = sorted(
-            trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]
+            each.index for each in trials if each.index >= min(inside, default=0)
         )
         rounds: list[Round] = []
         for i in _spread(len(completed), self.most_rounds):

@@ -76,11 +76,13 @@ def save(client: Client, path: str | Path) -> None:
     loses the experiment. This writes the same text to ``<path>.partial`` in the same
     folder, waits until it is on the disk, and then renames it. The next save overwrites a
     ``.partial`` file that was left behind. One process at a time may save to a path.
-    ``Client.load_from_json_file`` reads the file. (An Ax ``StorageConfig`` with a database
+    ``Client.load_from_json_file`` reads the file, in a new process after
+    ``import kernelucb.ax``. (An Ax ``StorageConfig`` with a database
     saves every trial by itself.)
 
     Example:
         >>> kernelucb.ax.save(client, "experiment.json")  # after every trial
+        >>> import kernelucb.ax  # in a new process
         >>> client = Client.load_from_json_file("experiment.json")
 
     Args:
