@@ -81,7 +81,9 @@ def check_ax() -> str:
     client.configure_optimization("-loss")
     client.set_generation_strategy(
         generation_strategy(
-            kernelucb.MartingaleMixtureUCB, options={"norm_bound": 5.0}, num_initial=2
+            kernelucb.MartingaleMixtureUCB,
+            options={"kernel": "rbf", "lengthscale": 0.5, "norm_bound": 5.0},
+            num_initial=2,
         )
     )
     for _ in range(3):

@@ -128,6 +128,16 @@ def test_the_ranks_are_the_recorded_ones():
     assert f"mean rank is {ranks['MartingaleMixtureUCB'][0]}." in page.replace("\n", " ")
 
 
+def test_the_call_for_ax_is_the_guarded_search_with_what_is_given():
+    ax, page = pytest.importorskip("kernelucb.ax"), (DOCS / "ax.md").read_text()
+    (call,) = re.findall(r"`(kernelucb\.ax\.generation_strategy\([^`]+\))`", README)
+    given = re.search(r"options=(\{.+?\}),\n", page, flags=re.DOTALL).group(1)
+    names = {"kernelucb": kernelucb, "MartingaleMixtureUCB": kernelucb.MartingaleMixtureUCB}
+    strategy = eval(call, names | {"given": eval(given)})  # a fitted kernel would warn
+    assert "qLogNoisyExpectedImprovement within MartingaleMixtureUCB" in strategy.name
+    ax.CertifiedGapStoppingStrategy(0.5, strategy)  # refuses estimates
+
+
 def test_classes_in_tables_exist():
     claims = (DOCS / "claim.md").read_text().split("### Every bound")[1]
     bounds = set(re.findall(r"^\| `(\w+)", claims.split("\n## ")[0], flags=re.MULTILINE))

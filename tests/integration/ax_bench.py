@@ -36,10 +36,14 @@ AX_WARNINGS = [
     pytest.mark.filterwarnings("ignore:add_tracking_metric is:DeprecationWarning:ax[.]"),
     # Ax reopens outcome constraints in a way that it has deprecated itself.
     pytest.mark.filterwarnings("ignore:Passing `metric` to Out:DeprecationWarning:ax[.]"),
+    # Ax's remark on an arm outside the search space.
+    pytest.mark.filterwarnings("ignore:Parameterization .* out-of-design:RuntimeWarning"),
     # BoTorch's remarks on a line search that stops at a flat optimum; it starts again once.
     pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning:botorch[.]"),
     # Ax copies a tensor with torch.tensor when it counts objectives.
     pytest.mark.filterwarnings("ignore:To copy construct from:UserWarning:ax[.]"),
+    # Of a strategy of which the kernel is fitted.
+    pytest.mark.filterwarnings("ignore:A norm bound is given, but no kernel"),
     # A Monte Carlo function at a point that was observed has a singular covariance.
     pytest.mark.filterwarnings("ignore:A not p.d.::linear_operator"),
 ]

@@ -1,5 +1,6 @@
 r"""A real Ax experiment: units, noise, trials under way, priors, consent to estimates."""
 
+import math
 import sys
 
 import pytest
@@ -17,6 +18,7 @@ from ax_bench import (
     along,
     arms_model,
     attached,
+    batch,
     built,
     choice,
     curve,
@@ -26,12 +28,14 @@ from ax_bench import (
     node,
     points,
     reopened,
+    report,
     rows,
     run,
     searching,
     stopping,
     wave,
     waves,
+    whole,
 )
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
@@ -146,26 +150,65 @@ def test_a_tracked_outcome_is_left_out(tracked):
         assert regression.train_targets.max() < 7.0
 
 
+def stopped(client, index):
+    client.attach_data(index, NAN)
+    client.mark_trial_early_stopped(index)
+
+
+NAN = {"y": math.nan}
+LOST = {
+    "failed": Client.mark_trial_failed,
+    "completed": Client.complete_trial,
+    "not a number": lambda client, index: client.complete_trial(index, NAN),
+    "stopped": stopped,
+}
+
+
 class TestTrialsUnderWay:
     @pytest.mark.parametrize("make", [make_client, searching])
-    def test_failed_trials_leave_and_abandoned_ones_stay(self, make):
+    def test_failed_and_abandoned_ones_stay(self, make):
         client = attached(make(), SPREAD[:3], waves)
         pending = client.get_next_trials(max_trials=3)
         assert len(set(map(str, pending.values()))) == 3
-        failed, abandoned, running = pending
+        failed, abandoned, _ = pending
         client.mark_trial_failed(failed)
         client.mark_trial_abandoned(abandoned)
         index, parameters = next_trial(client)
-        acqf, expected = built(client).acqf, points(pending[abandoned], pending[running])
+        acqf, expected = built(client).acqf, points(*pending.values())
         for each in (acqf, kernelucb.ax.last_bound(client)):
             assert rows(each.X_pending) == rows(expected)
         bound = kernelucb.ax.last_bound(client)
         assert (bound(expected.unsqueeze(1)) < bound.bounds(expected)[1] - 1.0).all()
         if make is searching:
-            assert rows(acqf.acqf.X_baseline[-2:]) == rows(expected)
+            assert rows(acqf.acqf.X_baseline[-3:]) == rows(expected)
         client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
         next_trial(client)
         assert kernelucb.ax.last_bound(client).regression.num_observations == 4
+
+    @pytest.mark.parametrize("space", [UNIT, [whole("x", 0, 5)]])
+    @pytest.mark.parametrize("end", LOST)
+    def test_an_arm_without_an_outcome_is_not_chosen_again(self, space, end):
+        def tried(end):
+            client = fixed_client(space, num_initial=2)
+            kind = type(space[0].bounds[0])
+            attached(client, along(kind(0), kind(1)), lambda p: {"y": 0.1 * p["x"]})
+            for _ in range(3):
+                index, parameters = next_trial(client)
+                end(client, index)
+                yield parameters["x"]
+
+        arms = [*tried(LOST[end])]
+        assert len(set(arms)) == 3
+        assert arms == [*tried(Client.mark_trial_abandoned)]
+
+    def test_an_abandoned_arm_of_a_batch_is_not_chosen_again(self):
+        client = attached(fixed_client(num_initial=2), along(0.1, 0.5), curve)
+        trial = batch(client, 2)
+        lost, kept = trial.arms
+        trial.mark_arm_abandoned(lost.name)
+        report(client, trial, curve, [kept])
+        trial.mark_completed()
+        assert abs(next_trial(client)[1]["x"] - lost.parameters["x"]) > 0.01
 
     def test_which_trials_count_as_initial(self):
         early = make_client(num_initial=4, min_observed=1)

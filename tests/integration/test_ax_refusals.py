@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from ax.adapter.registry import Generators
+from ax.api.configs import ChoiceParameterConfig
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -20,6 +21,7 @@ from ax_bench import (
     REQUIRED,
     SEARCH,
     SPREAD,
+    SQUARE,
     UNIT,
     along,
     arms_model,
@@ -38,7 +40,7 @@ from ax_bench import (
     whole,
 )
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError, UserInputWarning
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Bilog, Log, Standardize
 
@@ -50,6 +52,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
+    NearNormBall,
     NormTracker,
     ScalarizedUCB,
     SrinivasUCB,
@@ -251,6 +254,25 @@ class TestOptions:
         strategy(options, **SAFE, allow_estimated=True)
 
 
+class TestAFittedKernel:
+    @pytest.mark.filterwarnings("default:A norm bound is given, but no kernel")
+    @pytest.mark.parametrize(
+        "norm_bound", [3.0, {"y": 3.0, "z": 2.0}, NearNormBall(3.0, 1)]
+    )
+    def test_a_given_norm_bound_warns(self, norm_bound):
+        own = {"norm_bound": norm_bound, "noise_std": 0.1}
+        explored = {"constraints": "explored"} if isinstance(norm_bound, dict) else {}
+        with pytest.warns(UserInputWarning, match="no theorem covers .* KernelFamilyUCB"):
+            strategy(own, **explored)
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize(
+        "own", [FIXED | {"norm_bound": 3.0}, {"norm_bound": "cautious"}]
+    )
+    def test_nothing_else_does(self, own):
+        strategy(own)
+
+
 LIMIT = ["z >= 1"]
 SEVERAL = "is for one objective, and the experiment has several: `y, z`. .* ScalarizedUCB"
 UNSUPPORTED = [
@@ -305,6 +327,25 @@ class TestExperiments:
     def test_safe_arms(self, arm, message):
         client = constrained_client(safe_arms=[{"x": 0.5}, arm])
         fails_early(client, message, Exception)
+
+    @pytest.mark.filterwarnings("ignore:`is_ordered` is not specified")
+    @pytest.mark.parametrize("kind", [None, "safe"])
+    def test_a_hierarchical_space(self, kind):
+        parent = ChoiceParameterConfig(
+            name="m",
+            parameter_type="str",
+            values=["a", "b"],
+            dependent_parameters={"a": ["x"], "b": ["t"]},
+        )
+        space, arm = [parent, *SQUARE], {"m": "a", "x": 0.2}
+        own = {"parameters": space, "safe_arms": [arm]}
+        client = constrained_client(**own) if kind else fixed_client(space)
+        message = "search space is hierarchical: which parameters an arm has depends on m"
+        fails_early(client, message, UnsupportedError)
+        attached(client, [arm], lambda _: {"y": 0.1, "z": 9.0})
+        for use in (kernelucb.ax.optimum_report, kernelucb.ax.recommended_arm, stopping):
+            with pytest.raises(UnsupportedError, match=message):
+                use(client)
 
     def test_too_many_combinations(self):
         space = [whole("m", 0, 200), whole("n", 0, 200)]

@@ -145,6 +145,25 @@ def test_strategies_are_stored_with_their_options(acqf_class, options, arguments
     assert len(copy._nodes[0].transition_criteria) == 2
 
 
+WITHOUT = """
+import sys
+from ax.api.client import Client
+Client.load_from_json_file(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("trials", [1, 2])
+def test_the_error_in_a_new_process_says_what_to_import(trials, path):
+    # Without a trial of the bound, Ax meets a node first.
+    kernelucb.ax.save(run(fixed_client(num_initial=1), trials, curve), path)
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT, str(path)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert "(import kernelucb.ax first)" in process.stderr
+    text = path.read_text().replace(" (import kernelucb.ax first)", "")
+    path.write_text(text)  # as it was saved before
+    next_trial(Client.load_from_json_file(str(path)))
+
+
 REOPEN = """
 import json, sys, warnings
 warnings.simplefilter("ignore")

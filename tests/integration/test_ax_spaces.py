@@ -11,6 +11,8 @@ from ax_bench import (
     FIXED,
     GRID,
     KIND,
+    NOISE_STD,
+    NORM,
     OPTIONS,
     RATE,
     REQUIRED,
@@ -30,7 +32,9 @@ from ax_bench import (
     make_client,
     next_trial,
     node,
+    observed,
     points,
+    problem,
     real,
     reopened,
     rows,
@@ -46,10 +50,16 @@ from botorch.exceptions import UnsupportedError
 from torch.testing import assert_close
 
 import kernelucb.ax
-from kernelucb import MartingaleMixtureUCB, ScalarizedUCB, regret_certificate
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    ScalarizedUCB,
+    regret_certificate,
+)
 from kernelucb.acquisition import GuardedAcquisition
+from kernelucb.ax.bounds import FittedBound
 from kernelucb.ax.spaces import parameters_of_columns
-from problems import with_point
+from problems import frozen_kernel, with_point
 
 pytestmark = AX_WARNINGS
 
@@ -111,6 +121,81 @@ class TestMixed:
         attached(client, arms, lambda p: {"y": 0.1 * values.index(p["x"])})
         seen = kernelucb.ax.current_bound(client).regression.train_inputs[:, 0]
         assert torch.allclose(seen.double(), torch.tensor(wanted).double())
+
+
+MIXED_KINDS = [*UNIT, choice("k", "abc")]
+SIZES = [*UNIT, choice("k", [1, 2, 10], is_ordered=True)]
+FAR = 1.7e9  # seconds; single precision has steps of 128 there
+# A space, arms of which the last ones lie outside, what the kernel sees of an arm (None:
+# it has no inputs).
+OUTSIDE = {
+    "above": (UNIT, along(0.0, 0.2, 0.3, 5.0), lambda x: [x]),
+    "below": (UNIT, along(0.0, 0.2, 0.3, -1.3), lambda x: [x]),
+    "none": (
+        [real("x", FAR, FAR + 100)],
+        along(FAR, FAR + 60),
+        lambda x: [(x - FAR) / 100],
+    ),
+    "integer": ([whole("x", 0, 10)], along(0, 4, 7, 14), lambda x: [x / 10]),
+    "log": (
+        [real("x", 0.01, 10.0, scaling="log")],
+        along(0.01, 1.0, 100.0, 0.0, -3.0),
+        lambda x: [(math.log10(x) + 2.0) / 3.0] if x > 0 else None,
+    ),
+    "choice": (
+        MIXED_KINDS,
+        [{"x": x, "k": k} for x, k in ((0.1, "a"), (0.6, "b"), (1.5, "c"), (0.2, "z"))],
+        lambda x, k: [x, *(float(k == each) for each in "abc")] if k in "abc" else None,
+    ),
+    "size": (
+        SIZES,
+        [{"x": x, "k": k} for x, k in ((0.1, 1), (0.6, 2), (1.5, 10), (0.2, 20))],
+        lambda x, k: [x, (k - 1.0) / 9.0],
+    ),
+}
+
+
+class TestOutside:
+    @pytest.mark.parametrize("case", OUTSIDE)
+    def test_the_cube_is_that_of_the_search_space(self, case):
+        space, arms, seen = OUTSIDE[case]
+        client = fixed_client(space, num_initial=1)
+        # A model that Ax has made before takes later arms, too.
+        attached(client, arms[:1], lambda _: {"y": 0.5})
+        client.mark_trial_failed(next_trial(client)[0])
+        attached(client, arms[1:], lambda _: {"y": 0.2})
+        inputs = [seen(**arm) for arm in arms]
+        X = torch.tensor([row for row in inputs if row], dtype=torch.float64)
+        y = torch.tensor([0.5] + [0.2] * (len(X) - 1), dtype=torch.float64)
+        state = KernelRegression(X, y, frozen_kernel("matern52", 0.4), NOISE_STD)
+        wanted = MartingaleMixtureUCB(state, norm_bound=NORM).bounds(X[1:2])
+        next_trial(client)
+        strategy = client._generation_strategy
+        fitted = FittedBound(strategy, client._experiment)
+        left_out = len(inputs) - len(X)
+        for band in (fitted.band, kernelucb.ax.last_bound(client)):
+            assert band.assumptions.certified
+            assert_close(band.bounds(fitted.inputs(arms[1:2])), wanted)
+            words = band.assumptions["outcomes"].statement
+            assert ("left out" in words) == (left_out > 0)
+
+    def test_no_safe_trial_rests_on_another_cube(self):
+        arms, safe = along(5.0), along(problem().start)
+        client = constrained_client(safe_arms=safe, num_initial=1)
+        attached(client, arms, problem())
+        for parameters in observed(client, 4):
+            assert problem().margin(parameters) >= 0.0
+        rows = built(client).bands["z"].regression.train_inputs
+        assert float(rows.max()) == pytest.approx(5.0)
+
+    def test_a_search_space_that_is_changed_later(self):
+        client = attached(fixed_client(num_initial=1), along(0.1, 0.4, 0.9), curve)
+        next_trial(client)
+        client._experiment.search_space.parameters["x"].update_range(upper=0.5)
+        next_trial(client)
+        for band in (kernelucb.ax.last_bound(client), kernelucb.ax.current_bound(client)):
+            seen = sorted(band.regression.train_inputs.flatten().tolist())
+            assert seen == pytest.approx([0.2, 0.8, 1.8])
 
 
 MIXED = [
@@ -345,6 +430,7 @@ class TestSearch:
 
     def test_an_analytic_function_and_what_to_do_about_a_trial_under_way(self):
         client = attached(searching("LogExpectedImprovement"), SPREAD, waves)
+        client.mark_trial_failed(next_trial(client)[0])  # may be chosen again
         index, _ = next_trial(client)
         with pytest.raises(UnsupportedError, match="LogExpectedImprovement is analytic "):
             next_trial(client)

@@ -2,6 +2,7 @@ r"""What Ax says of the optimum: stopping, batches, the orchestrator; cards and 
 
 import json
 import logging
+import re
 from copy import deepcopy
 from html import unescape
 
@@ -53,6 +54,7 @@ from ax_bench import (
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, WangDeFreitasUCB, regret_certificate
+from kernelucb._numerics.digits import between
 from tolerances import SEARCHED
 
 pytestmark = AX_WARNINGS
@@ -345,13 +347,20 @@ class TestCards:
         assert drawn.name == "certified gap"
         assert f"arm {decision.arm.name}" in card.title
 
+    def test_before_an_arm_inside_the_search_space_there_is_no_gap(self):
+        client = attached(fixed_client(), along(3.0, 0.2, 0.6), lambda p: {"y": 0.1})
+        (card,) = computed(client, kernelucb.ax.GapAnalysis())
+        assert card.df["trial_index"].tolist() == [1, 2]
+        assert card.df["gap"].iloc[-1] == pytest.approx(gap_of(client))
+
     def test_the_optimum_is_that_of_the_report(self, cards):
         client, (_, _, card) = cards
         report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
         low, high = report.region.flatten().tolist()
         assert card.df["where the optimum may be"].tolist() == [f"{low:.4g} to {high:.4g}"]
         assert card.df["recommended"].tolist() == [f"{float(report.recommended):.4g}"]
-        assert f"between {report.lower:.4g} and {report.upper:.4g}" in card.title
+        lower, upper = between(report.lower, report.upper)
+        assert f"Optimum of y between {lower} and {upper}: certified" == card.title
         table, claims = card.get_figure().data
         assert list(table.header["values"]) == list(card.df.columns)
         kinds, statements, stands = claims.cells["values"]
@@ -361,9 +370,11 @@ class TestCards:
 
     def test_an_estimate_is_not_called_certified(self):
         client = make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
-        band, gap = computed(attached(client, ARMS[:3], curve), BAND, GAP)
-        assert band.title.endswith("heuristic: kernel, mean estimated")
-        assert gap.title.endswith("heuristic: kernel, mean estimated")
+        made = computed(attached(client, ARMS[:3], curve), BAND, GAP, OPTIMUM)
+        gap = made[1]
+        for card in made:
+            assert card.title.endswith(": heuristic: kernel, mean estimated")
+            assert not re.search(r"\d", re.sub(r"arm \S+", "", card.title))
         assert gap.get_figure().data[0].name == "gap, heuristic: kernel, mean estimated"
         assert not gap.df["certified"].any()
 

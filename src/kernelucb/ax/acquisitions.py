@@ -4,6 +4,7 @@ r"""What Ax builds for a trial: bands of all outcomes, what is maximised, and wh
 # pyright: reportPrivateUsage=false
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +19,12 @@ from ax.generators.torch.utils import _to_inequality_constraints as to_inequalit
 from ax.generators.utils import mk_discrete_choices
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.transforms import Normalize
 from botorch.optim.utils import fix_features
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
+from kernelucb._numerics.estimates import trainable
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
@@ -30,6 +33,7 @@ from kernelucb.ax.options import (
     Options,
     bounds_of,
     built,
+    has_own_prior,
     search_class,
 )
 from kernelucb.ax.spaces import mixed_space, parameters_of_columns
@@ -142,7 +146,7 @@ class BoundAcquisition(Acquisition):
         for (name, (bound, own)), each in zip(bounds.items(), models, strict=True):
             if [*used] == [name] and acqf_class is not ScalarizedUCB:
                 own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
-            band = built(bound, each, own, columns)
+            band = built(bound, self._scaled(each, bound, own), own, columns)
             if name in ranges:
                 lower, upper = ranges[name]
                 known = {"lower": lower, "upper": upper}
@@ -154,6 +158,30 @@ class BoundAcquisition(Acquisition):
         else:
             sums = list(used.values())
             self.band = ScalarizedUCB(parts, sums, X_pending=self.X_pending)
+
+    def _scaled(self, model: Any, acqf_class: Any, options: Options) -> Any:
+        r"""A model with inputs in the unit cube of the search space.
+
+        Ax widens the cube to the arms outside and rounds it to single precision. A kernel
+        that Ax has fitted stays in the cube that it was fitted in.
+        """
+        if getattr(model, "input_transform", None) is None:
+            return model
+        if not has_own_prior(acqf_class, options) and trainable(model.covar_module):
+            return model
+        widened: Any = self.surrogate._last_search_space_digest
+        theirs, ours = (
+            torch.tensor(each.bounds, dtype=torch.float64).mT
+            for each in (widened, self.search_space_digest)
+        )
+        rounding = 4.0 * torch.finfo(torch.float32).eps * theirs.abs().amax(0)
+        model = deepcopy(model).train()  # with its raw inputs, which `eval` scales anew
+        for part in model.input_transform.modules():
+            if isinstance(part, Normalize) and not part.learn_bounds:
+                at = getattr(part, "indices", slice(None))
+                if bool(((part.bounds - theirs[:, at]).abs() <= rounding[at]).all()):
+                    part._offset, part._coefficient = ours[:1, at], ours.diff(dim=0)[:, at]
+        return model.eval()
 
     def _build_constraints(self, safely: bool) -> None:
         if self._outcome_constraints is None:

@@ -30,9 +30,10 @@ from botorch.exceptions import UnsupportedError
 from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
+from kernelucb._numerics.digits import at_most, between
 from kernelucb.ax.bounds import FittedBound, bound_spec
 from kernelucb.ax.report import in_words, report_of
-from kernelucb.ax.spaces import Parameters, values_of
+from kernelucb.ax.spaces import Parameters, checked_context, values_of
 from kernelucb.certificates import Claim, RegretCertificate, regret_certificate
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
@@ -60,9 +61,10 @@ class BoundAnalysis(Analysis):
     r"""An analysis of an experiment whose trials a bound of this package chooses.
 
     It needs the strategy of ``generation_strategy`` and at least one observed trial, and
-    changes neither the experiment nor its next trials. Title and subtitle are short; what
-    the bound rests on stands below the picture, and its first word is "certified" only if
-    everything was given. Progress is logged (``kernelucb.ax``, level INFO).
+    changes neither the experiment nor its next trials. Title and subtitle are short; a
+    title has numbers only where they are certified. What the bound rests on stands below
+    the picture, and its first word is "certified" only if everything was given. Progress
+    is logged (``kernelucb.ax``, level INFO).
 
     Attributes:
         fixed_parameters: A context: arms and optimum are compared there.
@@ -211,8 +213,16 @@ class GapAnalysis(BoundAnalysis):
     max_evaluations: int = 20_000
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        space = experiment.search_space
+        context = checked_context(space, self.fixed_parameters)
+        trials = experiment.trials_by_status[TrialStatus.COMPLETED]
+        inside = [
+            trial.index
+            for trial in trials
+            if any(space.check_membership({**a.parameters, **context}) for a in trial.arms)
+        ]  # before the first of them no arm is the best
         completed = sorted(
-            trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]
+            each.index for each in trials if each.index >= min(inside, default=0)
         )
         rounds: list[Round] = []
         for i in _spread(len(completed), self.most_rounds):
@@ -227,9 +237,9 @@ class GapAnalysis(BoundAnalysis):
         metric = _objective(experiment).lstrip("-")
         figure = _gap_figure(df, gaps_in_words([each.certificate for each in rounds]))
         figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
-        gap = self._number(metric, last.gap)
+        gap = f"at most {self._number(metric, at_most(last.gap))}, "
         return Card(
-            f"Gap of arm {arm}: at most {gap}, {last.summary}",
+            f"Gap of arm {arm}: {gap if last.certified else ''}{last.summary}",
             f"How much more {metric} any other arm can have than the best one so far",
             str(last),
             df,
@@ -314,10 +324,10 @@ class OptimumAnalysis(BoundAnalysis):
         headings = [f"{name}{looked_at if name == where else ''}" for name in shown]
         places = go.Table(header={"align": "left", "values": headings}, cells=columns)
         metric = _objective(experiment).lstrip("-")
-        upper = self._number(metric, report.upper)
-        between = f"between {report.lower:.4g} and {upper}"
+        lower, upper = between(report.lower, report.upper)
+        place = f" between {lower} and {self._number(metric, upper)}"
         return Card(
-            f"Optimum of {metric} {between}: {report.summary}",
+            f"Optimum of {metric}{place if report.certified else ''}: {report.summary}",
             "Where it may be, the recommended arm, and what else may be said",
             str(replace(report, said=tuple)),
             df,

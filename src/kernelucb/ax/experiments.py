@@ -3,12 +3,13 @@ r"""What a bound needs of an experiment, and what missing outcomes mean for it."
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -20,6 +21,7 @@ from kernelucb.ax.options import bounds_of, with_columns
 from kernelucb.ax.spaces import input_names
 from kernelucb.confidence.assumptions import REPORTED, Assumptions, Status
 
+_LEFT_OUT = "left out, for a value that is not listed or has no logarithm"
 _SCALED = "Ax scales the trials' progression by the data"
 
 
@@ -40,7 +42,15 @@ def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
 
     Ax would ignore constraints and objectives on metrics without data.
     """
-    config = experiment.optimization_config
+    space, config = experiment.search_space, experiment.optimization_config
+    if space.is_hierarchical:
+        parents = [name for name, each in space.parameters.items() if each.is_hierarchical]
+        raise UnsupportedError(
+            f"The search space is hierarchical: which parameters an arm has depends on "
+            f"{', '.join(parents)}, and the inputs of a kernel are the same everywhere. "
+            "Leave out dependent_parameters, so that every arm has all parameters, or run "
+            "an experiment for each value."
+        )
     if config is None:
         return
     acqf_class = spec.generator_kwargs["botorch_acqf_class"]
@@ -70,7 +80,7 @@ def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
             f"outcome_range is given for {', '.join(sorted(unknown))}, and the objective "
             f"and the constraints are on {', '.join(sorted(names))}."
         )
-    columns = input_names(experiment.search_space)
+    columns = input_names(space)
     options = spec.generator_kwargs["botorch_acqf_options"]
     for _, own in bounds_of(acqf_class, options, names).values():
         with_columns(own, columns)
@@ -203,6 +213,33 @@ def _refuse(rows: Any, column: str, reason: str) -> None:
         )
 
 
+def with_lost_arms(
+    pending: Mapping[str, list[ObservationFeatures]] | None, experiment: Experiment
+) -> dict[str, list[ObservationFeatures]]:
+    r"""Pending points with the arms that ended without an outcome, as abandoned ones do.
+
+    Ax forgets failed arms, and a bound that has seen nothing new chooses them again.
+    """
+    config, space = experiment.optimization_config, experiment.search_space
+    needed = set() if config is None else set(config.metric_names)
+    given = _passed_on(experiment).groupby(["trial_index", "arm_name"])["metric_name"]
+    seen: dict[Any, set[str]] = given.agg(set).to_dict()
+    every: dict[str, list[ObservationFeatures]] = {}
+    for metric in experiment.metrics:
+        points = every[metric] = [*(pending or {}).get(metric, [])]
+        listed = {(each.trial_index, str(each.parameters)) for each in points}
+        for index, trial in experiment.trials.items():
+            for arm in trial.arms:
+                lacks = not needed <= seen.get((index, arm.name), set())
+                lost = arm in trial.abandoned_arms or (trial.status.is_terminal and lacks)
+                is_new = (index, str(arm.parameters)) not in listed
+                if lost and is_new and space.check_membership(arm.parameters):
+                    metadata = trial._get_candidate_metadata(arm.name)
+                    point = ObservationFeatures.from_arm(arm, index, metadata=metadata)
+                    points.append(point)
+    return every
+
+
 def missing_outcomes(experiment: Experiment) -> str:
     r"""``"3 trials failed, 1 was abandoned and 2 were stopped early"``, or nothing."""
     by_status, data = experiment.trial_indices_by_status, experiment.lookup_data().df
@@ -256,18 +293,22 @@ def completed(
 ) -> Assumptions:
     r"""Assumptions of a band, or of several, with what Ax did to their data."""
     missing = missing_outcomes(experiment)
+    left_out = adapter.training_in_design.count(False)
     transforms = adapter.transforms.values()
     scaled = any(isinstance(t, MapKeyToFloat) and t._parameter_list for t in transforms)
     for item in assumptions.items:
         *output, name = item.name.rpartition(": ")
-        if missing and name == REPORTED.name:
+        if (missing or left_out) and name == REPORTED.name:
             output = "".join(output)
             reported, *_ = item.statement.removeprefix(output).partition(": ")
             on = "the noise of " if reported == REPORTED.statement else ""
-            statement = (
-                f"{output}{reported}: {missing}; none of that depended on {on}their "
-                "outcomes"
-            )
+            notes = list[str]()
+            if missing:
+                notes.append(f"{missing}; none of that depended on {on}their outcomes")
+            if left_out:
+                count = "1 arm is" if left_out == 1 else f"{left_out} arms are"
+                notes.append(f"{count} {_LEFT_OUT}")
+            statement = f"{output}{reported}: {'; '.join(notes)}"
             assumptions = assumptions.with_item(replace(item, statement=statement))
         if scaled and name == "kernel" and _SCALED not in item.statement:
             words = f"{item.statement}; {_SCALED}"

@@ -1,5 +1,6 @@
 r"""A generation strategy that maximises a bound, in raw outcome units."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import UnsupportedError, UserInputWarning
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, MetaPI
@@ -30,11 +31,19 @@ from kernelucb.ax.options import (
     rehearsed_bounds,
     surrogate_spec,
 )
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.safety import SafeSet
 
 Options = Mapping[str, Any]
 Kinds = Literal["safe", "explored"]
 
+_FITTED_KERNEL = (
+    "A norm bound is given, but no kernel, so the bound takes the kernel of Ax's model, "
+    "which is fitted to the data in every trial unless model_config fixes it: no theorem "
+    "covers that, and the same norm bound means something else for every kernel. Give "
+    "kernel=..., lengthscale=... (in the unit cube of the search space) and mean=..., or "
+    "use KernelFamilyUCB with a range of length scales."
+)
 # What optimize_acqf_safely takes of the options of Ax's optimisers.
 _SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
 
@@ -63,12 +72,17 @@ def generation_strategy(
     ``kernel`` of its own (or kernels, of ``KernelFamilyUCB``): then it takes the data only,
     and ``search`` still runs on the fitted model. ``docs/ax.md`` says all of this at
     length. An experiment that the strategy does not support raises ``UnsupportedError``
-    before a trial is handed out.
+    before a trial is handed out. A norm bound without a kernel raises a
+    ``UserInputWarning``.
 
     Example:
+        >>> prior = {"kernel": "matern52", "lengthscale": 0.4, "mean": 60.0}
         >>> client.set_generation_strategy(
         ...     kernelucb.ax.generation_strategy(
-        ...         MartingaleMixtureUCB, options={"norm_bound": 10.0, "noise_std": 0.1}
+        ...         MartingaleMixtureUCB,
+        ...         options=prior | {"norm_bound": 50.0, "noise_std": 0.5},
+        ...         search="qLogNoisyExpectedImprovement",
+        ...         search_options={"ucb_every": 4},
         ...     )
         ... )
 
@@ -140,6 +154,8 @@ def generation_strategy(
         "transforms": [*TRANSFORMS],
     }
     bands = rehearsed_bounds(arguments)
+    if any(_meets_a_fitted_kernel(each.assumptions.items) for each in bands):
+        warnings.warn(_FITTED_KERNEL, UserInputWarning, stacklevel=2)
     name = " and ".join(dict.fromkeys(each.__name__ for each in classes.values()))
     if outcome_range is not None:
         if bound is MetaPI:
@@ -177,6 +193,12 @@ def generation_strategy(
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
     return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
+
+
+def _meets_a_fitted_kernel(items: Sequence[Assumption]) -> bool:
+    r"""Whether a norm bound that was given is for a kernel that will be fitted."""
+    by_name = {item.name: item.status for item in items}
+    return (by_name.get("norm"), by_name["kernel"]) == (Status.GIVEN, Status.ESTIMATED)
 
 
 def _initial_node(

@@ -16,9 +16,11 @@ from ax.core.generator_run import ArmWeight, GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.storage.json_store.decoder import object_from_json
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.exceptions import UnsupportedError
 
 from kernelucb.ax.acquisitions import MOST_COMBINATIONS
@@ -34,7 +36,9 @@ from kernelucb.ax.experiments import (
     check_observed,
     complete_bands,
     is_constrained,
+    with_lost_arms,
 )
+from kernelucb.ax.options import search_class
 from kernelucb.ax.spaces import Parameters, checked_context, inputs_of, values_of
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import no_safe_point
@@ -65,6 +69,9 @@ class KernelUCBNode(GenerationNode):
         is_search = any(each is spec for each in self.generator_specs)
         if is_search and is_constrained(spec):
             check_observed(experiment)
+        if is_search and not _searches_analytically(spec):
+            pending = with_lost_arms(arguments["pending_observations"], experiment)
+            arguments["pending_observations"] = pending
         with with_rng_seed(self._seed(experiment) if is_search else None):
             run = super().gen(
                 experiment=experiment, fixed_features=fixed_features, **arguments
@@ -116,10 +123,14 @@ class KernelUCBNode(GenerationNode):
     def _fit(
         self, experiment: Experiment, data: Data | None = None, **arguments: Any
     ) -> None:
+        space, arms = experiment.search_space, experiment.arms_by_name.values()
+        inside = all(space.check_membership(arm.parameters) for arm in arms)
         for spec in self.generator_specs:
             adapter = spec._fitted_adapter
-            # Ax would go on with the objective that the adapter was made for.
-            if adapter and adapter._optimization_config != experiment.optimization_config:
+            # Ax would go on with the objective that the adapter was made for, and without
+            # the arms outside the search space that came later.
+            config = experiment.optimization_config
+            if adapter and (adapter._optimization_config != config or not inside):
                 spec._fitted_adapter = None
         super()._fit(experiment=experiment, data=data, **arguments)
 
@@ -168,6 +179,14 @@ class SafeArmsNode(KernelUCBNode):
         turns = [fitting[(start + i) % len(fitting)] for i in range(count)]
         key = self.name.replace(" ", "")
         return GeneratorRun([Arm(parameters=each) for each in turns], generator_key=key)
+
+
+def _searches_analytically(spec: GeneratorSpec) -> bool:
+    r"""Whether trials come from a function that cannot account for pending points."""
+    search = spec.generator_kwargs["acquisition_options"].get("search")
+    return search is not None and issubclass(
+        search_class(search), AnalyticAcquisitionFunction
+    )
 
 
 def _context_of(features: ObservationFeatures | None, space: SearchSpace) -> dict[str, Any]:

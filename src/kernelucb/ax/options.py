@@ -459,6 +459,12 @@ def with_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
     return own
 
 
+def has_own_prior(acqf_class: type[KernelUCB], options: Options) -> bool:
+    r"""Whether a bound takes only the data from Ax's model, and no kernel."""
+    own = acqf_class in (KernelFamilyUCB, LikelihoodUCB)
+    return own or options.get("kernel") is not None
+
+
 def rehearsed_bounds(arguments: Options) -> list[KernelUCB]:
     r"""The band of each outcome after one observation, equal to its prior mean.
 

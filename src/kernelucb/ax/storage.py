@@ -7,10 +7,14 @@ import json
 import os
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from ax.api.client import Client
+from ax.generation_strategy.generation_node import GenerationNode
 from ax.storage.botorch_modular_registry import (
+    ACQUISITION_REGISTRY,
+    REVERSE_ACQUISITION_REGISTRY,
     register_acquisition,
     register_acquisition_function,
     register_model,
@@ -24,20 +28,32 @@ from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
 from kernelucb.ax.options import KNOWN, VALUES
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 
+# Ax's error about a name that it does not know prints the name: these say what to do.
+# Experiments that were saved without it can still be read.
+_HINT = " (import kernelucb.ax first)"
+
 
 def register_for_storage() -> None:
     r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
     for acqf_class in (*KNOWN, ConstrainedUCB, GuardedAcquisition):
         register_acquisition_function(acqf_class)
     register_acquisition(BoundAcquisition)
+    hinted = BoundAcquisition.__name__ + _HINT
+    ACQUISITION_REGISTRY[BoundAcquisition] = hinted
+    REVERSE_ACQUISITION_REGISTRY[hinted] = BoundAcquisition
     for model in (DiscreteMetaModel, FeatureMetaModel):
         register_model(model)
     for value in VALUES:  # Ax encodes them as dataclasses
         CORE_DECODER_REGISTRY[value.__name__] = value
     for node in (KernelUCBNode, SafeArmsNode):
-        CORE_ENCODER_REGISTRY[node] = generation_node_to_dict
-        CORE_DECODER_REGISTRY[node.__name__] = node
+        CORE_ENCODER_REGISTRY[node] = _node_to_dict
+        for name in (node.__name__, node.__name__ + _HINT):
+            CORE_DECODER_REGISTRY[name] = node
     CORE_ENCODER_REGISTRY[pd.DataFrame] = _table_to_dict
+
+
+def _node_to_dict(node: GenerationNode) -> dict[str, Any]:
+    return generation_node_to_dict(node) | {"__type": type(node).__name__ + _HINT}
 
 
 def _table_to_dict(table: pd.DataFrame) -> dict[str, str]:
@@ -60,11 +76,13 @@ def save(client: Client, path: str | Path) -> None:
     loses the experiment. This writes the same text to ``<path>.partial`` in the same
     folder, waits until it is on the disk, and then renames it. The next save overwrites a
     ``.partial`` file that was left behind. One process at a time may save to a path.
-    ``Client.load_from_json_file`` reads the file. (An Ax ``StorageConfig`` with a database
+    ``Client.load_from_json_file`` reads the file, in a new process after
+    ``import kernelucb.ax``. (An Ax ``StorageConfig`` with a database
     saves every trial by itself.)
 
     Example:
         >>> kernelucb.ax.save(client, "experiment.json")  # after every trial
+        >>> import kernelucb.ax  # in a new process
         >>> client = Client.load_from_json_file("experiment.json")
 
     Args:
