@@ -33,11 +33,13 @@ from kernelucb import (
     StreamingKernelUCB,
     StreamingNoiseTracker,
     UnknownNoise,
+    breakdown,
     check_consistency,
     describe_norm_bound,
     information_gain,
     least_consistent_norm,
     lengthscale_family,
+    optimum_report,
 )
 from kernelucb._numerics.estimates import EstimatedNumber, EstimatedTensor, estimated
 from kernelucb.acquisition import BoundedNorm, outcome_bands
@@ -147,11 +149,22 @@ def contradicted():
 
 
 # Ways to a number that is about the norm, or larger than it.
+def broken():
+    return breakdown(band(), lambda b: float(b.bounds(X[:1])[0]) > -50.0)
+
+
 NORMS = {
     "estimated": lambda: band(None).norm_bound,
     "cautious": lambda: band("cautious").norm_bound,
     "contradicted": lambda: contradicted().norm_bound,
     "least": lambda: band().least_consistent_norm,
+    "relaxed": lambda: band(None).relaxed(1.2).norm_bound,
+    "contradicted, relaxed": lambda: contradicted().relaxed(1.2).norm_bound,
+    "margin": lambda: band().relaxed().least_norm_factor * 9.0,
+    "breakdown": lambda: broken().norm_bound,
+    "least of a breakdown": lambda: broken().least_consistent_norm,
+    "norm of its noise": lambda: broken().at_norm_bound,
+    "report": lambda: optimum_report(band(None), X).norm_bounds[0],
     "unknown noise": lambda: band(None, UnknownNoise()).norm_bound,
     "Abbasi-Yadkori": lambda: AbbasiYadkoriUCB(STATE).norm_bound,
     "streaming": lambda: streaming(None).norm_bound,
@@ -271,6 +284,8 @@ NOISES = {
         1.5 * KernelRegression.from_model(fitted()).noise_std.max().item()
     ),
     "sketched": lambda: NystromRegression.from_model(fitted(), X).noise_std,
+    "scale of a band": lambda: MartingaleMixtureUCB(fitted()).noise_scale,
+    "breakdown": lambda: broken().noise_std,
     "interval": lambda: band(noise=UnknownNoise()).noise_interval[1],
     "streaming": lambda: streaming(noise=0.1).noise_interval[0],
     "tracker": lambda: streamed().lower + 0.1,
