@@ -2,6 +2,7 @@ r"""BoTorch plumbing of every confidence bound, once."""
 
 import copy
 import math
+import sys
 import warnings
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
@@ -64,6 +65,29 @@ _ONE_POINT = (
     " The bound scores one point at a time; for q > 1 use optimize_acqf with "
     "sequential=True, or return_acq_values=False where an optimiser asks for a joint value."
 )
+
+
+# Optimisers of BoTorch that end with one value of all points, and read the pending points
+# before the first of several is searched.
+_JOINT = (
+    "optimize_acqf_mixed",
+    "optimize_acqf_mixed_alternating",
+    "optimize_acqf_discrete_local_search",
+)
+
+
+def check_one_by_one() -> None:
+    r"""Refuse a joint value before the search for it; called where pending points are read.
+
+    Only the reader itself, two frames up, says what it is about to ask.
+    """
+    reader = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    if reader.f_code.co_name in _JOINT and reader.f_locals.get("return_acq_values"):
+        raise BotorchTensorDimensionError(
+            f"{reader.f_code.co_name} with q > 1 asks for one value of all points at the "
+            "end, and the bound scores one point at a time; give it "
+            "return_acq_values=False."
+        )
 
 
 class BuiltOnce(Described, AcquisitionFunction):
@@ -600,6 +624,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        check_one_by_one()
         return self._X_pending
 
     @X_pending.setter

@@ -41,7 +41,7 @@ from kernelucb._numerics.domains import (
     checked_points,
     fixed_candidates,
 )
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.base import KernelUCB, check_one_by_one
 from kernelucb.acquisition.constrained import (
     AroundBand,
     ConstrainedUCB,
@@ -208,6 +208,8 @@ class GuardedAcquisition(AroundBand):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        if self.ucb_every is not None or isinstance(self.acqf, Band):
+            check_one_by_one()
         return self._X_pending
 
     @X_pending.setter

@@ -207,7 +207,9 @@ class SafeSearch(NamedTuple):
                 retry_on_optimization_warning=False,
                 **shared,
             )
-            finalists = torch.cat([finalists, found.squeeze(-2), starts.squeeze(-2)])
+            # Just inside of the edge: there the margin's sign depends on round-off.
+            found = _inner(found.squeeze(-2), starts.squeeze(-2))
+            finalists = torch.cat([finalists, found, starts.squeeze(-2)])
         # Steps back end at starting points, so the limits hold; safety is asked again.
         return self._best_of(self.safe_set.filter(self._feasible(finalists, fixed)))
 
@@ -216,8 +218,12 @@ class SafeSearch(NamedTuple):
 
     @torch.no_grad()
     def _best_of(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        value, index = in_parts(X.unsqueeze(-2), self.acqf).max(0)
-        return X[index].unsqueeze(0), value
+        values = in_parts(X.unsqueeze(-2), self.acqf)
+        for index in values.argsort(descending=True):
+            # Alone, as it will be asked about: margins round otherwise among others.
+            if bool(self.safe_set.is_safe(point := X[index].unsqueeze(0))):
+                return point, values[index]
+        raise no_safe_point("no point that was tried")
 
     def _pool(self) -> tuple[Tensor, Tensor]:
         r"""Safe points among random ones, and the combinations to which they belong."""
@@ -243,13 +249,13 @@ def feasible(
     return points[inside & evaluate_feasibility(points.unsqueeze(-2), inequalities)]
 
 
-def _inner(point: Tensor, pool: Tensor) -> Tensor:
-    r"""``3 x d`` points a little inside of a ``1 x d`` point, which rounding may leave."""
+def _inner(points: Tensor, pool: Tensor) -> Tensor:
+    r"""Three points a little inside of each of ``n x d``, which rounding may leave."""
     if len(pool) == 0:
         return pool
-    nearest = pool[torch.cdist(point, pool).argmin()]
-    steps = point.new_tensor([1e-9, 1e-6, 1e-3]).unsqueeze(-1)
-    return point + steps * (nearest - point)
+    nearest = pool[torch.cdist(points, pool).argmin(-1)]
+    steps = points.new_tensor([1e-9, 1e-6, 1e-3]).reshape(-1, 1, 1)
+    return (points + steps * (nearest - points)).flatten(end_dim=1)
 
 
 @torch.no_grad()
@@ -298,12 +304,13 @@ def gen_safe_initial_conditions(
             "violate them. Use fixed_features, or remove a column."
         )
     seed = (options or {}).get("seed")
+    fixed = checked_fixed(fixed_features, bounds.shape[1])
     sobol = draw_sobol_samples(bounds, n=raw_samples, q=1, seed=seed).squeeze(-2)
+    sobol = with_fixed(sobol, fixed)
     anchors = sobol[safe_set.margin(sobol) >= 0.0]
     if safe_set.safe_points is not None:
         anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
     pool = torch.cat([sobol, anchors, _on_lines(anchors, sobol)])
-    fixed = checked_fixed(fixed_features, bounds.shape[1])
     pool = feasible(pool, bounds, fixed, inequality_constraints)
     pool = pool[safe_set.margin(pool) >= 0.0].unsqueeze(-2)
     if len(pool) == 0:
