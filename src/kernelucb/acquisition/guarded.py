@@ -175,7 +175,11 @@ class GuardedAcquisition(AroundBand):
         Raises:
             UnsupportedError: If ``acqf`` is a one-shot function, one with an output for
                 each point of the batch or one for several objectives, if it seeks the other
-                direction than ``band``, or if the inputs that were observed are not known.
+                direction than ``band`` (its objective and posterior transform are asked at
+                outcomes between the least and largest mean of its model at its data) or its
+                objective both rises and falls there, or if the inputs that were observed
+                are not known. Functions that explore, such as
+                ``PosteriorStandardDeviation``, have no direction.
             ValueError: If a scalar is out of its range, a column does not exist, or lower
                 limits are not below upper ones.
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or ``bounds`` are
