@@ -67,27 +67,9 @@ _ONE_POINT = (
 )
 
 
-# Optimisers of BoTorch that end with one value of all points, and read the pending points
-# before the first of several is searched.
-_JOINT = (
-    "optimize_acqf_mixed",
-    "optimize_acqf_mixed_alternating",
-    "optimize_acqf_discrete_local_search",
-)
-
-
-def check_one_by_one() -> None:
-    r"""Refuse a joint value before the search for it; called where pending points are read.
-
-    Only the reader itself, two frames up, says what it is about to ask.
-    """
-    reader = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    if reader.f_code.co_name in _JOINT and reader.f_locals.get("return_acq_values"):
-        raise BotorchTensorDimensionError(
-            f"{reader.f_code.co_name} with q > 1 asks for one value of all points at the "
-            "end, and the bound scores one point at a time; give it "
-            "return_acq_values=False."
-        )
+# Optimisers of BoTorch that end with one value of all points (names end so), and read the
+# pending points before they search for the first of several.
+_JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
 class BuiltOnce(Described, AcquisitionFunction):
@@ -624,7 +606,14 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
-        check_one_by_one()
+        reader: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while reader.f_code.co_name == "X_pending":  # of a function around this one
+            reader = reader.f_back
+        name = reader.f_code.co_name
+        if name.endswith(_JOINT) and reader.f_locals.get("return_acq_values"):
+            raise BotorchTensorDimensionError(
+                f"{name} asks for one value of all points at the end.{_ONE_POINT}"
+            )
         return self._X_pending
 
     @X_pending.setter

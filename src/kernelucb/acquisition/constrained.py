@@ -22,13 +22,7 @@ from kernelucb._numerics.checks import (
     probability,
 )
 from kernelucb._numerics.domains import checked_points
-from kernelucb.acquisition.base import (
-    BuiltBand,
-    KernelUCB,
-    affine_weights,
-    check_one_by_one,
-    part_at,
-)
+from kernelucb.acquisition.base import BuiltBand, KernelUCB, affine_weights, part_at
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.outcome_bands import (
     BoundClasses,
@@ -332,7 +326,6 @@ class ConstrainedUCB(AroundBand):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
-        check_one_by_one()
         return self.band.X_pending
 
     @X_pending.setter

@@ -4,17 +4,18 @@ from functools import partial
 from typing import Any
 
 import torch
-from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.acquisition import OneShotAcquisitionFunction
-from botorch.acquisition.active_learning import PairwiseMCPosteriorVariance
-from botorch.acquisition.analytic import (
+from botorch.acquisition import (
+    AcquisitionFunction,
     AnalyticAcquisitionFunction,
+    OneShotAcquisitionFunction,
+    PairwiseBayesianActiveLearningByDisagreement,
+    PairwiseMCPosteriorVariance,
     PosteriorStandardDeviation,
-    ScalarizedPosteriorMean,
+    qPosteriorStandardDeviation,
 )
+from botorch.acquisition.analytic import ScalarizedPosteriorMean
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
 from botorch.acquisition.logei import qLogProbabilityOfFeasibility
-from botorch.acquisition.monte_carlo import qPosteriorStandardDeviation
 from botorch.acquisition.multi_objective.base import (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
@@ -26,7 +27,6 @@ from botorch.acquisition.objective import (
     IdentityMCObjective,
     MCAcquisitionObjective,
 )
-from botorch.acquisition.preference import PairwiseBayesianActiveLearningByDisagreement
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
@@ -41,7 +41,7 @@ from kernelucb._numerics.domains import (
     checked_points,
     fixed_candidates,
 )
-from kernelucb.acquisition.base import KernelUCB, check_one_by_one
+from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.constrained import (
     AroundBand,
     ConstrainedUCB,
@@ -65,6 +65,8 @@ _EXPLORING = (
     PairwiseMCPosteriorVariance,
     PairwiseBayesianActiveLearningByDisagreement,
 )
+# They seek large outcomes, without saying so by an attribute.
+_LARGEST = (ScalarizedPosteriorMean, qJointEntropySearch)
 # How many values of an outcome an objective is asked at, and at how many points.
 _LEVELS, _POINTS = 33, 64
 
@@ -212,9 +214,9 @@ class GuardedAcquisition(AroundBand):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
-        if self.ucb_every is not None or isinstance(self.acqf, Band):
-            check_one_by_one()
-        return self._X_pending
+        # A band says it where points are chosen one by one, and a joint value is to come.
+        one_by_one = self.ucb_every is not None or isinstance(self.acqf, Band)
+        return self.band.X_pending if one_by_one else self._X_pending
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:
@@ -359,17 +361,14 @@ def _directions(acqf: AcquisitionFunction, band: Any) -> set[int]:
     r"""1 if it seeks large outcomes, -1 if small ones; both, or none where not known."""
     if isinstance(acqf, Band):
         return {acqf.direction}
-    maximize = getattr(acqf, "maximize", None)
-    objective: Any = getattr(acqf, "objective", None)
-    unasked = maximize is None and not isinstance(objective, MCAcquisitionObjective)
-    sign = 1 if maximize is None else 2 * int(maximize) - 1
+    maximize, objective = (getattr(acqf, name, None) for name in ("maximize", "objective"))
+    known = maximize is not None or isinstance(objective, MCAcquisitionObjective)
+    if isinstance(acqf, _EXPLORING) or not (known or isinstance(acqf, _LARGEST)):
+        return set()
+    sign = 1 if maximize is None or maximize else -1
     if isinstance(acqf, ScalarizedPosteriorMean):
         weights = acqf.get_buffer("weights")
         sign = int(weights.amin() >= 0.0) - int(weights.amax() <= 0.0)
-    elif isinstance(acqf, _EXPLORING) or (
-        unasked and not isinstance(acqf, qJointEntropySearch)
-    ):
-        return set()
     return {sign * slope for slope in _slopes(acqf, band.objective_band)} - {0}
 
 

@@ -14,12 +14,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
-from kernelucb._numerics.domains import (
-    FixedFeatures,
-    checked_fixed,
-    checked_points,
-    with_fixed,
-)
+from kernelucb._numerics.domains import FixedFeatures, checked_points, fixed_candidates
 from kernelucb.certificates.boxes import (
     Search,
     SetFunction,
@@ -92,7 +87,7 @@ class Task:
             return task
         row = tensor("recommended", recommended).reshape(1, -1)
         row = checked_points("recommended", row, dimension)
-        point = with_fixed(row, checked_fixed(fixed_features, dimension))[0]
+        point = fixed_candidates(row, fixed_features)[0]
         point = task._admissible(point.to(region.lower))
         return replace(task, recommended=point.unsqueeze(0))
 
