@@ -410,7 +410,7 @@ class TestDirections:
     def test_an_objective_that_turns_has_another_optimum(self):
         middle = float(OBJECTIVE.Y.median())
         turning = GenericMCObjective(lambda Y, X: -((Y[..., 0] - middle) ** 2))
-        with pytest.raises(UnsupportedError, match="neither rises nor falls"):
+        with pytest.raises(UnsupportedError, match="both rises and falls"):
             guarded(regret(turning))
 
     def test_a_weighted_sum_is_asked_along_its_weights(self):

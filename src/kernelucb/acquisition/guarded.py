@@ -8,8 +8,6 @@ from botorch.acquisition import (
     AcquisitionFunction,
     AnalyticAcquisitionFunction,
     OneShotAcquisitionFunction,
-    PairwiseBayesianActiveLearningByDisagreement,
-    PairwiseMCPosteriorVariance,
     PosteriorStandardDeviation,
     qPosteriorStandardDeviation,
 )
@@ -62,8 +60,6 @@ _EXPLORING = (
     PosteriorStandardDeviation,
     qPosteriorStandardDeviation,
     qLogProbabilityOfFeasibility,
-    PairwiseMCPosteriorVariance,
-    PairwiseBayesianActiveLearningByDisagreement,
 )
 # They seek large outcomes, without saying so by an attribute.
 _LARGEST = (ScalarizedPosteriorMean, qJointEntropySearch)
@@ -329,7 +325,7 @@ def _check_guard(acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB) ->
     directions = _directions(acqf, band)
     if len(directions) > 1:
         raise UnsupportedError(
-            f"The objective of {name} neither rises nor falls with the outcome, so a point "
+            f"The objective of {name} both rises and falls with the outcome, so a point "
             "that cannot be the band's optimum may be its best. Build the band from values "
             "of the objective, or search without a guard."
         )
