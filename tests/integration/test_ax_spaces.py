@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from ax.core.parameter_constraint import ParameterConstraint
+from ax.generators.torch.botorch_modular import acquisition
 from ax_bench import (
     AX_WARNINGS,
     FAST,
@@ -250,6 +251,15 @@ class TestContexts:
             parameters = ask(client, context, rated)
             assert {name: parameters[name] for name in context} == context
             assert all(type(parameters[n]) is type(value) for n, value in context.items())
+
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    def test_a_fixed_number_beside_very_many_combinations(self, search, monkeypatch):
+        monkeypatch.setattr(acquisition, "MAX_CHOICES_ENUMERATE", 50)
+        space = [real("t"), whole("a", 0, 9), whole("b", 0, 9)]
+        client = make_client(space, search=search, num_initial=2)
+        for t in (0.3, 0.7, 0.5):
+            found = ask(client, {"t": t}, lambda p: {"y": p["a"] - p["b"] + p["t"]})
+            assert found["t"] == t
 
     def test_a_whole_number_for_a_float(self):
         client = make_client(num_initial=1)

@@ -333,7 +333,6 @@ UNSUPPORTED = [
     (lambda: BKB.float(), "leave its dtype alone"),
     (lambda: META.condition_on_observations(X[None], Y[None]), "batch"),
     (lambda: META_OTHER.constructor_options(), "use CosineFeatures"),
-    (lambda: MartingaleMixtureUCB(ModelListGP(MODEL), **NORM), "pass that model itself"),
     (counts(LOGGED, likelihood="poisson"), "outcome_transform=None"),
     (drawn("plot_slice", build(SrinivasUCB), X[0], bounds=BOX, witness=True), "no witness"),
     (drawn("plot_gap", [0.5]), "float is no certificate"),

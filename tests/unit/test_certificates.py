@@ -675,9 +675,37 @@ WRONG = [
     ({"space": MixedSpace(CUBE)}, BotorchTensorDimensionError, "space has 3 columns"),
     ({**BOX, "fixed_features": {1: 1.5}}, ValueError, "outside its limits"),
     ({**BOX, "fixed_features": {7: 0.5}}, ValueError, "no column 7"),
+    ({**BOX, "fixed_features": {-3: 0.5}}, ValueError, "no column -3"),
+    ({**BOX, "fixed_features": {-1: 0.5, 1: 0.5}}, ValueError, "listed twice"),
     ({**LISTED, "fixed_features": {0: 0.5}}, ValueError, "does not list"),
     ({**BOX, "recommended": LINE[:1]}, BotorchTensorDimensionError, "recommended must be"),
 ]
+
+
+def test_columns_count_from_either_end_as_in_botorch():
+    acqf, columns = bound(three()), torch.tensor([-3, 2])
+    given = torch.tensor([-1.0, -1.0]).double(), -1.5
+    first = MixedSpace(
+        CUBE,
+        discrete_dims={-3: LEVELS},
+        one_hot=[[-2, 2]],
+        inequality_constraints=[(columns, *given)],
+    )
+    same = MixedSpace(
+        CUBE,
+        discrete_dims={0: LEVELS},
+        one_hot=[[1, 2]],
+        inequality_constraints=[(columns % 3, *given)],
+    )
+    assert first.fixed_features_list({-1: 1.0}) == same.fixed_features_list({2: 1.0})
+    for domain in {"space": first}, {"bounds": CUBE}, {"candidates": uniform(9, 3, 2)}:
+        for each in (regret_certificate, optimum_report):
+            found = each(acqf, **domain, fixed_features={-1: 1.0})
+            domain = {**domain, "space": same} if "space" in domain else domain
+            assert found.gap == each(acqf, **domain, fixed_features={2: 1.0}).gap
+    for twice in {"discrete_dims": {-1: [0.0], 2: [1.0]}}, {"one_hot": [[-1, 2]]}:
+        with pytest.raises(ValueError, match="Column 2 is listed twice"):
+            MixedSpace(CUBE, **twice)
 
 
 @pytest.mark.parametrize(("arguments", "error", "words"), WRONG)

@@ -28,6 +28,7 @@ from botorch.models.transforms.outcome import (
     Standardize,
     StratifiedStandardize,
 )
+from botorch.sampling import IIDNormalSampler
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import (
     LinearKernel,
@@ -410,17 +411,24 @@ def fully_bayesian():
 
 REFUSED = {
     "several outputs": (lambda: SingleTaskGP(X, COLUMN.repeat(1, 2)), "has 2 outputs"),
-    "list": (lambda: ModelListGP(single_task(), single_task()), r"ScalarizedUCB\.from"),
-    "fully Bayesian": (fully_bayesian, "SaasFullyBayesian.* is an ensemble"),
+    "list": (
+        lambda: ModelListGP(single_task(), single_task()),
+        r"ScalarizedUCB\.from_model\(model, posterior_transform=posterior_transform,",
+    ),
+    "fantasies": (
+        lambda: single_task().fantasize(X[:2], IIDNormalSampler(torch.Size([2]))),
+        "model before them and X_pending.* guard it",
+    ),
+    "fully Bayesian": (fully_bayesian, "SaasFullyBayesian.* is an ensemble.* guard it"),
     "ensemble": (lambda: EnsembleMapSaasSingleTaskGP(X, COLUMN), "is an ensemble"),
     "variational": (lambda: SingleTaskVariationalGP(X, COLUMN), "is not an exact"),
     "multi-task": (
         lambda: MultiTaskGP(tasks(), COLUMN, task_feature=-1),
-        "has 2 outputs that depend on each other, .* one SingleTaskGP",
+        "has 2 outputs that depend on each other, .* one SingleTaskGP.* guard it",
     ),
     "multi-task, one output": (
         lambda: MultiTaskGP(tasks(), COLUMN, task_feature=-1, output_tasks=[0]),
-        "is not an exact single-task",
+        "is not an exact single-task.* guard it",
     ),
     "batch": (
         lambda: SingleTaskGP(X.expand(3, N, D), COLUMN.expand(3, N, 1)),
@@ -443,6 +451,15 @@ REFUSED = {
     ),
     "a kernel": (lambda: frozen_kernel("rbf"), "Expected a BoTorch model"),
 } | REFUSED_PLAIN
+
+
+@pytest.mark.parametrize("kind", [ModelListGP, IndependentModelList])
+def test_a_list_of_one_model_is_the_model(kind):
+    model = single_task() if kind is ModelListGP else plain()
+    one, listed = (MartingaleMixtureUCB(each, **NORM) for each in (model, kind(model)))
+    assert torch.equal(listed.bounds(X)[1], one.bounds(X)[1])
+    assert torch.equal(listed.observed, one.observed)
+    assert listed.assumptions.summary == one.assumptions.summary
 
 
 @pytest.mark.parametrize("case", REFUSED)

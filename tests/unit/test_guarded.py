@@ -10,20 +10,38 @@ from botorch.acquisition import (
     FixedFeatureAcquisitionFunction,
     LogExpectedImprovement,
     PosteriorMean,
+    PosteriorStandardDeviation,
+    ProximalAcquisitionFunction,
     UpperConfidenceBound,
     qKnowledgeGradient,
+    qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
+    qMaxValueEntropy,
+    qNegIntegratedPosteriorVariance,
+    qSimpleRegret,
     qUpperConfidenceBound,
 )
-from botorch.acquisition.analytic import LogConstrainedExpectedImprovement
+from botorch.acquisition.analytic import (
+    LogConstrainedExpectedImprovement,
+    ScalarizedPosteriorMean,
+)
+from botorch.acquisition.monte_carlo import qPosteriorStandardDeviation
 from botorch.acquisition.multi_objective import (
     IdentityMCMultiOutputObjective,
     qNoisyExpectedHypervolumeImprovement,
 )
 from botorch.acquisition.multi_objective.parego import qLogNParEGO
-from botorch.acquisition.objective import LinearMCObjective
+from botorch.acquisition.objective import (
+    ConstrainedMCObjective,
+    GenericMCObjective,
+    LinearMCObjective,
+)
+from botorch.acquisition.penalized import L2Penalty, PenalizedAcquisitionFunction
+from botorch.acquisition.risk_measures import VaR
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.models import ModelListGP
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
+from botorch.models.transforms.input import InputPerturbation
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +51,7 @@ from two_outcomes import CUBE, GIVEN, LEVEL, OBJECTIVE, PURITY, SEARCH, at, made
 from kernelucb import (
     ConstrainedUCB,
     GuardedAcquisition,
+    KernelRegression,
     MartingaleMixtureUCB,
     OutcomeConstraints,
     ScalarizedUCB,
@@ -313,6 +332,117 @@ class TestObjectives:
         for small in (PosteriorMean(MODEL, weights(-1.0)), made(maximize=False)):
             with pytest.raises(UnsupportedError, match="small outcomes and the band large"):
                 guarded(small)
+
+
+TWO = ModelListGP(MODEL, PURITY.model)
+PERTURBED = SingleTaskGP(
+    OBJECTIVE.X,
+    OBJECTIVE.Y.unsqueeze(-1),
+    input_transform=InputPerturbation(0.01 * GRID[:4]),
+)
+ENSEMBLE = EnsembleMapSaasSingleTaskGP(OBJECTIVE.X, OBJECTIVE.Y.unsqueeze(-1))
+
+
+def linear(*values):
+    return LinearMCObjective(float64(values))
+
+
+def smaller(Y, X=None):
+    return -Y[..., 0]
+
+
+def feasible_part(Y):
+    return Y[..., -1] - 1.0
+
+
+def regret(objective, model=MODEL, **options):
+    return qSimpleRegret(model, objective=objective, **options)
+
+
+# Each seeks small outcomes: of the first output, where there are two.
+SMALL = {
+    "weight": lambda: log_nei(objective=linear(-1.0)),
+    "callable": lambda: regret(GenericMCObjective(smaller)),
+    "of inputs too": lambda: regret(GenericMCObjective(lambda Y, X: X[..., 0] - Y[..., 0])),
+    "saturated": lambda: regret(GenericMCObjective(lambda Y, X: -(Y[..., 0].relu()))),
+    "twice": lambda: regret(linear(2.0), posterior_transform=weights(-1.0)),
+    "constrained": lambda: regret(ConstrainedMCObjective(smaller, [feasible_part])),
+    "one of two": lambda: regret(ConstrainedMCObjective(smaller, [feasible_part]), TWO),
+    "both": lambda: regret(linear(-1.0, -0.5), TWO),
+    "transform of two": lambda: PosteriorMean(TWO, weights(-1.0, 0.0)),
+    "risk": lambda: regret(VaR(0.5, 4, linear(-1.0)), PERTURBED),
+    "ensemble": lambda: regret(linear(-1.0), ENSEMBLE),
+    "fixed": lambda: FixedFeatureAcquisitionFunction(regret(linear(-1.0)), 2, [0], [0.3]),
+    "penalised": lambda: PenalizedAcquisitionFunction(
+        regret(linear(-1.0)), L2Penalty(float64([0.0, 0.0])), 0.1
+    ),
+    "near the last": lambda: ProximalAcquisitionFunction(
+        UpperConfidenceBound(MODEL, 2.0, maximize=False), float64([1.0, 1.0]), beta=1.0
+    ),
+    "scalarized mean": lambda: ScalarizedPosteriorMean(MODEL, float64([-1.0])),
+    "entropy": lambda: qMaxValueEntropy(MODEL, GRID, maximize=False),
+}
+EITHER = {
+    "deviation": lambda: PosteriorStandardDeviation(MODEL),
+    "smallest deviation": lambda: PosteriorStandardDeviation(MODEL, maximize=False),
+    "sampled deviation": lambda: qPosteriorStandardDeviation(MODEL, objective=linear(-1.0)),
+    "integrated": lambda: qNegIntegratedPosteriorVariance(
+        MODEL, GRID, posterior_transform=weights(-1.0)
+    ),
+    "a difference": lambda: regret(linear(-1.0, 0.5), TWO),
+}
+
+
+class TestDirections:
+    @pytest.mark.parametrize("name", SMALL)
+    def test_a_search_for_small_outcomes_is_refused_around_large_ones(self, name):
+        acqf = SMALL[name]()
+        with pytest.raises(UnsupportedError, match="small outcomes and the band large"):
+            guarded(acqf)
+        if name != "fixed":  # of one column
+            guarded(acqf, band(maximize=False))
+
+    @pytest.mark.parametrize("name", EITHER)
+    def test_what_has_no_direction_of_one_outcome_is_taken(self, name):
+        for maximize in (True, False):
+            guarded(EITHER[name](), band(maximize=maximize))
+
+    def test_an_objective_that_turns_has_another_optimum(self):
+        middle = float(OBJECTIVE.Y.median())
+        turning = GenericMCObjective(lambda Y, X: -((Y[..., 0] - middle) ** 2))
+        with pytest.raises(UnsupportedError, match="both rises and falls"):
+            guarded(regret(turning))
+
+    def test_a_weighted_sum_is_asked_along_its_weights(self):
+        single = [band(), MartingaleMixtureUCB(PURITY.model, norm_bound=5.0)]
+        difference = regret(linear(-1.0, 2.0), TWO)
+        guarded(difference, ScalarizedUCB(single, [-1.0, 2.0]))
+        with pytest.raises(UnsupportedError, match="small outcomes and the band large"):
+            guarded(difference, ScalarizedUCB(single, [1.0, -2.0]))
+
+    def test_a_model_that_no_bound_takes_is_kept_for_the_search(self):
+        with pytest.raises(UnsupportedError, match=r"GuardedAcquisition\(acqf_of_your"):
+            MartingaleMixtureUCB(ENSEMBLE, norm_bound=5.0)
+        acqf = guarded(qLogExpectedImprovement(ENSEMBLE, 0.0))
+        point, _ = optimize_acqf(acqf, CUBE, 1, num_restarts=1, raw_samples=8)
+        assert float(acqf.excess(point)) > -5.0 * 0.02
+
+
+def test_the_order_of_columns_does_not_matter():
+    problem = make_problem(n=20, d=3, norm=4.0, seed=4)
+    columns, points, found = [2, 0, 1], 2.0 * uniform(99, 3, 2), []
+    for order in ([0, 1, 2], columns):
+        own = MartingaleMixtureUCB(
+            KernelRegression(problem.X[:, order], problem.Y, problem.kernel, 0.1),
+            norm_bound=9.0,
+        )
+        context = {order.index(2) - 3: 0.4}
+        acqf = guarded(own=own, acqf=Plain(own.model), fixed_features=context)
+        found.append((at(acqf, points[:, order]), acqf.reference, acqf._unit))
+    (values, reference, unit), (others, moved, same) = found
+    assert_close(others, values, rtol=REARRANGED, atol=REARRANGED)
+    assert torch.equal(moved, reference[:, columns])
+    assert same == pytest.approx(unit, rel=REARRANGED)
 
 
 CONSTRAINTS = OutcomeConstraints(outcome_bands(PURITY.model, num_bounds=2, **GIVEN), LEVEL)

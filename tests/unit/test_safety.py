@@ -29,6 +29,7 @@ from kernelucb.exceptions import (
     UncertifiedError,
 )
 from kernelucb.models import BKBModel
+from kernelucb.regression.named import fixed_kernel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
 from problems import Problem, float64, make_problem, normal, uniform
 from tolerances import GRADCHECK, REARRANGED
@@ -261,6 +262,28 @@ class TestOptimisation:
             assert float(value) == float(found[0][1])
         assert x[0, ::2].tolist() == start[::2].tolist()
         assert float(value) > float(acqf(problem.X[:1]))  # a search, not the known point
+
+    @pytest.mark.parametrize("column", [0, 1, 3, -2])
+    def test_a_context_may_be_any_column(self, column):
+        order = list(range(1, 4))
+        order.insert(column % 4, 0)
+        torch.manual_seed(0)
+        X = torch.rand(40, 4, dtype=torch.float64)
+        good = (X * float64([1.0, 2.0, 3.0, 4.0])).sum(-1) / 4.0
+        heat = X @ float64([0.5, 1.0, 0.0, 0.5]) + X[:, 2] ** 2
+        acqf, limit = (
+            MartingaleMixtureUCB(
+                KernelRegression(X[:, order], each, fixed_kernel("rbf", 1.5, 1.0), 0.05),
+                norm_bound=20.0,
+            )
+            for each in (good, heat)
+        )
+        safe_set = SafeSet(limit, 1.8, sides="<=")
+        given = {"fixed_features": {column: 0.8}}
+        x, value = optimize_acqf_safely(acqf, safe_set, box(4), **given)
+        assert bool(safe_set.is_safe(x))  # alone, at the edge
+        assert float(x[0, column]) == 0.8
+        assert float(value) == pytest.approx(2.1113, abs=1e-3)
 
     def test_the_pieces_fit_optimize_acqf_and_other_acquisition_functions(self):
         problem, acqf, safe_set = seeded(2)

@@ -1,7 +1,7 @@
 r"""Checks of the domains that users give: points, boxes, fixed columns."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -85,34 +85,42 @@ def rows_of(X: Tensor) -> Tensor:
 def fixed_candidates(X: Tensor, fixed_features: FixedFeatures | None) -> Tensor:
     r"""``n x d`` candidates with some columns set, each once."""
     fixed = checked_fixed(fixed_features, X.shape[1])
-    if not fixed:
-        return X
+    return with_fixed(X, fixed).unique(dim=0) if fixed else X
+
+
+def with_fixed(X: Tensor, fixed: FixedFeatures) -> Tensor:
+    r"""``n x d`` points, or limits, with some columns set."""
     X = X.clone()
     for column, value in fixed.items():
         X[:, column] = value
-    return X.unique(dim=0)
+    return X
 
 
 def checked_fixed(fixed_features: FixedFeatures | None, dimension: int) -> dict[int, float]:
-    r"""Values of columns that exist, as numbers."""
+    r"""Values of columns that exist, as numbers, from left to right."""
     given = fixed_features or {}
-    check_columns(list(given), dimension)
-    return {i: finite_scalar("fixed_features", value) for i, value in given.items()}
+    numbers = [finite_scalar("fixed_features", value) for value in given.values()]
+    columns = checked_columns(given, dimension)
+    return dict(sorted(zip(columns, numbers, strict=True)))
 
 
-def check_columns(columns: list[int], dimension: int) -> None:
-    r"""Refuse columns that do not exist, and those that are listed twice."""
+def checked_columns(columns: Iterable[int], dimension: int) -> list[int]:
+    r"""Columns that exist, each listed once; as in BoTorch, -1 is the last one."""
+    found: list[int] = []
     for column in columns:
-        if not 0 <= column < dimension:
+        if not -dimension <= column < dimension:
             raise ValueError(f"There is no column {column}; there are {dimension}.")
-        if columns.count(column) > 1:
-            raise ValueError(f"Column {column} is listed twice.")
+        found.append(column % dimension)
+        if found.count(found[-1]) > 1:
+            raise ValueError(f"Column {found[-1]} is listed twice.")
+    return found
 
 
 def checked_inequalities(
     constraints: LinearConstraints, dimension: int
 ) -> LinearConstraints:
     r"""Linear constraints on single points, whose columns exist."""
+    checked: LinearConstraints = []
     for columns, coefficients, limit in constraints:
         if columns.dim() != 1 or columns.shape != coefficients.shape:
             raise BotorchTensorDimensionError(
@@ -122,5 +130,6 @@ def checked_inequalities(
             )
         finite("inequality_constraints", coefficients)
         finite_scalar("inequality_constraints", limit)
-        check_columns(columns.tolist(), dimension)
-    return list(constraints)
+        known = checked_columns(columns.tolist(), dimension)
+        checked.append((columns.new_tensor(known), coefficients, limit))
+    return checked

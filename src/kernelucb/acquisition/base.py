@@ -2,6 +2,7 @@ r"""BoTorch plumbing of every confidence bound, once."""
 
 import copy
 import math
+import sys
 import warnings
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +72,11 @@ _ONE_POINT = (
     " The bound scores one point at a time; for q > 1 use optimize_acqf with "
     "sequential=True, or return_acq_values=False where an optimiser asks for a joint value."
 )
+
+
+# Optimisers of BoTorch that end with one value of all points (names end so), and read the
+# pending points before they search for the first of several.
+_JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
 class BuiltOnce(Described, AcquisitionFunction):
@@ -642,6 +648,14 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        reader: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while reader.f_code.co_name == "X_pending":  # of a function around this one
+            reader = reader.f_back
+        name = reader.f_code.co_name
+        if name.endswith(_JOINT) and reader.f_locals.get("return_acq_values"):
+            raise BotorchTensorDimensionError(
+                f"{name} asks for one value of all points at the end.{_ONE_POINT}"
+            )
         return self._X_pending
 
     @X_pending.setter

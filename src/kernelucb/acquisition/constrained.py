@@ -465,8 +465,11 @@ def unit_of(acqf: AcquisitionFunction | Any, points: Tensor, temperature: float)
     """
     if acqf._log or temperature == 0.0:  # pyright: ignore[reportPrivateUsage]
         return 1.0
-    box = torch.stack([points.amin(0), points.amax(0)])
-    probes = draw_sobol_samples(box, n=_PROBES, q=1, seed=0)
+    # Sobol dimensions follow the columns' values: the order of columns does not matter.
+    _, place = points.sort(0).values.T.unique(dim=0, return_inverse=True)
+    unit = torch.stack([torch.zeros_like(points[0]), torch.ones_like(points[0])])
+    shares = draw_sobol_samples(unit, n=_PROBES, q=1, seed=0)[..., place]
+    probes = torch.lerp(points.amin(0), points.amax(0), shares)
     values = acqf(torch.cat([probes, points.unsqueeze(-2)]))
     spread = float(values.max() - values.min())
     return spread if spread > 0.0 else 1.0

@@ -4,15 +4,27 @@ from functools import partial
 from typing import Any
 
 import torch
-from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.acquisition import OneShotAcquisitionFunction
-from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.acquisition import (
+    AcquisitionFunction,
+    AnalyticAcquisitionFunction,
+    OneShotAcquisitionFunction,
+    PosteriorStandardDeviation,
+    qPosteriorStandardDeviation,
+)
+from botorch.acquisition.analytic import ScalarizedPosteriorMean
+from botorch.acquisition.joint_entropy_search import qJointEntropySearch
+from botorch.acquisition.logei import qLogProbabilityOfFeasibility
 from botorch.acquisition.multi_objective.base import (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
 )
 from botorch.acquisition.multi_objective.objective import MCMultiOutputObjective
-from botorch.acquisition.objective import IdentityMCObjective
+from botorch.acquisition.objective import (
+    ConstrainedMCObjective,
+    GenericMCObjective,
+    IdentityMCObjective,
+    MCAcquisitionObjective,
+)
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
@@ -43,6 +55,16 @@ _FOR_SEVERAL = (
     MultiObjectiveMCAcquisitionFunction,
 )
 _OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective)
+# Whatever their arguments, these seek neither large outcomes nor small ones.
+_EXPLORING = (
+    PosteriorStandardDeviation,
+    qPosteriorStandardDeviation,
+    qLogProbabilityOfFeasibility,
+)
+# They seek large outcomes, without saying so by an attribute.
+_LARGEST = (ScalarizedPosteriorMean, qJointEntropySearch)
+# How many values of an outcome an objective is asked at, and at how many points.
+_LEVELS, _POINTS = 33, 64
 
 
 class GuardedAcquisition(AroundBand):
@@ -151,7 +173,11 @@ class GuardedAcquisition(AroundBand):
         Raises:
             UnsupportedError: If ``acqf`` is a one-shot function, one with an output for
                 each point of the batch or one for several objectives, if it seeks the other
-                direction than ``band``, or if the inputs that were observed are not known.
+                direction than ``band`` (its objective and posterior transform are asked at
+                outcomes between the least and largest mean of its model at its data) or its
+                objective both rises and falls there, or if the inputs that were observed
+                are not known. Functions that explore, such as
+                ``PosteriorStandardDeviation``, have no direction.
             ValueError: If a scalar is out of its range, a column does not exist, or lower
                 limits are not below upper ones.
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or ``bounds`` are
@@ -184,7 +210,9 @@ class GuardedAcquisition(AroundBand):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
-        return self._X_pending
+        # A band says it where points are chosen one by one, and a joint value is to come.
+        one_by_one = self.ucb_every is not None or isinstance(self.acqf, Band)
+        return self.band.X_pending if one_by_one else self._X_pending
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:
@@ -279,7 +307,10 @@ def _best_known(band: Any, X: Tensor) -> Tensor:
 def _check_guard(acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB) -> None:
     r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
     check_band("band", band)
-    name, direction = type(acqf).__name__, _direction(acqf)
+    # The functions that BoTorch's wrappers change: fixed columns, penalties, proximity.
+    while inner := getattr(acqf, "acq_func", None) or getattr(acqf, "raw_acqf", None):
+        acqf = inner
+    name = type(acqf).__name__
     if isinstance(acqf, OneShotAcquisitionFunction):
         raise UnsupportedError(
             f"{name} is a one-shot function: its points are candidates and fantasies "
@@ -291,12 +322,20 @@ def _check_guard(acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB) ->
             "that cannot be its optimum may be the best for another. Give an objective or "
             "posterior_transform that makes one of them, or search without a guard."
         )
-    if direction * band.direction < 0:
+    directions = _directions(acqf, band)
+    if len(directions) > 1:
+        raise UnsupportedError(
+            f"The objective of {name} both rises and falls with the outcome, so a point "
+            "that cannot be the band's optimum may be its best. Build the band from values "
+            "of the objective, or search without a guard."
+        )
+    if -band.direction in directions:
         names = {1: "large", -1: "small"}
         raise UnsupportedError(
-            f"{name} seeks {names[direction]} outcomes and the band "
+            f"{name} seeks {names[-band.direction]} outcomes and the band "
             f"{names[band.direction]} ones; give both the same maximize and "
-            "posterior_transform."
+            "posterior_transform, and a band of small outcomes (maximize=False) to an "
+            "objective with a negative weight."
         )
 
 
@@ -314,18 +353,60 @@ def _is_of_several(acqf: AcquisitionFunction) -> bool:
     return not is_one and getattr(getattr(acqf, "model", None), "num_outputs", 1) > 1
 
 
-def _direction(acqf: AcquisitionFunction) -> int:
-    r"""1 if it surely seeks large outcomes, -1 if small ones, 0 if that is not known."""
+def _directions(acqf: AcquisitionFunction, band: Any) -> set[int]:
+    r"""1 if it seeks large outcomes, -1 if small ones; both, or none where not known."""
     if isinstance(acqf, Band):
-        return acqf.direction
-    maximize = getattr(acqf, "maximize", None)
-    sign = int(isinstance(getattr(acqf, "objective", None), IdentityMCObjective))
-    if maximize is not None:
-        sign = 1 if maximize else -1
-    transform = getattr(acqf, "posterior_transform", None)
-    if transform is None:
-        return sign
-    weights = getattr(transform, "weights", None)
-    if not isinstance(weights, Tensor) or weights.numel() != 1:
-        return 0
-    return sign if float(weights) > 0.0 else -sign
+        return {acqf.direction}
+    maximize, objective = (getattr(acqf, name, None) for name in ("maximize", "objective"))
+    known = maximize is not None or isinstance(objective, MCAcquisitionObjective)
+    if isinstance(acqf, _EXPLORING) or not (known or isinstance(acqf, _LARGEST)):
+        return set()
+    sign = 1 if maximize is None or maximize else -1
+    if isinstance(acqf, ScalarizedPosteriorMean):
+        weights = acqf.get_buffer("weights")
+        sign = int(weights.amin() >= 0.0) - int(weights.amax() <= 0.0)
+    return {sign * slope for slope in _slopes(acqf, band.objective_band)} - {0}
+
+
+@torch.no_grad()
+def _slopes(acqf: Any, band: Any) -> set[int]:
+    r"""Signs of the changes of an objective while the band's outcome rises.
+
+    Asked at outcomes in the range of the model's means at its data. Where the band is for
+    one of several outcomes, the sign that all of them share.
+    """
+    objective: Any = getattr(acqf, "objective", None)
+    transform: Any = getattr(acqf, "posterior_transform", None)
+    if isinstance(objective, ConstrainedMCObjective):  # without its constraints
+        objective = GenericMCObjective(objective.objective)
+    plain = objective is None or isinstance(objective, IdentityMCObjective)
+    if plain and transform is None:
+        return {1}
+    try:
+        X = observed_inputs(acqf.model)
+    except UnsupportedError:
+        X = band.observed
+    if X is None:
+        return set()
+    X = X.flatten(end_dim=-2)[:_POINTS]
+    means = acqf.model.posterior(X).mean  # of the first model of an ensemble
+    means = means.reshape(-1, *means.shape[-2:])[0].reshape(len(X), -1, means.shape[-1])
+    low, high = means.amin((0, 1)), means.amax((0, 1))
+    room = torch.where(low == high, 0.1 * low.abs() + (low == 0.0), 0.0)
+    levels = torch.linspace(0.0, 1.0, _LEVELS).to(means).reshape(-1, 1, 1, 1)
+    up = torch.lerp(low - room, high + room, levels).expand(_LEVELS, *means.shape)
+    weights, count = means.new_tensor(getattr(band, "weights", [1.0])), len(low)
+    paths = weights.unsqueeze(0) if len(weights) == count else torch.eye(count).to(means)
+    found: list[set[int]] = []
+    for path in paths:
+        Y = torch.where(path > 0.0, up, torch.where(path < 0.0, up.flip(0), means))
+        if transform is not None:
+            Y = transform.evaluate(Y)
+            Y = Y.unsqueeze(-1) if getattr(transform, "scalarize", False) else Y
+        values = Y if objective is None else objective(Y, X=X.unsqueeze(-2))
+        # An objective that draws samples has all levels of the first sample first.
+        steps = values.reshape(-1, _LEVELS, values[0].numel()).mean(0).diff(dim=0)
+        least = 1e-9 * steps.abs().amax()
+        found.append({s for s in (1, -1) if bool((s * steps > least).any())})
+    shared = set[int]().union(*found)
+    return shared if len(paths) == 1 or len(shared) == 1 else set()

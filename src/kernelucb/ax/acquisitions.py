@@ -227,6 +227,10 @@ class BoundAcquisition(Acquisition):
         if self.safe_set is None:
             fixed = options.get("fixed_features")
             choices = mk_discrete_choices(search_space_digest, fixed)
+            # Ax reads them from left to right, and appends fixed columns (its #5254).
+            values = search_space_digest.discrete_choices
+            ordered = {i: values.get(i, choices[i]) for i in sorted(choices)}
+            search_space_digest = replace(search_space_digest, discrete_choices=ordered)
             known = determine_optimizer(search_space_digest, discrete_choices=choices)
             if n == 1 or known in ("optimize_acqf", "optimize_acqf_discrete"):
                 return super().optimize(n, search_space_digest, **options)

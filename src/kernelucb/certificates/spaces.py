@@ -14,9 +14,9 @@ from kernelucb._numerics.checks import finite_scalar, whole_number
 from kernelucb._numerics.domains import (
     FixedFeatures,
     LinearConstraints,
-    check_columns,
     check_one_domain,
     checked_box,
+    checked_columns,
     checked_fixed,
     checked_inequalities,
     checked_limits,
@@ -180,16 +180,17 @@ class MixedSpace:
         dimension = limits.shape[1]
         # For each choice the values that its columns take together.
         self._choices: list[list[dict[int, float]]] = []
-        for column, values in (discrete_dims or {}).items():
+        listed = [*(discrete_dims or {}), *itertools.chain(*(one_hot or ()))]
+        listed = checked_columns(listed, dimension)
+        for column, values in zip(listed, (discrete_dims or {}).values(), strict=False):
             numbers = [finite_scalar("discrete_dims", value) for value in values]
             self._choices.append([{column: value} for value in dict.fromkeys(numbers)])
         for group in one_hot or ():
+            group = [column % dimension for column in group]
             codes = torch.eye(len(group), dtype=torch.float64).tolist()
             self._choices.append([dict(zip(group, code, strict=True)) for code in codes])
         if not all(self._choices):
             raise ValueError("discrete_dims and one_hot must list at least one value each.")
-        listed = [*(discrete_dims or {}), *itertools.chain(*(one_hot or ()))]
-        check_columns(listed, dimension)
         open_columns = [i for i in range(dimension) if i not in listed]
         if not bool((limits[0] < limits[1])[open_columns].all()):
             raise ValueError("Every lower limit in bounds must be below its upper limit.")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
-from kernelucb._numerics.domains import FixedFeatures, checked_fixed, checked_points
+from kernelucb._numerics.domains import FixedFeatures, checked_points, fixed_candidates
 from kernelucb.certificates.boxes import (
     Search,
     SetFunction,
@@ -86,9 +86,8 @@ class Task:
         if recommended is None:
             return task
         row = tensor("recommended", recommended).reshape(1, -1)
-        point = checked_points("recommended", row, dimension)[0].clone()
-        for column, value in checked_fixed(fixed_features, dimension).items():
-            point[column] = value
+        row = checked_points("recommended", row, dimension)
+        point = fixed_candidates(row, fixed_features)[0]
         point = task._admissible(point.to(region.lower))
         return replace(task, recommended=point.unsqueeze(0))
 

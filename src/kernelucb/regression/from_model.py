@@ -37,6 +37,11 @@ from kernelucb.regression.prior import Prior
 # that takes a single one to a point nearby (an index of a category stays a valid one).
 _COMPARED, _COMPARED_POSTERIOR, _NEARBY = 512, 8, 0.9
 
+_KEEP = (
+    "Keep your model for the search and guard it: GuardedAcquisition(acqf_of_your_model, "
+    "band)."
+)
+
 
 # One number, one for each observation, or a function of ``n x d`` raw inputs
 NoiseStd = float | Tensor | Callable[[Tensor], Tensor] | None
@@ -101,6 +106,9 @@ def read_model(model: Any) -> ModelData:
     It is one of BoTorch's, or a user's GPyTorch ``ExactGP`` whose ``forward`` is made of
     these two. As by BoTorch's ``posterior``, it is put into eval mode.
     """
+    given: Any = model
+    if isinstance(given, ModelList | IndependentModelList) and len(given.models) == 1:
+        return read_model(given.models[0])
     check_supported(model)
     model.eval()  # in eval mode the stored inputs are the transformed ones
     units = outcome_units(getattr(model, "outcome_transform", None))
@@ -292,8 +300,8 @@ def check_supported(model: Any) -> None:
         )
     if getattr(model, "_is_ensemble", False) or getattr(model, "_is_fully_bayesian", False):
         raise UnsupportedError(
-            f"{name} is an ensemble of models; the bound needs one fixed kernel. Use a "
-            "SingleTaskGP."
+            f"{name} is an ensemble of models; the bound needs one fixed kernel: use a "
+            f"SingleTaskGP. {_KEEP}"
         )
     _check_outputs(model, name)
     written_for_botorch = isinstance(model, GPyTorchModel) or not isinstance(model, Model)
@@ -302,7 +310,7 @@ def check_supported(model: Any) -> None:
         raise UnsupportedError(
             f"{name} is not an exact single-task GP (variational, list, multi-task and "
             "non-GP models have no closed-form kernel regression). Use a SingleTaskGP, or "
-            "for very many observations NystromRegression or BKBModel."
+            f"for very many observations NystromRegression or BKBModel. {_KEEP}"
         )
     if not isinstance(model, Model):
         _check_plain(model, name)
@@ -319,8 +327,9 @@ def check_supported(model: Any) -> None:
     inputs: Any = model.train_inputs
     if len(batch_shape := inputs[0].shape[:-2]) > 0:
         raise UnsupportedError(
-            f"{name} has batch shape {tuple(batch_shape)}; build one model without batch "
-            "dimensions."
+            f"{name} has batch shape {tuple(batch_shape)}; build the bound from one model "
+            "without batch dimensions (for fantasies, the model before them and "
+            f"X_pending). {_KEEP}"
         )
     transform = getattr(model, "input_transform", None)
     if getattr(transform, "is_one_to_many", False):
@@ -335,22 +344,20 @@ def _check_outputs(model: Any, name: str) -> None:
     is_list = isinstance(model, ModelList | IndependentModelList)
     parts: Any = getattr(model, "models", ())
     count = getattr(model, "num_outputs", len(parts) if is_list else 1)
-    if count == 1 and is_list:
-        raise UnsupportedError(
-            f"{name} holds a single model; pass that model itself: model.models[0]."
-        )
     if count == 1:
         return
     if not is_list and not isinstance(model, BatchedMultiOutputGPyTorchModel):
         raise UnsupportedError(
             f"{name} has {count} outputs that depend on each other, and the bound is for "
-            "one. Build one SingleTaskGP and one bound for each of them, from its own data."
+            "one. Build one SingleTaskGP and one bound for each of them, from its own "
+            f"data. {_KEEP}"
         )
     raise UnsupportedError(
         f"{name} has {count} outputs, and the bound is for one. For a weighted sum of "
-        "them use ScalarizedUCB.from_model(model, posterior_transform=...), for one "
-        "with limits on others ConstrainedUCB.from_model(model, constraints=...), and "
-        "for a band of each outcome_bands(model)."
+        "them use ScalarizedUCB.from_model(model, posterior_transform=posterior_transform, "
+        "norm_bound=[...], noise_std=[...]), with one number for each output; for one with "
+        "limits on others ConstrainedUCB.from_model(model, constraints=...), and for a "
+        "band of each outcome_bands(model)."
     )
 
 

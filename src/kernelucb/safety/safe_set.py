@@ -197,7 +197,11 @@ class SafeSet(OutcomeConstraints):
     def nonlinear_inequality_constraints(
         self,
     ) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
-        r"""The constraints as BoTorch's ``optimize_acqf`` takes them, on single points."""
+        r"""The constraints as BoTorch's ``optimize_acqf`` takes them, on single points.
+
+        With fixed columns use ``optimize_acqf_safely``: BoTorch 0.18 evaluates them at
+        other points then, unless the fixed columns are the last ones.
+        """
         return [(partial(_margin, constraint), True) for constraint in self.constraints]
 
     @torch.no_grad()

@@ -1,6 +1,6 @@
 r"""The best safe point of a box, or of a box in which some columns take listed values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,22 +10,23 @@ from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.optim import optimize_acqf
 from botorch.optim.initializers import initialize_q_batch
 from botorch.optim.parameter_constraints import evaluate_feasibility
-from botorch.optim.utils import fix_features
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.domains import (
+    FixedFeatures,
     LinearConstraints,
     check_one_domain,
+    checked_fixed,
+    checked_inequalities,
     checked_limits,
+    with_fixed,
 )
 from kernelucb.certificates import MixedSpace
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import SafeSet, no_safe_point
-
-_Fixed = Mapping[int, float | Tensor]
 
 # Each line from a safe point is tried at this many lengths, halved from one to the next:
 # the shortest is 1/4096 of the way to a random point of the box.
@@ -43,7 +44,7 @@ def optimize_acqf_safely(
     raw_samples: int = 256,
     *,
     space: MixedSpace | None = None,
-    fixed_features: _Fixed | None = None,
+    fixed_features: FixedFeatures | None = None,
     inequality_constraints: LinearConstraints | None = None,
     options: dict[str, Any] | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -83,10 +84,9 @@ def optimize_acqf_safely(
     """
     check_one_domain(bounds=bounds, space=space)
     whole_number("q", q)
-    inequalities = list(inequality_constraints or [])
-    combinations: Sequence[_Fixed] = [fixed_features or {}]
     if bounds is not None:
-        box = checked_limits(bounds).to(bounds)
+        box, inequalities = checked_limits(bounds).to(bounds), []
+        combinations = [checked_fixed(fixed_features, bounds.shape[1])]
     else:
         assert space is not None
         if safe_set.dimension not in (None, space.dimension):
@@ -94,10 +94,12 @@ def optimize_acqf_safely(
                 f"space has {space.dimension} columns; a band of safe_set has "
                 f"{safe_set.dimension}."
             )
-        given: Any = fixed_features
-        region, combinations = space.region(given), space.fixed_features_list(given)
+        region = space.region(fixed_features)
+        combinations = space.fixed_features_list(fixed_features)
         box = torch.stack([region.lower.amin(0), region.upper.amax(0)])
-        inequalities = [*space.constraints, *inequalities]
+        inequalities = space.constraints
+    further = checked_inequalities(inequality_constraints or [], box.shape[1])
+    inequalities = [*inequalities, *further]
     search = SafeSearch(
         *(acq_function, safe_set, box, combinations, inequalities or None),
         *(whole_number("num_restarts", num_restarts), raw_samples, options),
@@ -126,7 +128,7 @@ class SafeSearch(NamedTuple):
     safe_set: SafeSet
     bounds: Tensor  # `2 x d` limits, which hold the values as well
     # Values of the same columns, at least one; `{}` where all are open
-    combinations: Sequence[_Fixed]
+    combinations: Sequence[FixedFeatures]
     inequalities: LinearConstraints | None
     num_restarts: int = 8
     raw_samples: int = 256
@@ -168,14 +170,12 @@ class SafeSearch(NamedTuple):
             raise no_safe_point("no point of the space that was tried")
         return self._best_of(finalists)
 
-    def best_at(self, combination: _Fixed) -> tuple[Tensor, Tensor]:
+    def best_at(self, combination: FixedFeatures) -> tuple[Tensor, Tensor]:
         r"""One safe point of a combination, ``1 x d``, and its value."""
-        # BoTorch gives the values to nonlinear constraints in the order of the mapping, as
-        # if that were the order of the columns.
-        width = self.bounds.shape[1]
-        fixed = dict(sorted((i % width, value) for i, value in combination.items()))
+        # Fixed columns have no room in the box. Given as fixed features, BoTorch puts their
+        # values into nonlinear constraints twice, right for last columns only (its #3332).
+        box, fixed = with_fixed(self.bounds, combination), combination
         shared: dict[str, Any] = {
-            "fixed_features": fixed or None,
             "inequality_constraints": self.inequalities,
             "options": self.options,
         }
@@ -185,7 +185,9 @@ class SafeSearch(NamedTuple):
         counts = self.num_restarts, self.raw_samples
         try:
             starts = gen_safe_initial_conditions(
-                self.acqf, self.bounds, 1, *counts, safe_set=self.safe_set, **shared
+                *(self.acqf, self.bounds, 1, *counts, fixed),
+                safe_set=self.safe_set,
+                **shared,
             )
         except NoSafePointError:
             if not bool(self.safe_set.is_safe(finalists).any()):
@@ -195,7 +197,7 @@ class SafeSearch(NamedTuple):
             repair = partial(self.safe_set.repair, anchors=starts.squeeze(-2))
             found, _ = optimize_acqf(
                 self.acqf,
-                self.bounds,
+                box,
                 q=1,
                 num_restarts=len(starts),
                 batch_initial_conditions=starts,
@@ -205,17 +207,23 @@ class SafeSearch(NamedTuple):
                 retry_on_optimization_warning=False,
                 **shared,
             )
-            finalists = torch.cat([finalists, found.squeeze(-2), starts.squeeze(-2)])
+            # Just inside of the edge: there the margin's sign depends on round-off.
+            found = _inner(found.squeeze(-2), starts.squeeze(-2))
+            finalists = torch.cat([finalists, found, starts.squeeze(-2)])
         # Steps back end at starting points, so the limits hold; safety is asked again.
         return self._best_of(self.safe_set.filter(self._feasible(finalists, fixed)))
 
-    def _feasible(self, X: Tensor, fixed: _Fixed) -> Tensor:
+    def _feasible(self, X: Tensor, fixed: FixedFeatures) -> Tensor:
         return feasible(X, self.bounds, fixed, self.inequalities)
 
     @torch.no_grad()
     def _best_of(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        value, index = in_parts(X.unsqueeze(-2), self.acqf).max(0)
-        return X[index].unsqueeze(0), value
+        values = in_parts(X.unsqueeze(-2), self.acqf)
+        for index in values.argsort(descending=True):
+            # Alone, as it will be asked about: margins round otherwise among others.
+            if bool(self.safe_set.is_safe(point := X[index].unsqueeze(0))):
+                return point, values[index]
+        raise no_safe_point("no point that was tried")
 
     def _pool(self) -> tuple[Tensor, Tensor]:
         r"""Safe points among random ones, and the combinations to which they belong."""
@@ -233,21 +241,21 @@ class SafeSearch(NamedTuple):
 
 
 def feasible(
-    X: Tensor, bounds: Tensor, fixed: _Fixed, inequalities: LinearConstraints | None
+    X: Tensor, bounds: Tensor, fixed: FixedFeatures, inequalities: LinearConstraints | None
 ) -> Tensor:
     r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
-    points = fix_features(X, dict(fixed))
+    points = with_fixed(X, fixed)
     inside = ((bounds[0] <= points) & (bounds[1] >= points)).all(-1)
     return points[inside & evaluate_feasibility(points.unsqueeze(-2), inequalities)]
 
 
-def _inner(point: Tensor, pool: Tensor) -> Tensor:
-    r"""``3 x d`` points a little inside of a ``1 x d`` point, which rounding may leave."""
+def _inner(points: Tensor, pool: Tensor) -> Tensor:
+    r"""Three points a little inside of each of ``n x d``, which rounding may leave."""
     if len(pool) == 0:
         return pool
-    nearest = pool[torch.cdist(point, pool).argmin()]
-    steps = point.new_tensor([1e-9, 1e-6, 1e-3]).unsqueeze(-1)
-    return point + steps * (nearest - point)
+    nearest = pool[torch.cdist(points, pool).argmin(-1)]
+    steps = points.new_tensor([1e-9, 1e-6, 1e-3]).reshape(-1, 1, 1)
+    return (points + steps * (nearest - points)).flatten(end_dim=1)
 
 
 @torch.no_grad()
@@ -257,7 +265,7 @@ def gen_safe_initial_conditions(
     q: int = 1,
     num_restarts: int = 8,
     raw_samples: int = 256,
-    fixed_features: _Fixed | None = None,
+    fixed_features: FixedFeatures | None = None,
     options: dict[str, Any] | None = None,
     inequality_constraints: LinearConstraints | None = None,
     equality_constraints: LinearConstraints | None = None,
@@ -296,12 +304,14 @@ def gen_safe_initial_conditions(
             "violate them. Use fixed_features, or remove a column."
         )
     seed = (options or {}).get("seed")
+    fixed = checked_fixed(fixed_features, bounds.shape[1])
     sobol = draw_sobol_samples(bounds, n=raw_samples, q=1, seed=seed).squeeze(-2)
+    sobol = with_fixed(sobol, fixed)
     anchors = sobol[safe_set.margin(sobol) >= 0.0]
     if safe_set.safe_points is not None:
         anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
     pool = torch.cat([sobol, anchors, _on_lines(anchors, sobol)])
-    pool = feasible(pool, bounds, fixed_features or {}, inequality_constraints)
+    pool = feasible(pool, bounds, fixed, inequality_constraints)
     pool = pool[safe_set.margin(pool) >= 0.0].unsqueeze(-2)
     if len(pool) == 0:
         raise no_safe_point("no point that was tried")
