@@ -35,11 +35,7 @@ from kernelucb.acquisition.scalarized import ScalarizedUCB
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.regression.from_model import (
-    observed_inputs,
-    per_output,
-    single_output_models,
-)
+from kernelucb.regression.from_model import per_output, single_output_models
 
 Limits = tuple[float | None, float | None]
 Weights = Mapping[int, float]  # of the outputs in a sum, none of them zero
@@ -78,6 +74,11 @@ class AroundBand(BuiltBand):
             return self.band.assumptions
         bands = {"objective": self.objective_band, **self.outcome_constraints.bands}
         return joined_assumptions(bands, self._claim)
+
+    @property
+    def observed(self) -> Tensor | None:
+        r"""See ``Band``: the objective's."""
+        return self.band.observed
 
     def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
         return {"band": part_at(self.band, terms)}
@@ -191,8 +192,7 @@ class ConstrainedUCB(AroundBand):
         self._constraint_bands = ModuleList([b for b in bands if isinstance(b, Module)])
         self.temperature, self._unit = nonnegative_scalar("temperature", temperature), 1.0
         if self.temperature > 0.0:
-            points = observed_inputs(band.model) if observed is None else observed
-            points = checked_points("observed", points, band.data.dimension)
+            points = observed_points(band, observed)
             self._unit = unit_of(band, points, self.temperature)
         if X_pending is not None:
             self.set_X_pending(X_pending)
@@ -454,6 +454,17 @@ def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
     if temperature == 0.0:
         return torch.where(margin < 0.0, _EXCLUDED * (1.0 - margin), 0.0)
     return softplus(-_SHIFT - margin / temperature)
+
+
+def observed_points(band: Any, observed: Tensor | None) -> Tensor:
+    r"""``n x d`` points as given, or else the inputs that a band has observed."""
+    points = band.observed if observed is None else observed
+    if points is None:
+        raise UnsupportedError(
+            f"{type(band).__name__} does not know the inputs that were observed; give them "
+            "as `observed`."
+        )
+    return checked_points("observed", points, band.data.dimension)
 
 
 @torch.no_grad()

@@ -36,7 +36,6 @@ from kernelucb._numerics.domains import (
     LinearConstraints,
     checked_box,
     checked_inequalities,
-    checked_points,
     fixed_candidates,
 )
 from kernelucb.acquisition.base import KernelUCB
@@ -44,6 +43,7 @@ from kernelucb.acquisition.constrained import (
     AroundBand,
     ConstrainedUCB,
     edge_penalty,
+    observed_points,
     unit_of,
 )
 from kernelucb.confidence.band import Band, check_band
@@ -193,8 +193,7 @@ class GuardedAcquisition(AroundBand):
         self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
         self.temperature = nonnegative_scalar("temperature", temperature)
         self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
-        points = observed_inputs(band.model) if observed is None else observed
-        points = checked_points("observed", points, self.band.data.dimension)
+        points = observed_points(band, observed)
         dimension = points.shape[1]
         if bounds is not None:
             points = points.clamp(*checked_box(bounds, dimension).to(points))
