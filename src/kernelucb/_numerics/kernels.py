@@ -40,6 +40,16 @@ _STATIONARY: dict[Any, str] = {RBFKernel: "", MaternKernel: "nu", RQKernel: "alp
 # Points at which readings are compared: rows of the data, as many mixed ones, and twice as
 # many as there are steps. GPyTorch loses half the digits of distances beyond 25 of them.
 _ROWS, _STEPS = 4, 8.0 ** np.arange(-6.0, 2.0)[:, None]
+# What kernels and means raise at inputs that they do not take.
+EVALUATION_ERRORS = (
+    RuntimeError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    UnsupportedError,
+)
 _GOLDEN, _EPS = 0.5 * (math.sqrt(5.0) - 1.0), float(np.finfo(np.float64).eps)
 
 
@@ -107,8 +117,8 @@ def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> int:
             return number
     raise UnsupportedError(
         f"{type(kernel).__name__} gives two points one covariance by themselves and "
-        "another one beside other points or on its diagonal; a bound needs a kernel that "
-        "is a function of two points."
+        "another one beside other points, in the other order or on its diagonal; a bound "
+        "needs a kernel that is a symmetric function of two points."
     )
 
 
@@ -121,7 +131,13 @@ def _agrees(read: Any, kernel: Any, factor: float, inputs: Tensor) -> bool:
         rows = torch.cat([kernel(first, points).to_dense() for first in firsts])
     if rows.shape != (2, len(points)):
         return isinstance(read, Library)  # refused for its shape
-    pairs = [read.values(first.expand_as(points), points, True) for first in firsts]
+    try:
+        pairs = [read.values(first.expand_as(points), points, True) for first in firsts]
+        single = read.values(*firsts, pairs=True)
+    except EVALUATION_ERRORS:  # some take no `diag=True`, or not of one pair
+        return False
+    if single.shape != (1,):
+        return False
     values = [factor * rows, torch.stack(pairs)]
     if not isinstance(read, Library):
         values.append(read.values(points[:2], points))
@@ -130,7 +146,9 @@ def _agrees(read: Any, kernel: Any, factor: float, inputs: Tensor) -> bool:
     # An input of `s` length scales is rounded by `s eps` of one of them, and a value by at
     # most that share of the largest one; root eps leaves room for 6e7 length scales.
     allowed = _EPS**0.5 * np.abs(expected[finite]).max(initial=0.0)
-    return all(bool((np.abs(own - expected)[finite] <= allowed).all()) for own in found)
+    off = [np.abs(own - expected)[finite] for own in found]
+    off.append(np.abs(expected[:1, 1] - expected[1:, 0])[finite[:1, 1]])  # symmetric?
+    return bool((np.concatenate(off) <= allowed).all())
 
 
 def _to_compare(inputs: Tensor, far: bool) -> Tensor:

@@ -23,21 +23,17 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.estimates import frozen_copy
-from kernelucb._numerics.kernels import allowed_columns, fitting_reading, reading
+from kernelucb._numerics.kernels import (
+    EVALUATION_ERRORS,
+    allowed_columns,
+    fitting_reading,
+    reading,
+)
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 # Input transforms that take each column by itself and keep its order.
 _ALONG_COLUMNS = (Normalize, InputStandardize, Log10, Round, Warp)
 _LINEAR = (ZeroMean, ConstantMean, LinearMean)
-# What kernels and means raise at inputs that they do not take.
-_OF_ANY_MODULE = (
-    RuntimeError,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-)
 
 
 class _Plain(NamedTuple):
@@ -152,7 +148,7 @@ class Prior(Module):
                 if name == "kernel":
                     self._compare(inputs)
                 shape = tuple(values(*given).shape)
-            except _OF_ANY_MODULE as error:
+            except EVALUATION_ERRORS as error:
                 raise UnsupportedError(
                     f"{type(module).__name__} does not take inputs of {point.shape[-1]} "
                     f"columns: {error}"
@@ -169,7 +165,7 @@ class Prior(Module):
         r"""Whether values surely fall with the distance, from the same everywhere."""
         if self._reading is None and self.plain.kernel.falls:
             columns = allowed_columns(self.covar_module).start
-            with suppress(*_OF_ANY_MODULE):  # or it is not known before there are inputs
+            with suppress(*EVALUATION_ERRORS):  # or it is not known before there are inputs
                 device = next(self.parameters(), torch.empty(0)).device
                 self._compare(torch.zeros(1, columns, dtype=torch.float64, device=device))
         return self._reading is not None and self.plain.kernel.falls
