@@ -40,15 +40,10 @@ _STATIONARY: dict[Any, str] = {RBFKernel: "", MaternKernel: "nu", RQKernel: "alp
 # Points at which readings are compared: rows of the data, as many mixed ones, and twice as
 # many as there are steps. GPyTorch loses half the digits of distances beyond 25 of them.
 _ROWS, _STEPS = 4, 8.0 ** np.arange(-6.0, 2.0)[:, None]
-# What kernels and means raise at inputs that they do not take.
-EVALUATION_ERRORS = (
-    RuntimeError,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    UnsupportedError,
+# What modules of others raise at inputs that they do not take.
+EVALUATION_ERRORS: tuple[type[Exception], ...] = (
+    *(RuntimeError, LookupError, ValueError),
+    *(TypeError, AttributeError, AssertionError),
 )
 _GOLDEN, _EPS = 0.5 * (math.sqrt(5.0) - 1.0), float(np.finfo(np.float64).eps)
 
@@ -95,8 +90,8 @@ def reading(kernel: Any, factor: float, number: int) -> Any:
 
 
 @torch.no_grad()
-def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> int:
-    r"""Number of the first reading with GPyTorch's values at and far from some inputs.
+def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> tuple[int, Any]:
+    r"""The first reading with GPyTorch's values at and far from some inputs; its number.
 
     Args:
         kernel: A kernel of one output, without batch dimensions.
@@ -113,8 +108,9 @@ def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> int:
         )
     inputs = inputs.detach().reshape(-1, inputs.shape[-1])
     for number in range(3):
-        if _agrees(reading(kernel, factor, number), kernel, factor, inputs):
-            return number
+        read = reading(kernel, factor, number)
+        if _agrees(read, kernel, factor, inputs):
+            return number, read
     raise UnsupportedError(
         f"{type(kernel).__name__} gives two points one covariance by themselves and "
         "another one beside other points, in the other order or on its diagonal; a bound "
@@ -125,30 +121,36 @@ def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> int:
 def _agrees(read: Any, kernel: Any, factor: float, inputs: Tensor) -> bool:
     r"""Whether a reading has GPyTorch's values of single points, up to round-off."""
     points = _to_compare(inputs, far=read.variance is not None)
-    firsts = points[:2].split(1)
+    count = 2 if isinstance(read, Library) else 1
+    firsts = points[:count].split(1)
     with lazily_evaluate_kernels(False):  # half the time for small matrices
         # Distances are centred on the single point on the left: no digits are lost.
         rows = torch.cat([kernel(first, points).to_dense() for first in firsts])
-    if rows.shape != (2, len(points)):
+    if rows.shape != (count, len(points)):
         return isinstance(read, Library)  # refused for its shape
     try:
         pairs = [read.values(first.expand_as(points), points, True) for first in firsts]
-        single = read.values(*firsts, pairs=True)
-    except EVALUATION_ERRORS:  # some take no `diag=True`, or not of one pair
+        single = read.values(firsts[0], firsts[-1], pairs=True)
+    except (
+        UnsupportedError,
+        *EVALUATION_ERRORS,
+    ):  # some take no `diag=True`, or not of one pair
         return False
     if single.shape != (1,):
         return False
     values = [factor * rows, torch.stack(pairs)]
     if not isinstance(read, Library):
-        values.append(read.values(points[:2], points))
+        values.append(read.values(firsts[0], points))
     expected, *found = torch.stack(values).cpu().numpy()
+    found.append(expected.copy())
+    found[-1][:, :count] = expected[:, :count].T  # is it symmetric?
     finite = np.isfinite(expected)  # others overflow, which is refused elsewhere
     # An input of `s` length scales is rounded by `s eps` of one of them, and a value by at
     # most that share of the largest one; root eps leaves room for 6e7 length scales.
     allowed = _EPS**0.5 * np.abs(expected[finite]).max(initial=0.0)
-    off = [np.abs(own - expected)[finite] for own in found]
-    off.append(np.abs(expected[:1, 1] - expected[1:, 0])[finite[:1, 1]])  # symmetric?
-    return bool((np.concatenate(off) <= allowed).all())
+    return all(
+        bool((np.abs(own[finite] - expected[finite]) <= allowed).all()) for own in found
+    )
 
 
 def _to_compare(inputs: Tensor, far: bool) -> Tensor:

@@ -99,23 +99,26 @@ class Prior(Module):
     def plain(self) -> "_Plain":
         r"""Plain numbers of the prior; read when first asked for."""
         if self._plain is None:
-            mean = self.mean_module
-            value = self.offset if mean is None or type(mean) is ZeroMean else None
-            if type(mean) is ConstantMean:
-                constant: Any = mean.constant
-                if constant.numel() == 1:
-                    value = self.offset + self.scale * float(constant)
             read = reading(self.covar_module, self.scale**2, self._reading or 0)
-            self._plain = _Plain(read, value)
+            self._plain = _Plain(read, self._constant_mean)
         return self._plain
+
+    @property
+    def _constant_mean(self) -> float | None:
+        mean: Any = self.mean_module
+        if mean is None or type(mean) is ZeroMean:
+            return self.offset
+        constant: Any = mean.constant if type(mean) is ConstantMean else None
+        if constant is None or constant.numel() != 1:
+            return None
+        return self.offset + self.scale * float(constant)
 
     def _compare(self, *inputs: Tensor) -> None:
         r"""Choose the reading of the kernel at the first inputs that there are."""
         given = next((points for points in inputs if len(points)), None)
         if given is not None:
-            factor = self.scale**2
-            self._reading = fitting_reading(self.covar_module, factor, given)
-            self._plain = None
+            chosen = fitting_reading(self.covar_module, self.scale**2, given)
+            self._reading, self._plain = chosen[0], _Plain(chosen[1], self._constant_mean)
 
     def _values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         if self._reading is None:
@@ -165,7 +168,7 @@ class Prior(Module):
         r"""Whether values surely fall with the distance, from the same everywhere."""
         if self._reading is None and self.plain.kernel.falls:
             columns = allowed_columns(self.covar_module).start
-            with suppress(*EVALUATION_ERRORS):  # or it is not known before there are inputs
+            with suppress(UnsupportedError, *EVALUATION_ERRORS):  # not known without inputs
                 device = next(self.parameters(), torch.empty(0)).device
                 self._compare(torch.zeros(1, columns, dtype=torch.float64, device=device))
         return self._reading is not None and self.plain.kernel.falls
