@@ -3,6 +3,7 @@ r"""Kernels in plain numbers: GPyTorch's values for each pair of points alone.""
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import ChainedInputTransform, Normalize
 from gpytorch.kernels import (
     AdditiveKernel,
@@ -23,10 +24,12 @@ from kernelucb import (
     FamilyBandit,
     KernelBandit,
     KernelRegression,
+    LikelihoodRegression,
     MartingaleMixtureUCB,
     NystromRegression,
     describe_norm_bound,
     information_gain,
+    lengthscale_family,
     regret_certificate,
 )
 from kernelucb._numerics.kernels import Library, read_kernel
@@ -169,6 +172,84 @@ def test_nothing_is_known_of_a_subclass():
     described = describe_norm_bound(state, 50.0, bounds=box)
     assert not described.everywhere
     assert described.range > 50.0 * 2.0
+
+
+@pytest.mark.filterwarnings("ignore:Data")
+def test_a_scale_kernel_with_columns_of_its_own():
+    r"""GPyTorch calls the base's ``forward``: its columns are those of the ScaleKernel."""
+    X, Z = uniform(12, 2, 0), torch.tensor([[0.0, 0.5], [1.0, 0.5]]).double()
+    Y, kernel = (
+        torch.sin(5.0 * X[:, 1:]),
+        frozen(ScaleKernel(RBFKernel(), active_dims=(1,))),
+    )
+    plain = {"covar_module": kernel, "outcome_transform": None}
+    model = SingleTaskGP(X, Y, torch.full_like(Y, 0.01), **plain)
+    model.mean_module.requires_grad_(False)
+    band = MartingaleMixtureUCB(model, norm_bound=5.0)
+    assert band.assumptions.certified
+    assert_close(band.regression.mean(Z), model.posterior(Z).mean.flatten())
+    covers = [
+        lengthscale_family(part, 0.1, 0.2).covering(count)[1].kernel(Z, X).to_dense()
+        for part, count in (
+            (kernel, 2),
+            (frozen(ScaleKernel(RBFKernel(active_dims=(1,)))), 2),
+        )
+    ]
+    assert_close(*covers)
+
+
+def overridden(kernel):
+    r"""Of the same class, but its ``forward`` is not that of the class."""
+    forward = kernel.forward
+
+    def weighted(x1, x2, diag=False, **params):
+        values = forward(x1, x2, diag=diag, **params)
+        left, right = (2.0 + torch.sin(9.0 * x[..., 0]) for x in (x1, x2))
+        return values * (left * right if diag else left.unsqueeze(-1) * right)
+
+    kernel.forward = weighted
+    return frozen(kernel)
+
+
+MIXTURE = {"norm_bound": 1.0, "noise_std": 0.1}
+ROADS = {
+    "a prior": lambda X, Y, k: Prior(k),
+    "tensors": lambda X, Y, k: KernelRegression(X, Y, k, 0.1).prior,
+    "a model": lambda X, Y, k: (
+        KernelRegression.from_model(SingleTaskGP(X, Y.unsqueeze(-1), covar_module=k)).prior
+    ),
+    "another kernel": lambda X, Y, k: Prior(RBFKernel()).replaced(k, None, X),
+    "inducing points": lambda X, Y, k: NystromRegression(X, Y, k, 0.1, X[:3]).prior,
+    "successes": lambda X, Y, k: LikelihoodRegression(X, (Y > 1.0).double(), k).prior,
+    "BKB": lambda X, Y, k: BKBModel(X, Y.unsqueeze(-1), k, 0.01).regression().prior,
+    "a bandit": lambda X, Y, k: KernelBandit(k, **MIXTURE).prior,
+    "BKB's bandit": lambda X, Y, k: BKBBandit(X, k, **MIXTURE).prior,
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_where_our_values_are_not_gpytorchs_gpytorchs_are_used(road):
+    X, Z, kernel = uniform(6, 3, 0), uniform(4, 3, 1), overridden(RBFKernel())
+    prior = ROADS[road](X, outcomes(X), kernel)
+    for moved in (prior, prior.double()):
+        assert not moved.has_constant_variance
+        values = kernel(Z, X).to_dense() * prior.scale**2
+        assert_close(moved.covariance(Z, X), values)
+        assert_close(moved.variance(Z), kernel(Z, Z).to_dense().diagonal() * prior.scale**2)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+@pytest.mark.parametrize("lengthscale", [1e-3, 1.0, 1e5])
+def test_values_of_far_points_are_not_taken_for_others(lengthscale, offset):
+    for rows in (uniform(1, 3, 0), uniform(40, 3, 0)):
+        for name in set(KERNELS) - {"sum", "nested", "piecewise polynomial"}:
+            kernel = make_kernel(name)
+            for part in kernel.modules():
+                if getattr(part, "has_lengthscale", False):
+                    part.lengthscale = lengthscale * torch.ones_like(part.lengthscale)
+            prior = Prior(kernel)
+            prior.check_fits(offset + rows)
+            assert not isinstance(prior.plain.kernel, Library), name
 
 
 UNFIT = {

@@ -134,7 +134,13 @@ def frozen_copy(module: Module, remember: bool = True) -> Module:
             f"{type(module).__name__} cannot be copied, and a frozen copy of it is kept: "
             f"{error}. Use one whose tensors are parameters or buffers."
         ) from error
-    for copied, part in zip(frozen.modules(), parts, strict=True):
+    copies = list(frozen.modules())
+    if len(copies) != len(parts):
+        raise UnsupportedError(
+            f"{type(module).__name__} has other parts than a copy of it, and a frozen copy "
+            "is kept; use a kernel or mean that Python's deepcopy copies."
+        )
+    for copied, part in zip(copies, parts, strict=True):
         if remember:
             remember_trained(copied, trained_parameters(part))
     frozen.eval()  # LCEAKernel's returns nothing

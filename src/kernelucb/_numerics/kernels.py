@@ -3,16 +3,20 @@ r"""Kernel values whose accuracy does not depend on the other points of the call
 GPyTorch expands squared distances around the mean of all points in the call, so one far
 point costs the others their digits. The standard stationary kernels, and scalings, sums
 and products of them, are evaluated here from differences; other kernels by GPyTorch, with
-the points on the right first, around whose mean it expands.
+the points on the right first, around whose mean it expands. ``fitting_reading`` compares
+with GPyTorch, and takes GPyTorch's values where they differ.
 """
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add, mul
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from botorch.exceptions import UnsupportedError
 from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import (
     AdditiveKernel,
@@ -24,6 +28,7 @@ from gpytorch.kernels import (
     RQKernel,
     ScaleKernel,
 )
+from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
 from kernelucb._numerics.arrays import safe_sqrt
@@ -32,33 +37,141 @@ _COMBINED: dict[Any, Callable[[Any, Any], Any]] = {AdditiveKernel: add, ProductK
 # Stationary kernels, and the parameter beside the length scale.
 _STATIONARY: dict[Any, str] = {RBFKernel: "", MaternKernel: "nu", RQKernel: "alpha"}
 
+# Points at which readings are compared: rows of the data, as many mixed ones, and twice as
+# many as there are steps. GPyTorch loses half the digits of distances beyond 25 of them.
+_ROWS, _STEPS = 4, 8.0 ** np.arange(-6.0, 2.0)[:, None]
+# What modules of others raise at inputs that they do not take.
+EVALUATION_ERRORS: tuple[type[Exception], ...] = (
+    *(RuntimeError, LookupError, ValueError),
+    *(TypeError, AttributeError, AssertionError),
+)
+_GOLDEN, _EPS = 0.5 * (math.sqrt(5.0) - 1.0), float(np.finfo(np.float64).eps)
+
 
 @torch.no_grad()
 def read_kernel(
     kernel: Any, factor: float = 1.0
-) -> "Stationary | Periodic | Combined | Library":
+) -> "Stationary | Periodic | Categorical | Combined | Library":
     r"""A factor times a kernel as plain numbers, read once: later ones are not followed.
 
     ``values(left, right)`` are those of ``n x d'`` and ``m x d'`` inputs, ``n x m``; a row
     does not depend on the other points on the left. With ``pairs=True`` they are ``n``
     values of pairs of inputs. ``variance`` is the value at two equal inputs, where it is
-    known to be the same everywhere.
+    known to be the same everywhere. ``falls`` says whether values surely fall with the
+    distance along each input, from a constant (GPyTorch's ``is_stationary`` is no proof: it
+    only asks whether there is a lengthscale).
     """
-    kind, columns = type(kernel), kernel.active_dims
+    base: Any = kernel
+    columns, scale = kernel.active_dims, factor
     if len(kernel.batch_shape) > 0:
         return Library(kernel, factor)
-    if kind is ScaleKernel:  # its columns are those of its base
-        return read_kernel(kernel.base_kernel, factor * float(kernel.outputscale))
+    while type(base) is ScaleKernel:  # the columns of its base are not selected
+        base, scale = base.base_kernel, scale * float(base.outputscale)
+    kind = type(base)
     if kind in _STATIONARY:
-        shape = float(getattr(kernel, _STATIONARY[kind])) if _STATIONARY[kind] else 0.0
-        return Stationary(kind, columns, kernel.lengthscale.clone(), shape, factor)
+        shape = float(getattr(base, _STATIONARY[kind])) if _STATIONARY[kind] else 0.0
+        return Stationary(kind, columns, base.lengthscale.clone(), shape, scale)
     if kind is PeriodicKernel:
-        lengthscale, period = kernel.lengthscale.clone(), kernel.period_length.clone()
-        return Periodic(columns, lengthscale[..., 0, :], period[..., 0, :], factor)
+        lengthscale, period = base.lengthscale.clone(), base.period_length.clone()
+        return Periodic(columns, lengthscale[..., 0, :], period[..., 0, :], scale)
+    if kind is CategoricalKernel:
+        return Categorical(columns, base.lengthscale.clone(), scale)
     if kind in _COMBINED:
-        parts = tuple(map(read_kernel, kernel.kernels))
-        return Combined(_COMBINED[kind], columns, parts, factor)
+        parts = tuple(map(read_kernel, base.kernels))
+        return Combined(_COMBINED[kind], columns, parts, scale)
     return Library(kernel, factor)
+
+
+def reading(kernel: Any, factor: float, number: int) -> Any:
+    r"""Our reading of a kernel (0), or GPyTorch's values, pairs one by one (2) or not."""
+    if number == 0:
+        return read_kernel(kernel, factor)
+    return Library(kernel, factor, one_by_one=number == 2)
+
+
+@torch.no_grad()
+def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> tuple[int, Any]:
+    r"""The first reading with GPyTorch's values at and far from some inputs; its number.
+
+    Args:
+        kernel: A kernel of one output, without batch dimensions.
+        factor: See ``read_kernel``.
+        inputs: ``n x d`` inputs, ``n`` at least 1.
+
+    Raises:
+        UnsupportedError: If there is none.
+    """
+    if any(getattr(part, "grid_is_dynamic", False) for part in kernel.modules()):
+        raise UnsupportedError(
+            f"{type(kernel).__name__} has a grid that moves with the points it is asked "
+            "about; give it grid_bounds."
+        )
+    inputs = inputs.detach().reshape(-1, inputs.shape[-1])
+    for number in range(3):
+        read = reading(kernel, factor, number)
+        if _agrees(read, kernel, factor, inputs):
+            return number, read
+    raise UnsupportedError(
+        f"{type(kernel).__name__} gives two points one covariance by themselves and "
+        "another one beside other points, in the other order or on its diagonal; a bound "
+        "needs a kernel that is a symmetric function of two points."
+    )
+
+
+def _agrees(read: Any, kernel: Any, factor: float, inputs: Tensor) -> bool:
+    r"""Whether a reading has GPyTorch's values of single points, up to round-off."""
+    points = _to_compare(inputs, far=read.variance is not None)
+    count = 2 if isinstance(read, Library) else 1
+    firsts = points[:count].split(1)
+    with lazily_evaluate_kernels(False):  # half the time for small matrices
+        # Distances are centred on the single point on the left: no digits are lost.
+        rows = torch.cat([kernel(first, points).to_dense() for first in firsts])
+    if rows.shape != (count, len(points)):
+        return isinstance(read, Library)  # refused for its shape
+    try:
+        pairs = [read.values(first.expand_as(points), points, True) for first in firsts]
+        single = read.values(firsts[0], firsts[-1], pairs=True)
+    except (
+        UnsupportedError,
+        *EVALUATION_ERRORS,
+    ):  # some take no `diag=True`, or not of one pair
+        return False
+    if single.shape != (1,):
+        return False
+    values = [factor * rows, torch.stack(pairs)]
+    if not isinstance(read, Library):
+        values.append(read.values(firsts[0], points))
+    expected, *found = torch.stack(values).cpu().numpy()
+    found.append(expected.copy())
+    found[-1][:, :count] = expected[:, :count].T  # is it symmetric?
+    finite = np.isfinite(expected)  # others overflow, which is refused elsewhere
+    # An input of `s` length scales is rounded by `s eps` of one of them, and a value by at
+    # most that share of the largest one; root eps leaves room for 6e7 length scales.
+    allowed = _EPS**0.5 * np.abs(expected[finite]).max(initial=0.0)
+    return all(
+        bool((np.abs(own[finite] - expected[finite]) <= allowed).all()) for own in found
+    )
+
+
+def _to_compare(inputs: Tensor, far: bool) -> Tensor:
+    r"""At most 24 points: some inputs, mixtures of their columns, and some near and far.
+
+    Without ``far``, columns have values of the data alone, such as indices of categories.
+    """
+    rows = inputs[:: -(-len(inputs) // _ROWS)].cpu().numpy()
+    count, dimension = rows.shape
+    columns = np.arange(dimension)
+    mixed = rows[(np.arange(count)[:, None] + columns) % count, columns]
+    # A single index of a category stays a valid one.
+    points = [rows, mixed if count > 1 else 0.9 * rows]
+    if far:
+        spread = np.ptp(rows, 0)
+        steps = _STEPS * np.where(spread > 0.0, spread, 1.0)
+        # Each column by another part of the step, and half of the columns not at all: a
+        # short length scale must not hide the others.
+        parts = _GOLDEN * np.outer(1 + np.arange(len(_STEPS)), 1 + columns) % 1.0
+        points += [rows[:1] + steps * parts, rows[:1] + steps * parts * (parts < 0.5)]
+    return torch.from_numpy(np.concatenate(points)).to(inputs)
 
 
 class Stationary(NamedTuple):
@@ -69,6 +182,8 @@ class Stationary(NamedTuple):
     lengthscale: Tensor  # 1 x d' or 1 x 1
     shape: float  # nu of a Matern kernel, alpha of a rational quadratic one
     variance: float
+
+    falls = True  # see ``read_kernel``
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         r"""See ``read_kernel``; twice differentiable."""
@@ -119,6 +234,8 @@ class Periodic(NamedTuple):
     period: Tensor
     variance: float
 
+    falls = False
+
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         r"""See ``read_kernel``."""
         left, right = _selected(left, self.columns), _selected(right, self.columns)
@@ -126,6 +243,23 @@ class Periodic(NamedTuple):
             left, right = left.unsqueeze(-2), right.unsqueeze(-3)
         squares = (math.pi * (left - right) / self.period).sin().square()
         return self.variance * torch.exp(-2.0 * (squares / self.lengthscale).sum(-1))
+
+
+class Categorical(NamedTuple):
+    r"""BoTorch's kernel of equal and unequal categories."""
+
+    columns: Tensor | None
+    lengthscale: Tensor
+    variance: float
+
+    falls = True
+
+    def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
+        r"""See ``read_kernel``; without gradient."""
+        left, right = _selected(left, self.columns), _selected(right, self.columns)
+        if not pairs:
+            left, right = left.unsqueeze(-2), right.unsqueeze(-3)
+        return self.variance * torch.exp(-((left != right) / self.lengthscale).mean(-1))
 
 
 class Combined(NamedTuple):
@@ -144,6 +278,11 @@ class Combined(NamedTuple):
             return None
         return self.factor * reduce(self.operation, variances)
 
+    @property
+    def falls(self) -> bool:
+        r"""See ``read_kernel``."""
+        return all(part.falls for part in self.parts)
+
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         r"""See ``read_kernel``."""
         left, right = _selected(left, self.columns), _selected(right, self.columns)
@@ -157,9 +296,15 @@ class Library(NamedTuple):
     kernel: Any
     factor: float
     variance: None = None
+    one_by_one: bool = False  # as `diag=True` gives some kernels other values
+
+    falls = False
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         r"""See ``read_kernel``."""
+        if pairs and self.one_by_one:
+            single = self.kernel(left.unsqueeze(-2), right.unsqueeze(-2)).to_dense()
+            return self.factor * single.squeeze(-1).squeeze(-1)
         if pairs:
             return self.factor * self.kernel(left, right, diag=True)
         # GPyTorch centres distances on its first argument: not on the queries, of which
@@ -167,17 +312,14 @@ class Library(NamedTuple):
         return self.factor * self.kernel(right, left).to_dense().mT
 
 
-def constant_variance(kernel: Kernel) -> bool:
-    r"""Whether values surely fall with the distance along each input, from a constant.
-
-    GPyTorch's ``is_stationary`` is no proof: it only asks whether there is a lengthscale.
-    """
-    while type(kernel) is ScaleKernel:  # a subclass may be anything
-        kernel = kernel.base_kernel
-    if type(kernel) in _COMBINED:
-        parts: Any = kernel
-        return all(constant_variance(part) for part in parts.kernels)
-    return type(kernel) in (CategoricalKernel, *_STATIONARY)
+def allowed_columns(kernel: Kernel) -> range:
+    r"""The numbers of input columns that a kernel takes; any where it does not say."""
+    parts: list[Any] = [part for part in kernel.modules() if isinstance(part, Kernel)]
+    active = [int(p.active_dims.max()) for p in parts if p.active_dims is not None]
+    if active:
+        return range(1 + max(active), sys.maxsize)
+    scaled = [p.ard_num_dims for p in parts if p.ard_num_dims is not None]
+    return range(scaled[0], scaled[0] + 1) if scaled else range(1, sys.maxsize)
 
 
 def _selected(inputs: Tensor, columns: Tensor | None) -> Tensor:

@@ -13,9 +13,10 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
+from kernelucb._numerics.kernels import allowed_columns
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.kernel_bandit import KernelBandit
-from kernelucb.bandit.observations import allowed_columns, saved_inputs
+from kernelucb.bandit.observations import saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.family.data import tied_scale
 from kernelucb.confidence.family.kernels import KernelFamily

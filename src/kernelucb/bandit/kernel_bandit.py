@@ -17,6 +17,7 @@ from kernelucb._numerics.estimates import (
     estimated_parts,
     with_numbers,
 )
+from kernelucb._numerics.kernels import allowed_columns
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.bands import Bands, RidgeBands, RidgeTheorem, Shared
 from kernelucb.bandit.mixture import Form, MixtureBands
@@ -24,7 +25,6 @@ from kernelucb.bandit.observations import (
     Arms,
     Observations,
     Signs,
-    allowed_columns,
     prior_values,
     saved_inputs,
 )

@@ -1,11 +1,9 @@
 r"""The observations of a bandit, and the prior of its arms."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
-from gpytorch.kernels import Kernel
 from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
@@ -110,13 +108,3 @@ def saved_inputs(state: Any, like: Tensor) -> Tensor:
     r"""The inputs in a saved state, which its settings are made of; none if it is none."""
     found: Any = state.get("inputs") if isinstance(state, Mapping) else None
     return found if isinstance(found, Tensor) and found.dim() == 2 else like[:0]
-
-
-def allowed_columns(kernel: Kernel) -> range:
-    r"""The numbers of input columns that a kernel takes; any where it does not say."""
-    parts: list[Any] = [part for part in kernel.modules() if isinstance(part, Kernel)]
-    active = [int(p.active_dims.max()) for p in parts if p.active_dims is not None]
-    if active:
-        return range(1 + max(active), sys.maxsize)
-    scaled = [p.ard_num_dims for p in parts if p.ard_num_dims is not None]
-    return range(scaled[0], scaled[0] + 1) if scaled else range(1, sys.maxsize)

@@ -59,7 +59,8 @@ class _Member(NamedTuple):
     def cover(self, dimension: int) -> Cover:
         r"""A kernel that covers the range, for inputs of so many columns."""
         base = unscaled(self.kernel)
-        columns = dimension if base.active_dims is None else len(base.active_dims)
+        active: Any = self.kernel.active_dims  # a ScaleKernel's count, not its base's
+        columns = dimension if active is None else len(active)
         if len(self.step) not in (1, columns):  # GPyTorch would broadcast a single column
             raise UnsupportedError(
                 f"The family has {len(self.step)} length scales for each kernel, and the "
@@ -230,7 +231,8 @@ def _check_base(kernel: Kernel, count: int) -> None:
             "Matern or rational quadratic kernel without batch dimensions, or make the "
             "list of kernels yourself."
         )
-    own = base.ard_num_dims or (None if base.active_dims is None else len(base.active_dims))
+    active: Any = kernel.active_dims
+    own = base.ard_num_dims or (None if active is None else len(active))
     if count > 1 and own not in (None, count):
         raise ValueError(
             f"shortest and longest have {count} entries, the kernel has {own} coordinates."

@@ -1,6 +1,7 @@
 r"""Prior mean and covariance in the units of the outcomes."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +23,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.estimates import frozen_copy
-from kernelucb._numerics.kernels import constant_variance, read_kernel
+from kernelucb._numerics.kernels import (
+    EVALUATION_ERRORS,
+    allowed_columns,
+    fitting_reading,
+    reading,
+)
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 # Input transforms that take each column by itself and keep its order.
@@ -33,7 +39,7 @@ _LINEAR = (ZeroMean, ConstantMean, LinearMean)
 class _Plain(NamedTuple):
     r"""Plain numbers of a prior, outcome units."""
 
-    kernel: Any  # as `read_kernel` gives it
+    kernel: Any  # as `reading` gives it
     mean: float | None  # of a constant mean
 
 
@@ -73,6 +79,7 @@ class Prior(Module):
         self.input_transform = frozen_copy(input_transform) if given else None
         self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
         self._plain: _Plain | None = None
+        self._reading: int | None = None  # of the kernel, once it was compared
 
     def replaced(
         self, covar_module: Kernel, mean_module: Mean | None, inputs: Tensor
@@ -92,14 +99,31 @@ class Prior(Module):
     def plain(self) -> "_Plain":
         r"""Plain numbers of the prior; read when first asked for."""
         if self._plain is None:
-            mean = self.mean_module
-            value = self.offset if mean is None or type(mean) is ZeroMean else None
-            if type(mean) is ConstantMean:
-                constant: Any = mean.constant
-                if constant.numel() == 1:
-                    value = self.offset + self.scale * float(constant)
-            self._plain = _Plain(read_kernel(self.covar_module, self.scale**2), value)
+            read = reading(self.covar_module, self.scale**2, self._reading or 0)
+            self._plain = _Plain(read, self._constant_mean)
         return self._plain
+
+    @property
+    def _constant_mean(self) -> float | None:
+        mean: Any = self.mean_module
+        if mean is None or type(mean) is ZeroMean:
+            return self.offset
+        constant: Any = mean.constant if type(mean) is ConstantMean else None
+        if constant is None or constant.numel() != 1:
+            return None
+        return self.offset + self.scale * float(constant)
+
+    def _compare(self, *inputs: Tensor) -> None:
+        r"""Choose the reading of the kernel at the first inputs that there are."""
+        given = next((points for points in inputs if len(points)), None)
+        if given is not None:
+            chosen = fitting_reading(self.covar_module, self.scale**2, given)
+            self._reading, self._plain = chosen[0], _Plain(chosen[1], self._constant_mean)
+
+    def _values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
+        if self._reading is None:
+            self._compare(right, left)
+        return self.plain.kernel.values(left, right, pairs)
 
     def _apply(self, *arguments: Any, **options: Any) -> Any:
         self._plain = None  # read again on the other device
@@ -113,7 +137,8 @@ class Prior(Module):
     def check_fits(self, inputs: Tensor) -> None:
         r"""Raise ``UnsupportedError`` unless ``n x d'`` inputs have one value each.
 
-        Only the first one is tried.
+        The shape is that of the first one; at some of them the kernel's values are compared
+        with GPyTorch's, which are used if ours are others.
         """
         point = inputs[:1]
         parts = {
@@ -123,8 +148,10 @@ class Prior(Module):
         }
         for name, (module, values, given, wanted) in parts.items():
             try:
+                if name == "kernel":
+                    self._compare(inputs)
                 shape = tuple(values(*given).shape)
-            except (RuntimeError, IndexError) as error:
+            except EVALUATION_ERRORS as error:
                 raise UnsupportedError(
                     f"{type(module).__name__} does not take inputs of {point.shape[-1]} "
                     f"columns: {error}"
@@ -138,8 +165,13 @@ class Prior(Module):
 
     @property
     def has_constant_variance(self) -> bool:
-        r"""Whether the prior variance is known to be the same everywhere."""
-        return constant_variance(self.covar_module)
+        r"""Whether values surely fall with the distance, from the same everywhere."""
+        if self._reading is None and self.plain.kernel.falls:
+            columns = allowed_columns(self.covar_module).start
+            with suppress(UnsupportedError, *EVALUATION_ERRORS):  # not known without inputs
+                device = next(self.parameters(), torch.empty(0)).device
+                self._compare(torch.zeros(1, columns, dtype=torch.float64, device=device))
+        return self._reading is not None and self.plain.kernel.falls
 
     @property
     def is_stationary(self) -> bool:
@@ -167,17 +199,19 @@ class Prior(Module):
 
     def variance(self, inputs: Tensor) -> Tensor:
         r"""Prior variance at ``n x d'`` kernel inputs, ``n`` values."""
-        kernel = self.plain.kernel
-        if kernel.variance is not None:
-            return inputs.new_full(inputs.shape[:-1], kernel.variance)
-        return kernel.values(inputs, inputs, pairs=True)
+        if self._reading is None:
+            self._compare(inputs)
+        constant = self.plain.kernel.variance
+        if constant is not None:
+            return inputs.new_full(inputs.shape[:-1], constant)
+        return self._values(inputs, inputs, pairs=True)
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``.
 
         A row does not depend on the other points on the left: queries belong there.
         """
-        return self.plain.kernel.values(left, right)
+        return self._values(left, right)
 
     def paths(self, like: Tensor, count: int, num_features: int) -> GeneralizedLinearPath:
         r"""Draws of the kernel by itself: random sums of BoTorch's Fourier features.
@@ -226,7 +260,7 @@ class Prior(Module):
         Rounded up, so that it stays an upper bound for pairs next to each other.
         """
         prior_variance = self.variance(left) + self.variance(right)
-        between = self.plain.kernel.values(left, right, pairs=True)
+        between = self._values(left, right, pairs=True)
         rounding = 8.0 * torch.finfo(prior_variance.dtype).eps * prior_variance
         return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()
 
