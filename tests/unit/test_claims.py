@@ -180,6 +180,14 @@ def test_of_a_family_it_has_a_shortest_length_scale():
     assert narrow.lengthscale == pytest.approx(0.1)
 
 
+def test_of_a_sum_of_families_it_starts_at_the_longest_length_scale():
+    kernels = lengthscale_family(frozen_kernel("rbf"), 0.1, 0.4)
+    sharp = lengthscale_family(frozen_kernel("matern12"), 0.1, 0.4)
+    own = KernelFamilyUCB(problem().state, kernels[::-1] + sharp, norm_bound=30.0)
+    found = breakdown(own, lambda of: len(of.lengthscales) <= 4)
+    assert found.lengthscale == pytest.approx(0.2)
+
+
 def test_of_a_sum_norms_rise_together():
     own = ScalarizedUCB([band(), band(norm_bound=3.0 * NORM)], [1.0, -2.0])
     found = breakdown(own, lambda of: width(of) <= 2.0 * width(own))

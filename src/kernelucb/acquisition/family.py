@@ -6,10 +6,12 @@ from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.confidence.base import ConfidenceSet
@@ -26,7 +28,7 @@ from kernelucb.regression.kernel_family import (
     lengthscale_family,
 )
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
-from kernelucb.regression.named import named_kernel, unscaled
+from kernelucb.regression.named import named_kernel
 
 
 class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
@@ -200,12 +202,11 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
 
     @property
     def lengthscales(self) -> tuple[float, ...]:
-        r"""See ``Band``; empty where the family is no ``lengthscale_family`` of numbers."""
-        if not isinstance(self.family.kernels, LengthscaleFamily):
+        r"""See ``Band``; empty where the band is no union of a ``lengthscale_family``."""
+        kernels = self.family.kernels
+        if self.family.combine == "all" or not isinstance(kernels, LengthscaleFamily):
             return ()
-        lengths = [unscaled(kernel).lengthscale for kernel in self.family.kernels]
-        single = all(length.numel() == 1 for length in lengths)
-        return tuple(float(length) for length in lengths) if single else ()
+        return kernels.lengthscales
 
     @property
     def least_norm_factor(self) -> float:
@@ -226,9 +227,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         largest = max(norms)
         changes = relaxed_numbers(self, norm_factor, noise_factor, largest)
         if lengthscale is not None:
-            kept = sum(length >= lengthscale for length in self.lengthscales)
-            family = replace(family, kernels=family.kernels[:kept])
-            norms = norms[:kept]
+            family, kept = self._from_length(family, lengthscale)
+            norms = [norms[index] for index in kept]
         norms = [changes["norm_bound"] * (norm / largest) for norm in norms]
         changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
         changes["kernels"] = family
@@ -240,21 +240,44 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             fit = replace(fit, every_norm=True, noise_factor=factor)
         return self.at(**changes, fit=fit)._relaxing_sources(noise_factor)
 
+    def _from_length(
+        self, family: KernelFamily, lengthscale: float
+    ) -> tuple[KernelFamily, list[int]]:
+        r"""The part that covers the length scales from one upwards, and its indices."""
+        kernels = family.kernels
+        if not (self.lengthscales and isinstance(kernels, LengthscaleFamily)):
+            raise UnsupportedError(
+                "The band is no union over a lengthscale_family with one length scale for "
+                "each kernel, of which the shorter ones could be left out; leave out "
+                "lengthscale."
+            )
+        kept = kernels.reaching(positive_scalar("lengthscale", lengthscale))
+        if not kept:
+            raise ValueError(
+                f"lengthscale is {lengthscale:.4g}, above all length scales of the family; "
+                f"give at most {max(self.lengthscales):.4g}."
+            )
+        covers = f"{kernels.covers}, of at least {lengthscale:.4g}"
+        members = tuple(kernels.members[index] for index in kept)
+        return replace(family, kernels=LengthscaleFamily(members, covers)), kept
+
     @property
     def norm_bounds(self) -> tuple[float, ...]:
-        r"""The norm bound of each kernel, outcome units.
-
-        With ``combine="any"`` and a ``lengthscale_family``, those of the ``covering``
-        kernels.
-        """
+        r"""The norm bound of each kernel and of what it covers, outcome units."""
         norm = self.assumptions["norm"]
-        return tuple(norm.number(member.norm_bound) for member in self._members)
+        bounds = [member.norm_bound / member.norm_factor for member in self._members]
+        return tuple(map(norm.number, bounds))
 
     @property
     def least_consistent_norms(self) -> tuple[float, ...]:
-        r"""Lower bound on the norm under each kernel, if it is true, outcome units."""
-        norms = [member.least_consistent_norm for member in self._members]
-        return tuple(map(EstimatedNumber, norms))
+        r"""Lower bound on the norm under each kernel, if it is true, outcome units.
+
+        Of a ``lengthscale_family`` under any length scale that the kernel covers.
+        """
+        return tuple(
+            EstimatedNumber(member.least_consistent_norm / member.norm_factor)
+            for member in self._members
+        )
 
     @property
     def consistent(self) -> tuple[bool, ...]:
@@ -267,10 +290,11 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
     def report(self) -> str:
         r"""A report in words: the contradicted kernels and the assumptions of the band."""
         contradicted = [not consistent for consistent in self.consistent]
+        norms = self.least_consistent_norms, self.norm_bounds
         verdicts = [
             f"{'contradicted' if wrong else 'consistent'} (norm at least "
-            f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"
-            for member, wrong in zip(self._members, contradicted, strict=True)
+            f"{least:.4g}, bound {bound:.4g})"
+            for wrong, least, bound in zip(contradicted, *norms, strict=True)
         ]
         told = verdicts, contradicted, self.num_observations, self.assumptions
         return family_report(self.family.kernels, *told)

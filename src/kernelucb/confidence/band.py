@@ -145,7 +145,7 @@ class Band(Described):
 
     @property
     def lengthscales(self) -> tuple[float, ...]:
-        r"""Shortest length scale of each kernel of a family, longest first; else empty."""
+        r"""Shortest length scale of each kernel of a family, in its order; else empty."""
         return ()
 
     @property
@@ -173,7 +173,8 @@ class Band(Described):
             norm_factor: Multiple of the norm bound in use, above 0.
             noise_factor: Multiple of the noise scale, at least 1.
             lengthscale: For a family of length scales, the shortest length scale to keep,
-                units of the kernels' inputs.
+                units of the kernels' inputs: all kernels stay that cover length scales
+                from there upwards. No other band changes.
 
         Raises:
             UnsupportedError: If the theorem of the band does not give such an event.
