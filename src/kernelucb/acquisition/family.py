@@ -16,7 +16,7 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedPoints, CombinedState
-from kernelucb.confidence.family.data import family_data, tied_scale
+from kernelucb.confidence.family.data import EVERY_SCALE, family_data
 from kernelucb.confidence.family.kernels import Combine, KernelFamily, Select
 from kernelucb.confidence.family.members import family_of, family_report, per_kernel
 from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
@@ -95,9 +95,10 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 ``KernelFamily`` for a prior mean, a tracker of earlier rounds, an
                 intersection, or another search than the default.
             norm_bound: Bound on the RKHS norm of ``f - mean`` under the true kernel,
-                outcome units: one number for all kernels or one for each. A kernel may be
-                listed several times with several norm bounds. Give a ``NearNormBall`` if
-                ``f`` is only near a function of bounded norm.
+                outcome units: one number for all kernels or one for each, fixed before the
+                data, since the mixtures are tied to it: try several by ``relaxed``. A
+                kernel may be listed several times with several norm bounds. Give a
+                ``NearNormBall`` if ``f`` is only near a function of bounded norm.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
                 observation; from the likelihood (or ``train_Yvar``) when absent. Not for
                 counts.
@@ -234,7 +235,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         changes["kernels"] = family
         if isinstance(self.model, LikelihoodRegression):
             return self.at(**changes)
-        fit = fit_of(self.fit, tied_scale(largest))  # tied to what was given, for good
+        fit = fit_of(self.fit, EVERY_SCALE)  # an event that no norm bound enters
         if isinstance(fit, Filters):
             factor = fit.noise_factor * noise_factor
             fit = replace(fit, every_norm=True, noise_factor=factor)

@@ -110,9 +110,8 @@ def family_of(
     candidates = [*map(_Candidate, before, states)]
     known = Knowledge(estimated, data.precision, data.data.prior.outcome_map)
     member = data.assumptions(known, max(norm_bounds))
-    assumptions = of_family(
-        member, family.kernels, norm_bounds, estimated, family.combine, data.model_error
-    )
+    told = estimated, family.combine, data.model_error, data.is_tied
+    assumptions = of_family(member, family.kernels, norm_bounds, *told)
     for name in sorted(tracker.estimated - estimated):
         statement = f"{assumptions[name].statement}; in an earlier round it was estimated"
         assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
@@ -215,14 +214,17 @@ def of_family(
     estimated: Set[str],
     combine: Combine,
     model_error: float = 0.0,
+    is_tied: bool = False,
 ) -> Assumptions:
     r"""The assumptions of a family's band, from those of one member.
 
-    ``norm_bounds`` are those of the user.
+    ``norm_bounds`` are those of the user, to which the sets' event ``is_tied`` or not.
     """
     source = f"{_SOURCES[combine]}, each by {member.source}"
     kernel = _kernel(kernels, combine, "kernel" in estimated)
     norm = _norm(norm_bounds, combine, "norm" in estimated, model_error)
+    if is_tied and norm.status is Status.GIVEN:
+        norm = replace(norm, statement=f"{norm.statement}, fixed before the data")
     return replace(member, source=source).with_item(kernel).with_item(norm)
 
 
