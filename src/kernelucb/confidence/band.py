@@ -165,7 +165,9 @@ class Band(Described):
 
         The bands of all factors rest on one event: with probability ``1 - delta``, whatever
         the true norm, every band holds whose norm bound and noise scale are large enough,
-        in every round at once. So the factors may be chosen after a look at the bands.
+        in every round at once. So the factors may be chosen after a look at the bands. The
+        event does not depend on the norm bound that was given, except that the runs of a
+        fixed design are weighed for that norm bound, which was fixed before.
 
         Source: ours; proven in ``docs/mathematics.md``.
 

@@ -194,7 +194,7 @@ class ReplicateNoise:
 
     def _of_these(self, X: Tensor, Y: Tensor) -> bool:
         r"""Whether most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""
-        rows, runs = torch.cat([X, Y.unsqueeze(-1)], -1), self._runs.to(Y)
+        rows, runs = torch.cat([X.to(Y), Y.unsqueeze(-1)], -1), self._runs.to(Y)
         if rows.shape[-1] != runs.shape[-1]:
             return False
         near = _ROUNDED * runs.abs().amax(0)
