@@ -383,9 +383,9 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         Source: ``docs/mathematics.md``, "A design that looks at no outcomes"; sub-Gaussian
         noise, independent of the design. Holds with the band at ``delta``, in every round
         at once: later rounds do not change these intervals. The weights are the best for
-        the band's norm bound if that was given, fixed before the outcomes (else for 10
-        prior standard deviations); ``at`` and ``relaxed`` keep them, but designs of several
-        bands with several norm bounds are as many events.
+        the norm bound that the band was given, fixed before the outcomes (for 10 prior
+        units where it was estimated); ``at`` and ``relaxed`` keep them, but designs of
+        several bands with several norm bounds are as many events.
 
         Args:
             num_runs: Number of runs, counted from the first observation; or the sizes of
