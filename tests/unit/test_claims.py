@@ -6,20 +6,26 @@ import pytest
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.models.transforms import Normalize
+from torch.testing import assert_close
 
 from kernelucb import (
     IGPUCB,
     CertifiedGapStopping,
     ConstrainedUCB,
     GuardedAcquisition,
+    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
+    LikelihoodRegression,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
+    NearNormBall,
     NystromRegression,
     OutcomeConstraints,
     SafeSet,
     ScalarizedUCB,
     SketchedMartingaleMixtureUCB,
+    UnknownNoise,
     breakdown,
     confirmation,
     lengthscale_family,
@@ -52,9 +58,10 @@ def band(**options):
     return MartingaleMixtureUCB(problem().model, **options)
 
 
-def of_family(**options):
+def of_family(combine="any", model=None, **options):
     kernels = lengthscale_family(frozen_kernel("rbf"), shortest=0.1, longest=0.4)
-    return KernelFamilyUCB(problem().model, kernels, norm_bound=5.0, **options)
+    family, model = KernelFamily(kernels, combine), model or problem().model
+    return KernelFamilyUCB(model, family, **{"norm_bound": 5.0, **options})
 
 
 def width(of, X=GRID):
@@ -127,6 +134,32 @@ def test_relaxed_bands_are_of_one_mixture_and_nested():
         IGPUCB(problem().model, norm_bound=NORM).relaxed()
 
 
+COUNTS = LikelihoodRegression(
+    problem().X, (problem().Y > 0.0).double(), frozen_kernel("rbf", 0.3)
+)
+ROADS = {
+    "filters": band,
+    "martingale": lambda **norm: band(fit="martingale", **norm),
+    "unknown noise": lambda **norm: band(noise_std=UnknownNoise(), **norm),
+    "near": lambda norm_bound: band(norm_bound=NearNormBall(norm_bound, 0.1)),
+    "replicates": lambda **norm: band(**norm).with_replicates(20).within(-9.0, 9.0),
+    "counts": lambda **norm: LikelihoodUCB(COUNTS, **norm),
+    "family": of_family,
+    "martingale family": lambda **norm: of_family(fit="martingale", **norm),
+    "intersection": lambda **norm: of_family("all", **norm),
+    "family of counts": lambda **norm: of_family(model=COUNTS, **norm),
+    "sum": lambda **norm: ScalarizedUCB([band(**norm), of_family(**norm)], [1.0, -2.0]),
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_the_one_event_does_not_depend_on_the_norm_bound_that_was_given(road):
+    r"""So the norm bound itself may come from the data, or be the best of many."""
+    one, other = (ROADS[road](norm_bound=NORM * of).relaxed(24.0 / of) for of in (3.0, 8.0))
+    assert one.norm_bounds == pytest.approx(other.norm_bounds)
+    assert_close(one.bounds(GRID), other.bounds(GRID), rtol=1e-9, atol=1e-9)
+
+
 def test_what_was_estimated_stays_so():
     assert "norm" in band(norm_bound=None).relaxed(3.0).assumptions.estimated
     model = problem().model
@@ -180,6 +213,14 @@ def test_of_a_family_it_has_a_shortest_length_scale():
     assert "length scale is 0.2 or more" in str(found)
     narrow = breakdown(own, lambda of: width(of) <= 2.0 * width(own))
     assert narrow.lengthscale == pytest.approx(0.1)
+
+
+def test_of_a_sum_of_families_it_starts_at_the_longest_length_scale():
+    kernels = lengthscale_family(frozen_kernel("rbf"), 0.1, 0.4)
+    sharp = lengthscale_family(frozen_kernel("matern12"), 0.1, 0.4)
+    own = KernelFamilyUCB(problem().state, kernels[::-1] + sharp, norm_bound=30.0)
+    found = breakdown(own, lambda of: len(of.lengthscales) <= 4)
+    assert found.lengthscale == pytest.approx(0.2)
 
 
 def test_of_a_sum_norms_rise_together():

@@ -300,6 +300,60 @@ def test_a_length_scale_between_two_kernels_is_covered():
     assert "from 0.15" not in plain.assumptions["kernel"].statement
 
 
+SMOOTH, SHARP = (
+    lengthscale_family(frozen_kernel(name), 0.2, 0.8) for name in ("rbf", "matern12")
+)
+FAMILIES = {
+    "sum": SMOOTH + SHARP,
+    "rising": SMOOTH[::-1],
+    "repeated": SMOOTH + lengthscale_family(RBFKernel(), 0.2, 0.4),
+    "slices": SHARP[1:] + SMOOTH[::2] + SHARP[:1],
+    "two kinds": lengthscale_family([RBFKernel(), MaternKernel(0.5)], 0.2, 0.8),
+    "ratios": lengthscale_family(RBFKernel(), 0.2, 0.7, ratio=1.5) + SHARP,
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("shortest", [0.1, 0.2, 0.3, 0.4, 0.8])
+def test_from_a_length_scale_upwards_all_stay_covered_whatever_their_order(name, shortest):
+    whole = FAMILIES[name]
+    norms = [20.0 + number for number in range(len(whole))]
+    part = family(whole, norm_bound=norms).relaxed(lengthscale=shortest)
+
+    def covered(kernels):
+        members = zip(kernels, kernels.members, strict=True)
+        grid = np.linspace(shortest, 1.0, 100)[1:]
+        ranges = [(type(k), float(k.lengthscale), float(each.step)) for k, each in members]
+        return {(t, x) for t, own, step in ranges for x in grid if own <= x <= own * step}
+
+    kept = part.family.kernels
+    assert covered(kept) == covered(whole)
+    if shortest != 0.3 and name not in ("slices", "ratios"):  # one grid, of which it is
+        assert min(part.lengthscales) > 0.999 * shortest
+    rest = [norm for kernel, norm in zip(whole, norms, strict=True) if kernel in [*kept]]
+    assert part.norm_bounds == pytest.approx(tuple(rest))
+    assert len(part.consistent) == len(part.least_consistent_norms) == len(kept)
+
+
+def test_a_shortest_length_scale_needs_a_union_of_length_scales():
+    for kernels in (KERNELS, lengthscale_family(RBFKernel(), [0.2] * 2, [0.4] * 2)):
+        with pytest.raises(UnsupportedError, match="leave out lengthscale"):
+            family(kernels).relaxed(lengthscale=0.3)
+    with pytest.raises(UnsupportedError, match="leave out lengthscale"):
+        family(RANGE, combine="all", norm_bound=60.0).relaxed(lengthscale=0.3)
+    with pytest.raises(ValueError, match=r"give at most 0\.6"):
+        family(RANGE).relaxed(lengthscale=0.7)
+
+
+def test_a_norm_bound_is_that_of_each_length_scale_where_kernels_cover_by_a_larger_one():
+    each = lengthscale_family(RBFKernel(), [0.3] * 2, [0.6] * 2, each_coordinate=True)
+    acqf, (_, cover) = family(each), each.covering(2)
+    assert cover.norm_factor == pytest.approx(2.0)
+    assert acqf.norm_bounds == pytest.approx((6.0, 6.0))
+    alone = single(each[1], norm_bound=12.0, fit=Filters(1.44)).least_consistent_norm
+    assert acqf.least_consistent_norms[1] == pytest.approx(0.5 * alone, rel=LEAST_NORM)
+
+
 def test_a_family_of_norm_bounds():
     r"""Balls of one kernel are nested: the largest is the band, the smallest the search."""
     acqf = family(KERNELS[1:2] * 3, norm_bound=[0.1, 4.0, 8.0], select="simplest")

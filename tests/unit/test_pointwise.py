@@ -1,6 +1,7 @@
 r"""What replicates and designs that look at no outcomes say beside a band."""
 
 import math
+import warnings
 
 import cvxpy
 import pytest
@@ -232,6 +233,21 @@ def test_larger_norms_and_noises_rest_on_one_event(of_design):
         assert float(before.upper[0] - before.lower[0]) == pytest.approx(2 * float(half))
 
 
+@pytest.mark.parametrize("norm", [1.5 * NORM, 0.1 * NORM, None, "cautious"])
+def test_the_weights_of_a_design_do_not_know_its_outcomes(norm):
+    r"""Also where the norm bound was estimated, or raised as the data contradict it."""
+    X, found = ARMS.repeat(4, 1), []
+    for seed in range(2):
+        state = KernelRegression(X, FUNCTION(X) + NOISE * normal(48, seed), KERNEL, NOISE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+            cut = MartingaleMixtureUCB(state, norm_bound=norm)
+            cut = cut.with_fixed_design(48, candidates=ARMS).relaxed(2.0)
+        design = cut.confidence_set.rule.known
+        found.append(design._estimate(design.batches[0], ARMS).weights)
+    close(*found)
+
+
 def test_sources_share_delta_and_can_be_asked_again():
     both = band().within(-9.0, 9.0).with_replicates(20, share=0.2)
     both = both.with_fixed_design(48, candidates=ARMS, share=0.5)
@@ -317,7 +333,8 @@ def test_groups_share_delta_over_levels_of_their_scales():
         assert level == pytest.approx(round(level))
     options = {"norm_bound": NORM, "noise_std": scales, "delta": 0.045 / 50**2}
     close(acqf.bounds(ARMS), MartingaleMixtureUCB(acqf.model, **options).bounds(ARMS))
-    pilot = ReplicateNoise(X, Y, **groups)
+    Z = FUNCTION(X) + torch.where(right, 4.0, 1.0) * NOISE * normal(len(X), 1)
+    pilot = ReplicateNoise(X, Z, **groups)
     assert pilot.num_levels == 1
     known = MartingaleMixtureUCB(acqf.model, norm_bound=NORM, noise_std=pilot)
     assert "no outcomes of the band" in known.assumptions["noise"].statement
@@ -326,6 +343,33 @@ def test_groups_share_delta_over_levels_of_their_scales():
         ReplicateNoise(X, Y, between=(0.1, 0.2), **groups).scales(X, 0.05)
     with pytest.raises(InputDataError, match="no repeated input"):
         ReplicateNoise(ARMS, FUNCTION(ARMS))
+
+
+def test_without_a_scale_named_before_replicates_must_be_other_runs():
+    r"""Else the fit, which is fixed for their limits, would know the band's outcomes."""
+    X, Y = replicated()
+    more, options = uniform(5, 1, 0), {"norm_bound": NORM}
+    later = torch.cat([X, more]), torch.cat([Y, FUNCTION(more) + NOISE * normal(5, 2)])
+    state = KernelRegression(*later, KERNEL, NOISE)
+    for noise, named in [
+        (ReplicateNoise(X, Y), ("noise",)),
+        (ReplicateNoise(X, Y, between=(0.1, 5.0)), ()),
+        (ReplicateNoise(X, FUNCTION(X) + NOISE * normal(48, 3)), ()),
+    ]:
+        acqf = MartingaleMixtureUCB(state, noise_std=noise, **options)
+        assert acqf.assumptions.estimated == named
+        ours = "give between" in acqf.assumptions["noise"].statement
+        assert ours == bool(named)
+
+
+def test_numbers_taken_out_of_replicates_are_estimates():
+    r"""A band that is given one knows of no delta that the limit takes."""
+    noise = ReplicateNoise(*replicated(), between=(0.1, 5.0))
+    (lower, upper), scales = noise.limits(0.01)[0.0], noise.scales(ARMS, 0.05)
+    (group,) = noise.groups
+    for number in (group.estimate, *group.limits(0.05), lower, upper, scales[0], 2 * upper):
+        acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=number)
+        assert acqf.assumptions.estimated == ("noise",)
 
 
 def test_replicates_of_a_noise_that_was_not_known():

@@ -46,7 +46,9 @@ from kernelucb.confidence.base import (
 from kernelucb.confidence.combined import CombinedSet, searched, within
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.martingale_mixture.problem import announce
+from kernelucb.confidence.norm.tracker import ball_and_error
 from kernelucb.confidence.pointwise import (
+    DEFAULT_NORM,
     DesignSource,
     KnownRange,
     Replicates,
@@ -422,7 +424,10 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
 
         Source: ``docs/mathematics.md``, "A design that looks at no outcomes"; sub-Gaussian
         noise, independent of the design. Holds with the band at ``delta``, in every round
-        at once: later rounds do not change these intervals.
+        at once: later rounds do not change these intervals. The weights are the best for
+        the norm bound that the band was given, fixed before the outcomes (for 10 prior
+        units where it was estimated); ``at`` and ``relaxed`` keep them, but designs of
+        several bands with several norm bounds are as many events.
 
         Args:
             num_runs: Number of runs, counted from the first observation; or the sizes of
@@ -447,8 +452,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         domain = bounds if candidates is None else candidates
         name = "bounds" if candidates is None else "candidates"
         self._check_points(name, cast(Tensor, domain), "n x d")
-        norm = self._prior_norm
-        if norm is None:
+        if self._prior_norm is None:
             raise UnsupportedError(
                 "A fixed design needs one kernel with one norm bound; "
                 f"{type(self).__name__} has another set. Use MartingaleMixtureUCB."
@@ -459,8 +463,16 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
             num_runs=sizes,
             domain=tuple(map(tuple, cast(Tensor, domain).double().tolist())),
             is_box=candidates is None,
-            norm=norm,
+            norm=self._given_norm or DEFAULT_NORM,
         )
+
+    @property
+    def _given_norm(self) -> float | None:
+        r"""The norm bound as given, prior units; None where the outcomes enter it."""
+        given, _ = ball_and_error(self._arguments.get("norm_bound"))
+        if not isinstance(given, float | int | Tensor) or is_estimate(given):
+            return None
+        return float(given) / cast(KernelRegression, self.regression).outcome_scale
 
     @property
     def _prior_norm(self) -> float | None:

@@ -6,15 +6,17 @@ from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedPoints, CombinedState
-from kernelucb.confidence.family.data import family_data, tied_scale
+from kernelucb.confidence.family.data import EVERY_SCALE, family_data
 from kernelucb.confidence.family.kernels import Combine, KernelFamily, Select
 from kernelucb.confidence.family.members import family_of, family_report, per_kernel
 from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
@@ -26,7 +28,7 @@ from kernelucb.regression.kernel_family import (
     lengthscale_family,
 )
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
-from kernelucb.regression.named import named_kernel, unscaled
+from kernelucb.regression.named import named_kernel
 
 
 class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
@@ -93,9 +95,10 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 ``KernelFamily`` for a prior mean, a tracker of earlier rounds, an
                 intersection, or another search than the default.
             norm_bound: Bound on the RKHS norm of ``f - mean`` under the true kernel,
-                outcome units: one number for all kernels or one for each. A kernel may be
-                listed several times with several norm bounds. Give a ``NearNormBall`` if
-                ``f`` is only near a function of bounded norm.
+                outcome units: one number for all kernels or one for each, fixed before the
+                data, since the mixtures are tied to it: try several by ``relaxed``. A
+                kernel may be listed several times with several norm bounds. Give a
+                ``NearNormBall`` if ``f`` is only near a function of bounded norm.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
                 observation; from the likelihood (or ``train_Yvar``) when absent. Not for
                 counts.
@@ -200,24 +203,17 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
 
     @property
     def lengthscales(self) -> tuple[float, ...]:
-        r"""See ``Band``; empty where the family is no ``lengthscale_family`` of numbers."""
-        if not isinstance(self.family.kernels, LengthscaleFamily):
+        r"""See ``Band``; empty where the band is no union of a ``lengthscale_family``."""
+        kernels = self.family.kernels
+        if self.family.combine == "all" or not isinstance(kernels, LengthscaleFamily):
             return ()
-        lengths = [unscaled(kernel).lengthscale for kernel in self.family.kernels]
-        single = all(length.numel() == 1 for length in lengths)
-        return tuple(float(length) for length in lengths) if single else ()
+        return kernels.lengthscales
 
     @property
     def least_norm_factor(self) -> float:
         r"""See ``Band``: the smallest ratio of all kernels."""
         pairs = zip(self.least_consistent_norms, self.norm_bounds, strict=True)
         return min(EstimatedNumber(least / bound) for least, bound in pairs)
-
-    @property
-    def smallest_norm_bound(self) -> float:
-        r"""See ``Band``: as given, before a ``lengthscale_family`` raises it to cover."""
-        ball, _ = ball_and_error(self._arguments["norm_bound"])
-        return min(per_kernel(ball, self.family.kernels))
 
     def _relaxation(
         self, norm_factor: float, noise_factor: float, lengthscale: float | None
@@ -228,35 +224,57 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         largest = max(norms)
         changes = relaxed_numbers(self, norm_factor, noise_factor, largest)
         if lengthscale is not None:
-            kept = sum(length >= lengthscale for length in self.lengthscales)
-            family = replace(family, kernels=family.kernels[:kept])
-            norms = norms[:kept]
+            family, kept = self._from_length(family, lengthscale)
+            norms = [norms[index] for index in kept]
         norms = [changes["norm_bound"] * (norm / largest) for norm in norms]
         changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
         changes["kernels"] = family
         if isinstance(self.model, LikelihoodRegression):
             return changes
-        fit = fit_of(self.fit, tied_scale(largest))  # tied to what was given, for good
+        fit = fit_of(self.fit, EVERY_SCALE)  # an event that no norm bound enters
         if isinstance(fit, Filters):
             factor = fit.noise_factor * noise_factor
             fit = replace(fit, every_norm=True, noise_factor=factor)
         return changes | {"fit": fit}
 
+    def _from_length(
+        self, family: KernelFamily, lengthscale: float
+    ) -> tuple[KernelFamily, list[int]]:
+        r"""The part that covers the length scales from one upwards, and its indices."""
+        kernels = family.kernels
+        if not (self.lengthscales and isinstance(kernels, LengthscaleFamily)):
+            raise UnsupportedError(
+                "The band is no union over a lengthscale_family with one length scale for "
+                "each kernel, of which the shorter ones could be left out; leave out "
+                "lengthscale."
+            )
+        kept = kernels.reaching(positive_scalar("lengthscale", lengthscale))
+        if not kept:
+            raise ValueError(
+                f"lengthscale is {lengthscale:.4g}, above all length scales of the family; "
+                f"give at most {max(self.lengthscales):.4g}."
+            )
+        covers = f"{kernels.covers}, of at least {lengthscale:.4g}"
+        members = tuple(kernels.members[index] for index in kept)
+        return replace(family, kernels=LengthscaleFamily(members, covers)), kept
+
     @property
     def norm_bounds(self) -> tuple[float, ...]:
-        r"""The norm bound of each kernel, outcome units.
-
-        With ``combine="any"`` and a ``lengthscale_family``, those of the ``covering``
-        kernels.
-        """
+        r"""The norm bound of each kernel and of what it covers, outcome units."""
         norm = self.assumptions["norm"]
-        return tuple(norm.number(member.norm_bound) for member in self._members)
+        bounds = [member.norm_bound / member.norm_factor for member in self._members]
+        return tuple(map(norm.number, bounds))
 
     @property
     def least_consistent_norms(self) -> tuple[float, ...]:
-        r"""Lower bound on the norm under each kernel, if it is true, outcome units."""
-        norms = [member.least_consistent_norm for member in self._members]
-        return tuple(map(EstimatedNumber, norms))
+        r"""Lower bound on the norm under each kernel, if it is true, outcome units.
+
+        Of a ``lengthscale_family`` under any length scale that the kernel covers.
+        """
+        return tuple(
+            EstimatedNumber(member.least_consistent_norm / member.norm_factor)
+            for member in self._members
+        )
 
     @property
     def consistent(self) -> tuple[bool, ...]:
@@ -269,10 +287,11 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
     def report(self) -> str:
         r"""A report in words: the contradicted kernels and the assumptions of the band."""
         contradicted = [not consistent for consistent in self.consistent]
+        norms = self.least_consistent_norms, self.norm_bounds
         verdicts = [
             f"{'contradicted' if wrong else 'consistent'} (norm at least "
-            f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"
-            for member, wrong in zip(self._members, contradicted, strict=True)
+            f"{least:.4g}, bound {bound:.4g})"
+            for wrong, least, bound in zip(contradicted, *norms, strict=True)
         ]
         told = verdicts, contradicted, self.num_observations, self.assumptions
         return family_report(self.family.kernels, *told)

@@ -10,7 +10,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import probability
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import EstimatedNumber, plain
 from kernelucb.acquisition.base import RegressionUCB, relaxed_numbers
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.fit.choice import (
@@ -100,11 +100,12 @@ class MartingaleMixtureUCB(RegressionUCB):
                 transform (``Standardize`` last, if at all) "outcome units" below are those
                 after it, where the noise is additive; only ``bounds`` maps back.
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
-                ``covar_module`` as it stands, outcome units; the same number in every
-                round, since the mixture of filters is tied to it. By default estimated from
-                the data, and ``assumptions`` says so; ``"cautious"`` is a larger estimate,
-                and a ``NormTracker`` keeps the estimate from falling in later rounds. Give
-                a ``NearNormBall`` if ``f`` is only near a function of bounded norm.
+                ``covar_module`` as it stands, outcome units; fixed before the data, the
+                same number in every round, since the mixture of filters is tied to it: try
+                several by ``relaxed``. By default estimated from the data, and
+                ``assumptions`` says so; ``"cautious"`` is a larger estimate, and a
+                ``NormTracker`` keeps the estimate from falling in later rounds. Give a
+                ``NearNormBall`` if ``f`` is only near a function of bounded norm.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
                 observation, or a function that maps ``n x d`` inputs to ``n`` scales and
                 was known beforehand; from the likelihood (or ``train_Yvar``) when absent. A
@@ -142,7 +143,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
         whole, data = delta, self._taken(model)
         if replicates is not None:
-            noise_std = replicates.scales(observed_inputs(data), whole)
+            noise_std = plain(replicates.scales(observed_inputs(data), whole))
             fit, delta = replicates.applied(fit, whole)
         if isinstance(noise_std, UnknownNoise):
             if error > 0.0:
@@ -157,7 +158,8 @@ class MartingaleMixtureUCB(RegressionUCB):
             state = KernelRegression.of(data, cast(NoiseStd, noise_std))
             problem = known_noise_problem(state, ball, fit, delta, model_error=error)
         if replicates is not None:
-            known = replicates.assumptions(problem.assumptions, whole)
+            runs = observed_inputs(data), state.train_targets
+            known = replicates.assumptions(problem.assumptions, whole, *runs)
             problem = problem._replace(assumptions=known)
         band = confidence_set(problem, form)
         if error > 0.0:

@@ -187,7 +187,7 @@ def breakdown_of(
             steps = _NOISE_STEP, _MOST_NOISE, step
             ratio = max(_largest(lambda ratio: stands(at, ratio), 1.0, *steps), 1.0)
             noise = ratio * cast(float, band.noise_scale)
-        for length in dict.fromkeys(band.lengthscales):
+        for length in sorted(set(band.lengthscales), reverse=True):  # longest first
             if not stands(at, 1.0, length):
                 break
             shortest = length

@@ -150,7 +150,7 @@ class Band(Described):
 
     @property
     def lengthscales(self) -> tuple[float, ...]:
-        r"""Shortest length scale of each kernel of a family, longest first; else empty."""
+        r"""Shortest length scale of each kernel of a family, in its order; else empty."""
         return ()
 
     @property
@@ -173,7 +173,9 @@ class Band(Described):
 
         The bands of all factors rest on one event: with probability ``1 - delta``, whatever
         the true norm, every band holds whose norm bound and noise scale are large enough,
-        in every round at once. So the factors may be chosen after a look at the bands.
+        in every round at once. So the factors may be chosen after a look at the bands. The
+        event does not depend on the norm bound that was given, except that the runs of a
+        fixed design are weighed for that norm bound, which was fixed before.
 
         Source: ours; proven in ``docs/mathematics.md``.
 
@@ -181,7 +183,8 @@ class Band(Described):
             norm_factor: Multiple of the norm bound in use, above 0.
             noise_factor: Multiple of the noise scale, at least 1.
             lengthscale: For a family of length scales, the shortest length scale to keep,
-                units of the kernels' inputs.
+                units of the kernels' inputs: all kernels stay that cover length scales
+                from there upwards. No other band changes.
 
         Raises:
             UnsupportedError: If the theorem of the band does not give such an event.

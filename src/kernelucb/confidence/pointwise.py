@@ -30,6 +30,8 @@ _DISTANCES = tuple(2.0**-power for power in range(1, 13))
 _TRIED = 64
 _OF_ENERGY = 0.1
 _TINY = 1e-300
+# Norm bound for which runs are weighed where none was given, prior units.
+DEFAULT_NORM = 10.0
 
 
 class Limits(NamedTuple):
@@ -393,7 +395,8 @@ class DesignSource(Source):
         num_runs: Sizes of the batches, from the first observation on.
         domain: ``N x d`` points, or the ``2 x d`` limits of a box.
         is_box: Whether ``domain`` holds the limits of a box.
-        norm: Norm bound for which the weights are chosen, prior units.
+        norm: Norm bound for which the weights are chosen, prior units; fixed before the
+            outcomes, whatever norm bound is used afterwards.
     """
 
     num_runs: tuple[int, ...] = ()
@@ -437,7 +440,10 @@ class DesignSource(Source):
         if len(self.num_runs) > 1:
             sizes = ", ".join(map(str, self.num_runs))
             first = f"the inputs of each of the first batches (of {sizes}) were chosen"
-        statement = f"{first} without looking at their own outcomes, as many as planned"
+        statement = (
+            f"{first} without looking at their own outcomes, as many as planned, and are "
+            "weighed for a norm bound that was fixed before"
+        )
         return Assumption("design", statement, Status.GIVEN)
 
     @property

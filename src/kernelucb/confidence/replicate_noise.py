@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from scipy.stats import chi2
@@ -16,6 +17,7 @@ from kernelucb._numerics.checks import (
     probability,
     training_targets,
 )
+from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
 from kernelucb.confidence.fit.prequential import PrequentialRadius
@@ -23,6 +25,7 @@ from kernelucb.regression.pooling import distinct_rows
 
 # Levels to which the limits of several groups are rounded up.
 _STEP = 1.1
+_ROUNDED = 1e-5  # of a column, where runs are compared with those of a model
 
 
 class NoiseGroup(NamedTuple):
@@ -31,7 +34,8 @@ class NoiseGroup(NamedTuple):
     Attributes:
         label: Number that ``groups`` assigns to the inputs of this group.
         degrees: Degrees of freedom: number of runs minus number of different inputs.
-        estimate: Root of the pooled variance, outcome units.
+        estimate: Root of the pooled variance, outcome units; counts as estimated when given
+            to a band, as the limits do.
     """
 
     label: float
@@ -40,9 +44,9 @@ class NoiseGroup(NamedTuple):
 
     def limits(self, delta: float) -> tuple[float, float]:
         r"""Lower and upper confidence limit, each at ``delta``, outcome units."""
-        squares = self.degrees * self.estimate**2
-        ends = chi2.ppf([1.0 - delta, delta], self.degrees)
-        return math.sqrt(squares / ends[0]), math.sqrt(squares / ends[1])
+        ends = self.degrees / chi2.ppf([1.0 - delta, delta], self.degrees)
+        lower, upper = map(EstimatedNumber, self.estimate * np.sqrt(ends))
+        return lower, upper
 
 
 class ReplicateNoise:
@@ -51,8 +55,10 @@ class ReplicateNoise:
     Given as ``noise_std``, the upper confidence limits replace the noise scale and take a
     ``share`` of the band's ``delta``, so the noise scale counts as given. The repeated runs
     may be outcomes of the band as well, if ``between`` names two scales between which the
-    noise was expected before the data; without ``between`` they must be other runs, such as
-    a pilot study.
+    noise was expected before the data: the fit is fixed for these. Without ``between`` it
+    is fixed for the limits, so they must be other, earlier runs, such as a pilot study; if
+    they are the band's, the noise counts as estimated. Numbers taken out of this object
+    count as estimated.
 
     Source: the chi-square limit of a pooled variance, and a union bound over groups.
     Assumes independent Gaussian noise of one scale in each group, and a number of
@@ -90,6 +96,7 @@ class ReplicateNoise:
         share: float = 0.1,
     ) -> None:
         targets = finite("train_Y", training_targets(train_X, train_Y))
+        self._runs = torch.cat([train_X.detach().to(targets), targets.unsqueeze(-1)], -1)
         self._groups, self.share = groups, probability("share", share)
         self.between: tuple[float, float] | None = None
         if between is not None:
@@ -112,7 +119,7 @@ class ReplicateNoise:
                     "it with another group, or give noise_std as a number."
                 )
             estimate = math.sqrt(float(squares[own].sum()) / degrees)
-            self.groups += (NoiseGroup(label, degrees, estimate),)
+            self.groups += (NoiseGroup(label, degrees, EstimatedNumber(estimate)),)
 
     def _labels(self, X: Tensor) -> Tensor:
         if self._groups is None:
@@ -131,13 +138,15 @@ class ReplicateNoise:
         r"""Lower and upper limits of the groups' scales by their labels, outcome units.
 
         All upper limits hold at once with probability ``1 - delta``, and so do all lower
-        ones.
+        ones. They count as estimated when given to a band, which knows of no such delta.
         """
         part = probability("delta", delta) / len(self.groups)
         return {group.label: group.limits(part) for group in self.groups}
 
     def scales(self, X: Tensor, delta: float) -> Tensor:
         r"""Noise scales at ``n x d`` inputs for a band at ``delta``, ``n`` values.
+
+        They count as estimated when given to a band, which knows of no such ``delta``.
 
         Raises:
             ValueError: If a limit is above ``between``, or an input is of a group without
@@ -162,14 +171,15 @@ class ReplicateNoise:
                 f"There are no replicates of the groups {sorted(unknown)}, in which there "
                 "are inputs."
             )
-        return torch.tensor([known[label] for label in labels], dtype=torch.float64)
+        values = torch.tensor([known[label] for label in labels], dtype=torch.float64)
+        return estimated(values)
 
     def factor(self, delta: float) -> float:
         r"""Upper limit at a band's ``delta`` over the scale that the fit was fixed for."""
         if self.between is None or self.num_levels > 1:
             return 1.0
         ((_, upper),) = self.limits(self.share * delta).values()
-        return upper / math.sqrt(self.between[0] * self.between[1])
+        return float(upper) / math.sqrt(self.between[0] * self.between[1])
 
     def applied(self, fit: Fit, delta: float) -> tuple[Fit, float]:
         r"""The fit of a band at ``delta``, and the failure probability left for it."""
@@ -182,26 +192,45 @@ class ReplicateNoise:
             chosen = replace(chosen, noise_factor=self.factor(delta))
         return chosen, left
 
-    def assumptions(self, known: Assumptions, delta: float) -> Assumptions:
-        r"""Assumptions of a band at ``delta``, from those with a given noise scale."""
+    def _of_these(self, X: Tensor, Y: Tensor) -> bool:
+        r"""Whether most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""
+        rows, runs = torch.cat([X.to(Y), Y.unsqueeze(-1)], -1), self._runs.to(Y)
+        if rows.shape[-1] != runs.shape[-1]:
+            return False
+        near = _ROUNDED * runs.abs().amax(0)
+        found = ((rows.unsqueeze(1) - runs).abs() <= near).all(-1).any(0)
+        return float(found.double().mean()) > 0.5  # rounded outcomes may agree by chance
+
+    def assumptions(
+        self, known: Assumptions, delta: float, X: Tensor, Y: Tensor
+    ) -> Assumptions:
+        r"""Assumptions of a band at ``delta``, from those with a given noise scale.
+
+        ``X`` and ``Y`` are the ``n x d`` inputs and ``n`` outcomes of the band.
+        """
         limits = [upper for _, upper in self.limits(self.share * delta).values()]
         scales = " and ".join(f"{upper:.4g}" for upper in limits)
         degrees = " and ".join(str(group.degrees) for group in self.groups)
         where = "" if len(limits) == 1 else " in its group"
-        which = "that may be outcomes of the band"
+        which, status = "that may be outcomes of the band", Status.GIVEN
         if self.between is None:
-            which = "that are no outcomes of the band"
+            which = "that are no outcomes of the band, and came before these"
+            if self._of_these(X, Y):
+                status = Status.ESTIMATED
+                which = "that are outcomes of the band, whose fit was fixed after them"
         statement = (
             f"the noise is independent and Gaussian{where}, with scales of at most "
             f"{scales}: upper limits from replicates {which}, with {degrees} degrees of "
             "freedom that were fixed beforehand"
         )
+        if status is Status.ESTIMATED:
+            statement += " (give between, or replicates that are no outcomes of the band)"
         if self.num_levels > 1 and self.between is not None:
             low, high = self.between
             statement += f"; expected between {low:.4g} and {high:.4g}"
         whole = delta - (known.delta or 0.0)
         return known.spending("chi-square limits of the noise", whole).with_item(
-            Assumption("noise", statement, Status.GIVEN)
+            Assumption("noise", statement, status)
         )
 
     def __repr__(self) -> str:

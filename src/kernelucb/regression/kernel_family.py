@@ -34,7 +34,7 @@ from kernelucb._numerics.estimates import (
 from kernelucb.regression.named import NESTED, in_words, kind_of, unscaled
 
 _MOST_MEMBERS = 64
-_ROUNDING = 1e-9  # steps
+_ROUNDING = 1e-9  # steps, and relative of length scales
 # A grid of log odds, and what the maximum over it is raised by: more than its step, which
 # is the most that the function rises between two of its points.
 _REACH, _GRID, _MARGIN = 40.0, 100_000, 1e-3
@@ -103,6 +103,29 @@ class LengthscaleFamily(Sequence[Kernel]):
     def covering(self, dimension: int) -> list[Cover]:
         r"""For each kernel one that covers its range, for inputs of so many columns."""
         return [each.cover(dimension) for each in self.members]
+
+    @property
+    def lengthscales(self) -> tuple[float, ...]:
+        r"""The length scale of each kernel; empty if a kernel has several."""
+        lengths = [unscaled(kernel).lengthscale for kernel in self]
+        single = all(length.numel() == 1 for length in lengths)
+        return tuple(float(length) for length in lengths) if single else ()
+
+    def reaching(self, lengthscale: float) -> list[int]:
+        r"""The kernels, by index, that cover all length scales from one upwards.
+
+        Each kernel of at least this length scale; and a shorter one whose range goes beyond
+        it, or ends there without another kernel of its kind that begins there.
+        """
+        least, most = lengthscale * (1.0 - _ROUNDING), lengthscale * (1.0 + _ROUNDING)
+        kinds = [kind_of(unscaled(kernel)) for kernel in self]
+        known = [*zip(kinds, self.lengthscales, self.members, strict=True)]
+        begun = {kind for kind, own, _ in known if least <= own <= most}
+        return [
+            index
+            for index, (kind, own, member) in enumerate(known)
+            if own >= least or own * float(member.step) > (most if kind in begun else least)
+        ]
 
     def ranges_in_words(self, chosen: Sequence[bool]) -> str:
         r"""``"length scales from 0.4 to 0.8"``: what the chosen kernels cover, if simple.

@@ -41,6 +41,8 @@ from kernelucb.regression.prior import Prior
 
 # The norm bound that covariance scale 1 goes with, prior units.
 _UNIT_NORM = 10.0
+# Covariance scales for all norm bounds at once: those of norm bounds from 0.16 to 41,000.
+EVERY_SCALE = tuple(16.0**power for power in range(-3, 7))
 
 
 class Appraisal(NamedTuple):
@@ -99,6 +101,15 @@ class NoisyData(_OfAnyPrior):
     def precision(self) -> Tensor:
         r"""Noise scales, outcome units, which no later round changes."""
         return self.data.noise_std
+
+    @property
+    def is_tied(self) -> bool:
+        r"""Whether the event depends on the norm bounds."""
+        fit = fit_of(self.fit)
+        if not isinstance(fit, MixtureFit):
+            return False
+        of_filters = isinstance(fit, Filters) and not fit.every_norm
+        return of_filters or fit.covariance_scale is None
 
     @property
     def fit_in_words(self) -> tuple[str, CovarianceScale | None]:
@@ -166,7 +177,7 @@ class CountData(_OfAnyPrior):
 
     data: LikelihoodRegression
     ratio: Ratio
-    doubt = "the outcomes do not follow the likelihood"
+    doubt, is_tied = "the outcomes do not follow the likelihood", False
 
     @property
     def delta(self) -> float:

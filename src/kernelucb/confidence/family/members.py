@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from functools import cache, partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from gpytorch.kernels import Kernel
@@ -38,17 +39,20 @@ class Member(NamedTuple):
 
     Attributes:
         kernel: The kernel in words.
-        norm_bound: Bound on the norm of ``f - mean`` under the kernel, outcome units.
-        least_consistent_norm: Lower bound on the norm of ``f - mean`` if the kernel is the
-            true one, outcome units.
+        norm_bound: Bound on the norm of ``f - mean`` under the covering kernel, outcome
+            units.
+        least_consistent_norm: Lower bound on the norm of ``f - mean`` under the covering
+            kernel, outcome units.
         confidence_set: The functions that are consistent with the data; None if the data
             contradict the kernel, so that there are no such functions.
+        norm_factor: Norm bound under the covering kernel over the user's norm bound.
     """
 
     kernel: str
     norm_bound: float
     least_consistent_norm: float
     confidence_set: ConfidenceSet[Any, Any] | None = None
+    norm_factor: float = 1.0
 
 
 class _Candidate(NamedTuple):
@@ -100,14 +104,14 @@ def family_of(
     current = FamilyRound(key, data.precision, estimated)
     tracker = FamilyTracker() if family.tracker is None else family.tracker
     names = map(kernel_in_words, family.kernels)
-    before = map(Member, names, used, tracker.recall(current))
+    factors = [cover.norm_factor for cover in covers]
+    before = map(Member, names, used, tracker.recall(current), repeat(None), factors)
     states = [cache(partial(data.state, prior, estimated)) for prior in priors]
     candidates = [*map(_Candidate, before, states)]
     known = Knowledge(estimated, data.precision, data.data.prior.outcome_map)
     member = data.assumptions(known, max(norm_bounds))
-    assumptions = of_family(
-        member, family.kernels, norm_bounds, estimated, family.combine, data.model_error
-    )
+    told = estimated, family.combine, data.model_error, data.is_tied
+    assumptions = of_family(member, family.kernels, norm_bounds, *told)
     for name in sorted(tracker.estimated - estimated):
         statement = f"{assumptions[name].statement}; in an earlier round it was estimated"
         assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
@@ -147,11 +151,13 @@ def _nearest(members: Sequence[Member]) -> int:
 
 
 def _none_left(nearest: Member, count: int, doubt: str) -> Assumption:
+    least, bound = nearest.least_consistent_norm, nearest.norm_bound
+    needed, given = (norm / nearest.norm_factor for norm in (least, bound))
     statement = (
         f"The data contradict all {count} kernels at this delta. The nearest, "
-        f"{nearest.kernel}, needs a norm of at least {nearest.least_consistent_norm:.4g}, "
-        f"and its bound is {nearest.norm_bound:.4g}. The norm bound is too small, the "
-        f"right kernel is not among them, or {doubt}."
+        f"{nearest.kernel}, needs a norm of at least {needed:.4g}, and its bound is "
+        f"{given:.4g}. The norm bound is too small, the right kernel is not among them, "
+        f"or {doubt}."
     )
     warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=4)
     return Assumption("kernel", statement, Status.VIOLATED)
@@ -208,14 +214,17 @@ def of_family(
     estimated: Set[str],
     combine: Combine,
     model_error: float = 0.0,
+    is_tied: bool = False,
 ) -> Assumptions:
     r"""The assumptions of a family's band, from those of one member.
 
-    ``norm_bounds`` are those of the user.
+    ``norm_bounds`` are those of the user, to which the sets' event ``is_tied`` or not.
     """
     source = f"{_SOURCES[combine]}, each by {member.source}"
     kernel = _kernel(kernels, combine, "kernel" in estimated)
     norm = _norm(norm_bounds, combine, "norm" in estimated, model_error)
+    if is_tied and norm.status is Status.GIVEN:
+        norm = replace(norm, statement=f"{norm.statement}, fixed before the data")
     return replace(member, source=source).with_item(kernel).with_item(norm)
 
 
