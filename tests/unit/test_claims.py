@@ -27,6 +27,7 @@ from kernelucb import (
     regret_certificate,
     runs_needed,
 )
+from kernelucb._numerics.digits import at_least, between
 from kernelucb.confidence.fit.filters import FilterMixture, Hybrids
 from kernelucb.confidence.fit.radius import KernelFree, mixture_radius
 from kernelucb.exceptions import (
@@ -153,7 +154,7 @@ def test_a_breakdown_value_is_the_largest_norm_at_which_the_claim_holds():
     assert not holds(own.relaxed(at, 1.06 * noise))
     least = own.relaxed().least_consistent_norm
     assert found.margin == pytest.approx(found.norm_bound / least)
-    assert f"above {found.norm_bound:.4g}" in str(found)
+    assert f"above {at_least(found.norm_bound)}" in str(found)
 
 
 def test_claims_that_stand_nowhere_and_everywhere():
@@ -399,8 +400,8 @@ def test_confirmation_by_its_formula_and_its_coverage():
     assert misses <= 88
     with pytest.raises(ValueError, match="empty"):
         confirmation([], noise_std=1.0)
-    said = f"value 4, between {found.lower:.4g} and {found.upper:.4g} with probability 0.9 "
-    assert str(found).startswith(said)
+    low, high = between(found.lower, found.upper)
+    assert str(found).startswith(f"value 4, between {low} and {high} with probability 0.9 ")
     assert "(3 runs; independent of any kernel; noise scale 2, given)" in str(found)
     both = str(confirmation([3.0, 5.0], [1.0], noise_std=2.0))
     assert both.startswith("difference 3, ")

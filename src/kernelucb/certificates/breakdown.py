@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.confidence.band import Band
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -46,6 +47,12 @@ class Breakdown:
             bands. *The claim holds, or the length scale is below* ``lengthscale``.
         stands_throughout: Whether the claim stood at every norm bound that was tried, of
             which ``norm_bound`` is then the largest.
+        norms: For a claim that rests on several norm bounds, the name of each and the bound
+            at which the claim was found to stand, outcome units; *the claim holds, or one
+            of these norms is above its bound*. Empty where there is one norm bound.
+        at_norms: The same of ``at_norm_bound``.
+        noise_factor: For a claim that rests on several noise scales, the largest multiple
+            of all at which the claim was found to stand; None where there is one scale.
     """
 
     norm_bound: float
@@ -54,6 +61,9 @@ class Breakdown:
     at_norm_bound: float | None = None
     lengthscale: float | None = None
     stands_throughout: bool = False
+    norms: tuple[tuple[str, float], ...] = ()
+    at_norms: tuple[tuple[str, float], ...] = ()
+    noise_factor: float | None = None
 
     @property
     def margin(self) -> float:
@@ -64,38 +74,41 @@ class Breakdown:
         return self.norm_bound / least if least > 0.0 else math.inf
 
     def __str__(self) -> str:
-        least = in_digits(self.least_consistent_norm)
-        at = (
-            ""
-            if self.at_norm_bound is None
-            else (f" at a norm of {in_digits(self.at_norm_bound)}")
-        )
-        norm = in_digits(self.norm_bound)
+        least = at_least(self.least_consistent_norm)
+        at = _listed(self.at_norms)
+        if self.at_norm_bound is not None and not at:
+            at = f"a norm of {at_least(self.at_norm_bound)}"
+        at = f" at {at}" if at else ""
         if self.norm_bound == 0.0:
             text = f"does not stand even at the least norm that explains the data, {least}"
             if self.lengthscale is not None:
-                text += f", unless the length scale is {self.lengthscale:.3g} or more{at}"
+                length = at_most(self.lengthscale)
+                text += f", unless the length scale is {length} or more{at}"
             return text
-        times = f"{in_digits(self.margin, 3)} times the least that explains the data"
-        limits: list[str] = []
-        if not self.stands_throughout:
-            limits.append(f"the norm is above {norm} ({times})")
-        if self.noise_std is not None:
-            limits.append(f"the noise is above {self.noise_std:.3g}{at}")
-        if self.lengthscale is not None:
-            limits.append(f"the length scale is below {self.lengthscale:.3g}{at}")
+        norm, times = at_least(self.norm_bound), at_least(self.margin, count=3)
+        times = f"({times} times the least that explains the data)"
         text = "stands"
+        limits = [f"the norm of {name} is above {at_least(n)}" for name, n in self.norms]
+        limits = [" or ".join(limits)] if limits else []
         if self.stands_throughout:
-            text = f"stands at every norm tried, up to {norm} ({times})"
-        if limits:
-            text += f" unless {', or '.join(limits)}"
-        return text
+            text += " at every norm tried" + ("" if limits else f", up to {norm} {times}")
+        elif not limits:
+            limits.append(f"the norm is above {norm} {times}")
+        if self.noise_factor is not None:
+            factor = at_least(self.noise_factor, count=3)
+            limits.append(f"a noise scale is above {factor} times the one in use{at}")
+        elif self.noise_std is not None:
+            limits.append(f"the noise is above {at_least(self.noise_std)}{at}")
+        if self.lengthscale is not None:
+            limits.append(f"the length scale is below {at_most(self.lengthscale)}{at}")
+        return f"{text} unless {', or '.join(limits)}" if limits else text
 
 
-def in_digits(number: float, count: int = 4) -> str:
-    r"""A number to so many digits, ``"262,100"`` rather than a power of ten."""
-    text = f"{number:.{count}g}"
-    return f"{float(text):,.0f}" if 1000.0 <= abs(number) < 1e9 else text
+def _listed(norms: tuple[tuple[str, float], ...]) -> str:
+    r"""``"norms of 6.5 (objective) and 3.2 (constraint)"``, or nothing."""
+    if not norms:
+        return ""
+    return "norms of " + " and ".join(f"{at_least(n)} ({name})" for name, n in norms)
 
 
 def breakdown(
@@ -158,12 +171,13 @@ def breakdown_of(
         if factor == 0.0 and first < 1.0 and stands(first):
             factor = _between(stands, first, 1.0, step)
         at = min(factor or math.inf, max(first, 1.0))  # where functions explain the data
-        noise = shortest = None
+        noise = shortest = several = None
         scale = band.noise_scale
         if factor > 0.0 and scale is not None:
             steps = _NOISE_STEP, _MOST_NOISE, step
             ratio = _largest(lambda ratio: stands(at, ratio), 1.0, *steps)
             noise = max(ratio, 1.0) * scale
+            several = max(ratio, 1.0) if len(_noise_scales(band)) > 1 else None
         for length in dict.fromkeys(band.lengthscales):
             if not stands(at, 1.0, length):
                 break
@@ -175,7 +189,16 @@ def breakdown_of(
         at_norm_bound=None if noise is None and shortest is None else at * own,
         lengthscale=shortest,
         stands_throughout=factor >= limit / step,
+        noise_factor=several,
     )
+
+
+def _noise_scales(band: Band) -> set[float]:
+    r"""All noise scales of a band and of its parts, outcome units."""
+    if band.parts:
+        return set[float]().union(*map(_noise_scales, band.parts))
+    scales = getattr(band.data, "noise_scales", None)
+    return set() if scales is None else set(scales.tolist())
 
 
 def _largest(
