@@ -40,9 +40,9 @@ def as_given(number: float) -> str:
 def assumed(limit: float) -> str:
     r"""An upper limit that is assumed: as given, or below it in the ninth digit.
 
-    What obeys the printed limit obeys the one in use.
+    What obeys the printed limit obeys the one in use, up to round-off of units.
     """
-    return at_least(limit, count=_GIVEN)
+    return at_least(float(coordinate(limit)), count=_GIVEN)
 
 
 def coordinate(number: float) -> str:

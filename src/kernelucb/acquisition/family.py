@@ -10,6 +10,7 @@ from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from kernelucb._numerics.digits import at_least
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.confidence.base import ConfidenceSet
@@ -269,7 +270,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         contradicted = [not consistent for consistent in self.consistent]
         verdicts = [
             f"{'contradicted' if wrong else 'consistent'} (norm at least "
-            f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"
+            f"{at_least(member.least_consistent_norm)}, bound "
+            f"{at_least(member.norm_bound)})"
             for member, wrong in zip(self._members, contradicted, strict=True)
         ]
         told = verdicts, contradicted, self.num_observations, self.assumptions

@@ -30,6 +30,7 @@ from botorch.exceptions import UnsupportedError
 from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
+from kernelucb._numerics.digits import at_most, between
 from kernelucb.ax.bounds import FittedBound, bound_spec
 from kernelucb.ax.report import in_words, report_of
 from kernelucb.ax.spaces import Parameters, values_of
@@ -227,10 +228,11 @@ class GapAnalysis(BoundAnalysis):
         metric = _objective(experiment).lstrip("-")
         figure = _gap_figure(df, gaps_in_words([each.certificate for each in rounds]))
         figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
-        gap = self._number(metric, last.gap)
+        gap = self._number(metric, at_most(last.gap))
+        other = "feasible arm" if last.domain.feasible else "arm"
         return Card(
-            f"Gap of arm {arm}: at most {gap}, {last.summary}",
-            f"How much more {metric} any other arm can have than the best one so far",
+            f"Gap of arm {arm}{last.domain.context}: at most {gap}, {last.summary}",
+            f"How much more {metric} any other {other} can have than the best one so far",
             str(last),
             df,
             figure,
@@ -314,10 +316,14 @@ class OptimumAnalysis(BoundAnalysis):
         headings = [f"{name}{looked_at if name == where else ''}" for name in shown]
         places = go.Table(header={"align": "left", "values": headings}, cells=columns)
         metric = _objective(experiment).lstrip("-")
-        upper = self._number(metric, report.upper)
-        between = f"between {report.lower:.4g} and {upper}"
+        lower, upper = between(report.lower, report.upper)
+        limits = f"between {lower} and {self._number(metric, upper)}"
+        domain = report.certificate.domain
+        which = (
+            f"Feasible optimum of {metric}" if domain.feasible else f"Optimum of {metric}"
+        )
         return Card(
-            f"Optimum of {metric} {between}: {report.summary}",
+            f"{which}{domain.context} {limits}: {report.summary}",
             "Where it may be, the recommended arm, and what else may be said",
             str(replace(report, said=tuple)),
             df,

@@ -151,7 +151,7 @@ class Wording(NamedTuple):
             is_choice = self.encoded is not None and self.encoded.is_choice(name)
             shown = [*map(in_words, dict.fromkeys(each))]
             if len(shown) == 2 and not is_choice and isinstance(each[0], float):
-                low, high = each
+                low, high = map(float, shown)  # without round-off of units
                 shown = [at_most(low, high - low), at_least(high, high - low)]
             text = (" or " if is_choice else " to ").join(shown)
             listed.append(f"{name} {self.value(text, name)}")

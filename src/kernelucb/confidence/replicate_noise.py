@@ -16,6 +16,7 @@ from kernelucb._numerics.checks import (
     probability,
     training_targets,
 )
+from kernelucb._numerics.digits import as_given, at_most
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
 from kernelucb.confidence.fit.prequential import PrequentialRadius
@@ -185,7 +186,7 @@ class ReplicateNoise:
     def assumptions(self, known: Assumptions, delta: float) -> Assumptions:
         r"""Assumptions of a band at ``delta``, from those with a given noise scale."""
         limits = [upper for _, upper in self.limits(self.share * delta).values()]
-        scales = " and ".join(f"{upper:.4g}" for upper in limits)
+        scales = " and ".join(map(at_most, limits))
         degrees = " and ".join(str(group.degrees) for group in self.groups)
         where = "" if len(limits) == 1 else " in its group"
         which = "that may be outcomes of the band"
@@ -198,7 +199,7 @@ class ReplicateNoise:
         )
         if self.num_levels > 1 and self.between is not None:
             low, high = self.between
-            statement += f"; expected between {low:.4g} and {high:.4g}"
+            statement += f"; expected between {as_given(low)} and {as_given(high)}"
         whole = delta - (known.delta or 0.0)
         return known.spending("chi-square limits of the noise", whole).with_item(
             Assumption("noise", statement, Status.GIVEN)

@@ -10,6 +10,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import estimated_parts, is_estimate
 from kernelucb._numerics.saving import digest
 from kernelucb.confidence.assumptions import (
@@ -149,9 +150,10 @@ def _nearest(members: Sequence[Member]) -> int:
 def _none_left(nearest: Member, count: int, doubt: str) -> Assumption:
     statement = (
         f"The data contradict all {count} kernels at this delta. The nearest, "
-        f"{nearest.kernel}, needs a norm of at least {nearest.least_consistent_norm:.4g}, "
-        f"and its bound is {nearest.norm_bound:.4g}. The norm bound is too small, the "
-        f"right kernel is not among them, or {doubt}."
+        f"{nearest.kernel}, needs a norm of at least "
+        f"{at_least(nearest.least_consistent_norm)}, and its bound is "
+        f"{assumed(nearest.norm_bound)}. The norm bound is too small, the right kernel is "
+        f"not among them, or {doubt}."
     )
     warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=4)
     return Assumption("kernel", statement, Status.VIOLATED)
@@ -239,12 +241,16 @@ def _norm(
     norm_bounds: Sequence[float], combine: Combine, estimated: bool, model_error: float
 ) -> Assumption:
     least, most = min(norm_bounds), max(norm_bounds)
-    numbers = f"{most:.6g}" if least == most else f"{least:.6g} to {most:.6g}, by kernel"
+    numbers = assumed(most)
+    if least != most:
+        numbers = f"{assumed(least)} to {numbers}, by kernel"
     under = "that kernel" if combine == "any" else "every kernel"
     statement = f"the RKHS norm of f - mean under {under} is at most {numbers}"
     if model_error > 0.0:
         nearby = statement.replace("f - mean", "g - mean")
-        statement = f"f is everywhere within {model_error:.6g} of a function g; {nearby}"
+        statement = (
+            f"f is everywhere within {assumed(model_error)} of a function g; {nearby}"
+        )
     if estimated:
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
