@@ -190,6 +190,8 @@ def test_printed_intervals_contain_the_computed_ones(offset):
         assert low <= lower
         assert upper <= high
         assert high - low <= 1.03 * (upper - lower) + 1e-15 * abs(offset)
+    ends, said = report.region.flatten().tolist(), numbers("within x0 # to #", str(report))
+    assert said[0] <= ends[0] <= ends[1] <= said[1]
 
 
 def test_given_numbers_are_printed_as_given():

@@ -5,6 +5,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 _COUNT = 4  # significant digits of a number by itself
 _GIVEN = 8  # and of one that is mostly a person's
+_SHORT = 8  # characters of a coordinate that need not be fewer
 _SHARE = 100.0  # an interval's ends move by at most its width over this
 _PLAIN = -5, 9  # exponents between which a number is printed without a power of ten
 
@@ -48,6 +49,17 @@ def assumed(limit: float) -> str:
 def coordinate(number: float) -> str:
     r"""A coordinate of a point, to twelve digits: without round-off of a unit's change."""
     return f"{float(number):.12g}"
+
+
+def sides(lower: float, upper: float, inwards: bool = False) -> tuple[str, str]:
+    r"""Limits of a coordinate, long ones rounded outwards (or inwards)."""
+    down, up = (at_most, at_least) if inwards else (at_least, at_most)
+    low, high = coordinate(lower), coordinate(upper)
+    width = float(high) - float(low)
+    return (
+        low if len(low) <= _SHORT else down(float(low), width),
+        high if len(high) <= _SHORT else up(float(high), width),
+    )
 
 
 def one_minus(delta: float) -> str:

@@ -10,7 +10,14 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.digits import as_given, at_least, at_most, between, coordinate
+from kernelucb._numerics.digits import (
+    as_given,
+    at_least,
+    at_most,
+    between,
+    coordinate,
+    sides,
+)
 from kernelucb._numerics.domains import checked_points
 from kernelucb.certificates.boxes import largest_in_region, upper_side
 from kernelucb.certificates.breakdown import Breakdown, breakdown_of
@@ -149,10 +156,9 @@ class Wording(NamedTuple):
         listed: list[str] = []
         for name, each in values.items():
             is_choice = self.encoded is not None and self.encoded.is_choice(name)
-            shown = [*map(in_words, dict.fromkeys(each))]
+            shown = tuple(map(in_words, dict.fromkeys(each)))
             if len(shown) == 2 and not is_choice and isinstance(each[0], float):
-                low, high = map(float, shown)  # without round-off of units
-                shown = [at_most(low, high - low), at_least(high, high - low)]
+                shown = sides(*each, inwards=True)
             text = (" or " if is_choice else " to ").join(shown)
             listed.append(f"{name} {self.value(text, name)}")
         return ", ".join(listed)
@@ -324,9 +330,14 @@ class _Ladder:
             return test(self._relaxed[key])
 
         try:
-            return breakdown_of(self.task.bound, stands)
+            found = breakdown_of(self.task.bound, stands)
         except UnsupportedError:
             return None
+        if self.task.constraints is None or found.noise_std is None:
+            return found
+        # The noise scales of all bands were multiplied.
+        factor = found.noise_std / (self.task.bound.noise_scale or found.noise_std)
+        return replace(found, noise_factor=factor)
 
     # Sentences.
 
@@ -412,8 +423,12 @@ class _Ladder:
         return f"{where} is {self.words.interval(*sides)}"
 
     def _around(self, share: float) -> str:
-        near = f"near it ({coordinate(100 * share)} % of each range to either side)"
-        return f"{near}{self.domain.context}"
+        near = f"{coordinate(100 * share)} % of each range to either side"
+        if self.words.encoded is not None:  # whose ranges may be those of logarithms
+            region = self.task.around(self.point, share).region
+            ends = region.lower.amin(0), region.upper.amax(0)
+            near += f": {self.words.box(self.point, *ends)}"
+        return f"near it ({near}){self.domain.context}"
 
     def _keeps_to(self, level: str) -> str:
         side = "at least" if self.sign > 0 else "at most"

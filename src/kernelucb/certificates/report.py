@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.digits import assumed, at_most, between, coordinate
+from kernelucb._numerics.digits import assumed, at_most, between, sides
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
 from kernelucb.certificates.boxes import cover, largest_in_region, upper_side
 from kernelucb.certificates.claims import Asked, Claim, Wording, in_words, ladder
@@ -73,8 +73,7 @@ def span(lower: Any, upper: Any) -> str:
     r"""``"40.1 to 54.8"``, rounded outwards; ``"40"`` where both are the same."""
     if lower == upper or not isinstance(lower, float):
         return " to ".join(dict.fromkeys(map(in_words, (lower, upper))))
-    ends = float(coordinate(lower)), float(coordinate(upper))
-    return " to ".join(between(*ends))
+    return " to ".join(sides(lower, upper))
 
 
 @dataclass(frozen=True)
