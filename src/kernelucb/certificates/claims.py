@@ -424,7 +424,8 @@ class _Ladder:
 
     def _around(self, share: float) -> str:
         near = f"{coordinate(100 * share)} % of each range to either side"
-        if self.words.encoded is not None:  # whose ranges may be those of logarithms
+        # Ranges may be of logarithms, or of the points that constraints leave.
+        if self.words.encoded is not None or not self.domain.is_box:
             region = self.task.around(self.point, share).region
             ends = region.lower.amin(0), region.upper.amax(0)
             near += f": {self.words.box(self.point, *ends)}"
