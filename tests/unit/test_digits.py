@@ -49,6 +49,7 @@ def test_a_number_by_itself_has_four_digits_on_the_true_side(number):
         ((1.5, 1.5), "1.5 1.5"),
         ((1e-9, 2e-9), "1e-9 2e-9"),
         ((-math.inf, 3.25), "-inf 3.25"),
+        ((-0.0, 0.0), "0 0"),
     ],
 )
 def test_examples(ends, text):

@@ -72,7 +72,7 @@ def one_minus(delta: float) -> str:
 def _rounded(number: float, width: float | None, rounding: str, count: int = _COUNT) -> str:
     number = float(number)
     if not math.isfinite(number) or number == 0.0:
-        return f"{number:g}"
+        return f"{number + 0.0:g}"  # no minus zero
     exact = Decimal(repr(number))  # 0.1, not the binary fraction next to it
     place = exact.adjusted() - (count - 1)
     if width is not None and math.isfinite(width):
