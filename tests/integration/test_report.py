@@ -8,6 +8,7 @@ import torch
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, regret_certificate
 from kernelucb.__main__ import main
+from kernelucb._numerics.digits import at_most, between
 from kernelucb.certificates import claims
 from kernelucb.regression.named import fixed_kernel, fixed_mean
 from kernelucb.report import study
@@ -57,8 +58,8 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path, capsys):
     gap = regret_certificate(band, bounds=limits, recommended=X[8]).gap
     sentences = (
         "Best run: row 9, heat 78, hours 4. Observed: 77 %.",
-        f"yield there is between {float(lower):.4g} and {float(upper):.4g} %",
-        f"no point anywhere is higher by more than {gap:.4g} %",
+        f"yield there is between {' and '.join(between(float(lower), float(upper)))} %",
+        f"no point anywhere is higher by more than {at_most(gap)} %",
         "stands unless the norm is above",
         "[given] the RKHS norm of f - mean is at most 200",
         "columns that are not used: who",

@@ -17,6 +17,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from kernelucb._demo.problems import Problem, sobol
+from kernelucb._numerics.digits import assumed
 from kernelucb.acquisition import GuardedAcquisition, MartingaleMixtureUCB
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -85,8 +86,8 @@ class Run:
         if not self.norm_too_small:
             return self.band.assumptions
         statement = (
-            f"the RKHS norm of f - mean is at most {self.given_norm:.6g}: it is "
-            f"{self.problem.function.norm:.6g}"
+            f"the RKHS norm of f - mean is at most {assumed(self.given_norm or 0.0)}: it "
+            f"is {self.problem.function.norm:.6g}"
         )
         violated = Assumption("norm", statement, Status.VIOLATED)
         return self.band.assumptions.with_item(violated)

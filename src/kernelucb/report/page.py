@@ -9,7 +9,7 @@ from warnings import catch_warnings, simplefilter
 
 from botorch.exceptions import InputDataError
 
-from kernelucb.certificates.breakdown import in_digits
+from kernelucb._numerics.digits import at_least, at_most, coordinate, one_minus
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.report.study import LENGTHS, Study, study_of
 
@@ -63,11 +63,12 @@ def _lines(study: Study) -> Iterator[str]:
         yield from (paragraph(claim.sentence, "  - "), paragraph(claim.support, "      "))
     yield "\nGap over the norm bound: norm bound, near the best run, anywhere"
     for norm, near, anywhere in study.curve:
-        yield f"  {in_digits(norm):>10} {near:10.4g} {anywhere:10.4g}"
+        gaps = f"{at_most(near):>10} {at_most(anywhere):>10}"
+        yield f"  {at_least(norm):>10} {gaps}"
     yield f"\n{paragraph(map_caption(study))}"
     yield f"{'':12}" + "".join(f"{factor:>9g} x" for factor in LENGTHS)
     for norm, cells in zip(study.map.norms, study.map.cells, strict=True):
-        yield f"  {in_digits(norm):>10}" + "".join(
+        yield f"  {at_least(norm):>10}" + "".join(
             f"{cell_text(cell):>11}" for cell in cells
         )
     yield f"\nDo the data contradict this?\n{paragraph(study.consistency)}"
@@ -88,20 +89,21 @@ def guarantee_of(study: Study) -> str:
 
 def map_caption(study: Study) -> str:
     r"""What the cells of the map are, and what holds together."""
-    share, tolerance = 100.0 * study.given.window, study.wording.value(study.tolerance)
+    share = coordinate(100.0 * study.given.window)
+    tolerance = study.wording.value(study.tolerance)
     return (
-        f"By how much a setting near the best run ({share:.3g} % of each range to either "
+        f"By how much a setting near the best run ({share} % of each range to either "
         "side) may be better, over the norm bound (rows) and the length scale (columns, "
         f"times the one in use); dark: at most {tolerance}. A norm bound means another "
         "thing at each length scale. Each column is a band at a failure probability of "
         f"{study.map.delta:.3g}, so that all of them hold together with probability "
-        f"{1.0 - study.given.delta:.6g}."
+        f"{one_minus(study.given.delta)}."
     )
 
 
 def cell_text(cell: float | None) -> str:
     r"""A gap; a dash where no function of that norm explains the data."""
-    return "-" if cell is None else f"{cell:.3g}"
+    return "-" if cell is None else at_most(cell, count=3)
 
 
 def page_of(study: Study) -> str:
@@ -125,7 +127,8 @@ def page_of(study: Study) -> str:
         title=title_of(study),
         caption=map_caption(study),
         cell_text=cell_text,
-        in_digits=in_digits,
+        at_least=at_least,
+        at_most=at_most,
         guarantee=guarantee_of(study),
         lengths=LENGTHS,
         pictures=pictures_of(study),

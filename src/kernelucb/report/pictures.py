@@ -5,7 +5,7 @@ from io import BytesIO
 from math import ceil
 from typing import Any
 
-from kernelucb.certificates.breakdown import in_digits
+from kernelucb._numerics.digits import at_least
 from kernelucb.plotting.bands import plot_bands, slice_points
 from kernelucb.plotting.style import (
     BLACK,
@@ -52,7 +52,7 @@ def _curve(plt: Any, study: Study) -> Any:
     ax.set(xscale="log", ylim=(0, top), xlabel="norm bound", ylabel=f"gap, {outcome}")
     first = study.least_norm or norms[0]
     ticks = [first * factor for factor in (1, 2, 5, 10, 20) if first * factor <= norms[-1]]
-    ax.set_xticks(ticks, map(in_digits, ticks))
+    ax.set_xticks(ticks, map(at_least, ticks))
     ax.minorticks_off()
     ax.legend(loc="best")
     return figure

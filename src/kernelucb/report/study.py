@@ -14,12 +14,14 @@ from gpytorch.means import ConstantMean
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double
+from kernelucb._numerics.digits import assumed, at_most, one_minus
 from kernelucb._numerics.estimates import EstimatedNumber, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import confirmation, optimum_report, regret_certificate
-from kernelucb.certificates.breakdown import in_digits
 from kernelucb.certificates.claims import Claim, Wording
 from kernelucb.certificates.report import OptimumReport
+from kernelucb.certificates.spaces import Region
+from kernelucb.certificates.task import in_print
 from kernelucb.diagnostics import check_consistency
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.named import fixed_kernel, kernel_in_words, unscaled
@@ -205,16 +207,16 @@ class Study:
         if self.given.norm_bound is None:
             source = f"{_ASSUMED:g} times the least that explains the data: no bound was "
             source += "given, and nothing certifies this one"
-        change = self.wording.value(self._change())
+        change = self.wording.value(at_most(self._change()))
         yield (
-            f"Claims are at a norm bound of {in_digits(self.norm_bound)}, {source}. It "
+            f"Claims are at a norm bound of {assumed(self.norm_bound)}, {source}. It "
             f"allows changes of up to {change} over a tenth of an input's range."
         )
         others = [name for name in self.band.assumptions.estimated if name != "norm"]
         but = f", were {' and '.join(others)} given before the data" if others else ""
         yield (
             "What would have to be wrong needs no norm bound: with probability "
-            f"{1.0 - self.given.delta:.6g} all of these sentences hold together{but}."
+            f"{one_minus(self.given.delta)} all of these sentences hold together{but}."
         )
 
     def _change(self) -> float:
@@ -230,7 +232,7 @@ class Study:
         norm = self.given.norm_bound or self.norm_bound
         found = check_consistency(self.regress(1.0), norm, delta=self.given.delta)
         if self.given.norm_bound is None and found.consistent:
-            least = in_digits(found.least_consistent_norm)
+            least = at_most(found.least_consistent_norm)
             return (
                 f"No contradiction: functions of norm {least} explain the data. Without a "
                 "norm bound only the noise scale could have been contradicted."
@@ -248,12 +250,14 @@ class Study:
             also = " The same of the baseline." if self.baseline is not None else ""
             yield (
                 f"Repeat the best run {count} times: that gives its value within "
-                f"{value(widths[count])}, whatever the kernel and the norm (now: "
-                f"{value(half)}).{also}"
+                f"{value(at_most(widths[count]))}, whatever the kernel and the norm (now: "
+                f"{value(at_most(half))}).{also}"
             )
         if self.report.gap > self.tolerance:
-            there = self.wording.point(self.report.certificate.challenger)
-            yield f"Run {there}: it may still be better by {value(self.report.gap)}."
+            region = Region.of(self.limits)
+            there = in_print(self.report.certificate.challenger, region)
+            gap = value(at_most(self.report.gap))
+            yield f"Run {self.wording.point(there)}: it may still be better by {gap}."
         else:
             yield f"No other setting may be better by more than {value(self.tolerance)}."
 
