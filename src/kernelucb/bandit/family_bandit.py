@@ -18,7 +18,7 @@ from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.bandit.observations import saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.family.data import tied_scale
+from kernelucb.confidence.family.data import is_tied, tied_scale
 from kernelucb.confidence.family.kernels import KernelFamily
 from kernelucb.confidence.family.members import (
     family_report,
@@ -147,8 +147,14 @@ class FamilyBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        told = self.family.kernels, self._norms, self._estimated
-        whole = of_family(self._simplest.premises, *told, combine="any")
+        whole = of_family(
+            self._simplest.premises,
+            self.family.kernels,
+            self._norms,
+            self._estimated,
+            combine="any",
+            is_tied=is_tied(self._fit),
+        )
         counts = [count for count in self._contradicted_at if count is not None]
         if len(counts) < len(self._contradicted_at):
             return whole

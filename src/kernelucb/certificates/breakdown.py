@@ -205,7 +205,7 @@ def breakdown_of(
         for name, term in terms.items() if len(terms) > 1 else ():
             factor = multiple if id(term) in of_objective else max(multiple, 1.0)
             number = EstimatedNumber(factor * term.smallest_norm_bound)
-            norms.append((name.strip(" ()"), number))
+            norms.append((name, number))
         return tuple(norms)
 
     several = len(terms) > 1 or len(set(_noise_scales(band))) > 1
