@@ -11,6 +11,8 @@ from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from torch import Tensor
 
+from kernelucb._numerics.checks import as_double
+
 NUM_SETTINGS = 1024
 _NUM_CENTRES = 400
 _NOISE_FRACTION = 0.02
@@ -148,5 +150,5 @@ def _matern(smoothness: float, lengths: Tensor, variance: float) -> ScaleKernel:
     r"""A Matern kernel in double precision that nothing trains."""
     kernel = ScaleKernel(MaternKernel(nu=smoothness, ard_num_dims=len(lengths))).double()
     kernel.base_kernel.initialize(lengthscale=lengths)
-    kernel.initialize(outputscale=variance)
+    kernel.outputscale = as_double(variance)
     return kernel.requires_grad_(False)

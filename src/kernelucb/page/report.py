@@ -1,0 +1,434 @@
+r"""The page and the text of a study, with the same numbers."""
+
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+from kernelucb import __version__
+from kernelucb._numerics.digits import at_least, at_most
+from kernelucb.certificates import confirmation
+from kernelucb.certificates.claims import Claim
+from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.diagnostics import check_consistency
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.page.study import ASSUMED, LENGTHS, Study
+from kernelucb.regression.named import kind_of, unscaled
+
+_WIDTH = 92
+_MOST_RUNS = 20  # of a confirmation
+_MARGIN = (
+    "The margin of a claim is the norm up to which it stands, over the least norm that "
+    "explains the data."
+)
+
+
+class Page(Study):
+    r"""What a table of runs supports, in sentences.
+
+    ``page.text`` is the text, ``page.to_html()`` the page with its pictures;
+    ``page.claims`` are the claims, ``page.report`` is the ``OptimumReport`` behind them.
+    """
+
+    @cached_property
+    def text(self) -> str:
+        r"""The page as lines of text."""
+        with _quiet():
+            return "\n".join(self._lines())
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_html(self) -> str:
+        r"""One HTML page with its pictures in it.
+
+        Raises:
+            ImportError: If Jinja2 or Matplotlib is absent.
+        """
+        try:
+            from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        except ImportError as error:
+            message = "A page needs Jinja2: pip install kernelucb[report], or use --text"
+            raise ImportError(message) from error
+        from kernelucb.page.pictures import pictures_of
+
+        folder = FileSystemLoader(Path(__file__).parent)
+        environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined)
+        template = environment.get_template("page.html")
+        with _quiet():
+            return template.render(
+                study=self,
+                cell_text=cell_text,
+                at_least=at_least,
+                at_most=at_most,
+                lengths=LENGTHS,
+                margin=_MARGIN,
+                pictures=pictures_of(self),
+            )
+
+    def _lines(self) -> Iterator[str]:
+        def paragraph(text: str, indent: str = "") -> str:
+            after = " " * len(indent)
+            return fill(text, _WIDTH, initial_indent=indent, subsequent_indent=after)
+
+        yield self.title
+        for name, text in self.read:
+            yield paragraph(text, f"  {name}: ")
+        yield f"\n{self.report.summary}"
+        yield from map(paragraph, (*self.opening, *self.basis))
+        yield f"\nWhat may be said, firmest first\n{paragraph(_MARGIN)}"
+        for claim in self.claims:
+            yield paragraph(claim.sentence, "  - ")
+            yield paragraph(self.support(claim), "      ")
+        if self.measured:
+            yield "\nMeasured, not certified"
+        for claim in self.measured:
+            yield paragraph(claim.sentence, "  - ")
+            yield paragraph(self.support(claim), "      ")
+        yield "\nGap over the norm bound: norm bound, near the best run, anywhere"
+        for norm, near, anywhere in self.curve:
+            yield f"  {at_least(norm):>10} {at_most(near):>10} {at_most(anywhere):>10}"
+        yield f"\n{paragraph(self.map_caption)}"
+        yield f"{'':12}" + "".join(f"{factor:>9g} x" for factor in LENGTHS)
+        for norm, cells in zip(self.map.norms, self.map.cells, strict=True):
+            row = "".join(f"{cell_text(cell):>11}" for cell in cells)
+            yield f"  {at_least(norm):>10}{row}"
+        yield f"\nDo the data contradict this?\n{paragraph(self.consistency)}"
+        yield "\nWhat to run next"
+        yield from (paragraph(each, "  - ") for each in self.suggestions)
+        yield f"\nWhat all of this rests on\n{paragraph(self.guarantee)}"
+        for label, statement in self.assumptions:
+            yield paragraph(statement, f"  [{label}] ")
+
+    # Sentences.
+
+    @property
+    def title(self) -> str:
+        r"""What was sought, and in how many runs."""
+        label = self.wording.label(self.table.outcome)
+        return f"What {len(self.table.outcomes)} runs say about {label}"
+
+    @property
+    def read(self) -> Iterator[tuple[str, str]]:
+        r"""What was read, used and left out, by its name."""
+        table, wording = self.table, self.wording
+        yield "table", table.origin
+        rows = f"{len(table.rows)} of {len(table.rows) + len(table.unused_rows)} used"
+        reasons: dict[str, list[str]] = {}
+        for row, why in table.unused_rows.items():
+            reasons.setdefault(why, []).append(str(row))
+        for why, numbers in reasons.items():
+            which = "row" if len(numbers) == 1 else "rows"
+            rows += f"; not {which} {', '.join(numbers)}: {why}"
+        yield "rows", rows
+        lower, upper = (end.tolist() for end in self.limits)
+        least, most = (end.tolist() for end in table.inputs.aminmax(dim=0))
+        listed: list[str] = []
+        for name, own in table.columns.items():
+            if table.is_choice(name):
+                listed.append(f"{name}: {', '.join(table.choices[name])}")
+                continue
+            i = own[0]
+            text = f"{name} {plain(least[i])} to {wording.value(plain(most[i]), name)}"
+            if (least[i], most[i]) != (lower[i], upper[i]):
+                text += f" (asked about {plain(lower[i])} to {plain(upper[i])})"
+            listed.append(text)
+        yield "inputs", "; ".join(listed)
+        yield (
+            "outcome",
+            f"{table.outcome}, to be {'small' if self.given.minimize else 'large'}",
+        )
+        left_out = [f"{name} ({why})" for name, why in table.left_out.items()]
+        yield "left out", "; ".join(left_out) or "no column"
+        yield "made", f"{date.today().isoformat()} by kernelucb {__version__}"
+
+    @property
+    def opening(self) -> Iterator[str]:
+        r"""The best run and its interval, after what the data contradict."""
+        table, outcomes, value = self.table, self.table.outcomes, self.wording.value
+        if self.band.assumptions.violated:
+            yield f"The data contradict what was given: {self.consistency}"
+        here = (table.inputs == self.point).all(-1).nonzero().flatten().tolist()
+        rows = ", ".join(str(table.rows[i]) for i in here)
+        seen = ", ".join(plain(float(outcomes[i])) for i in here)
+        sides = self.wording.interval(*self.report.claims[0].numbers)
+        yield (
+            f"Best run: {'row' if len(here) == 1 else 'rows'} {rows}, "
+            f"{self.wording.point(self.point)}. Observed: {value(seen)}. Without noise, "
+            f"{table.outcome} there is {sides}, {self._chance}."
+        )
+        top = int(outcomes.argmin() if self.given.minimize else outcomes.argmax())
+        if top not in here:
+            best = value(plain(float(outcomes[top])))
+            row = table.rows[top]
+            yield f"Row {row} has the best outcome, {best}, but less is certain there."
+
+    @property
+    def _chance(self) -> str:
+        r"""The probability of the band's sentences, and on which condition."""
+        assumptions = self.band.assumptions
+        if assumptions.violated:
+            return "without any guarantee"
+        chance = f"with probability {self._probability}"
+        if not assumptions.estimated:
+            return f"{chance} if what was given is true"
+        conditions = ["the norm bound is right"] if "norm" in assumptions.estimated else []
+        others = [name for name in assumptions.estimated if name != "norm"]
+        if others:
+            conditions.append(f"{' and '.join(others)} had been given before the data")
+        return f"{chance} if {' and '.join(conditions)}"
+
+    @property
+    def _probability(self) -> str:
+        return at_least(1.0 - self.given.delta, self.given.delta)
+
+    @property
+    def _norm_source(self) -> str:
+        r"""Where the norm bound in use comes from."""
+        given = self.given.norm_bound
+        if given is None and self.least_norm > 0.0:
+            source = f"{ASSUMED:g} times the least that explains the data: no bound was "
+            return f"{source}given, and nothing certifies this one"
+        if given is None:
+            source = "the standard deviation of the outcomes, which a norm of 0 explains: "
+            return f"{source}no bound was given, and nothing certifies this one"
+        if self.norm_bound > given:
+            return f"the least that explains the data, which contradict {plain(given)}"
+        return "an estimate" if "norm" in self.band.assumptions.estimated else "as given"
+
+    @property
+    def basis(self) -> Iterator[str]:
+        r"""Which norm bound the claims are at, and what does without one."""
+        norm = at_least(self.norm_bound)
+        text = f"Claims are at a norm bound of {norm}, {self._norm_source}."
+        if (change := self.change()) is not None:
+            most = self.wording.value(at_most(change))
+            text += f" It allows changes of up to {most} over a tenth of an input's range."
+        yield text
+        others = [name for name in self.band.assumptions.estimated if name != "norm"]
+        but = f", were {' and '.join(others)} given before the data" if others else ""
+        if not self.band.assumptions.violated:
+            yield (
+                "What would have to be wrong needs no norm bound: with probability "
+                f"{self._probability} all of these sentences hold together{but}."
+            )
+
+    def support(self, claim: Claim) -> str:
+        r"""What would have to be wrong, in the words of the claim itself."""
+        better = "lower" if self.given.minimize else "higher"
+        # A gap is stated as "no point is higher by more than"; so is the one tested.
+        return claim.support.replace("by no more than", f"none {better} by more than", 1)
+
+    @property
+    def consistency(self) -> str:
+        r"""Whether the data contradict the assumptions."""
+        norm = self.given.norm_bound or self.norm_bound
+        found = check_consistency(self.regress(1.0), norm, delta=self.set_delta)
+        items = self.band.assumptions.items
+        wrong = {i.name: f"{i.statement}." for i in items if i.status is Status.VIOLATED}
+        if not found.consistent:
+            others = [text for name, text in wrong.items() if name not in ("norm", "noise")]
+            return " ".join([found.remedy, *others])
+        if wrong:
+            return " ".join(wrong.values())
+        if self.given.norm_bound is None:
+            least = at_most(found.least_consistent_norm)
+            return (
+                f"No contradiction: functions of norm {least} explain the data. Without a "
+                "norm bound only the noise scale could have been contradicted."
+            )
+        return found.remedy
+
+    @property
+    def suggestions(self) -> Iterator[str]:
+        r"""What to run next."""
+        value, (lower, upper) = self.wording.value, self.report.claims[0].numbers
+        widths = {count: self._half_width(count) for count in range(2, _MOST_RUNS + 1)}
+        enough = [count for count in widths if widths[count] <= self.tolerance]
+        count, half = min(enough, default=5), 0.5 * (upper - lower)
+        if widths[count] < half:
+            also = " The same of the baseline." if self.baseline is not None else ""
+            yield (
+                f"Repeat the best run {count} times: that gives its value within "
+                f"{value(at_most(widths[count]))}, whatever the kernel and the norm (now: "
+                f"{value(at_most(half))}).{also}"
+            )
+        if self.report.gap > self.tolerance:
+            there = self.wording.point(self.report.certificate.challenger)
+            gap = value(at_most(self.report.gap))
+            yield f"Run {there}: it may still be better by {gap}."
+        elif not self.band.assumptions.violated:
+            level = value(plain(self.tolerance))
+            yield f"No other setting may be better by more than {level}."
+
+    def _half_width(self, count: int) -> float:
+        noise = float(self.band.regression.noise_scales.max())
+        delta = self.given.delta
+        return confirmation(
+            [0.0] * count, noise_std=noise, delta=delta, expected_runs=count
+        ).upper
+
+    @property
+    def guarantee(self) -> str:
+        r"""What follows from the assumptions."""
+        assumptions = self.band.assumptions
+        what = f"Here f is {self.table.outcome} without noise, as a function of the inputs."
+        if assumptions.violated:
+            return f"The data contradict what was given: {assumptions.guarantee}. {what}"
+        return f"If all of this is true, the band {assumptions.guarantee}. {what}"
+
+    @property
+    def assumptions(self) -> Iterator[tuple[str, str]]:
+        r"""All that the claims rest on: whose word it is, and the sentence."""
+        for item in self.band.assumptions.items:
+            if item.name == "replicates":  # true of every table, as the settings count
+                continue
+            remarks = [self._value_of(item), self.origins.get(item.name, "")]
+            remarks = [remark for remark in remarks if remark]
+            text = f": {', '.join(remarks)}" if remarks else ""
+            yield self._label(item), f"{item.statement}{text}"
+
+    def _label(self, item: Assumption) -> str:
+        r"""``"given"`` only for what was given with this table."""
+        if item.status is not Status.GIVEN:
+            return item.status.value
+        if item.name == "outcomes":
+            return "assumed"
+        kernel = self.given.kernel is None or self.given.lengthscale is None
+        if item.name in self.origins or (item.name == "kernel" and kernel):
+            return "default"
+        return "given"
+
+    def _value_of(self, item: Assumption) -> str:
+        r"""The kernel, or the mean, with its numbers."""
+        prior = self.band.regression.prior
+        if item.name == "mean":
+            mean = float(prior.mean(self.point.unsqueeze(0)))
+            return self.wording.value(plain(mean))
+        if item.name != "kernel":
+            return ""
+        base: Any = unscaled(prior.covar_module)
+        lengths, shown = base.lengthscale.reshape(-1).tolist(), list[str]()
+        for name, own in self.table.columns.items():
+            length = lengths[own[0]] if len(lengths) > 1 else lengths[0]
+            shown.append(f"{name} {self.wording.value(plain(length), name)}")
+        return f"{kind_of(base)}, length scales {', '.join(shown)}"
+
+    @property
+    def map_caption(self) -> str:
+        r"""What the cells of the map are, and what holds together."""
+        share = 100.0 * self.given.window
+        tolerance = self.wording.value(plain(self.tolerance))
+        return (
+            f"By how much a setting near the best run ({share:.3g} % of each range to "
+            "either side) may be better, over the norm bound (rows) and the length scale "
+            f"(columns, times the one in use); dark: at most {tolerance}. A norm bound "
+            "means another thing at each length scale. Each column is a band at a failure "
+            f"probability of {self.map.delta:.3g}, so that all of them hold together with "
+            f"probability {self._probability}."
+        )
+
+
+def plain(number: float) -> str:
+    r"""A number as a person writes it: without the round-off of its last digits."""
+    return f"{number:.12g}"
+
+
+def cell_text(cell: float | None) -> str:
+    r"""A gap; a dash where no function of that norm explains the data."""
+    return "-" if cell is None else at_most(cell)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    r"""Without warnings of what the page says as well."""
+    with catch_warnings():
+        simplefilter("ignore", InconsistentConfidenceSetWarning)
+        yield
+
+
+def report(
+    table: Any,
+    outcome: str,
+    *,
+    minimize: bool = False,
+    inputs: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    decimal: str | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    noise_std: float | None = None,
+    kernel: str | None = None,
+    lengthscale: float | Sequence[float] | None = None,
+    mean: float | None = None,
+    norm_bound: float | None = None,
+    range: tuple[float, float] | None = None,
+    baseline: Mapping[str, Any] | None = None,
+    threshold: float | None = None,
+    tolerance: float | None = None,
+    reliability: float | None = None,
+    window: float = 0.05,
+    delta: float = 0.05,
+    units: Mapping[str, str] | None = None,
+) -> Page:
+    r"""What a table of past runs supports, as the command ``python -m kernelucb report``.
+
+    The best run, what may be said about it, and what would have to be wrong; as text, and
+    as a page to sign. Errors name the options of the command: ``--noise-std`` is
+    ``noise_std``.
+
+    Where ``noise_std`` is given, half of ``delta`` is for the outcomes of each setting by
+    themselves, so that repeated runs count whatever kernel and norm
+    (``band.with_replicates``).
+
+    Example:
+        >>> page = kernelucb.report(frame, "yield", noise_std=1.0, range=(0.0, 100.0))
+        >>> print(page)
+        >>> Path("report.html").write_text(page.to_html())
+
+    Args:
+        table: A pandas ``DataFrame`` with one run a row, or the path of a csv file with a
+            header. Rows without an outcome are left out, and listed.
+        outcome: Column to be large.
+        minimize: Whether the outcome is to be small.
+        inputs: Columns that were set; by default all other columns.
+        ignore: Columns that are no inputs.
+        categories: Columns of words that were set, one-hot in the kernel.
+        missing: Words for "no outcome", beside blanks and ``NA``.
+        decimal: Decimal mark in texts, ``"."`` or ``","``, where the cells leave it open.
+        bounds: Limits of the settings in question, by column; by default the table's.
+        noise_std: Standard deviation of a repeated run, outcome units; by default
+            estimated from repeated settings.
+        kernel: ``"matern52"`` (the default), ``"rbf"``, ``"matern32"`` or ``"matern12"``.
+        lengthscale: Over how much of its limits an input changes the outcome: one share, by
+            default 0.5, or one for each input.
+        mean: Outcome expected before the first run, outcome units; by default the middle of
+            ``range``, or the mean of the outcomes.
+        norm_bound: Bound on the RKHS norm of outcome minus mean, outcome units; without,
+            the numbers are at 1.5 times the least norm that explains the data.
+        range: Limits that the outcome without noise certainly keeps, outcome units.
+        baseline: A setting to compare with, by column.
+        threshold: What the outcome should reach, outcome units.
+        tolerance: A difference that does not matter, outcome units; by default a twentieth
+            of the spread.
+        reliability: Also state measured claims, for this share of such claims to be true on
+            other problems, at most 0.95; not certified.
+        window: Half the sides of the box that is near a setting, as a share.
+        delta: Probability that a claim is false although what is given is true.
+        units: Units of columns, for print.
+
+    Raises:
+        InputDataError: If a column could be taken for several things; the message asks, and
+            names the option that answers.
+        ValueError: If an option does not fit the table.
+        ImportError: If pandas is absent (extra ``report``).
+    """
+    given = Namespace(**locals())
+    with _quiet():
+        return Page.of(given)
