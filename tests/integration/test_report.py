@@ -128,7 +128,7 @@ def test_what_was_not_given_is_said(tmp_path, capsys):
     text = words(capsys.readouterr().out)
     assert "heuristic: kernel, mean, noise, norm estimated" in text
     assert "1.5 times the least that explains the data" in text
-    assert "the limits of heat, hours, its unit there, are the table's" in text
+    assert "hours 3.5, shares of the table's limits of heat, hours" in text
     assert "the scale is an estimate: from repeated settings, 1 degree of freedom" in text
     assert "64.1, the mean of the outcomes" in text
     assert "[given]" not in text
@@ -231,8 +231,8 @@ def test_words_are_columns_of_the_kernel_and_claims_are_about_words_only():
         ("heat,yield,yield\n1,2,3\n2,4,5", SMALL, "There are 2 columns 'yield'"),
         ("heat,yield\n1,2,3\n2,4", SMALL, "Row 1 has 3 cells, the header 2"),
         ("heat,y,yield\n1,5,2,3\n2,5,4,3", SMALL, "with decimal commas, quote"),
-        ("yield\n2\n4", SMALL, "no column of settings beside 'yield'"),
-        (TABLE, [*SMALL, "--inputs", "heat,yield"], "'yield' is input, outcome or"),
+        ("yield\n2\n4", SMALL, "no column of settings beside"),
+        (TABLE, [*SMALL, "--inputs", "heat,yield"], "'yield' is an input, the outcome or"),
         (TABLE, [*SMALL, "--inputs", "heat,who"], "'who' holds words"),
         (TABLE, [*SMALL, *WHO, "--bounds", "heat=60:110"], "heat is 55 to 100 in the"),
         (TABLE, [*SMALL, *WHO, "--bounds", "cold=1:2"], "the inputs are heat, hours"),
@@ -284,14 +284,9 @@ def test_negative_numbers_are_no_options(capsys):
     assert options["range"] == (-5.0, 5.0)
     assert (options["mean"], options["threshold"]) == (-1e-3, -0.2)
     assert options["bounds"] == {"A": (-5.0, 5.0), "B": (-100.0, -0.5)}
-    wrong = ["--mean", "-x"], ["--range", "5:-5"], ["--noise-std", "-1e3"], ["--mean"]
-    wrong += (
-        ["--range", "1"],
-        ["--bounds", "A=60"],
-        ["--bounds", "A"],
-        ["--lengthscale", "x"],
-    )
-    wrong += [["--mean", "-inf"], ["--decimal", ";"], ["--baseline", "=1"]]
+    wrong = [["--mean", "-x"], ["--range", "5:-5"], ["--noise-std", "-1e3"], ["--mean"]]
+    wrong += [["--range", "1"], ["--bounds", "A=60"], ["--bounds", "A"]]
+    wrong += [["--lengthscale", "x"], ["--mean", "-inf"], ["--decimal", ";"]]
     for each in wrong:
         with pytest.raises(SystemExit):
             options_of(each)
@@ -312,14 +307,19 @@ def test_without_a_command_the_help_is_printed(capsys):
         (
             ["--norm-bound", "5", "--tolerance", "900"],
             ["The data contradict what was given: norm_bound", "which contradict 5."],
-            "as given",
+            ", as given",
         ),
         (
             ["--range", "0:70"],
             ["The data contradict what was given: f is between 0 and 70 everywhere"],
             "No contradiction",
         ),
-        (["--norm-bound", "5", "--range", "0:60"], ["norm_bound", "0 and 60"], "as given"),
+        (["--norm-bound", "30"], ["at a norm bound of"], ", as given"),
+        (
+            ["--norm-bound", "5", "--range", "0:60"],
+            ["norm_bound", "0 and 60"],
+            ", as given",
+        ),
     ],
 )
 def test_what_the_data_contradict_is_named(options, sentences, absent, tmp_path, capsys):
@@ -360,13 +360,14 @@ def test_equal_outcomes_are_reported_at_a_given_norm():
 
 
 def test_repeated_rows_narrow_the_interval():
-    r"""To plain means with a union, where the kernel's band alone is much wider."""
+    r"""To plain means with a union, where the norm bound says little."""
     torch.manual_seed(0)
     X = torch.tensor([20.0, 30.0, 55.0, 70.0, 90.0]).repeat_interleave(8)
     Y = 90.0 - 0.02 * (X - 55.0) ** 2 + 4.0 * torch.randn(40)
     frame = pd.DataFrame({"heat": X.tolist(), "yield": Y.tolist()})
     shuffled = frame.sample(frac=1.0, random_state=1)
-    pages = [kernelucb.report(each, "yield", noise_std=4.0) for each in (frame, shuffled)]
+    given = {"outcome": "yield", "noise_std": 4.0, "norm_bound": 3000.0}
+    pages = [kernelucb.report(each, **given) for each in (frame, shuffled)]
     lower, upper = pages[0].report.claims[0].numbers
     plain = MartingaleMixtureUCB(pages[0].regress(1.0), norm_bound=pages[0].norm_bound)
     sides = plain.bounds(pages[0].point[None])

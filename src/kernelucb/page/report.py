@@ -1,7 +1,8 @@
 r"""The page and the text of a study, with the same numbers."""
 
+import math
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import cached_property
@@ -21,11 +22,16 @@ from kernelucb.page.study import ASSUMED, LENGTHS, Study
 from kernelucb.regression.named import kind_of, unscaled
 
 _WIDTH = 92
+_LISTED = 8  # repeats of the best run, or rows that are left out
 _MOST_RUNS = 20  # of a confirmation
 _MARGIN = (
     "The margin of a claim is the norm up to which it stands, over the least norm that "
     "explains the data."
 )
+_ESTIMATED = {
+    "kernel": "the kernel is right, although its unit was taken from the table",
+    "mean": "the mean is right, although it was taken from the table",
+}
 
 
 class Page(Study):
@@ -124,7 +130,7 @@ class Page(Study):
             reasons.setdefault(why, []).append(str(row))
         for why, numbers in reasons.items():
             which = "row" if len(numbers) == 1 else "rows"
-            rows += f"; not {which} {', '.join(numbers)}: {why}"
+            rows += f"; not {which} {_listed(numbers)}: {why}"
         yield "rows", rows
         lower, upper = (end.tolist() for end in self.limits)
         least, most = (end.tolist() for end in table.inputs.aminmax(dim=0))
@@ -134,9 +140,11 @@ class Page(Study):
                 listed.append(f"{name}: {', '.join(table.choices[name])}")
                 continue
             i = own[0]
-            text = f"{name} {plain(least[i])} to {wording.value(plain(most[i]), name)}"
-            if (least[i], most[i]) != (lower[i], upper[i]):
-                text += f" (asked about {plain(lower[i])} to {plain(upper[i])})"
+            wide = upper[i] - lower[i]
+            ends = [plain(each[i], wide) for each in (least, most, lower, upper)]
+            text = f"{name} {ends[0]} to {wording.value(ends[1], name)}"
+            if ends[:2] != ends[2:]:
+                text += f" (asked about {ends[2]} to {ends[3]})"
             listed.append(text)
         yield "inputs", "; ".join(listed)
         yield (
@@ -154,8 +162,9 @@ class Page(Study):
         if self.band.assumptions.violated:
             yield f"The data contradict what was given: {self.consistency}"
         here = (table.inputs == self.point).all(-1).nonzero().flatten().tolist()
-        rows = ", ".join(str(table.rows[i]) for i in here)
-        seen = ", ".join(plain(float(outcomes[i])) for i in here)
+        rows = _listed(str(table.rows[i]) for i in here)
+        spread = float(outcomes.max() - outcomes.min())
+        seen = _listed(plain(float(outcomes[i]), spread) for i in here)
         sides = self.wording.interval(*self.report.claims[0].numbers)
         yield (
             f"Best run: {'row' if len(here) == 1 else 'rows'} {rows}, "
@@ -164,7 +173,7 @@ class Page(Study):
         )
         top = int(outcomes.argmin() if self.given.minimize else outcomes.argmax())
         if top not in here:
-            best = value(plain(float(outcomes[top])))
+            best = value(plain(float(outcomes[top]), spread))
             row = table.rows[top]
             yield f"Row {row} has the best outcome, {best}, but less is certain there."
 
@@ -199,7 +208,10 @@ class Page(Study):
             return f"{source}no bound was given, and nothing certifies this one"
         if self.norm_bound > given:
             return f"the least that explains the data, which contradict {plain(given)}"
-        return "an estimate" if "norm" in self.band.assumptions.estimated else "as given"
+        if "norm" in self.band.assumptions.estimated:
+            return "an estimate"
+        wrong = self.band.assumptions["norm"].status is Status.VIOLATED
+        return "which was given, and the data contradict it" if wrong else "as given"
 
     @property
     def basis(self) -> Iterator[str]:
@@ -212,7 +224,9 @@ class Page(Study):
         yield text
         others = [name for name in self.band.assumptions.estimated if name != "norm"]
         but = f", were {' and '.join(others)} given before the data" if others else ""
-        if not self.band.assumptions.violated:
+        if self.band.assumptions.violated:
+            yield "None of the following is guaranteed."
+        else:
             yield (
                 "What would have to be wrong needs no norm bound: with probability "
                 f"{self._probability} all of these sentences hold together{but}."
@@ -291,7 +305,10 @@ class Page(Study):
             remarks = [self._value_of(item), self.origins.get(item.name, "")]
             remarks = [remark for remark in remarks if remark]
             text = f": {', '.join(remarks)}" if remarks else ""
-            yield self._label(item), f"{item.statement}{text}"
+            statement = item.statement
+            if item.status is Status.ESTIMATED:
+                statement = _ESTIMATED.get(item.name, statement)
+            yield self._label(item), f"{statement}{text}"
 
     def _label(self, item: Assumption) -> str:
         r"""``"given"`` only for what was given with this table."""
@@ -308,15 +325,17 @@ class Page(Study):
         r"""The kernel, or the mean, with its numbers."""
         prior = self.band.regression.prior
         if item.name == "mean":
-            mean = float(prior.mean(self.point.unsqueeze(0)))
-            return self.wording.value(plain(mean))
+            mean, outcomes = float(prior.mean(self.point.unsqueeze(0))), self.table.outcomes
+            width = float(outcomes.max() - outcomes.min())
+            width = width if item.status is Status.ESTIMATED else 0.0
+            return self.wording.value(plain(mean, width))
         if item.name != "kernel":
             return ""
         base: Any = unscaled(prior.covar_module)
         lengths, shown = base.lengthscale.reshape(-1).tolist(), list[str]()
         for name, own in self.table.columns.items():
             length = lengths[own[0]] if len(lengths) > 1 else lengths[0]
-            shown.append(f"{name} {self.wording.value(plain(length), name)}")
+            shown.append(f"{name} {self.wording.value(f'{length:.6g}', name)}")
         return f"{kind_of(base)}, length scales {', '.join(shown)}"
 
     @property
@@ -328,15 +347,24 @@ class Page(Study):
             f"By how much a setting near the best run ({share:.3g} % of each range to "
             "either side) may be better, over the norm bound (rows) and the length scale "
             f"(columns, times the one in use); dark: at most {tolerance}. A norm bound "
-            "means another thing at each length scale. Each column is a band at a failure "
-            f"probability of {self.map.delta:.3g}, so that all of them hold together with "
-            f"probability {self._probability}."
+            "means another thing at each length scale. Each column is a band at a fifth of "
+            "the failure probability, so that all of them together fail no more often "
+            "than the band of this page."
         )
 
 
-def plain(number: float) -> str:
-    r"""A number as a person writes it: without the round-off of its last digits."""
+def plain(number: float, width: float = 0.0) -> str:
+    r"""A number as a person writes it, to a thousandth of a ``width`` or twelve digits."""
+    if width > 0.0:
+        number = round(number, 3 - math.floor(math.log10(width)))
     return f"{number:.12g}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    r"""The first few texts, and how many more there are."""
+    listed = [*texts]
+    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+    return f"{', '.join(listed[:_LISTED])}{more}"
 
 
 def cell_text(cell: float | None) -> str:

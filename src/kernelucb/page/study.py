@@ -82,7 +82,7 @@ class Study:
         lengths, origins = shares * (limits[1] - limits[0]), dict[str, str]()
         if open_names:
             which = ", ".join(open_names)
-            origins["kernel"] = f"the limits of {which}, its unit there, are the table's"
+            origins["kernel"] = f"shares of the table's limits of {which}"
         _check_outcomes(table, given)
         noise, mean = given.noise_std, given.mean
         if noise is None:
@@ -129,8 +129,8 @@ class Study:
 
     @property
     def norm_bound(self) -> float:
-        r"""The norm bound in use, outcome units."""
-        return float(self.band.norm_bounds[0])
+        r"""The norm bound in use, larger where the data contradict it; outcome units."""
+        return float(self.band.relaxed().norm_bounds[0])
 
     @cached_property
     def least_norm(self) -> float:

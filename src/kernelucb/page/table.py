@@ -5,6 +5,7 @@ import hashlib
 import io
 import math
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -355,7 +356,7 @@ def table_of(
     for word, row in seen.words.items():
         raise InputDataError(
             f"The outcome {outcome!r} has {word!r} in row {row}; give a number, or say "
-            f"that there is none: --missing {word}."
+            f"that there is none: --missing {shlex.quote(word)}."
         )
     kept = [i for i, empty in enumerate(seen.missing) if not empty]
     if len(kept) < 2:
@@ -382,9 +383,7 @@ def table_of(
     if questions:
         raise InputDataError("\n  ".join(["What are these columns?", *questions]))
     if not parts:
-        raise InputDataError(
-            f"There is no column of numbers beside {outcome!r}; a setting is."
-        )
+        raise InputDataError(f"There is no column of settings beside {outcome!r}.")
     where: dict[str, list[int]] = {}
     for name, each in parts.items():
         start = sum(map(len, where.values()))
@@ -438,7 +437,8 @@ def _question(
     name: str, own: _Column, kept: list[int], by_default: bool, is_choice: bool
 ) -> str | None:
     r"""What has to be asked about a column before it is an input; None for nothing."""
-    words, ignore = own.words, f"--ignore {name}"
+    words, shown = own.words, shlex.quote(name)
+    ignore = f"--ignore {shown}"
     blank = [i + 1 for i in kept if own.missing[i]]
     if blank and (is_choice or not words):
         return (
@@ -454,11 +454,11 @@ def _question(
         word, row = next(iter(words.items()))
         return (
             f"{name!r} has {word!r} in row {row}: give a number, or take the column as "
-            f"words (--categories {name}), or {ignore}"
+            f"words (--categories {shown}), or {ignore}"
         )
     if words:
         return (
-            f"{name!r} holds words ({own.shown}): --categories {name} if it was set, else "
+            f"{name!r} holds words ({own.shown}): --categories {shown} if it was set, else "
             f"{ignore}"
         )
     numbers = [number for number in own.numbers if number is not None]
