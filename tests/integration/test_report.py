@@ -68,7 +68,7 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path, capsys):
     sides = made.wording.interval(*(float(side) for side in band.bounds(X[8:9])))
     sentences = (
         "Best run: rows 9, 10, heat 78, hours 4. Observed: 77, 75.6 %.",
-        f"yield there is {sides}, with probability 0.95 if what was given is true",
+        f"yield there is {sides}, with probability 0.95 if what this page rests on",
         *(words(claim.statement) for claim in made.claims),
         f"it may still be better by {at_most(gap)} %",
         "stands unless the norm is above",
@@ -163,12 +163,13 @@ def counted(name, index):
         ("n", [4, 1, 8, 3, 9, 6, 2, 5]),
         ("column", [0, 1, 2, 3, 50, 51, 52, 53]),
         ("runNo", [107, 7, 212, 59, 18, 350, 44, 91]),
-        ("lot", [1, 1, 2, 2, 3, 3, 4, 4]),
+        ("lot", [1, 1, 2, 2, 2, 2, 7, 7]),
+        ("setting", [4, 4, 3, 3, 2, 2, 1, 1]),
         ("", [101, 102, 104, 105, 108, 109, 110, 112]),
     ],
 )
 def test_a_counter_is_asked_about(name, index, tmp_path, capsys):
-    shown = name or "column 1"
+    shown = name or "column_1"
     assert run(tmp_path, *SMALL, table=counted(name, index)) == 2
     error = words(capsys.readouterr().err)
     assert f"'{shown}' counts the rows" in error
@@ -177,6 +178,8 @@ def test_a_counter_is_asked_about(name, index, tmp_path, capsys):
 
 def test_designs_are_no_counters(tmp_path, capsys):
     table = "\n".join(["heat,lines,yield", "20,1,61", "40,2.5,70", "60,2,78", "80,3,74"])
+    assert run(tmp_path, *SMALL, "--text", table=table) == 0
+    table = counted("level", [-1, -1, 0, 0, 0, 1, 1, 1])
     assert run(tmp_path, *SMALL, "--text", table=table) == 0
     table = counted("trial_index", range(8))
     assert run(tmp_path, *SMALL, "--text", "--inputs", "heat,minutes", table=table) == 0

@@ -2,7 +2,7 @@ r"""The page and the text of a study, with the same numbers."""
 
 import math
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import cached_property
@@ -11,7 +11,7 @@ from textwrap import fill
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
-from kernelucb import __version__
+import kernelucb
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.certificates import confirmation
 from kernelucb.certificates.claims import Claim
@@ -153,7 +153,7 @@ class Page(Study):
         )
         left_out = [f"{name} ({why})" for name, why in table.left_out.items()]
         yield "left out", "; ".join(left_out) or "no column"
-        yield "made", f"{date.today().isoformat()} by kernelucb {__version__}"
+        yield "made", f"{date.today().isoformat()} by kernelucb {kernelucb.__version__}"
 
     @property
     def opening(self) -> Iterator[str]:
@@ -185,7 +185,7 @@ class Page(Study):
             return "without any guarantee"
         chance = f"with probability {self._probability}"
         if not assumptions.estimated:
-            return f"{chance} if what was given is true"
+            return f"{chance} if what this page rests on is true"
         conditions = ["the norm bound is right"] if "norm" in assumptions.estimated else []
         others = [name for name in assumptions.estimated if name != "norm"]
         if others:
@@ -354,9 +354,9 @@ class Page(Study):
 
 
 def plain(number: float, width: float = 0.0) -> str:
-    r"""A number as a person writes it, to a thousandth of a ``width`` or twelve digits."""
+    r"""A number as a person writes it, to 1/10,000 of a ``width`` or twelve digits."""
     if width > 0.0:
-        number = round(number, 3 - math.floor(math.log10(width)))
+        number = round(number, 4 - math.floor(math.log10(width)))
     return f"{number:.12g}"
 
 
@@ -373,7 +373,7 @@ def cell_text(cell: float | None) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     r"""Without warnings of what the page says as well."""
     with catch_warnings():
         simplefilter("ignore", InconsistentConfidenceSetWarning)

@@ -26,6 +26,7 @@ _COUNTERS = (
     r"|round|rows?|runs?|sample|seq|sequence|step|trial|unnamed)"
 )
 _LEAST_SORTED = 5  # rows from which numbers that only rise or fall look like a counter
+_LEAST_LEVELS = 4  # where each is repeated: three may be the levels of a design
 _SHOWN = 3  # cells of a column in a message
 
 
@@ -167,7 +168,7 @@ def read_source(table: Any) -> Source:
         raise InputDataError(f"{path} cannot be read: {error}.") from error
     text, encoding = _decoded(path, content)
     rows, separator = _cells(path, text)
-    header = [name.strip() or f"column {i}" for i, name in enumerate(rows[0], 1)]
+    header = [name.strip() or f"column_{i}" for i, name in enumerate(rows[0], 1)]
     frame = pd.DataFrame(rows[1:], columns=pd.Index(header), dtype=object)
     return Source(frame, f"{path.name}, {_hash(content)}{encoding}", separator)
 
@@ -366,6 +367,10 @@ def table_of(
     because = {i + 1: f"{outcome} is {seen.cells[i] or 'blank'}" for i in range(len(frame))}
     reasons = {name: "not among --inputs" for name in names if name not in used}
     reasons |= {name: "as asked by --ignore" for name in ignore}
+    for name in reasons:
+        values = frame.iloc[:, place[name]].astype(str).unique().tolist()
+        if len(values) == 1:
+            reasons[name] += f"; {values[0]} in every row"
     questions, parts = list[str](), dict[str, list[list[float]]]()
     choices: dict[str, list[str]] = {}
     for name in taken:
@@ -482,8 +487,9 @@ def _counts(name: str, values: list[float]) -> bool:
     start, spaced = r"(?:^|[^a-z])", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
     if re.search(rf"{start}{_COUNTERS}[^a-z]*$", spaced):
         return rises or differ
-    if not differ:
-        return False
+    if not differ:  # 1, 1, 2, 2, 3, 3, 4, 4: numbers of settings
+        by_one = {*map(abs, steps)} == {0.0, 1.0}
+        return rises and by_one and len({*values}) >= _LEAST_LEVELS
     dense = max(values) - min(values) + 1.0 < 2.0 * len(values)
     # Equal steps other than 1 are a design: 20, 40, 60, 80.
     uneven = len({*steps}) > 1
