@@ -17,11 +17,14 @@ from typing import Any, NoReturn
 FUNCTIONS = ("branin", "forrester", "hartmann3", "rkhs")
 _INTERRUPTED = 130  # what shells report for Ctrl-C
 _REFUSED = 2
-_OPTION = re.compile(r"--[a-z][a-z-]*$")
 
 
 class _Parser(argparse.ArgumentParser):
-    r"""Reports an error in one line, without the usage."""
+    r"""Takes ``-1e-3`` and ``-5:5`` for values; reports an error in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._negative_number_matcher = re.compile(r"-(\.?[0-9]|inf|nan)")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"kernelucb: {message} (see --help)\n")
@@ -37,18 +40,7 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _add_report(commands)
     _add_demo(commands)
-    return parser.parse_args(_joined(sys.argv[1:] if argv is None else argv))
-
-
-def _joined(argv: Sequence[str]) -> list[str]:
-    r"""``--mean -1e-3`` as ``--mean=-1e-3``, which argparse takes for two options."""
-    joined: list[str] = []
-    for text in argv:
-        if re.match(r"-(\.?[0-9]|inf|nan)", text) and joined and _OPTION.match(joined[-1]):
-            joined[-1] += f"={text}"
-        else:
-            joined.append(text)
-    return joined
+    return parser.parse_args(argv)
 
 
 def _add_report(commands: Any) -> None:

@@ -2,14 +2,13 @@ r"""The page and the text of a study, with the same numbers."""
 
 import math
 from argparse import Namespace
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from pathlib import Path
 from textwrap import fill
 from typing import Any
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings
 
 import kernelucb
 from kernelucb._numerics.digits import at_least, at_most
@@ -44,72 +43,33 @@ class Page(Study):
     @cached_property
     def text(self) -> str:
         r"""The page as lines of text."""
-        with _quiet():
-            return "\n".join(self._lines())
+        return self._rendered("page.txt", paragraph=paragraph)
 
     def __str__(self) -> str:
         return self.text
 
     def to_html(self) -> str:
-        r"""One HTML page with its pictures in it.
+        r"""One HTML page with its pictures in it; for these Matplotlib is needed."""
+        from kernelucb.page.pictures import pictures_of
 
-        Raises:
-            ImportError: If Jinja2 or Matplotlib is absent.
-        """
+        return self._rendered("page.html", pictures=pictures_of)
+
+    def _rendered(self, template: str, **options: Any) -> str:
         try:
             from jinja2 import Environment, FileSystemLoader, StrictUndefined
         except ImportError as error:
-            message = "A page needs Jinja2: pip install kernelucb[report], or use --text"
+            message = "A report needs Jinja2: pip install kernelucb[report]"
             raise ImportError(message) from error
-        from kernelucb.page.pictures import pictures_of
-
-        folder = FileSystemLoader(Path(__file__).parent)
-        environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined)
-        template = environment.get_template("page.html")
+        environment = Environment(
+            loader=FileSystemLoader(Path(__file__).parent),
+            autoescape=template.endswith(".html"),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+        )
+        digits = {"at_least": at_least, "at_most": at_most, "cell_text": cell_text}
+        options |= digits | {"lengths": LENGTHS, "margin": _MARGIN}
         with _quiet():
-            return template.render(
-                study=self,
-                cell_text=cell_text,
-                at_least=at_least,
-                at_most=at_most,
-                lengths=LENGTHS,
-                margin=_MARGIN,
-                pictures=pictures_of(self),
-            )
-
-    def _lines(self) -> Iterator[str]:
-        def paragraph(text: str, indent: str = "") -> str:
-            after = " " * len(indent)
-            return fill(text, _WIDTH, initial_indent=indent, subsequent_indent=after)
-
-        yield self.title
-        for name, text in self.read:
-            yield paragraph(text, f"  {name}: ")
-        yield f"\n{self.report.summary}"
-        yield from map(paragraph, (*self.opening, *self.basis))
-        yield f"\nWhat may be said, firmest first\n{paragraph(_MARGIN)}"
-        for claim in self.claims:
-            yield paragraph(claim.sentence, "  - ")
-            yield paragraph(self.support(claim), "      ")
-        if self.measured:
-            yield "\nMeasured, not certified"
-        for claim in self.measured:
-            yield paragraph(claim.sentence, "  - ")
-            yield paragraph(self.support(claim), "      ")
-        yield "\nGap over the norm bound: norm bound, near the best run, anywhere"
-        for norm, near, anywhere in self.curve:
-            yield f"  {at_least(norm):>10} {at_most(near):>10} {at_most(anywhere):>10}"
-        yield f"\n{paragraph(self.map_caption)}"
-        yield f"{'':12}" + "".join(f"{factor:>9g} x" for factor in LENGTHS)
-        for norm, cells in zip(self.map.norms, self.map.cells, strict=True):
-            row = "".join(f"{cell_text(cell):>11}" for cell in cells)
-            yield f"  {at_least(norm):>10}{row}"
-        yield f"\nDo the data contradict this?\n{paragraph(self.consistency)}"
-        yield "\nWhat to run next"
-        yield from (paragraph(each, "  - ") for each in self.suggestions)
-        yield f"\nWhat all of this rests on\n{paragraph(self.guarantee)}"
-        for label, statement in self.assumptions:
-            yield paragraph(statement, f"  [{label}] ")
+            return environment.get_template(template).render(study=self, **options)
 
     # Sentences.
 
@@ -353,6 +313,12 @@ class Page(Study):
         )
 
 
+def paragraph(text: str, indent: str = "") -> str:
+    r"""A text in lines, those after the first indented as well."""
+    after = " " * len(indent)
+    return fill(text, _WIDTH, initial_indent=indent, subsequent_indent=after)
+
+
 def plain(number: float, width: float = 0.0) -> str:
     r"""A number as a person writes it, to 1/10,000 of a ``width`` or twelve digits."""
     if width > 0.0:
@@ -372,12 +338,9 @@ def cell_text(cell: float | None) -> str:
     return "-" if cell is None else at_most(cell)
 
 
-@contextmanager
-def _quiet() -> Generator[None]:
+def _quiet() -> Any:
     r"""Without warnings of what the page says as well."""
-    with catch_warnings():
-        simplefilter("ignore", InconsistentConfidenceSetWarning)
-        yield
+    return catch_warnings(action="ignore", category=InconsistentConfidenceSetWarning)
 
 
 def report(

@@ -18,10 +18,11 @@ from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import MixedSpace, optimum_report, regret_certificate
 from kernelucb.certificates.claims import Claim, Wording
 from kernelucb.certificates.report import OptimumReport
+from kernelucb.confidence.replicate_noise import ReplicateNoise
 from kernelucb.page.table import Table, table_of
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.named import fixed_kernel, fixed_mean, unscaled
-from kernelucb.regression.pooling import distinct_rows, pool
+from kernelucb.regression.pooling import distinct_rows
 
 LENGTHS = (0.5, 0.7, 1.0, 1.4, 2.0)  # times the length scale of the kernel
 ASSUMED = 1.5  # times the least consistent norm: the norm bound where none is given
@@ -219,7 +220,7 @@ class Study:
 
     def _domain(self, limits: Tensor, fixed: bool = False) -> dict[str, Any]:
         r"""A box as an argument of reports; its words open, or fixed at the best run's."""
-        groups = self.table.groups
+        groups = [self.table.columns[name] for name in self.table.choices]
         if not groups:
             return {"bounds": limits}
         if not fixed:
@@ -279,14 +280,14 @@ def _limits(
 ) -> tuple[Tensor, list[str]]:
     r"""``2 x d`` limits of the settings, and names of those whose limits were not given."""
     limits = torch.stack([table.inputs.amin(0), table.inputs.amax(0)])
-    for group in table.groups:
-        limits[:, group] = as_double([[0.0], [1.0]])
+    for name in table.choices:
+        limits[:, table.columns[name]] = as_double([[0.0], [1.0]])
     table.check_names("--bounds", given)
     for name, ends in given.items():
-        if table.is_choice(name):
+        if name in table.choices:
             raise ValueError(f"--bounds names {name!r}, an input of words; leave it out.")
         low, high = limits[:, table.numbers[name]].tolist()
-        lower, upper = _span("--bounds", ends)
+        lower, upper = map(float, ends)
         limits[:, table.numbers[name]] = as_double([lower, upper])
         if low < lower or high > upper:
             raise ValueError(
@@ -294,15 +295,6 @@ def _limits(
                 f"{lower:g}:{upper:g}; widen them, or delete the rows."
             )
     return limits, [name for name in table.numbers if name not in given]
-
-
-def _span(option: str, ends: tuple[float, float]) -> tuple[float, float]:
-    lower, upper = map(float, ends)
-    if not lower < upper:
-        raise ValueError(
-            f"{option} must have its smaller number first, got {lower:g}:{upper:g}."
-        )
-    return lower, upper
 
 
 def _check_outcomes(table: Table, given: Namespace) -> None:
@@ -318,14 +310,13 @@ def _check_outcomes(table: Table, given: Namespace) -> None:
 
 
 def _pooled(table: Table) -> tuple[EstimatedNumber, str]:
-    r"""The noise scale that repeated settings show, and a sentence that says so."""
-    pooled = pool(table.inputs, table.outcomes, torch.ones_like(table.outcomes))
-    freedom = len(table.outcomes) - len(pooled.inputs)
-    scale = 0.0 if pooled.scatter is None else float(pooled.scatter / freedom) ** 0.5
-    if scale == 0.0:
+    r"""The noise scale that repeated settings show, and where it comes from."""
+    try:
+        (group,) = ReplicateNoise(table.inputs, table.outcomes).groups
+    except InputDataError as error:
         raise InputDataError(
             "No setting was repeated with another outcome, so that the table does not show "
             "the noise; give --noise-std, by how much a repeated run differs."
-        )
-    degrees = "1 degree" if freedom == 1 else f"{freedom} degrees"
-    return EstimatedNumber(scale), f"from repeated settings, {degrees} of freedom"
+        ) from error
+    degrees = f"{group.degrees} degree{'' if group.degrees == 1 else 's'} of freedom"
+    return EstimatedNumber(group.estimate), f"from repeated settings, {degrees}"
