@@ -15,7 +15,7 @@ from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.certificates import confirmation
 from kernelucb.certificates.claims import Claim
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.diagnostics import check_consistency
+from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.page.study import ASSUMED, LENGTHS, Study
 from kernelucb.regression.named import kind_of, unscaled
@@ -66,8 +66,8 @@ class Page(Study):
             undefined=StrictUndefined,
             trim_blocks=True,
         )
-        digits = {"at_least": at_least, "at_most": at_most, "cell_text": cell_text}
-        options |= digits | {"lengths": LENGTHS, "margin": _MARGIN}
+        options |= {"at_least": at_least, "at_most": at_most}
+        options |= {"lengths": LENGTHS, "margin": _MARGIN}
         with _quiet():
             return environment.get_template(template).render(study=self, **options)
 
@@ -107,10 +107,8 @@ class Page(Study):
                 text += f" (asked about {ends[2]} to {ends[3]})"
             listed.append(text)
         yield "inputs", "; ".join(listed)
-        yield (
-            "outcome",
-            f"{table.outcome}, to be {'small' if self.given.minimize else 'large'}",
-        )
+        sought = "small" if self.given.minimize else "large"
+        yield "outcome", f"{table.outcome}, to be {sought}"
         left_out = [f"{name} ({why})" for name, why in table.left_out.items()]
         yield "left out", "; ".join(left_out) or "no column"
         yield "made", f"{date.today().isoformat()} by kernelucb {kernelucb.__version__}"
@@ -159,13 +157,11 @@ class Page(Study):
     @property
     def _norm_source(self) -> str:
         r"""Where the norm bound in use comes from."""
-        given = self.given.norm_bound
-        if given is None and self.least_norm > 0.0:
-            source = f"{ASSUMED:g} times the least that explains the data: no bound was "
-            return f"{source}given, and nothing certifies this one"
+        given, source = self.given.norm_bound, "the standard deviation of the outcomes"
         if given is None:
-            source = "the standard deviation of the outcomes, which a norm of 0 explains: "
-            return f"{source}no bound was given, and nothing certifies this one"
+            if self.least_norm > 0.0:
+                source = f"{ASSUMED:g} times the least that explains the data"
+            return f"{source}: no bound was given, and nothing certifies this one"
         if self.norm_bound > given:
             return f"the least that explains the data, which contradict {plain(given)}"
         if "norm" in self.band.assumptions.estimated:
@@ -176,10 +172,12 @@ class Page(Study):
     @property
     def basis(self) -> Iterator[str]:
         r"""Which norm bound the claims are at, and what does without one."""
-        norm = at_least(self.norm_bound)
-        text = f"Claims are at a norm bound of {norm}, {self._norm_source}."
-        if (change := self.change()) is not None:
-            most = self.wording.value(at_most(change))
+        text = f"Claims are at a norm bound of {at_least(self.norm_bound)}, "
+        text += f"{self._norm_source}."
+        data, norm = self.regress(1.0), self.norm_bound
+        described = describe_norm_bound(data, norm, bounds=self.limits)
+        if numbers := [described.inputs[i] for i in self.table.numbers.values()]:
+            most = self.wording.value(at_most(max(each.over_step for each in numbers)))
             text += f" It allows changes of up to {most} over a tenth of an input's range."
         yield text
         others = [name for name in self.band.assumptions.estimated if name != "norm"]
@@ -206,8 +204,8 @@ class Page(Study):
         items = self.band.assumptions.items
         wrong = {i.name: f"{i.statement}." for i in items if i.status is Status.VIOLATED}
         if not found.consistent:
-            others = [text for name, text in wrong.items() if name not in ("norm", "noise")]
-            return " ".join([found.remedy, *others])
+            wrong = {"fit": found.remedy} | wrong
+            wrong = {n: text for n, text in wrong.items() if n not in ("norm", "noise")}
         if wrong:
             return " ".join(wrong.values())
         if self.given.norm_bound is None:
@@ -222,7 +220,12 @@ class Page(Study):
     def suggestions(self) -> Iterator[str]:
         r"""What to run next."""
         value, (lower, upper) = self.wording.value, self.report.claims[0].numbers
-        widths = {count: self._half_width(count) for count in range(2, _MOST_RUNS + 1)}
+        noise = float(self.band.regression.noise_scales.max())
+        planned: dict[str, Any] = {"noise_std": noise, "delta": self.given.delta}
+        widths = {
+            count: confirmation([0.0] * count, expected_runs=count, **planned).upper
+            for count in range(2, _MOST_RUNS + 1)
+        }
         enough = [count for count in widths if widths[count] <= self.tolerance]
         count, half = min(enough, default=5), 0.5 * (upper - lower)
         if widths[count] < half:
@@ -239,13 +242,6 @@ class Page(Study):
         elif not self.band.assumptions.violated:
             level = value(plain(self.tolerance))
             yield f"No other setting may be better by more than {level}."
-
-    def _half_width(self, count: int) -> float:
-        noise = float(self.band.regression.noise_scales.max())
-        delta = self.given.delta
-        return confirmation(
-            [0.0] * count, noise_std=noise, delta=delta, expected_runs=count
-        ).upper
 
     @property
     def guarantee(self) -> str:
@@ -331,11 +327,6 @@ def _listed(texts: Iterable[str]) -> str:
     listed = [*texts]
     more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
     return f"{', '.join(listed[:_LISTED])}{more}"
-
-
-def cell_text(cell: float | None) -> str:
-    r"""A gap; a dash where no function of that norm explains the data."""
-    return "-" if cell is None else at_most(cell)
 
 
 def _quiet() -> Any:

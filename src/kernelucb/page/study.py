@@ -70,22 +70,20 @@ class Study:
         columns = given.inputs, given.ignore, given.categories, given.missing
         table = table_of(given.table, given.outcome, *columns, given.decimal)
         limits, open_names = _limits(table, given.bounds or {})
-        shares, names = (
-            as_double(given.lengthscale or _LENGTHSCALE).reshape(-1),
-            table.columns,
-        )
-        if len(shares) not in (1, len(names)):
-            raise ValueError(
-                f"--lengthscale has {len(shares)} entries for {len(names)} inputs."
-            )
-        counts = torch.tensor([len(own) for own in names.values()])
-        shares = shares.expand(len(names)).repeat_interleave(counts)
+        shares = as_double(given.lengthscale or _LENGTHSCALE).reshape(-1)
+        counts = torch.tensor([*map(len, table.columns.values())])
+        if len(shares) not in (1, n := len(counts)):
+            raise ValueError(f"--lengthscale has {len(shares)} entries for {n} inputs.")
+        shares = shares.expand(n).repeat_interleave(counts)
         lengths, origins = shares * (limits[1] - limits[0]), dict[str, str]()
         if open_names:
-            which = ", ".join(open_names)
-            origins["kernel"] = f"shares of the table's limits of {which}"
-        _check_outcomes(table, given)
-        noise, mean = given.noise_std, given.mean
+            origins["kernel"] = f"shares of the table's limits of {', '.join(open_names)}"
+        noise, mean, norm = given.noise_std, given.mean, given.norm_bound
+        if len(table.outcomes.unique()) == 1 and None in (noise, norm):
+            raise InputDataError(
+                f"The outcome {table.outcome!r} is {float(table.outcomes[0]):g} in every "
+                "row: that shows neither noise nor norm; give --noise-std, --norm-bound."
+            )
         if noise is None:
             noise, origins["noise"] = _pooled(table)
         if mean is None:
@@ -98,23 +96,19 @@ class Study:
             kernel: Kernel = fixed_kernel(given.kernel or _KERNEL, factor * lengths, 1.0)
             if open_names:
                 remember_trained(unscaled(kernel), frozenset({"raw_lengthscale"}))
-            settings, outcomes = table.inputs, table.outcomes
-            return KernelRegression(settings, outcomes, kernel, noise, fixed_mean(mean))
+            runs = table.inputs, table.outcomes
+            return KernelRegression(*runs, kernel, noise, fixed_mean(mean))
 
-        norm = given.norm_bound
         if norm is None:
-            least = float(
-                _band(regress(1.0), 1.0, given.delta, given).least_consistent_norm
-            )
-            if not least < math.inf:
+            trial = _band(regress(1.0), 1.0, given.delta, given)
+            if (least := float(trial.least_consistent_norm)) == math.inf:
                 message = "No function explains the data at this noise; give a larger"
                 raise ValueError(f"{message} --noise-std.")
             norm = EstimatedNumber(ASSUMED * least or table.outcomes.std())
         band = _band(regress(1.0), norm, given.delta, given)
         units = given.units or {}
         table.check_names("--units", units.keys() - {table.outcome})
-        labels = tuple(table.labels)
-        wording = Wording(labels, table.outcome, units, table)
+        wording = Wording(tuple(table.labels), table.outcome, units, table)
         return cls(table, limits, regress, band, wording, origins, given)
 
     @cached_property
@@ -236,18 +230,6 @@ class Study:
             relaxed, recommended=self.point, max_evaluations=_EVALUATIONS, **domain
         ).gap
 
-    def change(self) -> float | None:
-        r"""By how much a function can change over a tenth of a number's range."""
-        numbers = [*self.table.numbers.values()]
-        middle = self.point.clone()
-        middle[numbers] = self.limits.mean(0)[numbers]
-        steps = (0.1 * (self.limits[1] - self.limits[0])).diag()[numbers]
-        prior = self.band.regression.prior
-        if not numbers:
-            return None
-        similar = float(prior.covariance(middle.unsqueeze(0), middle + steps).min())
-        return self.norm_bound * (2.0 - 2.0 * similar) ** 0.5
-
     @property
     def set_delta(self) -> float:
         r"""Failure probability of the set of functions, without that of single settings."""
@@ -295,18 +277,6 @@ def _limits(
                 f"{lower:g}:{upper:g}; widen them, or delete the rows."
             )
     return limits, [name for name in table.numbers if name not in given]
-
-
-def _check_outcomes(table: Table, given: Namespace) -> None:
-    r"""Refuse outcomes that are all equal, unless noise and norm bound are given."""
-    if float(table.outcomes.max()) > float(table.outcomes.min()):
-        return
-    needed = {"--noise-std": given.noise_std, "--norm-bound": given.norm_bound}
-    if missing := [option for option, value in needed.items() if value is None]:
-        raise InputDataError(
-            f"The outcome {table.outcome!r} is {float(table.outcomes[0]):g} in every row, "
-            f"which shows neither noise nor norm; give {' and '.join(missing)}."
-        )
 
 
 def _pooled(table: Table) -> tuple[EstimatedNumber, str]:

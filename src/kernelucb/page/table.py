@@ -188,20 +188,18 @@ def _decimal_mark(cells: list[tuple[str, str]], separator: str) -> str:
     Raises:
         InputDataError: If the cells do not agree, or can be read in two ways.
     """
-    marks = {w: [m for m in ".," if _number(cell, m) is not None] for w, cell in cells}
-    cells = [(where, cell) for where, cell in cells if marks[where] and {*cell} & {*".,"}]
-    sure = {marks[where][0]: where for where, _ in cells if len(marks[where]) == 1}
-    ask = "say which is the decimal mark: --decimal . or --decimal ,"
-    if len(sure) == 2:
-        raise InputDataError(f"{'; '.join(sure.values())}: {ask}.")
-    mark = next(iter(sure), ".")
-    if any({*".,"} <= {*cell} for _, cell in cells):
-        return mark  # the other separates thousands
-    for where, cell in cells:  # "1.234", thousands or not
-        clear = mark in cell and (bool(sure) or separator != ";")
-        if len(marks[where]) == 2 and not clear:
-            raise InputDataError(f"{where}, which can be read in two ways: {ask}.")
-    return mark
+    read = [(w, c, [m for m in ".," if _number(c, m) is not None]) for w, c in cells]
+    read = [each for each in read if each[2] and {*each[1]} & {*".,"}]
+    fit = [mark for mark in ".," if all(mark in marks for _, _, marks in read)]
+    # "1.234" by itself is a decimal point, but not between semicolons.
+    open_ones = [each for each in read if "," in each[1] or separator == ";"]
+    if len(fit) == 1 or not open_ones:
+        return fit[0]
+    shown = {"".join(marks): where for where, _, marks in reversed(read)}
+    raise InputDataError(
+        f"{'; '.join(shown.values())}: say which is the decimal mark, --decimal . or "
+        "--decimal ,"
+    )
 
 
 # Columns.
@@ -259,8 +257,11 @@ def table_of(
             left_out[name] = "empty"
             continue
         own = numbers[name] if name not in categories else texts[name]
-        others, by_default = words[name].dropna(), inputs is None
-        asked = _question(own, others, blank[name] & used, used, by_default)
+        if texts[name][used].nunique() == 1:
+            asked = f"is {texts[name][used].iloc[0]} in every row: --ignore {name}"
+        else:
+            others, gaps = words[name].dropna(), blank[name] & used
+            asked = _question(own, others, gaps, inputs is None)
         questions += [f"{name!r} {asked}"] if asked else []
         columns[name] = [own[used].tolist()]
         if name in categories:
@@ -306,7 +307,7 @@ def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any]:
     return texts, numbers.assign(**typed.where(typed.abs() < math.inf))
 
 
-def _question(own: Any, words: Any, blank: Any, used: Any, by_default: bool) -> str:
+def _question(own: Any, words: Any, blank: Any, by_default: bool) -> str:
     r"""What has to be asked about a column before it is an input; empty for nothing.
 
     ``own`` are its numbers, or its words where it is to be of words, ``words`` those that
@@ -316,8 +317,6 @@ def _question(own: Any, words: Any, blank: Any, used: Any, by_default: bool) -> 
     ignore, of_words = f"--ignore {name}", own.dtype == object or own.dtype == "str"
     if len(words) and not of_words:
         shown = ", ".join(map(repr, words.unique()[:3]))
-        if words.nunique() == 1 and len(words) == len(own):
-            return f"is {words.iloc[0]} in every row: {ignore}"
         if bool(own.notna().any()):
             row = words.index[0]
             return (
@@ -328,9 +327,6 @@ def _question(own: Any, words: Any, blank: Any, used: Any, by_default: bool) -> 
     if bool(blank.any()):
         row = blank.idxmax()
         return f"is blank in row {row}, which has an outcome: fill it in, or {ignore}"
-    if own[used].nunique() == 1:
-        value = own[used].iloc[0]
-        return f"is {value if of_words else f'{value:g}'} in every row: {ignore}"
     if by_default and not of_words and _counts(own.dropna()):
         first = ", ".join(f"{number:g}" for number in own.dropna()[:3])
         return (
