@@ -239,6 +239,7 @@ def test_words_are_columns_of_the_kernel_and_claims_are_about_words_only():
         (TABLE, [*SMALL, "--inputs", "heat,yield"], "'yield' is input, outcome or"),
         (TABLE, [*SMALL, "--inputs", "heat,who"], "'who' holds words"),
         (TABLE, [*SMALL, *WHO, "--bounds", "heat=60:110"], "heat is 55 to 100 in the"),
+        (TABLE, [*SMALL, *WHO, "--range", "5:-5"], "lower must be below upper, got 5"),
         (TABLE, [*SMALL, *WHO, "--bounds", "cold=1:2"], "the inputs are heat, hours"),
         (TABLE, [*SMALL, *WHO, "--baseline", "heat=60"], "--baseline lacks hours"),
         (TABLE, [*SMALL, *WHO, "--baseline", "heat=a,hours=1"], "heat must be a number"),
@@ -296,7 +297,7 @@ def test_negative_numbers_are_no_options(capsys):
     assert options["range"] == (-5.0, 5.0)
     assert (options["mean"], options["threshold"]) == (-1e-3, -0.2)
     assert options["bounds"] == {"A": (-5.0, 5.0), "B": (-100.0, -0.5)}
-    wrong = [["--mean", "-x"], ["--range", "5:-5"], ["--noise-std", "-1e3"], ["--mean"]]
+    wrong = [["--mean", "-x"], ["--noise-std", "-1e3"], ["--mean"]]
     wrong += [["--range", "1"], ["--bounds", "A=60"], ["--bounds", "A"]]
     wrong += [["--lengthscale", "x"], ["--mean", "-inf"], ["--decimal", ";"]]
     for each in wrong:

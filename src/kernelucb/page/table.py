@@ -258,7 +258,8 @@ def table_of(
             continue
         own = numbers[name] if name not in categories else texts[name]
         if texts[name][used].nunique() == 1:
-            asked = f"is {texts[name][used].iloc[0]} in every row: --ignore {name}"
+            value = texts[name][used].iloc[0] or "blank"
+            asked = f"is {value} in every row: --ignore {shlex.quote(name)}"
         else:
             others, gaps = words[name].dropna(), blank[name] & used
             asked = _question(own, others, gaps, inputs is None)
