@@ -386,7 +386,7 @@ def test_repeated_rows_narrow_the_interval():
     sides = plain.bounds(pages[0].point[None])
     assert upper - lower < 0.75 * float(sides[1] - sides[0])
     assert pages[1].report.claims[0].numbers == pytest.approx((lower, upper))
-    assert "with_replicates" not in pages[0].text
+    assert "[method] the outcomes of a setting count by themselves" in pages[0].text
     estimated = kernelucb.report(frame, "yield")
     assert estimated.set_delta == 0.05
     assert pages[0].set_delta == 0.025

@@ -256,7 +256,9 @@ class Page(Study):
     def assumptions(self) -> Iterator[tuple[str, str]]:
         r"""All that the claims rest on: whose word it is, and the sentence."""
         for item in self.band.assumptions.items:
-            if item.name == "replicates":  # true of every table, as the settings count
+            if item.name == "replicates":  # no assumption, as the settings are counted
+                sentence = "the outcomes of a setting count by themselves as well, for half"
+                yield "method", f"{sentence} of the failure probability"
                 continue
             remarks = [self._value_of(item), self.origins.get(item.name, "")]
             remarks = [remark for remark in remarks if remark]
