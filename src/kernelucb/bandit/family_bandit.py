@@ -96,7 +96,8 @@ class FamilyBandit:
         parts = [estimated_parts(kernel, family.prior_mean) for kernel in family.kernels]
         numbers = [with_numbers(frozenset(), norm, noise_std) for norm in self._norms]
         self._estimated = frozenset[str]().union(*parts, *numbers)
-        self._noise_std, self._fit, self.delta = noise_std, fit, delta
+        self._fit: ClosedForm = fit
+        self._noise_std, self.delta = noise_std, delta
         self._begin(columns[0])
 
     def _begin(self, dimension: int) -> None:
