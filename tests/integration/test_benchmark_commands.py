@@ -1,7 +1,9 @@
 r"""Every command of every study, in small: it plays, and writes its table."""
 
+import re
 import shlex
 from importlib import import_module
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from benchmarks.reliability.shares import wider
 
 pytestmark = pytest.mark.slow
 
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 BKB, GP_UCB, PEM = "papers.bkb_2019", "papers.srinivas_2010", "papers.wang_2018"
 CMM, NOISE = "papers.flynn_reeb_2024", "papers.durand_2018"
 TWO, VI = "rounds=2", "variational_iterations=2"
@@ -119,3 +122,17 @@ def test_the_wider_of_two_gaps_is_false_where_both_are() -> None:
     assert [*found["false"]] == [False, True]
     assert [*found["width"]] == [0.3, 0.1]
     assert [*found["level"]] == [3.0, 3.0]
+
+
+def test_every_page_of_results_has_a_line_and_commands_on_the_pages_exist():
+    index = (RESULTS / "index.md").read_text(encoding="utf-8")
+    for path in {*RESULTS.glob("*.md")} - {RESULTS / "index.md"}:
+        assert f"]({path.name})" in index
+        text = path.read_text(encoding="utf-8")
+        if stands_for := re.search(r"`\.\.\.`\s+stands\s+for\s+`([^`]+)`", text):
+            text = text.replace("    ... ", f"    {' '.join(stands_for[1].split())} ")
+        index += text
+    commands = {*re.findall(r"python -m benchmarks\.([\w.]+) (\w+)", index)}
+    assert len(commands) > 20
+    for study, name in commands:
+        assert name in import_module(f"benchmarks.{study}.__main__").STUDY.tables
