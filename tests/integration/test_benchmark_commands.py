@@ -27,7 +27,6 @@ SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
 SIX, FEW = "rounds=6 arms=10", "arms=20"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
-    ("attack", "attack", "first=0", "cases=3", 1),
     ("counts", "coverage", "block=0 kernel=rbf dimension=1", "size=1 batches=[1,2]", 48),
     (
         "counts",
