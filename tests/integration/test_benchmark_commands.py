@@ -5,12 +5,9 @@ import shlex
 from importlib import import_module
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
-
-from benchmarks.reliability.shares import wider
 
 pytestmark = pytest.mark.slow
 
@@ -58,9 +55,6 @@ COMMANDS = [
     (BKB, "time", "", "shown=[3,6]", 3),
     ("norm", "estimate", "seed=0 kernel=rbf", "looks=[1,3]", 15),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
-    ("reliability", "curves", "problem=throw,Branin design=random", "", 768),
-    ("reliability", "coverage", "seed=0,1 told=1.0", "", 1),
-    ("reliability", "ladder", "count=20 seed=0 range=unknown", "", 6),
     ("safety", "coverage", "trial=0,1", "rounds=2", 5),
     ("scale", "width", "observations=200 seed=0 kernel=rbf", "sizes=[10,40]", 2),
     ("scale", "large", "", f"further=100 {LARGE}", 13),
@@ -104,23 +98,6 @@ def test_a_command_writes_its_table(tmp_path, study, name, only, change, rows):
     if rows is not None:
         assert len(read_table(tmp_path / "results" / f"{name}.csv")) == rows
     assert list((tmp_path / "results").glob(f"{name}*.md"))
-
-
-def test_the_wider_of_two_gaps_is_false_where_both_are() -> None:
-    rows = pd.DataFrame(
-        [
-            ("deviations", 3.0, True, 0.1),
-            ("margin, rbf", 1.1, False, 0.3),
-            ("margin, fitted", 1.2, True, 0.05),
-            ("margin", 1.1, True, 0.2),
-        ],
-        columns=["method", "level", "false", "width"],
-    ).assign(run=0, count=50, kind="gap", problem="throw")
-    found = wider(rows).set_index("method")
-    assert [*found.index] == ["wider of both, rbf, 1.1", "wider of both, fitted, 1.2"]
-    assert [*found["false"]] == [False, True]
-    assert [*found["width"]] == [0.3, 0.1]
-    assert [*found["level"]] == [3.0, 3.0]
 
 
 def test_every_page_of_results_has_a_line_and_commands_on_the_pages_exist():
