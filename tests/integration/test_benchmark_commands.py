@@ -24,15 +24,6 @@ SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
 SIX, FEW = "rounds=6 arms=10", "arms=20"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
-    ("counts", "coverage", "block=0 kernel=rbf dimension=1", "size=1 batches=[1,2]", 48),
-    (
-        "counts",
-        "width",
-        "observations=30 function=0 kernel=rbf",
-        f"exact_queries=2 {VI}",
-        24,
-    ),
-    ("counts", "regret", "run=0 dimension=1 kernel=rbf", f"rounds=3 {VI}", 5),
     ("experiments", "dimensions", "seed=0 problem=rbf_d4", f"{SHORT} {LOOKS}", 2),
     ("experiments", "coverage", "block=0", f"size=1 looks=[4] arms=5 {SHORT}", 6),
     ("experiments", "safe", "seed=0 problem=plane_matern52", f"{AX} trials=3", 3),
