@@ -24,11 +24,6 @@ SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
 SIX, FEW = "rounds=6 arms=10", "arms=20"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
-    ("experiments", "dimensions", "seed=0 problem=rbf_d4", f"{SHORT} {LOOKS}", 2),
-    ("experiments", "coverage", "block=0", f"size=1 looks=[4] arms=5 {SHORT}", 6),
-    ("experiments", "safe", "seed=0 problem=plane_matern52", f"{AX} trials=3", 3),
-    ("experiments", "explored", "seed=0 problem=ConstrainedGramacy", f"{AX} trials=6", 3),
-    ("experiments", "mixed", "seed=0", f"{AX} trials=6", 3),
     ("filters", "width", "observations=10 dimension=1 function=0", "queries=20", 9),
     ("filters", "lengths", "observations=10 dimension=1 function=0", "queries=20", 4),
     ("guarded", "arms", "seed=20 setting=rbf_2_d2", f"{TINY} arms=20", 6),
