@@ -59,14 +59,6 @@ COMMANDS = [
     ("trust", "stops", "seed=0 function=spike,Forrester", TWO, 8),
     ("trust", "unsafe", "seed=0 norm=2.0", TWO, 8),
     ("trust", "lost", "seed=0", "outcomes=3", 5),
-    (
-        "unknown_kernel",
-        "regret",
-        "trial=0 setting=rbf_d2_between,spike_rbf_d2",
-        f"{FEW} {TWO} check_every=1",
-        None,
-    ),
-    ("unknown_kernel", "coverage", "block=0", f"size=2 arms=8 {TWO}", 4),
     (PEM, "grasp", "problem=0 method=pem_ucb,pem_pi,plain,tlsm,random", TASKS, 15),
 ]
 
