@@ -26,9 +26,6 @@ SIX, FEW = "rounds=6 arms=10", "arms=20"
 COMMANDS = [
     ("filters", "width", "observations=10 dimension=1 function=0", "queries=20", 9),
     ("filters", "lengths", "observations=10 dimension=1 function=0", "queries=20", 4),
-    ("guarded", "arms", "seed=20 setting=rbf_2_d2", f"{TINY} arms=20", 6),
-    ("guarded", "boxes", "seed=20 setting=box_matern52_2_d1", TINY, 4),
-    ("guarded", "coverage", "block=0", "rounds=2 size=2", 9),
     (CMM, "table1", "repetition=0,1 method=filters,exact,dmm,random", SIX, 24),
     (CMM, "paired_filters", "repetition=0,1", SIX, 6),
     (CMM, "figure5_filters", "repetition=0", SIX, 72),
