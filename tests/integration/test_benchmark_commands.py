@@ -53,9 +53,6 @@ COMMANDS = [
     (GP_UCB, "synthetic", "trial=0,1", "rounds=3 points=40", None),
     (GP_UCB, "temperature", "trial=0,1,2,3", "rounds=3", None),
     ("stopping", "stops", "seed=0 problem=throw,drawn-rbf-1d", "budget=12", None),
-    ("trust", "stops", "seed=0 function=spike,Forrester", TWO, 8),
-    ("trust", "unsafe", "seed=0 norm=2.0", TWO, 8),
-    ("trust", "lost", "seed=0", "outcomes=3", 5),
     (PEM, "grasp", "problem=0 method=pem_ucb,pem_pi,plain,tlsm,random", TASKS, 15),
 ]
 
