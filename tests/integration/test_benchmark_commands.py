@@ -14,14 +14,9 @@ pytestmark = pytest.mark.slow
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 BKB, GP_UCB, PEM = "papers.bkb_2019", "papers.srinivas_2010", "papers.wang_2018"
 CMM, NOISE = "papers.flynn_reeb_2024", "papers.durand_2018"
-TWO, VI = "rounds=2", "variational_iterations=2"
-SHORT, LOOKS = "restarts=1 raw_samples=4 iterations=2 evaluations=20", "looks=[1,3]"
-AX = "restarts=1 raw_samples=4 iterations=2 grid=11"
 TASKS = "evaluations=3 pooled_points=300"
-TINY = "rounds=3 samples=4 raw_samples=4 iterations=1"
-LARGE = "observations=300 candidates=500 inducing=40 threads=1"
 SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
-SIX, FEW = "rounds=6 arms=10", "arms=20"
+TWO, SIX = "rounds=2", "rounds=6 arms=10"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
     ("filters", "width", "observations=10 dimension=1 function=0", "queries=20", 9),
@@ -36,12 +31,7 @@ COMMANDS = [
     (BKB, "regret", "trial=0,1", "arms=40 rounds=15", 286),
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
     (BKB, "time", "", "shown=[3,6]", 3),
-    ("norm", "estimate", "seed=0 kernel=rbf", "looks=[1,3]", 15),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
-    ("safety", "coverage", "trial=0,1", "rounds=2", 5),
-    ("scale", "width", "observations=200 seed=0 kernel=rbf", "sizes=[10,40]", 2),
-    ("scale", "large", "", f"further=100 {LARGE}", 13),
-    ("scale", "large_pairs", "", LARGE, 8),
     ("speed", "optimize_acqf", "n=50 problem=branin seed=0", "n=6", 4),
     ("speed", "search", "n=20 problem=branin seed=0", "n=6", 25),
     ("speed", "filters", "n=50 problem=branin seed=0", "n=6", 5),
