@@ -78,10 +78,12 @@ def entries(what):
 
 
 def values(acqf):
+    return acqf(ARMS[:, None])
+
+
+def samples(sampler):
     torch.manual_seed(0)
-    return (
-        acqf(ARMS, 3) if isinstance(acqf, KernelThompsonSampling) else acqf(ARMS[:, None])
-    )
+    return sampler(ARMS, 3)
 
 
 # How it is made, what changes it, how it is seen.
@@ -126,11 +128,9 @@ OBJECTS = TRACKERS | {
         *(id, entries),
     ),
     "band at": (band, id, lambda b: (b.at(delta=0.01).bounds(X), b.relaxed(2.0).bounds(X))),
-    "design": (
-        lambda: band().with_fixed_design(3, candidates=ARMS),
-        *(id, lambda b: b.bounds(ARMS)),
-    ),
-    "sampler": (lambda: KernelThompsonSampling(STATE, norm_bound=9.0), id, values),
+    "range": (lambda: band().within(-3.0, 9.0), id, lambda b: (b.bounds(ARMS), values(b))),
+    "replicates": (band().with_replicates, id, lambda b: (b.bounds(X), values(b))),
+    "sampler": (lambda: KernelThompsonSampling(STATE, norm_bound=9.0), id, samples),
 }
 
 
