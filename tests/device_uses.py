@@ -380,13 +380,13 @@ def thompson_sampling(noise, there):
 
 
 def bandit(build, there, **options):
-    r"""Played, saved, and both played on."""
-    own, resumed = (build(there, noise_std=0.1, **options) for _ in range(2))
+    r"""Played, copied, and both played on."""
+    own = build(there, noise_std=0.1, **options)
     for x, y in zip(there.X, there.Y, strict=True):
         own.select(there.points)
         own.observe(x, y)
     index = own.select(there.points)
-    resumed.load_state_dict(own.state_dict())
+    resumed = deepcopy(own)
     for each in (own, resumed):
         each.observe(there.points[index], 0.5)
     assert str(own.assumptions)
@@ -406,7 +406,6 @@ def remembered_family(noise, there):
     for _ in range(2):
         acqf = family(there, tracker=tracker, noise_std=noise)
         bands += acqf.bounds(there.points)
-    tracker.load_state_dict(tracker.state_dict())
     assert tracker.num_observations == 3
     return bands
 
@@ -427,9 +426,7 @@ def budgeted_bandit(there):
     for _ in range(3):
         arms = bandit.batch_select(3)
         bandit.observe(arms, [0.5] * len(arms))
-    before = bandit.bounds()
-    bandit.load_state_dict(bandit.state_dict())
-    return [*before, *bandit.bounds()]
+    return [*bandit.bounds(), *deepcopy(bandit).bounds()]
 
 
 DOMAINS = ("candidates", "box", "context", "mixed space")

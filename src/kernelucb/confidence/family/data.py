@@ -69,7 +69,7 @@ class _OfAnyPrior:
         return self.data.prior.replaced(kernel, mean, self.data.train_inputs)
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> dict[str, Any]:
-        r"""Settings that must not change over the rounds, with digests of the priors."""
+        r"""Settings that must not change over the rounds, with the priors in words."""
         fit, scale = self.fit_in_words
         return {
             "kernels": list(kernels),

@@ -13,7 +13,6 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import estimated_parts, is_estimate
-from kernelucb._numerics.saving import digest
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -24,7 +23,7 @@ from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Intersection, Union
 from kernelucb.confidence.family.data import FamilyData
 from kernelucb.confidence.family.kernels import Combine, KernelFamily
-from kernelucb.confidence.family.tracker import FamilyRound, FamilyTracker
+from kernelucb.confidence.family.tracker import FamilyRound, FamilyTracker, in_plain_values
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.kernel_family import Cover, LengthscaleFamily
 from kernelucb.regression.named import kernel_in_words
@@ -101,7 +100,7 @@ def family_of(
         estimated |= {"norm"}
     norm_bounds = [float(bound) for bound in norm_bounds]
     used = in_use(norm_bounds, covers)
-    key = data.key([digest(prior) for prior in priors], used)
+    key = data.key([*map(in_plain_values, priors)], used)
     current = FamilyRound(key, data.precision, estimated)
     tracker = FamilyTracker() if family.tracker is None else family.tracker
     names = map(kernel_in_words, family.kernels)

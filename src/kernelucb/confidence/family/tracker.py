@@ -1,16 +1,14 @@
 r"""A tracker of the kernels of a family that any round has contradicted."""
 
-import copy
 import logging
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb._numerics.saving import opened, saved
 
 _LOG = logging.getLogger(__name__)
 _ROUNDED = 1e-6  # largest relative error of noise scales that were rescaled and back
@@ -20,8 +18,8 @@ class FamilyRound(NamedTuple):
     r"""A family and the data of one round.
 
     Attributes:
-        key: What must stay the same, as plain values: digests of the kernels, the norm
-            bounds in use, ``delta``, the fit, its scales and the model error.
+        key: What must stay the same, as plain values: the kernels, the norm bounds in
+            use, ``delta``, the fit, its scales and the model error.
         precision: How precise each of ``n`` observations is: noise scales, outcome units,
             or numbers of trials, or exposures.
         estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were.
@@ -54,7 +52,6 @@ class FamilyTracker:
         >>> for _ in range(rounds):
         ...     family = KernelFamily(kernels, tracker=tracker)
         ...     acqf = KernelFamilyUCB(model, family, norm_bound=5.0)
-        ...     torch.save(tracker.state_dict(), path)
 
     Attributes:
         num_observations: Number of observations seen.
@@ -129,8 +126,7 @@ class FamilyTracker:
         if count < seen:
             raise ValueError(
                 f"tracker has seen {seen} observations, the model has {count}. "
-                "Observations cannot be taken back; start a new FamilyTracker or load an "
-                "earlier state."
+                "Observations cannot be taken back; start a new FamilyTracker."
             )
         own = torch.tensor(self._precision, dtype=torch.float64)
         new = current.precision[:seen].detach().cpu().double()
@@ -142,32 +138,19 @@ class FamilyTracker:
                 "FamilyTracker."
             )
 
-    def state_dict(self) -> dict[str, Any]:
-        r"""Family and norms as plain values, for JSON or ``torch.save``."""
-        norms = self._least_norms
-        return saved(
-            self,
-            None,
-            family=copy.deepcopy(self._key),
-            precision=list(self._precision),
-            least_consistent_norms=[n if math.isfinite(n) else None for n in norms],
-            estimated=sorted(self.estimated),
-        )
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Go on from a saved state, of whichever family.
-
-        Raises:
-            StateError: If the state is not of a tracker; nothing has changed then.
-        """
-        names = "family", "precision", "least_consistent_norms", "estimated"
-        family, precision, norms, estimated = opened(self, None, state_dict, *names)
-        vars(self).update(
-            _key=copy.deepcopy(family),
-            _precision=list(precision),
-            _least_norms=tuple(math.inf if n is None else n for n in norms),
-            estimated=frozenset(estimated),
-        )
-
 
 _NAMES = {"kernels": "kernels, their mean or their input transform"}
+
+
+def in_plain_values(module: Module) -> str:
+    r"""Classes, public attributes and tensors of a module, which tell two kernels apart."""
+    attributes = [
+        (name, type(part).__qualname__, each, value)
+        for name, part in module.named_modules()
+        for each, value in sorted(vars(part).items())
+        if isinstance(value, str | float | int | tuple)
+        and not each.startswith("_")
+        and each != "training"
+    ]
+    tensors = module.state_dict().items()
+    return repr((attributes, [(n, x.tolist()) for n, x in tensors if torch.is_tensor(x)]))
