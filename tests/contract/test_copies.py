@@ -123,7 +123,7 @@ OBJECTS = TRACKERS | {
     "safe set": (safe_set, id, lambda s: (s.margins(ARMS), s.repair(ARMS), s.assumptions)),
     "width": (lambda: ConstraintWidth(safe_set()), id, values),
     "certificate": (certificate, id, entries),
-    "report": (lambda: optimum_report(band(), ARMS, reliability=0.8), id, str),
+    "report": (lambda: optimum_report(band(), ARMS), id, str),
     "breakdown": (
         lambda: breakdown(band(), lambda b: float(b.bounds(X[:1])[0]) > -9.0),
         *(id, entries),
