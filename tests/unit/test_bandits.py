@@ -32,7 +32,7 @@ from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import fit_of
-from kernelucb.confidence.fit.filters import ALONE
+from kernelucb.confidence.fit.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.fit.radius import KernelFree, Radius, mixture_radius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
@@ -555,7 +555,7 @@ def test_sums_of_resolvents_are_the_filtered_ones(top, rise, log_corner, centre)
 )
 def test_a_tangent_of_any_slope_lies_below_the_mixture(count, per_round, slope):
     predicted = per_round * count + 2.0 * math.log(1.0 / DELTA)
-    mixed = KernelFree.of(count, DELTA, predicted, ALONE[:2])
+    mixed = KernelFree.of(count, DELTA, predicted, PRIOR_WEIGHTS)
     ball, found = mixed.ball, mixed.tangent_price(slope)
     energies = torch.linspace(0.0, ball.squared_radius, 400, dtype=torch.float64).tolist()
     gaps = [2.0 * mixed.at(e)[0] - (slope * e - found) for e in energies]

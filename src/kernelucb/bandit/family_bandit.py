@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -81,14 +81,8 @@ class FamilyBandit:
         Raises:
             ValueError: If an argument is out of its range, there is no kernel, the number
                 of norm bounds differs, or the kernels take different numbers of columns.
-            UnsupportedError: If the family is an intersection, or has a tracker.
         """
         self.family = family = KernelFamily.of(kernels)
-        if family.combine == "all" or family.tracker is not None:
-            raise UnsupportedError(
-                "FamilyBandit is a union that remembers what was contradicted: it takes "
-                'no combine="all" and no tracker. Leave them out.'
-            )
         self._norms = per_kernel(norm_bound, family.kernels)
         columns = reduce(_common, map(allowed_columns, family.kernels))
         if len(columns) == 0:
@@ -148,7 +142,7 @@ class FamilyBandit:
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
         told = self.family.kernels, self._norms, self._estimated
-        whole = of_family(self._simplest.premises, *told, combine="any")
+        whole = of_family(self._simplest.premises, *told)
         counts = [count for count in self._contradicted_at if count is not None]
         if len(counts) < len(self._contradicted_at):
             return whole

@@ -276,7 +276,7 @@ class _Ladder:
         values = task.values(task.gain(self.point), task.points)
         if task.bound.outcome_map.is_identity and float(values.max()) > level:
             return False
-        asked = replace(task, recommended=self.point.unsqueeze(0))
+        asked = replace(task, recommended=self.point)
         certificate = certificate_of(asked, _ACCURACY, self.tries)
         return certificate.rigorous and certificate.gap <= level
 
@@ -378,7 +378,7 @@ class _Ladder:
         return self._gain("anywhere", self.task)
 
     def _gain(self, kind: str, task: Task) -> Claim:
-        asked = replace(task, recommended=self.point.unsqueeze(0))
+        asked = replace(task, recommended=self.point)
         certificate = certificate_of(asked, _ACCURACY, self.evaluations)
         level = self.tolerance
         stands = self._stands(lambda own: self._at_most(own, level), task)
