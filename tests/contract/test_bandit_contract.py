@@ -11,7 +11,6 @@ from botorch.models.deterministic import GenericDeterministicModel
 from kernelucb import (
     BKBBandit,
     FamilyBandit,
-    FamilyTracker,
     Grid,
     KernelBandit,
     KernelFamily,
@@ -21,7 +20,7 @@ from kernelucb import (
     UnknownNoise,
 )
 from kernelucb.testing import Truth, bandit_checks, check_bandit, check_state
-from problems import family_ucb, frozen_kernel, make_problem, uniform
+from problems import frozen_kernel, make_problem, uniform
 
 TRUTH = Truth.of_norm(NORM, noise_std=0.2, dimension=2, seed=1)
 GIVEN = {"norm_bound": NORM, "noise_std": 0.2}
@@ -141,10 +140,6 @@ def predictions(radius):
     return radius.observe(PREDICTOR, PROBLEM.X, PROBLEM.Y, 0.1)
 
 
-def families(tracker, kernels=KERNELS):
-    return family_ucb(PROBLEM.state, kernels, norm_bound=9.0, tracker=tracker).norm_bounds
-
-
 def norm(floor=0.5):
     return NormTracker(inflation=1.2, floor=floor)
 
@@ -199,7 +194,7 @@ STATES = {
         [
             BANDITS["widest"],
             partial(FamilyBandit, KernelFamily(KERNELS[:1], select="simplest"), **GIVEN),
-            partial(FamilyBandit, KernelFamily(KERNELS, "any", "simplest", 1.0), **GIVEN),
+            partial(FamilyBandit, KernelFamily(KERNELS, "simplest", 1.0), **GIVEN),
         ],
     ),
     "BKB": (
@@ -224,7 +219,6 @@ STATES = {
         *(PrequentialRadius, predictions, predictions, seen),
         [partial(PrequentialRadius, 0.2)],
     ),
-    "family": (FamilyTracker, families, families, seen, []),
 }
 
 

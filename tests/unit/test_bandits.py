@@ -15,7 +15,6 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     Analytic,
     FamilyBandit,
-    FamilyTracker,
     Filters,
     Grid,
     KernelBandit,
@@ -46,6 +45,7 @@ from problems import (
     float64,
     frozen_kernel,
     normal,
+    remaining,
     uniform,
 )
 from tolerances import (
@@ -574,7 +574,7 @@ OUTCOMES = VALUES + NOISE * normal(len(PLACES), seed=1)
 
 
 def make_family(kernels=RANGE, norm_bound=NORM, **options):
-    names = ("select", "mean", "combine", "tracker")
+    names = ("select", "mean")
     known = {name: options.pop(name) for name in names if name in options}
     family = KernelFamily(kernels, **known)
     return FamilyBandit(family, norm_bound=norm_bound, noise_std=NOISE, **options)
@@ -608,15 +608,16 @@ def test_it_is_the_union_of_single_bandits_that_were_never_contradicted():
 
 
 @pytest.mark.parametrize("select", ["alternate", "simplest", "widest"])
-def test_it_is_the_stateless_class_with_a_tracker(select):
-    bandit, tracker = make_family(select=select, fit="martingale"), FamilyTracker()
+def test_it_is_the_stateless_class_where_what_was_contradicted_stays_out(select):
+    bandit, kernels = make_family(select=select, fit="martingale"), RANGE
     for count in range(1, ROUNDS + 1):
         bandit.observe(PLACES[count], OUTCOMES[count])
         data = PLACES[1 : count + 1], OUTCOMES[1 : count + 1]
         regression = KernelRegression(*data, FUNCTION.kernel, NOISE)
-        family = KernelFamily(RANGE, select=select, tracker=tracker)
+        family = KernelFamily(kernels, select=select)
         acqf = KernelFamilyUCB(regression, family, norm_bound=NORM, fit="martingale")
-        assert acqf.consistent == bandit.consistent
+        kernels = remaining(kernels, acqf.consistent)
+        assert bandit.consistent == tuple(kernel in [*kernels] for kernel in RANGE)
         if count % 5 == 0:
             (lower, upper), (below, above) = bandit.bounds(PLACES), acqf.bounds(PLACES)
             slack = 0.003 * (above - below)  # of the grid of regularisers
@@ -624,7 +625,8 @@ def test_it_is_the_stateless_class_with_a_tracker(select):
                 assert bool(((wider >= -BANDIT * NORM) & (wider <= slack)).all())
             scores = acqf(PLACES.unsqueeze(1))
             assert bool(scores.max() - scores[bandit.select(PLACES)] <= slack.max())
-    assert bandit.assumptions == acqf.assumptions
+    whole = KernelFamilyUCB(regression, RANGE, norm_bound=NORM, fit="martingale")
+    assert bandit.assumptions == whole.assumptions
 
 
 def test_before_any_observation_it_is_the_union_of_the_norm_balls():
