@@ -273,12 +273,13 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         r"""For each kernel, True unless the data contradict the kernel.
 
         The probability that any round contradicts the true kernel is at most ``delta``, on
-        the band's own event. So with kernels, norm bounds, noise, ``delta`` and ``fit``
-        that are given and stay the same, leave out for good what a round contradicted:
+        the band's own event. So leave out for good what a round contradicted:
         ``kernels = [k for k, c in zip(kernels, acqf.consistent) if c]``, with the norm
-        bounds of these. Of a ``lengthscale_family`` take a slice, such as
-        ``kernels[acqf.consistent.index(True) :]``: a list covers no length scales between
-        its kernels.
+        bounds of these; slice a ``lengthscale_family`` (such as
+        ``kernels[acqf.consistent.index(True) :]``), since a list covers no length scales
+        between its kernels. Norm bounds, noise, ``delta`` and ``fit`` must be given and
+        stay the same. ``relaxed`` bands, breakdown values and ``optimum_report`` rest on
+        another event: give them the whole family.
         """
         return tuple(member.confidence_set is not None for member in self._members)
 

@@ -38,7 +38,7 @@ _ROUNDING = 1e-9  # steps, and relative of length scales
 # A grid of log odds, and what the maximum over it is raised by: more than its step, which
 # is the most that the function rises between two of its points.
 _REACH, _GRID, _MARGIN = 40.0, 100_000, 1e-3
-_PART = ", in part"  # of a slice
+_PART, _OR = ", in part", ", or "  # of slices and sums
 Lengths = float | Sequence[float] | Tensor
 
 
@@ -156,7 +156,8 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __add__(self, other: Any) -> "LengthscaleFamily":
         if not isinstance(other, LengthscaleFamily):
             return NotImplemented
-        covers = f"{self.covers}, or {other.covers}"
+        words = [*self.covers.split(_OR), *other.covers.split(_OR)]
+        covers = _OR.join(dict.fromkeys(words))  # once, of slices that are joined again
         return LengthscaleFamily(self.members + other.members, covers)
 
     def __len__(self) -> int:
