@@ -6,12 +6,9 @@ from benchmarks.runner.files import ROOT, load_data
 from benchmarks.runner.functions import (
     KnownFunction,
     fixed_kernel,
-    largest_value,
     line,
     outside,
     quiet,
-    rkhs_norm,
-    seeded,
     sobol_points,
     stream,
     unit_cube,
@@ -20,7 +17,6 @@ from benchmarks.runner.pictures import draw_spread, legend_below, picture
 from benchmarks.runner.statistics import (
     Moments,
     moments_table,
-    most_events,
     paired_difference,
     ratio_of_means,
     spaced,
@@ -30,6 +26,5 @@ from benchmarks.runner.tables import (
     captioned,
     markdown_table,
     read_table,
-    write_lines,
     write_table,
 )

@@ -1,20 +1,16 @@
 r"""Random streams, kernels fixed before the data, and functions whose norm is known."""
 
-import math
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from botorch.utils.sampling import draw_sobol_samples, manual_seed
+from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
-from scipy.optimize import minimize
 from torch import Tensor
-
-_SEARCHED, _REFINED = 4096, 5  # points at which the largest value is looked for
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
@@ -25,16 +21,6 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     """
     words = [n if isinstance(n, int) else zlib.crc32(n.encode()) for n in names]
     return np.random.default_rng([seed, *words])
-
-
-@contextmanager
-def seeded(seed: int, *names: str | int) -> Iterator[None]:
-    r"""Torch's global generator seeded from a stream, and as it was afterwards.
-
-    What is played inside depends on nothing else that was drawn in this process.
-    """
-    with manual_seed(int(stream(seed, *names).integers(2**31))):
-        yield
 
 
 @contextmanager
@@ -76,11 +62,6 @@ def fixed_kernel(name: str, lengthscale: float) -> Kernel:
     return kernel.requires_grad_(False)
 
 
-def rkhs_norm(kernel: Kernel, centres: Tensor, weights: Tensor) -> Tensor:
-    r"""Norm of ``sum_i weights_i k(., centres_i)``."""
-    return (weights @ kernel(centres).to_dense() @ weights).sqrt()
-
-
 @dataclass(frozen=True)
 class KnownFunction:
     r"""``sum_i weights_i k(., centres_i)``."""
@@ -97,21 +78,17 @@ class KnownFunction:
         norm: float,
         dimension: int,
         centres: int,
-        sign: int = 0,
     ) -> "KnownFunction":
-        r"""Uniform centres in the unit cube and normal weights, scaled to the norm.
-
-        With a ``sign`` all weights have this sign.
-        """
+        r"""Uniform centres in the unit cube and normal weights, scaled to the norm."""
         places = torch.from_numpy(random.random((centres, dimension)))
         weights = torch.from_numpy(random.standard_normal(centres))
-        weights = sign * weights.abs() if sign else weights
         return cls(kernel, places, weights).scaled(norm)
 
     @property
     def norm(self) -> Tensor:
         r"""In the space of the kernel."""
-        return rkhs_norm(self.kernel, self.centres, self.weights)
+        gram = self.kernel(self.centres).to_dense()
+        return (self.weights @ gram @ self.weights).sqrt()
 
     def scaled(self, norm: float) -> "KnownFunction":
         r"""The multiple that has this norm; its sign is that of the number."""
@@ -120,25 +97,3 @@ class KnownFunction:
     def __call__(self, X: Tensor) -> Tensor:
         r"""From ``n x d`` points to ``n`` values."""
         return self.kernel(X, self.centres).to_dense() @ self.weights
-
-
-def largest_value(function: Callable[[Tensor], Tensor], known: Tensor) -> float:
-    r"""Largest value in the unit cube: the best of many points, and of a search from a few.
-
-    Among the many are the ``known`` ones, ``n x d``.
-    """
-    points = torch.cat([sobol_points(_SEARCHED, known.shape[-1], 0), known])
-    values = function(points)
-
-    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        X = torch.from_numpy(point).requires_grad_(True)
-        value = -function(X[None])[0]
-        (gradient,) = torch.autograd.grad(value, X)
-        return value.item(), gradient.numpy()
-
-    best = float(values.max())
-    for point in points[values.topk(_REFINED).indices]:
-        limits = [(0.0, 1.0)] * len(point)
-        found = minimize(objective, point.numpy(), jac=True, bounds=limits)
-        best = max(best, -float(found.fun)) if math.isfinite(found.fun) else best
-    return best

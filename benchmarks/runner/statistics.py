@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,6 @@ def ratio_of_means(
     ratio = float(above.mean()) / scale
     residuals = Moments.of((above - ratio * below) / scale)
     return Moments(ratio, residuals.std, residuals.n)
-
-
-def most_events(sequences: int, delta: float, false_alarm: float) -> int:
-    r"""The number of events that is passed with at most this probability, at rate delta."""
-    return int(binom.ppf(1.0 - false_alarm, sequences, delta))
 
 
 def spaced(last: int, count: int, space: Callable = np.geomspace) -> np.ndarray:

@@ -5,14 +5,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.sampling import SobolQMCNormalSampler
+from torch import Tensor
 
-from benchmarks.reliability.claims import NOISE, Problem, next_of
 from benchmarks.runner import quiet
 from benchmarks.stopping.problems import GROUPS, target_of
 from benchmarks.stopping.rules import START, Look, rules_for
 from kernelucb.regression.from_model import fitted_default
 
 SHARES = 0.05, 0.2  # of the function's range: regrets to accept; the first is told
+NOISE = 0.02  # of the function's range
 _REFIT = 5
 
 
@@ -25,7 +28,6 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
     """
     seed, name = settings["seed"], settings["problem"]
     target, budget = target_of(name, seed), settings["budget"]
-    problem = Problem(target.pool, target.values, None)
     torch.manual_seed(seed)
     noise_std, random = NOISE * target.spread, np.random.default_rng(seed)
     noise = torch.from_numpy(noise_std * random.standard_normal(budget))
@@ -58,4 +60,19 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
             ]
         if last:
             return {"stops": stops, "bounds": bounds, "regrets": regrets}
-        taken.append(next_of(problem, "qlognei", taken, model))
+        taken.append(next_of(target.pool, taken, model))
+
+
+@torch.no_grad()
+def next_of(pool: Tensor, taken: list[int], model: Any) -> int:
+    r"""Position of the setting that qLogNEI chooses among those not taken."""
+    open_pool = torch.ones(len(pool), dtype=torch.bool)
+    open_pool[taken] = False
+    positions = open_pool.nonzero().flatten()
+    sampler = SobolQMCNormalSampler(torch.Size([32]), seed=0)
+    search = qLogNoisyExpectedImprovement(
+        model, pool[taken], sampler=sampler, prune_baseline=True
+    )
+    parts = pool[positions].unsqueeze(1).split(256)
+    scores = torch.cat([search(part) for part in parts])
+    return int(positions[scores.argmax()])

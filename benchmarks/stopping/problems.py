@@ -4,22 +4,30 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from botorch.test_functions import Branin, Hartmann
 from gpytorch.kernels import Kernel
+from scipy.stats import qmc
 from torch import Tensor
 
-from benchmarks.reliability.claims import problem_of
 from benchmarks.runner import KnownFunction, fixed_kernel, sobol_points
+from benchmarks.runner.files import table_of
 from benchmarks.runner.simulators import SIMULATORS
 
 POOL = 512
+FUNCTIONS = {
+    "Branin": Branin(negate=True),
+    "Hartmann 3": Hartmann(3, negate=True),
+    "Hartmann 6": Hartmann(6, negate=True),
+}
+TABLES = "crossed_barrel", "agnp"
 # Kernel, its length and the dimension; a norm of 3 is told, or that of the sample drawn.
 KNOWN = {"known-rbf-2d": ("rbf", 0.4, 2), "known-matern52-1d": ("matern52", 0.4, 1)}
 DRAWN = {"drawn-rbf-1d": ("rbf", 0.2, 1), "drawn-matern52-2d": ("matern52", 0.4, 2)}
 NORM = 3.0
 GROUPS = (
     {name: "simulators" for name in SIMULATORS}
-    | {name: "test functions" for name in ("Branin", "Hartmann 3", "Hartmann 6")}
-    | {name: "laboratory tables" for name in ("crossed_barrel", "agnp")}
+    | {name: "test functions" for name in FUNCTIONS}
+    | {name: "laboratory tables" for name in TABLES}
     | {name: "known norm" for name in KNOWN}
     | {name: "known prior" for name in DRAWN}
 )
@@ -54,11 +62,19 @@ class Target(NamedTuple):
 
 def target_of(name: str, seed: int) -> Target:
     r"""A problem by its name in ``GROUPS``."""
-    if name not in KNOWN | DRAWN:
-        problem = problem_of(name, seed)
-        ends = SIMULATORS[name].outcome_range if name in SIMULATORS else None
-        kept = len(problem.pool) if problem.function is None else POOL  # tables stay whole
-        return Target(problem.pool[:kept], problem.values[:kept], ends)
+    if name in TABLES:
+        X, values = table_of(name)
+        return Target(X, -values if name == "agnp" else values)  # agnp is a loss
+    if name in SIMULATORS:
+        simulator = SIMULATORS[name]
+        draws = qmc.Sobol(simulator.dimension, seed=seed).random(POOL)
+        values = torch.from_numpy(simulator(draws)).double()
+        return Target(torch.from_numpy(draws).double(), values, simulator.outcome_range)
+    if name in FUNCTIONS:
+        function, (lower, upper) = FUNCTIONS[name], FUNCTIONS[name].bounds.double()
+        draws = qmc.Sobol(function.dim, seed=seed).random(POOL)
+        pool = torch.from_numpy(draws).double()
+        return Target(pool, function(lower + (upper - lower) * pool).double())
     kernel_name, length, dimension = (KNOWN | DRAWN)[name]
     kernel, random = fixed_kernel(kernel_name, length), np.random.default_rng(seed)
     pool = sobol_points(POOL, dimension, seed)

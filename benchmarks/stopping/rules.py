@@ -3,8 +3,8 @@ r"""Stopping rules: each looks at the run so far and says whether it would stop.
 A rule that bounds the regret of the recommended point answers with its bound: it stops at
 all regrets to accept that are as large. Others answer yes or no, and where they can be
 told a regret to accept, they are told ``accepted``. Rules of Optuna and BoFire are run
-from their packages (extra ``integrations``). "After" names a rule that is written here
-from its source.
+from their packages (``pip install optuna bofire``; nothing else needs them). "After" names
+a rule that is written here from its source.
 """
 
 import importlib.util
@@ -343,5 +343,5 @@ def rules_for(target: Target, group: str) -> dict[str, Rule]:
 def _is_installed(package: str) -> bool:
     if importlib.util.find_spec(package) is not None:
         return True
-    print(f"{package} is not installed: its rules are left out (extra `integrations`).")
+    print(f"{package} is not installed: its rules are left out (pip install {package}).")
     return False

@@ -4,8 +4,10 @@ Here is only what must be there before torch is: wrong options are answered at o
 """
 
 import argparse
+import csv
 import math
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -14,10 +16,15 @@ from typing import Any, NoReturn
 
 FUNCTIONS = ("branin", "forrester", "hartmann3", "rkhs")
 _INTERRUPTED = 130  # what shells report for Ctrl-C
+_REFUSED = 2
 
 
 class _Parser(argparse.ArgumentParser):
-    r"""Reports an error in one line, without the usage."""
+    r"""Takes ``-1e-3`` and ``-5:5`` for values; reports an error in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._negative_number_matcher = re.compile(r"-(\.?[0-9]|inf|nan)")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"kernelucb: {message} (see --help)\n")
@@ -48,25 +55,34 @@ def _add_report(commands: Any) -> None:
     add("table", metavar="RUNS.CSV", help="a csv file with a header, one run a row")
     add("--outcome", metavar="NAME", required=True, help="column to be large")
     add("--minimize", action="store_true", help="the outcome is to be small")
-    about = "columns that were set (default: all other columns of numbers)"
-    add("--inputs", metavar="A,B", help=about)
+    about = "columns that were set (default: all other columns)"
+    add("--inputs", metavar="A,B", type=_names, help=about)
+    about = "columns that are no inputs"
+    add("--ignore", metavar="A,B", type=_names, default=[], help=about)
+    about = "columns of words that were set"
+    add("--categories", metavar="A,B", type=_names, default=[], help=about)
+    about = "words for no outcome, beside blanks and NA; such rows are left out"
+    add("--missing", metavar="W,V", type=_names, default=[], help=about)
+    about = "decimal mark, where the cells leave it open"
+    add("--decimal", choices=[".", ","], help=about)
     about = "limits of the settings in question, as A=50:110,B=1:10 (default: the table's)"
-    add("--bounds", metavar="LIMITS", help=about)
+    add("--bounds", metavar="LIMITS", type=_by_name(_span), help=about)
     about = "by how much a repeated run differs, a standard deviation (default: estimated "
     about += "from repeated settings)"
     add("--noise-std", metavar="S", type=_positive, help=about)
-    add("--kernel", default="matern52", help=f"rbf, matern52, matern32, matern12 {number}")
+    add("--kernel", help="rbf, matern52, matern32, matern12 (default matern52)")
     about = "over how much of its limits an input changes the outcome: one number, or one "
-    add("--lengthscale", metavar="L", default="0.5", help=f"{about}for each {number}")
+    about += "for each (default 0.5)"
+    add("--lengthscale", metavar="L", type=_numbers, help=about)
     about = "outcome expected before the first run (default: the middle of the range, or "
     add("--mean", metavar="M", type=_finite, help=f"{about}the mean of the outcomes)")
     about = "bound on the RKHS norm of outcome minus mean (default: none; the numbers are "
     about += "then at 1.5 times the least that explains the data)"
     add("--norm-bound", metavar="B", type=_positive, help=about)
     about = "limits that the outcome without noise certainly keeps, as 0:100"
-    add("--range", metavar="LIMITS", help=about)
+    add("--range", metavar="LIMITS", type=_span, help=about)
     about = "a setting to compare with, as A=70,B=2"
-    add("--baseline", metavar="SETTING", help=about)
+    add("--baseline", metavar="SETTING", type=_by_name(str), help=about)
     about = "what the outcome should reach"
     add("--threshold", metavar="T", type=_finite, help=about)
     about = "a difference that does not matter (default: a twentieth of the spread)"
@@ -78,7 +94,7 @@ def _add_report(commands: Any) -> None:
     add("--window", metavar="W", type=_probability, default=0.05, help=about)
     about = f"probability that a claim is false although what is given is true {number}"
     add("--delta", metavar="P", type=_probability, default=0.05, help=about)
-    add("--units", metavar="UNITS", help="as yield=%%,A=C")
+    add("--units", metavar="UNITS", type=_by_name(str), help="as yield=%%,A=C")
     about = f"page to write {number}"
     page = Path("report.html")
     add("--output", metavar="PATH", type=_page_path, default=page, help=about)
@@ -138,6 +154,36 @@ _count = _number(int, lambda value: value > 0, "a whole number above 0")
 _natural = _number(int, lambda value: value >= 0, "a whole number, 0 or more")
 
 
+def _names(text: str) -> list[str]:
+    r"""``["A", "B, C"]`` from ``'A,"B, C"'``."""
+    (cells,) = csv.reader([text], skipinitialspace=True)
+    return [" ".join(cell.split()) for cell in cells if cell.strip()]
+
+
+def _numbers(text: str) -> list[float]:
+    return [*map(_positive, text.split(","))]
+
+
+def _span(text: str) -> tuple[float, float]:
+    r"""``(-5.0, 5.0)`` from ``"-5:5"``."""
+    ends = text.split(":")
+    if len(ends) != 2:
+        raise argparse.ArgumentTypeError(f'must be like "0.1:10", got {text!r}')
+    return _finite(ends[0]), _finite(ends[1])
+
+
+def _by_name(read: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
+    r"""Reads values by the names of columns, ``"A=1,B=2"``."""
+
+    def values(text: str) -> dict[str, Any]:
+        pairs = [name.rpartition("=") for name in _names(text)]
+        if not pairs or not all(name and value for name, _, value in pairs):
+            raise argparse.ArgumentTypeError(f'must be like "A=1,B=2", got {text!r}')
+        return {name.strip(): read(value.strip()) for name, _, value in pairs}
+
+    return values
+
+
 def _path_to(*suffixes: str) -> Callable[[str], Path]:
     r"""Reads a path with one of these suffixes, in a folder that is there."""
 
@@ -169,15 +215,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         if arguments.command == "report":
-            from kernelucb.report.page import run_report
-
-            return run_report(arguments)
+            return _report(**vars(arguments))
         from kernelucb._demo.show import run_demo
 
         return run_demo(arguments)
     except KeyboardInterrupt:
         print("kernelucb: interrupted", file=sys.stderr)
         return _INTERRUPTED
+
+
+def _report(command: str, help: object, output: Path, text: bool, **options: Any) -> int:
+    r"""Print the text and write the page; the exit status."""
+    from botorch.exceptions import InputDataError
+
+    from kernelucb.page.report import report
+
+    try:
+        page = report(**options)
+        shown = page.text
+        if not text:
+            output.write_text(page.to_html(), encoding="utf-8")
+            shown += f"\n\nThe page: {output}"
+    except (InputDataError, ValueError, ImportError, OSError) as error:
+        print(f"kernelucb: {error}", file=sys.stderr)
+        return _REFUSED
+    print(shown)
+    return 0
 
 
 def _leave(*_: object) -> None:

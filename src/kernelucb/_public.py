@@ -43,6 +43,7 @@ from kernelucb.diagnostics import (
     information_gain,
 )
 from kernelucb.optim import KernelThompsonSampling
+from kernelucb.page.report import report
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.regression.kernel_family import lengthscale_family
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
@@ -96,5 +97,6 @@ __all__ = [
     "optimize_acqf_safely",
     "optimum_report",
     "regret_certificate",
+    "report",
     "runs_needed",
 ]

@@ -54,7 +54,7 @@ from ax_bench import (
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, WangDeFreitasUCB, regret_certificate
-from kernelucb._numerics.digits import between
+from kernelucb._numerics.digits import between, coordinate
 from tolerances import SEARCHED
 
 pytestmark = AX_WARNINGS
@@ -357,10 +357,12 @@ class TestCards:
         client, (_, _, card) = cards
         report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
         low, high = report.region.flatten().tolist()
-        assert card.df["where the optimum may be"].tolist() == [f"{low:.4g} to {high:.4g}"]
-        assert card.df["recommended"].tolist() == [f"{float(report.recommended):.4g}"]
-        lower, upper = between(report.lower, report.upper)
-        assert f"Optimum of y between {lower} and {upper}: certified" == card.title
+        assert card.df["where the optimum may be"].tolist() == [
+            " to ".join(between(low, high))
+        ]
+        assert card.df["recommended"].tolist() == [coordinate(report.recommended)]
+        optimum = " and ".join(between(report.lower, report.upper))
+        assert f"Optimum of y between {optimum}: certified" == card.title
         table, claims = card.get_figure().data
         assert list(table.header["values"]) == list(card.df.columns)
         kinds, statements, stands = claims.cells["values"]
@@ -438,7 +440,7 @@ class TestCards:
         )
         assert words in claims["baseline"].statement
         box = "solvent a or b or c, stirred False or True, hours 1 to 8 h"
-        words = f"y is at least -100 % wherever {box}"
+        words = f"y is at least -100 % at every allowed point with {box}"
         assert claims["operating window"].statement == words
         assert "10 % of each range" in claims["window"].statement
         assert claims["anywhere"].tested == "by no more than 0.3 %"

@@ -1,49 +1,26 @@
 r"""Every command of every study, in small: it plays, and writes its table."""
 
+import re
 import shlex
 from importlib import import_module
+from pathlib import Path
 
-import pandas as pd
 import pytest
 
 pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
 
-from benchmarks.reliability.shares import wider
-
 pytestmark = pytest.mark.slow
 
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 BKB, GP_UCB, PEM = "papers.bkb_2019", "papers.srinivas_2010", "papers.wang_2018"
 CMM, NOISE = "papers.flynn_reeb_2024", "papers.durand_2018"
-TWO, VI = "rounds=2", "variational_iterations=2"
-SHORT, LOOKS = "restarts=1 raw_samples=4 iterations=2 evaluations=20", "looks=[1,3]"
-AX = "restarts=1 raw_samples=4 iterations=2 grid=11"
 TASKS = "evaluations=3 pooled_points=300"
-TINY = "rounds=3 samples=4 raw_samples=4 iterations=1"
-LARGE = "observations=300 candidates=500 inducing=40 threads=1"
 SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
-SIX, FEW = "rounds=6 arms=10", "arms=20"
+TWO, SIX = "rounds=2", "rounds=6 arms=10"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
-    ("attack", "attack", "first=0", "cases=3", 1),
-    ("counts", "coverage", "block=0 kernel=rbf dimension=1", "size=1 batches=[1,2]", 48),
-    (
-        "counts",
-        "width",
-        "observations=30 function=0 kernel=rbf",
-        f"exact_queries=2 {VI}",
-        24,
-    ),
-    ("counts", "regret", "run=0 dimension=1 kernel=rbf", f"rounds=3 {VI}", 5),
-    ("experiments", "dimensions", "seed=0 problem=rbf_d4", f"{SHORT} {LOOKS}", 2),
-    ("experiments", "coverage", "block=0", f"size=1 looks=[4] arms=5 {SHORT}", 6),
-    ("experiments", "safe", "seed=0 problem=plane_matern52", f"{AX} trials=3", 3),
-    ("experiments", "explored", "seed=0 problem=ConstrainedGramacy", f"{AX} trials=6", 3),
-    ("experiments", "mixed", "seed=0", f"{AX} trials=6", 3),
     ("filters", "width", "observations=10 dimension=1 function=0", "queries=20", 9),
     ("filters", "lengths", "observations=10 dimension=1 function=0", "queries=20", 4),
-    ("guarded", "arms", "seed=20 setting=rbf_2_d2", f"{TINY} arms=20", 6),
-    ("guarded", "boxes", "seed=20 setting=box_matern52_2_d1", TINY, 4),
-    ("guarded", "coverage", "block=0", "rounds=2 size=2", 9),
     (CMM, "table1", "repetition=0,1 method=filters,exact,dmm,random", SIX, 24),
     (CMM, "paired_filters", "repetition=0,1", SIX, 6),
     (CMM, "figure5_filters", "repetition=0", SIX, 72),
@@ -54,15 +31,7 @@ COMMANDS = [
     (BKB, "regret", "trial=0,1", "arms=40 rounds=15", 286),
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
     (BKB, "time", "", "shown=[3,6]", 3),
-    ("norm", "estimate", "seed=0 kernel=rbf", "looks=[1,3]", 15),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
-    ("reliability", "curves", "problem=throw,Branin design=random", "", 768),
-    ("reliability", "coverage", "seed=0,1 told=1.0", "", 1),
-    ("reliability", "ladder", "count=20 seed=0 range=unknown", "", 6),
-    ("safety", "coverage", "trial=0,1", "rounds=2", 5),
-    ("scale", "width", "observations=200 seed=0 kernel=rbf", "sizes=[10,40]", 2),
-    ("scale", "large", "", f"further=100 {LARGE}", 13),
-    ("scale", "large_pairs", "", LARGE, 8),
     ("speed", "optimize_acqf", "n=50 problem=branin seed=0", "n=6", 4),
     ("speed", "search", "n=20 problem=branin seed=0", "n=6", 25),
     ("speed", "filters", "n=50 problem=branin seed=0", "n=6", 5),
@@ -74,17 +43,6 @@ COMMANDS = [
     (GP_UCB, "synthetic", "trial=0,1", "rounds=3 points=40", None),
     (GP_UCB, "temperature", "trial=0,1,2,3", "rounds=3", None),
     ("stopping", "stops", "seed=0 problem=throw,drawn-rbf-1d", "budget=12", None),
-    ("trust", "stops", "seed=0 function=spike,Forrester", TWO, 8),
-    ("trust", "unsafe", "seed=0 norm=2.0", TWO, 8),
-    ("trust", "lost", "seed=0", "outcomes=3", 5),
-    (
-        "unknown_kernel",
-        "regret",
-        "trial=0 setting=rbf_d2_between,spike_rbf_d2",
-        f"{FEW} {TWO} check_every=1",
-        None,
-    ),
-    ("unknown_kernel", "coverage", "block=0", f"size=2 arms=8 {TWO}", 4),
     (PEM, "grasp", "problem=0 method=pem_ucb,pem_pi,plain,tlsm,random", TASKS, 15),
 ]
 
@@ -104,18 +62,15 @@ def test_a_command_writes_its_table(tmp_path, study, name, only, change, rows):
     assert list((tmp_path / "results").glob(f"{name}*.md"))
 
 
-def test_the_wider_of_two_gaps_is_false_where_both_are() -> None:
-    rows = pd.DataFrame(
-        [
-            ("deviations", 3.0, True, 0.1),
-            ("margin, rbf", 1.1, False, 0.3),
-            ("margin, fitted", 1.2, True, 0.05),
-            ("margin", 1.1, True, 0.2),
-        ],
-        columns=["method", "level", "false", "width"],
-    ).assign(run=0, count=50, kind="gap", problem="throw")
-    found = wider(rows).set_index("method")
-    assert [*found.index] == ["wider of both, rbf, 1.1", "wider of both, fitted, 1.2"]
-    assert [*found["false"]] == [False, True]
-    assert [*found["width"]] == [0.3, 0.1]
-    assert [*found["level"]] == [3.0, 3.0]
+def test_every_page_of_results_has_a_line_and_commands_on_the_pages_exist():
+    index = (RESULTS / "index.md").read_text(encoding="utf-8")
+    for path in {*RESULTS.glob("*.md")} - {RESULTS / "index.md"}:
+        assert f"]({path.name})" in index
+        text = path.read_text(encoding="utf-8")
+        if stands_for := re.search(r"`\.\.\.`\s+stands\s+for\s+`([^`]+)`", text):
+            text = text.replace("    ... ", f"    {' '.join(stands_for[1].split())} ")
+        index += text
+    commands = {*re.findall(r"python -m benchmarks\.([\w.]+) (\w+)", index)}
+    assert len(commands) > 20
+    for study, name in commands:
+        assert name in import_module(f"benchmarks.{study}.__main__").STUDY.tables

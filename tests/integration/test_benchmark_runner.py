@@ -19,7 +19,7 @@ from benchmarks.runner.study import Study, grid
 
 
 def study(played):
-    study = Study("benchmarks.guarded", "Squares.")
+    study = Study("benchmarks.filters", "Squares.")
     runs = grid(
         {"kind": ["a", "b"], "power": 2}, [{"x": 1, "twin": 2}, {"x": 3, "twin": 4}]
     )

@@ -58,7 +58,7 @@ def test_draws_of_two_independent_points_have_the_probability_of_the_normal_law(
 @pytest.mark.parametrize("package", ["optuna", "bofire"])
 def test_rules_of_a_package_see_a_flat_history_as_the_end(package):
     if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed (extra `integrations`)")
+        pytest.skip(f"{package} is not installed")
     target, count = target_of("drawn-rbf-1d", 0), 40
     outcomes = torch.linspace(1.0, 0.0, count, dtype=torch.float64)
     look = Look(target, [0] * count, outcomes, 0.1, 0.5, None)

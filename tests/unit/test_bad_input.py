@@ -63,7 +63,6 @@ from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, Featur
 from kernelucb.models.meta import complete_matrix
 from kernelucb.optim import chunked
 from kernelucb.regression.named import fixed_kernel
-from kernelucb.report.table import Table, span
 from kernelucb.safety import ConstraintWidth
 from problems import frozen_kernel, frozen_model, make_problem, uniform
 
@@ -277,8 +276,6 @@ VALUE = [
     (counts(likelihood="poisson", lengthscale=0.2), "name of a kernel"),
     (counts(COUNTS, likelihood="poisson"), "leave out what describes"),
     (lambda: fixed_kernel("rbf", [], 1.0), "lengthscale is empty"),
-    (lambda: Table(("a",), "y", X[:, :1], Y, ()).by_name("--at", "a"), "--at must be like"),
-    (lambda: span("--ratio", "2:1"), "smaller number first"),
 ]
 INPUT = [
     (lambda: build().bounds(X.to_sparse()), "X.to_dense"),

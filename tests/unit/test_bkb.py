@@ -29,7 +29,7 @@ from kernelucb.confidence.norm.least import least_norm
 from kernelucb.confidence.ridge_band import abbasi_yadkori_width
 from kernelucb.exceptions import StateError
 from kernelucb.models import BKBModel
-from kernelucb.regression.lowrank.sketch import draw, inclusion_probabilities
+from kernelucb.regression.lowrank.sketch import draw, first_state, inclusion_probabilities
 from oracles import bkb_width
 from oracles.sketch import collapsed_bound, dtc
 from problems import (
@@ -228,6 +228,11 @@ class TestObservations:
         spread = 5.0 * (expected * (1 - expected) / 400).sqrt()
         assert bool((expected < 1.0).any())
         assert bool(((drawn / 400 - expected).abs() <= spread + 1e-12).all())
+
+    def test_draws_do_not_depend_on_where_inputs_of_the_same_seed_lie(self):
+        place = uniform(4000, 1, 0)[:, 0]
+        drawn, _ = draw(torch.full_like(place, 0.1), first_state(0))
+        assert float(place[drawn].mean()) == pytest.approx(0.5, abs=0.1)
 
     def test_factorisations(self, monkeypatch):
         r"""One Cholesky factor a step, one ``eigh`` where the inducing points changed.

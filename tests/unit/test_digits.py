@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelucb._numerics.digits import at_least, at_most, between
+from kernelucb._numerics.digits import (
+    as_given,
+    assumed,
+    at_least,
+    at_most,
+    between,
+    nearest,
+    one_minus,
+    sides,
+)
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
@@ -40,7 +49,38 @@ def test_a_number_by_itself_has_four_digits_on_the_true_side(number):
         ((1.5, 1.5), "1.5 1.5"),
         ((1e-9, 2e-9), "1e-9 2e-9"),
         ((-math.inf, 3.25), "-inf 3.25"),
+        ((-0.0, 0.0), "0 0"),
     ],
 )
 def test_examples(ends, text):
     assert " ".join(between(*ends)) == text
+
+
+@given(st.floats(1e-300, 1e300), st.floats(1e-12, 0.9))
+def test_limits_that_are_assumed_are_printed_below_and_probabilities_too(number, delta):
+    assert float(assumed(number)) <= number * (1.0 + 1e-11)
+    assert float(assumed(number)) >= number * (1.0 - 1e-7)
+    assert float(as_given(number)) == number
+    chance = Decimal(one_minus(delta))
+    assert 1 - Decimal(delta) * Decimal("1.001") <= chance
+    assert chance <= 1 - Decimal(delta) * Decimal("0.999999999")
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_limits_of_coordinates_are_rounded_outwards_or_inwards(lower, width):
+    upper = lower + width
+    error = 1e-11 * max(abs(lower), abs(upper))
+    low, high = map(float, sides(lower, upper))
+    assert low <= lower + error
+    assert high >= upper - error
+    low, high = map(float, sides(lower, upper, inwards=True))
+    assert lower - error <= low <= high <= upper + error
+
+
+def test_examples_of_given_numbers():
+    assert as_given(-0.6) == "-0.6"
+    assert as_given(200.0) == "200"
+    assert assumed(5.0 / 3.0 * 3.0) == "5"
+    assert one_minus(0.1 + 0.2) == "0.7"
+    assert nearest(99.9917, 0.004) == "99.9917"
+    assert sides(7.999999999999999, 8.12345678901) == ("8", "8.124")

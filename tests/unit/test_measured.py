@@ -75,6 +75,7 @@ def test_by_margins_they_are_the_relaxed_band(monkeypatch):
     assert found["window"].numbers == pytest.approx(gains[:1])
     assert found["anywhere"].numbers == pytest.approx(gains[1:])
     floor = float(relaxed.bounds(near)[0].min())
+    assert " at every candidate near it" in found["window floor"].statement
     assert found["window floor"].numbers == pytest.approx((floor,))
     assert found["value"].status.startswith("measured: at margin 3; of 400 claims")
 

@@ -1,6 +1,7 @@
 r"""What a norm bound means: closed forms, attained, in the user's units and words."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -291,6 +292,20 @@ class TestWords:
         assert "No data can show that a norm bound is large enough" in last
         assert "What a norm of at most 8 means, in %:" in text
         assert all(f"{name}: at most " in text for name in names)
+
+    @pytest.mark.parametrize("norm", [8.0, 7.654321, 8765.4321])
+    def test_printed_limits_are_not_below_the_computed_ones(self, norm):
+        described = describe_norm_bound(self.problem.state, norm, bounds=SQUARE)
+        change = described.inputs[0]
+        words = r"(?:at most|within|below|,|consistent norm) (\d+(?:\.\d+)?)"
+        found = re.findall(words, str(described))
+        limits = described.range, described.across, change.over_step, change.over_side
+        limits += change.slope, described.observed.noise_reach
+        for limit in limits:
+            assert any(limit <= float(each) <= 1.001 * limit for each in found)
+        least = described.consistency.least_consistent_norm
+        assert any(0.999 * least <= float(each) <= least for each in found)
+        assert f"a norm of at most {norm:.8g} means" in str(described)
 
     def test_a_contradiction_comes_first(self):
         described = describe_norm_bound(self.problem.state, 0.5, bounds=SQUARE)

@@ -26,6 +26,7 @@ from kernelucb import (
     check_consistency,
     least_consistent_norm,
 )
+from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.acquisition import BoundedNorm
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.fit.radius import Radius, mixture_radius, noise_energy_bound
@@ -195,8 +196,8 @@ def test_the_estimate_is_a_norm_bound_like_any_other(problem, name):
     assert norm.status is Status.ESTIMATED
     assert not estimated.assumptions.certified
     assert given.assumptions["norm"].status is Status.GIVEN
-    least = f"{tracker.least_consistent_norm:.6g}"
-    assert re.search(rf"at most {tracker.norm_bound:.6g}, .* at least {least}", str(norm))
+    least, most = at_least(tracker.least_consistent_norm), at_least(tracker.norm_bound)
+    assert re.search(rf"at most {most}, .* at least {least}", str(norm))
 
 
 def test_the_formula(problem):
@@ -325,8 +326,10 @@ def test_warns_once_with_both_numbers_and_uses_the_least_norm(problem, options, 
     given = {"norm_bound": 0.5 * float(least), **options}
     acqf, messages = caught(lambda: MartingaleMixtureUCB(model, **given))
     assert len(messages) == 1
-    stated = re.escape(f"{0.5 * least:.4g} fits")
-    assert re.search(f"norm at most {stated} .* norm is {least:.4g}", messages[0])
+    found = re.search(r"norm at most (\S+) fits .* norm is (\S+)\. The", messages[0])
+    stated, needed = map(float, found.groups())
+    assert 0.5 * least * (1.0 - 1e-7) <= stated <= 0.5 * least * (1.0 + 1e-12)
+    assert least * (1.0 - 1e-3) <= needed <= least * (1.0 + 1e-12)
     assert acqf.norm_bound == pytest.approx(least, rel=1e-5)
     assert acqf.assumptions["norm"].status is Status.VIOLATED
     assert not acqf.assumptions.certified
@@ -367,7 +370,7 @@ class TestConsistencyCheck:
             result = check_consistency(KernelRegression(X, Y, own, 1.0), norm / 20.0)
             least = result.least_consistent_norm
             assert result.cause == "norm"
-            assert f"no function of norm below {least:.4g}" in result.remedy
+            assert f"no function of norm below {at_least(least)}" in result.remedy
             assert "Give a larger one" in result.remedy
             assert "noise_std" in result.remedy
             assert ("repeated inputs scatter" in result.remedy) == (repeats > 1)
@@ -387,7 +390,7 @@ class TestConsistencyCheck:
         assert once.cause == "noise"
         least = once.least_consistent_norm
         explained = least < 1e5  # beyond, round-off alone leaves room for a function
-        named = f"If it is right, norm_bound must be at least {least:.4g} (given 5)"
+        named = f"If it is right, norm_bound must be at least {at_most(least)} (given 5)"
         assert (named in once.remedy) == explained
         assert ("noise_std is too small" in once.remedy) != explained
         twice = check_consistency(KernelRegression(X, Y, kernel, 0.1), 5.0)

@@ -23,6 +23,7 @@ from kernelucb import (
     check_consistency,
     regret_certificate,
 )
+from kernelucb._numerics.digits import at_most
 from kernelucb.confidence.fit.radius import noise_energy_bound
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -305,7 +306,7 @@ def test_the_noise_of_replicates_is_a_chi_square_limit():
     assert acqf.assumptions.certified
     assert acqf.delta == pytest.approx(0.05)
     assert "with probability 0.95" in acqf.assumptions.guarantee
-    assert f"at most {upper:.4g}" in acqf.assumptions["noise"].statement
+    assert f"at most {at_most(upper)}" in acqf.assumptions["noise"].statement
     assert float(acqf.regression.noise_scales[0]) == pytest.approx(upper)
     # The fit is fixed for the middle of what was expected, at what is left of delta.
     fit = Filters(noise_factor=upper / math.sqrt(0.5))

@@ -8,8 +8,10 @@ from functools import cache
 import torch
 from botorch.test_functions import Branin, Hartmann
 from botorch.utils.sampling import draw_sobol_samples
-from gpytorch.kernels import MaternKernel, ScaleKernel
+from gpytorch.kernels import ScaleKernel
 from torch import Tensor
+
+from kernelucb.regression.named import fixed_kernel
 
 NUM_SETTINGS = 1024
 _NUM_CENTRES = 400
@@ -111,7 +113,7 @@ def _near(
     centres = sobol(bounds, _NUM_CENTRES, seed=99)
     values = function(centres)
     mean, variance = float(values.mean()), float(values.var())
-    kernel = _matern(2.5, length * (bounds[1] - bounds[0]), variance)
+    kernel = fixed_kernel("matern52", length * (bounds[1] - bounds[0]), variance)
     gram = kernel(centres, centres).to_dense()
     gram.diagonal().add_(ridge * variance)
     weights = torch.linalg.solve(gram, values - mean)
@@ -129,7 +131,7 @@ def _near(
 
 def _drawn(name: str, norm: float = 10.0, num_centres: int = 20) -> Problem:
     r"""A random expansion of norm 10 under Matern 3/2, as Flynn & Reeb (2024) use."""
-    kernel = _matern(1.5, torch.tensor([0.2]), variance=1.0)
+    kernel = fixed_kernel("matern32", torch.tensor([0.2]), 1.0)
     generator = torch.Generator().manual_seed(4)
     centres = torch.rand(num_centres, 1, generator=generator, dtype=torch.float64) * 2 - 1
     weights = torch.randn(num_centres, generator=generator, dtype=torch.float64)
@@ -142,11 +144,3 @@ def _drawn(name: str, norm: float = 10.0, num_centres: int = 20) -> Problem:
     )
     bounds = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
     return Problem(name, bounds, Expansion(0.0, kernel, centres, weights), origin)
-
-
-def _matern(smoothness: float, lengths: Tensor, variance: float) -> ScaleKernel:
-    r"""A Matern kernel in double precision that nothing trains."""
-    kernel = ScaleKernel(MaternKernel(nu=smoothness, ard_num_dims=len(lengths))).double()
-    kernel.base_kernel.initialize(lengthscale=lengths)
-    kernel.initialize(outputscale=variance)
-    return kernel.requires_grad_(False)

@@ -12,17 +12,18 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf_discrete
 from botorch.utils.sampling import manual_seed
-from gpytorch.means import ConstantMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from kernelucb._demo.problems import Problem, sobol
+from kernelucb._numerics.digits import assumed
 from kernelucb.acquisition import GuardedAcquisition, MartingaleMixtureUCB
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.named import fixed_mean
 
 _UCB_EVERY = 4
 _NOISE_STREAM = 10**9
@@ -68,8 +69,7 @@ class Run:
         dimension = problem.bounds.shape[-1]
         self.X = sobol(problem.bounds, max(5, 4 * dimension), seed=self.seed)
         self.Y = self._observe(self.X)
-        self._mean = ConstantMean().double().initialize(constant=function.mean)
-        self._mean.requires_grad_(False)
+        self._mean = fixed_mean(function.mean)
         given = problem.norm_bound if self.given_norm is None else self.given_norm
         self._norm = NormTracker.cautious() if self.estimate else given
         self._update()
@@ -85,8 +85,8 @@ class Run:
         if not self.norm_too_small:
             return self.band.assumptions
         statement = (
-            f"the RKHS norm of f - mean is at most {self.given_norm:.6g}: it is "
-            f"{self.problem.function.norm:.6g}"
+            f"the RKHS norm of f - mean is at most {assumed(self.given_norm or 0.0)}: it "
+            f"is {self.problem.function.norm:.6g}"
         )
         violated = Assumption("norm", statement, Status.VIOLATED)
         return self.band.assumptions.with_item(violated)

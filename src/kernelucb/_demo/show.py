@@ -16,6 +16,7 @@ from torch import Tensor
 
 from kernelucb._demo.problems import NUM_SETTINGS, make_problem
 from kernelucb._demo.run import Run
+from kernelucb._numerics.digits import at_most, one_minus
 from kernelucb.acquisition import IGPUCB, AbbasiYadkoriUCB, MartingaleMixtureUCB
 from kernelucb.exceptions import SolverError
 
@@ -76,7 +77,7 @@ def _play(run: Run) -> tuple[int, str]:
         task = progress.add_task(run.problem.name, total=run.rounds, state="starting")
         try:
             for row in run.steps():
-                state = f"best {row.best:.4g}, gap {row.certificate.gap:.4g}"
+                state = f"best {row.best:.4g}, gap {at_most(row.certificate.gap)}"
                 progress.update(task, advance=1, state=state)
         except (KeyboardInterrupt, SolverError) as error:
             played = f"after {len(run.played)} of {run.rounds} rounds"
@@ -136,7 +137,7 @@ def print_rounds(run: Run, console: Console) -> None:
         else:
             table.add_column(heading, justify="right", no_wrap=True)
     for row in run.played:
-        numbers = (f"{value:.4g}" for value in (row.y, row.best, row.certificate.gap))
+        numbers = f"{row.y:.4g}", f"{row.best:.4g}", at_most(row.certificate.gap)
         table.add_row(str(row.number), _text(row.x), *numbers)
     console.print(table)
     console.print(
@@ -160,12 +161,12 @@ def conclusion(run: Run) -> str:
     if run.messages:
         promised += ", contradicted by the data"
     if run.certified:
-        none, promised = "None", f"certified, with probability {1 - run.delta:.6g}"
+        none, promised = "None", f"certified, with probability {one_minus(run.delta)}"
         promised += "; the smallest gap of all rounds, whose bands hold at once"
     text = (
         f"Recommended after {len(run.played)} rounds: x = ({_text(best.recommended)}). "
-        f"{none} of the {NUM_SETTINGS:,} settings is better by more than {best.gap:.4g} "
-        f"({promised})."
+        f"{none} of the {NUM_SETTINGS:,} settings is better by more than "
+        f"{at_most(best.gap)} ({promised})."
     )
     spread = float(run.truth.max() - run.truth.min())
     whole = f"the function's range, {spread:.4g}"
@@ -202,7 +203,7 @@ def draw(run: Run, path: Path) -> None:
         axes = figure.subplots(2, 1)
         draw_bands(run, axes[0])
         draw_gap(run, axes[1])
-        level = f"of level {1 - run.delta:.6g}" if run.certified else "not certified"
+        level = f"of level {one_minus(run.delta)}" if run.certified else "not certified"
         figure.suptitle(f"{run.problem.name}: {len(run.X)} outcomes, bands {level}")
         figure.savefig(path)
         plt.close(figure)

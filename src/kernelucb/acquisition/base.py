@@ -27,6 +27,7 @@ from kernelucb._numerics.checks import (
     tensor,
     whole_number,
 )
+from kernelucb._numerics.digits import as_given, coordinate
 from kernelucb._numerics.estimates import (
     EstimatedNumber,
     draft_of,
@@ -565,7 +566,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         apart = (limits.lower > upper) | (limits.upper < lower)
         if not bool(apart.any()) or assumptions.violated:
             return None
-        row = [f"{each:.4g}" for each in self.observed[apart][0].tolist()]
+        row = [coordinate(each) for each in self.observed[apart][0].tolist()]
         statement = (
             f"{assumptions['norm'].statement}; the outcomes at ({', '.join(row)}) alone "
             "contradict this: their mean lies outside the band (or noise_std is too small)"
@@ -579,11 +580,11 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     ) -> CombinedSet:
         r"""The set within a range, outcome units, which the data may contradict."""
         ends = self.outcome_map.forward(torch.tensor([lower, upper], dtype=torch.float64))
-        limits = f"between {lower:.6g} and {upper:.6g}"
-        if math.isinf(lower) or math.isinf(upper):
-            limits = (
-                f"at most {upper:.6g}" if math.isinf(lower) else f"at least {lower:.6g}"
-            )
+        limits = f"between {as_given(lower)} and {as_given(upper)}"
+        if math.isinf(lower):
+            limits = f"at most {as_given(upper)}"
+        elif math.isinf(upper):
+            limits = f"at least {as_given(lower)}"
         estimate = is_estimate(lower) or is_estimate(upper)
         status = Status.ESTIMATED if estimate else Status.GIVEN
         item = Assumption("range", f"f is {limits} everywhere", status)

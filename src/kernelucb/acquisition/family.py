@@ -12,6 +12,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.digits import at_least
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.confidence.base import ConfidenceSet
@@ -289,7 +290,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         norms = self.least_consistent_norms, self.norm_bounds
         verdicts = [
             f"{'contradicted' if wrong else 'consistent'} (norm at least "
-            f"{least:.4g}, bound {bound:.4g})"
+            f"{at_least(least)}, bound {at_least(bound)})"
             for wrong, least, bound in zip(contradicted, *norms, strict=True)
         ]
         told = verdicts, contradicted, self.num_observations, self.assumptions

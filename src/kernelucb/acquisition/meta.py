@@ -9,6 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite_scalar, probability
+from kernelucb._numerics.digits import one_minus
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import QueryPoints
 from kernelucb.confidence.meta import (
@@ -66,7 +67,7 @@ class MetaUCB(KernelUCB[PosteriorState]):
         zeta = exploration_factor(model.num_tasks, model.num_evaluations + 1, delta)
         guarantee = (
             "the band holds at a point and a round fixed in advance, and the regret bound "
-            f"for the whole search, each with probability {1 - delta:.6g}"
+            f"for the whole search, each with probability {one_minus(delta)}"
         )
         assumptions = meta_assumptions(model, guarantee)
         band = PosteriorBand(PosteriorState(model), zeta, assumptions)

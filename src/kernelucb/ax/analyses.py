@@ -238,9 +238,11 @@ class GapAnalysis(BoundAnalysis):
         figure = _gap_figure(df, gaps_in_words([each.certificate for each in rounds]))
         figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
         gap = f"at most {self._number(metric, at_most(last.gap))}, "
+        other = "feasible arm" if last.domain.feasible else "arm"
         return Card(
-            f"Gap of arm {arm}: {gap if last.certified else ''}{last.summary}",
-            f"How much more {metric} any other arm can have than the best one so far",
+            f"Gap of arm {arm}{last.domain.context}: "
+            f"{gap if last.certified else ''}{last.summary}",
+            f"How much more {metric} any other {other} can have than the best one so far",
             str(last),
             df,
             figure,
@@ -326,8 +328,11 @@ class OptimumAnalysis(BoundAnalysis):
         metric = _objective(experiment).lstrip("-")
         lower, upper = between(report.lower, report.upper)
         place = f" between {lower} and {self._number(metric, upper)}"
+        domain = report.certificate.domain
+        which = "Feasible optimum" if domain.feasible else "Optimum"
         return Card(
-            f"Optimum of {metric}{place if report.certified else ''}: {report.summary}",
+            f"{which} of {metric}{domain.context}{place if report.certified else ''}: "
+            f"{report.summary}",
             "Where it may be, the recommended arm, and what else may be said",
             str(replace(report, said=tuple)),
             df,

@@ -19,6 +19,8 @@ from kernelucb.ax.bounds import FittedBound, Source, strategy_of
 from kernelucb.ax.experiments import completed
 from kernelucb.ax.spaces import choices_of, parameters_of_columns
 from kernelucb.certificates import OptimumReport, PossibleCombination
+from kernelucb.certificates.claims import in_words
+from kernelucb.certificates.report import span
 
 _LOG = logging.getLogger(__name__)
 
@@ -97,9 +99,9 @@ class ExperimentReport(OptimumReport):
     def ranges(self) -> dict[str, str]:
         r"""Where the optimum may be, by parameter: ``40 to 55``, ``ethanol or toluene``."""
         return {
-            name: (" or " if self.parameters.is_choice(name) else " to ").join(
-                dict.fromkeys(map(in_words, values))
-            )
+            name: " or ".join(map(in_words, dict.fromkeys(values)))
+            if self.parameters.is_choice(name)
+            else span(*values)
             for name, values in self._region().items()
         }
 
@@ -115,11 +117,6 @@ class ExperimentReport(OptimumReport):
 
     def _listed(self, point: Tensor) -> str:
         return listed(self._named(point))
-
-
-def in_words(value: Any) -> str:
-    r"""A parameter's value, for print."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def listed(parameters: Mapping[str, Any]) -> str:
@@ -213,7 +210,8 @@ def report_of(
     said = partial(said.func, *asked, words._replace(encoded=names))
     # Bands of the report are made anew, and know nothing of what Ax did to their data.
     known = completed(report.certificate.assumptions, fitted.adapter, experiment)
-    certificate = replace(report.certificate, assumptions=known)
+    domain = said.args[-1].domain(asked[0], report.recommended)
+    certificate = replace(report.certificate, assumptions=known, domain=domain)
     told: dict[str, Any] = vars(report) | {"combinations": own, "said": said}
     told["certificate"] = certificate
     return ExperimentReport(**told, parameters=names)

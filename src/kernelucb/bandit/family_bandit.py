@@ -18,7 +18,7 @@ from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.bandit.observations import saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.family.data import tied_scale
+from kernelucb.confidence.family.data import is_tied, tied_scale
 from kernelucb.confidence.family.kernels import KernelFamily
 from kernelucb.confidence.family.members import (
     family_report,
@@ -90,7 +90,8 @@ class FamilyBandit:
         parts = [estimated_parts(kernel, family.prior_mean) for kernel in family.kernels]
         numbers = [with_numbers(frozenset(), norm, noise_std) for norm in self._norms]
         self._estimated = frozenset[str]().union(*parts, *numbers)
-        self._noise_std, self._fit, self.delta = noise_std, fit, delta
+        self._fit: ClosedForm = fit
+        self._noise_std, self.delta = noise_std, delta
         self._begin(columns[0])
 
     def _begin(self, dimension: int) -> None:
@@ -141,8 +142,13 @@ class FamilyBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        told = self.family.kernels, self._norms, self._estimated
-        whole = of_family(self._simplest.premises, *told)
+        whole = of_family(
+            self._simplest.premises,
+            self.family.kernels,
+            self._norms,
+            self._estimated,
+            is_tied=is_tied(self._fit),
+        )
         counts = [count for count in self._contradicted_at if count is not None]
         if len(counts) < len(self._contradicted_at):
             return whole

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
+from kernelucb._numerics.digits import between
 from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Union
@@ -168,9 +169,9 @@ def largest_in_region(
         if count <= 0:
             upper = max(settled, float(waiting.uppers.max()))
             _LOG.info(
-                "Branch and bound used up its %d points: the maximum is between %.4g and "
-                "%.4g, with %d cells open.",
-                *(max_evaluations, best, upper, len(waiting.uppers)),
+                "Branch and bound used up its %d points: the maximum is between %s and "
+                "%s, with %d cells open.",
+                *(max_evaluations, *between(best, upper), len(waiting.uppers)),
             )
             return Maximum(best, argument, upper)
         chosen = torch.zeros_like(waiting.uppers, dtype=torch.bool)

@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 import torch
 
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.digits import at_least, at_most
 from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.confidence.band import Band, named_terms, terms_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -52,11 +53,13 @@ class Breakdown:
             bands. *The claim holds, or the length scale is below* ``lengthscale``.
         stands_throughout: Whether the claim stood at every norm bound that was tried, of
             which ``norm_bound`` is then the largest.
-        norms: Where a claim rests on several bands, the name of each and its norm bound,
-            outcome units, that goes with ``norm_bound`` (with the smallest norm bound
-            tried, where the claim stands at none).
-        noise_factor: ``noise_std`` over the noise scale in use; every band's noise scale
-            was multiplied by it.
+        norms: For a claim that rests on several bands, the name of each and the norm bound
+            at which the claim was found to stand (the smallest that was tried, where it
+            stands at none), outcome units; *the claim holds, or one of these norms is above
+            its bound*. Empty where there is one band.
+        at_norms: The same of ``at_norm_bound``.
+        noise_factor: For a claim that rests on several noise scales, the largest multiple
+            of all at which the claim was found to stand; None where there is one scale.
     """
 
     norm_bound: float
@@ -66,6 +69,7 @@ class Breakdown:
     lengthscale: float | None = None
     stands_throughout: bool = False
     norms: tuple[tuple[str, float], ...] = ()
+    at_norms: tuple[tuple[str, float], ...] = ()
     noise_factor: float | None = None
 
     @property
@@ -77,38 +81,43 @@ class Breakdown:
         return self.norm_bound / least if least > 0.0 else math.inf
 
     def __str__(self) -> str:
-        least = in_digits(self.least_consistent_norm)
-        at = (
-            ""
-            if self.at_norm_bound is None
-            else (f" at a norm of {in_digits(self.at_norm_bound)}")
-        )
-        norm = in_digits(self.norm_bound)
+        least = at_least(self.least_consistent_norm)
+        at = _listed(self.at_norms)
+        if self.at_norm_bound is not None and not at:
+            at = f"a norm of {at_least(self.at_norm_bound)}"
+        at = f" at {at}" if at else ""
         if self.norm_bound == 0.0:
-            text = f"does not stand even at the least norm that explains the data, {least}"
+            tried = _listed(self.norms)
+            tried = tried or f"the least norm that explains the data, {least}"
+            text = f"does not stand even at {tried}"
             if self.lengthscale is not None:
-                text += f", unless the length scale is {self.lengthscale:.3g} or more{at}"
+                length = at_most(self.lengthscale)
+                text += f", unless the length scale is {length} or more{at}"
             return text
-        times = f"{in_digits(self.margin, 3)} times the least that explains the data"
-        limits: list[str] = []
-        if not self.stands_throughout:
-            limits.append(f"the norm is above {norm} ({times})")
-        if self.noise_std is not None:
-            limits.append(f"the noise is above {self.noise_std:.3g}{at}")
-        if self.lengthscale is not None:
-            limits.append(f"the length scale is below {self.lengthscale:.3g}{at}")
+        norm, times = at_least(self.norm_bound), at_least(self.margin, count=3)
+        times = f"({times} times the least that explains the data)"
         text = "stands"
+        limits = [f"the norm of {name} is above {at_least(n)}" for name, n in self.norms]
+        limits = [" or ".join(limits)] if limits else []
         if self.stands_throughout:
-            text = f"stands at every norm tried, up to {norm} ({times})"
-        if limits:
-            text += f" unless {', or '.join(limits)}"
-        return text
+            text += " at every norm tried" + ("" if limits else f", up to {norm} {times}")
+        elif not limits:
+            limits.append(f"the norm is above {norm} {times}")
+        if self.noise_factor is not None:
+            factor = at_least(self.noise_factor, count=3)
+            limits.append(f"a noise scale is above {factor} times the one in use{at}")
+        elif self.noise_std is not None:
+            limits.append(f"the noise is above {at_least(self.noise_std)}{at}")
+        if self.lengthscale is not None:
+            limits.append(f"the length scale is below {at_most(self.lengthscale)}{at}")
+        return f"{text} unless {', or '.join(limits)}" if limits else text
 
 
-def in_digits(number: float, count: int = 4) -> str:
-    r"""A number to so many digits, ``"262,100"`` rather than a power of ten."""
-    text = f"{number:.{count}g}"
-    return f"{float(text):,.0f}" if 1000.0 <= abs(number) < 1e9 else text
+def _listed(norms: tuple[tuple[str, float], ...]) -> str:
+    r"""``"norms of 6.5 (objective) and 3.2 (constraint)"``, or nothing."""
+    if not norms:
+        return ""
+    return "norms of " + " and ".join(f"{at_least(n)} ({name})" for name, n in norms)
 
 
 def breakdown(
@@ -182,8 +191,7 @@ def breakdown_of(
             factor = _between(stands, first, 1.0, step)
         at = min(factor or math.inf, max(first, 1.0))  # where functions explain the data
         ratio = noise = shortest = None
-        scales = [term.noise_scale for term in terms.values()]
-        if factor > 0.0 and None not in scales:
+        if factor > 0.0 and None not in [term.noise_scale for term in terms.values()]:
             steps = _NOISE_STEP, _MOST_NOISE, step
             ratio = max(_largest(lambda ratio: stands(at, ratio), 1.0, *steps), 1.0)
             noise = ratio * cast(float, band.noise_scale)
@@ -191,23 +199,39 @@ def breakdown_of(
             if not stands(at, 1.0, length):
                 break
             shortest = length
-    norms: dict[str, float] = {}
-    for name, term in terms.items() if len(terms) > 1 else ():
-        multiple = factor or first
-        if id(term) not in of_objective:
-            multiple = max(multiple, 1.0)
-        norms[name.strip(" ()")] = EstimatedNumber(multiple * term.smallest_norm_bound)
+
+    def norms_at(multiple: float) -> tuple[tuple[str, float], ...]:
+        norms: list[tuple[str, float]] = []
+        for name, term in terms.items() if len(terms) > 1 else ():
+            factor = multiple if id(term) in of_objective else max(multiple, 1.0)
+            number = EstimatedNumber(factor * term.smallest_norm_bound)
+            norms.append((name, number))
+        return tuple(norms)
+
+    several = len(terms) > 1 or len(set(_noise_scales(band))) > 1
+    needs_norm = noise is not None or shortest is not None
     found = {
         "norm_bound": factor * norm,
         "least_consistent_norm": least * norm,
         "noise_std": noise,
-        "at_norm_bound": None if noise is None and shortest is None else at * norm,
+        "at_norm_bound": at * norm if needs_norm else None,
         "lengthscale": shortest,
-        "noise_factor": ratio,
+        "noise_factor": ratio if several else None,
     }
-    marked = {name: estimated(value) for name, value in found.items()}
-    throughout = factor >= limit / step
-    return Breakdown(**marked, stands_throughout=throughout, norms=tuple(norms.items()))
+    return Breakdown(
+        **{name: estimated(value) for name, value in found.items()},
+        stands_throughout=factor >= limit / step,
+        norms=norms_at(factor or first),
+        at_norms=norms_at(at) if needs_norm else (),
+    )
+
+
+def _noise_scales(band: Band) -> set[float]:
+    r"""All noise scales of a band and of its parts, outcome units."""
+    if band.parts:
+        return set[float]().union(*map(_noise_scales, band.parts))
+    scales = getattr(band.data, "noise_scales", None)
+    return set() if scales is None else set(scales.tolist())
 
 
 def _largest(

@@ -1,7 +1,7 @@
 r"""What may be said after an optimisation: claims, and what would have to be wrong."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,11 +10,20 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.digits import (
+    as_given,
+    at_least,
+    at_most,
+    between,
+    coordinate,
+    sides,
+)
 from kernelucb._numerics.domains import checked_points
 from kernelucb.certificates.boxes import largest_in_region, upper_side
 from kernelucb.certificates.breakdown import Breakdown, breakdown_of
 from kernelucb.certificates.measured import WINDOW, at_margin, measured
 from kernelucb.certificates.regret import certificate_of
+from kernelucb.certificates.spaces import Domain
 from kernelucb.certificates.task import Task
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -68,6 +77,7 @@ class Claim:
         own = self.breakdown
         return plain | {
             "norm_bound": None if own is None else own.norm_bound,
+            "norms": {} if own is None else dict(own.norms),
             "margin": None if own is None else own.margin,
             "noise_std": None if own is None else own.noise_std,
             "stands": None if own is None else str(own),
@@ -103,10 +113,18 @@ class Wording(NamedTuple):
     encoded: Any = None
 
     def value(self, number: Any, name: str | None = None) -> str:
-        r"""A number or word with the unit of an input or of the outcome."""
+        r"""A given number or a text, with the unit of an input or of the outcome."""
         unit = self.units.get(self.outcome if name is None else name, "")
-        shown = f"{number:.4g}" if isinstance(number, float) else str(number)
+        shown = as_given(number) if isinstance(number, float) else str(number)
         return f"{shown} {unit}".rstrip()
+
+    def domain(self, task: Task, point: Tensor) -> Domain:
+        r"""A task's domain, with its context as at a point."""
+        names = [self.names[column] for column in task.domain.fixed]
+        if self.encoded is not None:
+            names = self.encoded.of_columns(names)
+        values = ", ".join(f"{name} {each}" for name, each in self._shown(point, names))
+        return task.domain._replace(values=f" ({values})")
 
     def label(self, name: str) -> str:
         r"""``"heat (C)"``, of an input or the outcome."""
@@ -115,13 +133,20 @@ class Wording(NamedTuple):
 
     def point(self, point: Tensor) -> str:
         r"""``"heat 80 C, time 12 h"``."""
+        return ", ".join(f"{name} {each}" for name, each in self._shown(point))
+
+    def _shown(
+        self, point: Tensor, names: Iterable[str] | None = None
+    ) -> list[tuple[str, str]]:
+        r"""Names and values of a point's inputs, of all or some."""
         named: Mapping[str, Any] = dict(zip(self.names, point.tolist(), strict=True))
         if self.encoded is not None:
             named = self.encoded.parameters(point.tolist())
-        return ", ".join(f"{name} {self.value(each, name)}" for name, each in named.items())
+        asked = named if names is None else names
+        return [(name, self.value(in_words(named[name]), name)) for name in asked]
 
     def box(self, point: Tensor, lower: Tensor, upper: Tensor) -> str:
-        r"""``"heat 70 to 90 C, solvent toluene"``, around a point."""
+        r"""``"heat 70 to 90 C, solvent toluene"``, around a point; rounded inwards."""
         ends = lower.tolist(), upper.tolist()
         values: Mapping[str, Any] = dict(
             zip(self.names, zip(*ends, strict=True), strict=True)
@@ -130,15 +155,23 @@ class Wording(NamedTuple):
             values = self.encoded.values(point.tolist(), *ends)
         listed: list[str] = []
         for name, each in values.items():
-            *others, last = dict.fromkeys(each)
-            shown = [*(self.value(other, "") for other in others), self.value(last, name)]
             is_choice = self.encoded is not None and self.encoded.is_choice(name)
-            listed.append(f"{name} {(' or ' if is_choice else ' to ').join(shown)}")
+            shown = tuple(map(in_words, dict.fromkeys(each)))
+            if len(shown) == 2 and not is_choice and isinstance(each[0], float):
+                shown = sides(*each, inwards=True)
+            text = (" or " if is_choice else " to ").join(shown)
+            listed.append(f"{name} {self.value(text, name)}")
         return ", ".join(listed)
 
     def interval(self, lower: float, upper: float) -> str:
-        r"""``"between 78 and 91 %"``."""
-        return f"between {lower:.4g} and {self.value(upper)}"
+        r"""``"between 78 and 91 %"``, rounded outwards."""
+        low, high = between(lower, upper)
+        return f"between {low} and {self.value(high)}"
+
+
+def in_words(value: Any) -> str:
+    r"""An input's value, for print."""
+    return coordinate(value) if isinstance(value, float) else str(value)
 
 
 class Asked(NamedTuple):
@@ -189,14 +222,21 @@ def ladder(
         return _Ladder(task, recommended, asked, wording).claims()
 
 
+def _on_side(sign: int, level: float, width: float | None = None) -> str:
+    r"""A level that outcomes are above (below, where small ones are sought), for print."""
+    return at_least(level, width) if sign > 0 else at_most(level, width)
+
+
 class _Ladder:
     r"""Sentences about one recommended point."""
 
     def __init__(self, task: Task, recommended: Tensor, asked: Asked, words: Wording):
         self.task, self.point, self.words = task, recommended, words
+        self.domain = words.domain(task, recommended)
         self.sign, self.better = task.sign, "higher" if task.sign > 0 else "lower"
         self.threshold, self.baseline = asked.threshold, asked.baseline
-        self.share, self.tolerance = asked.window, asked.tolerance or self._spread()
+        self.share, self.is_given = asked.window, asked.tolerance is not None
+        self.tolerance = asked.tolerance or self._spread()
         self.window = task.around(recommended, asked.window)
         self.reliability = asked.reliability
         self.evaluations = asked.max_evaluations
@@ -226,9 +266,9 @@ class _Ladder:
             if kind == "value":
                 statement = self._value_is(numbers)
             elif kind == "window floor":
-                keeps = "at least" if self.sign > 0 else "at most"
-                statement = f"{self.words.outcome} is {keeps} "
-                statement += f"{self.words.value(numbers[0])} {self._around(WINDOW)}"
+                statement = self._keeps_to(_on_side(self.sign, numbers[0]))
+                at = "" if self.domain.is_box else f" at every {self.domain.points}"
+                statement += f"{at} {self._around(WINDOW)}"
             else:
                 statement = self._no_better(kind, WINDOW, numbers[0])
             yield Claim(kind, statement, numbers, rigorous=False, status=record.status)
@@ -300,18 +340,31 @@ class _Ladder:
         observed = self.task.bound.observed
         if observed is None or len(observed) == 0:
             return
-        least = -upper_side(-self.sign)(self.task.confidence_set, observed)
-        best = observed[least.argmax()].to(self.point)
+        runs, domain = observed.to(self.point), self.domain
+        counted, possible = self.task.counts(runs), self.task.may_be_feasible(runs)
+        if not bool(possible.any()):
+            return
+        name = f"best{' allowed' if domain.allowed else ''} run"
+        name += " among the candidates" if domain.noun == "candidate" else ""
+        name += " that may be feasible" if domain.feasible else ""
+        name += domain.context
+        if not bool(counted.any()):
+            name, counted = "best run (outside the domain)", possible
+        runs = runs[counted]
+        least = -upper_side(-self.sign)(self.task.confidence_set, runs)
+        best = runs[least.argmax()]
         sides = self._sides(self.task, best)
         words = f"{self.words.outcome} there is {self.words.interval(*sides)}"
-        yield Claim("best run", f"best run: {self.words.point(best)}; {words}", sides)
+        yield Claim("best run", f"{name}: {self.words.point(best)}; {words}", sides)
 
     def _value(self) -> Claim:
         sides = self._sides(self.task, self.point)
         worst = sides[0] if self.sign > 0 else sides[1]
         level = worst - self.sign * self.tolerance
+        tested = _on_side(self.sign, level, self.tolerance)
         if self.threshold is not None and self.sign * (worst - self.threshold) >= 0.0:
             level = self.threshold
+            tested = as_given(level)
         side = "at least" if self.sign > 0 else "at most"
 
         def test(task: Task) -> bool:
@@ -322,7 +375,7 @@ class _Ladder:
             "value",
             self._value_is(sides),
             sides,
-            tested=f"{side} {self.words.value(level)}",
+            tested=f"{side} {self.words.value(tested)}",
             breakdown=self._stands(test, self.task),
         )
 
@@ -347,10 +400,10 @@ class _Ladder:
         where = f"the baseline, {self.words.point(baseline)}"
         words = f"the recommended point is {self.better} than {where}"
         if number > 0.0:
-            statement = f"{words}, by at least {self.words.value(number)}"
+            statement = f"{words}, by at least {self.words.value(at_least(number))}"
         else:
             less = "lower" if self.sign > 0 else "higher"
-            by = self.words.value(-number)
+            by = self.words.value(at_most(-number))
             statement = f"it is not shown that {words}: it may be {less} by {by}"
         yield Claim(
             "baseline",
@@ -365,11 +418,24 @@ class _Ladder:
         return f"{where} is {self.words.interval(*sides)}"
 
     def _around(self, share: float) -> str:
-        return f"near it ({100 * share:.3g} % of each range to either side)"
+        near = f"{coordinate(100 * share)} % of each range to either side"
+        # Ranges may be of logarithms, or of the points that constraints leave.
+        if self.words.encoded is not None or not self.domain.is_box:
+            region = self.task.around(self.point, share).region
+            ends = region.lower.amin(0), region.upper.amax(0)
+            near += f": {self.words.box(self.point, *ends)}"
+        return f"near it ({near}){self.domain.context}"
+
+    def _keeps_to(self, level: str) -> str:
+        side = "at least" if self.sign > 0 else "at most"
+        return f"{self.words.outcome} is {side} {self.words.value(level)}"
 
     def _no_better(self, kind: str, share: float, gap: float) -> str:
-        where = self._around(share) if kind == "window" else "anywhere"
-        return f"no point {where} is {self.better} by more than {self.words.value(gap)}"
+        subject = self.domain.none
+        if kind == "window":
+            subject = f"no {self.domain.points} {self._around(share)}"
+        by = self.words.value(at_most(gap))
+        return f"{subject} is {self.better} by more than {by}"
 
     def _near(self) -> Claim:
         return self._gain("window", self.window)
@@ -381,23 +447,25 @@ class _Ladder:
         asked = replace(task, recommended=self.point)
         certificate = certificate_of(asked, _ACCURACY, self.evaluations)
         level = self.tolerance
+        tested = as_given(level) if self.is_given else at_most(level)
         stands = self._stands(lambda own: self._at_most(own, level), task)
         if stands is not None and stands.norm_bound == 0.0 and stands.lengthscale is None:
             level += certificate.gap  # what stands at the norm bound in use, and a little
+            tested = at_most(level)
             stands = self._stands(lambda own: self._at_most(own, level), task)
         return Claim(
             kind,
             self._no_better(kind, self.share, certificate.gap),
             (certificate.gap,),
             certificate.rigorous,
-            f"by no more than {self.words.value(level)}",
+            f"by no more than {self.words.value(tested)}",
             stands,
         )
 
     def _box(self) -> Iterator[Claim]:
         if self.threshold is None:
             return
-        level, side = self.threshold, "at least" if self.sign > 0 else "at most"
+        level = self.threshold
         good, bad = 0.0, 1.0
         if self._keeps(self.task.around(self.point, bad), level):
             good = bad
@@ -407,7 +475,7 @@ class _Ladder:
                 good = share
             else:
                 bad = share
-        keeps = f"{self.words.outcome} is {side} {self.words.value(level)}"
+        keeps = self._keeps_to(as_given(level))
         if good == 0.0:
             statement = f"no box around it is shown in which {keeps}"
             yield Claim("operating window", statement, (0.0,))
@@ -416,9 +484,13 @@ class _Ladder:
         ends = region.lower.amin(0), region.upper.amax(0)
         limits = self.words.box(self.point, *ends)
         half = self.task.around(self.point, 0.5 * good)
+        # Only points that count were looked at, not all of the box that holds them.
+        where = f"wherever {limits}"
+        if not self.domain.is_box:
+            where = f"at every {self.domain.points} with {limits}"
         yield Claim(
             "operating window",
-            f"{keeps} wherever {limits}",
+            f"{keeps} {where}",
             (good,),
             tested="half as wide",
             breakdown=self._stands(lambda own: self._keeps(own, level), half),

@@ -14,6 +14,7 @@ from kernelucb._numerics.checks import (
     probability,
     whole_number,
 )
+from kernelucb._numerics.digits import assumed, between, nearest, one_minus
 from kernelucb._numerics.estimates import is_estimate
 
 # `rho` times the number of runs at which the interval is narrowest, at delta 0.05.
@@ -51,10 +52,12 @@ class Confirmation:
         of = "value" if len(self.counts) == 1 else "difference"
         runs = " and ".join(map(str, self.counts))
         known = "given" if self.certified else "estimated"
+        lower, upper = between(self.lower, self.upper)
+        estimate = nearest(self.estimate, self.upper - self.lower)
         return (
-            f"{of} {self.estimate:.4g}, between {self.lower:.4g} and {self.upper:.4g} with "
-            f"probability {1 - self.delta:.6g} at every look at once ({runs} runs; "
-            f"independent of any kernel; noise scale {self.noise_std:.4g}, {known})"
+            f"{of} {estimate}, between {lower} and {upper} with "
+            f"probability {one_minus(self.delta)} at every look at once ({runs} runs; "
+            f"independent of any kernel; noise scale {assumed(self.noise_std)}, {known})"
         )
 
 

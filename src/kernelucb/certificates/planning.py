@@ -9,6 +9,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
+from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.domains import checked_limits
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import known_noise_problem
@@ -38,7 +39,7 @@ class Plan:
             f"more than {self.max_runs:,}" if self.runs is None else f"about {self.runs:,}"
         )
         tried = ", ".join(f"{n:,} runs {gap:.3g}" for n, gap in sorted(self.gaps.items()))
-        return f"{runs} runs until the gap can be {self.gap:.4g} (gaps: {tried})"
+        return f"{runs} runs until the gap can be {as_given(self.gap)} (gaps: {tried})"
 
 
 @torch.no_grad()

@@ -2,16 +2,17 @@ r"""An upper bound on how far a recommended point is from the optimum."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
+from kernelucb._numerics.digits import at_most
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
 from kernelucb.certificates.boxes import largest_in_region
-from kernelucb.certificates.spaces import MixedSpace
+from kernelucb.certificates.spaces import Domain, MixedSpace
 from kernelucb.certificates.task import Task, climbed
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band
@@ -41,6 +42,7 @@ class RegretCertificate:
             outcome units: ``gap - resolution`` was found at the challenger. 0 on finite
             sets, infinite where the maximum is not rigorous.
         assumptions: What the probability rests on.
+        domain: Names of the points that count, for sentences.
     """
 
     gap: float
@@ -49,6 +51,7 @@ class RegretCertificate:
     rigorous: bool
     resolution: float
     assumptions: Assumptions
+    domain: Domain = field(default_factory=Domain)
 
     @property
     def certified(self) -> bool:
@@ -67,9 +70,13 @@ class RegretCertificate:
             lacking.append("heuristic: the maximum over the domain comes from a search")
         return "; ".join(lacking)
 
+    @property
+    def sentence(self) -> str:
+        r"""``"at most 0.12 from the optimum of the feasible points"``."""
+        return f"at most {at_most(self.gap)} from the optimum{self.domain.of}"
+
     def __str__(self) -> str:
-        gap = f"at most {self.gap:.4g} from the optimum"
-        return f"{self.summary}: {gap}\n{self.assumptions}"
+        return f"{self.summary}: {self.sentence}\n{self.assumptions}"
 
 
 def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
@@ -223,4 +230,5 @@ def _on_points(task: Task, recommended: Tensor) -> RegretCertificate:
         rigorous=True,
         resolution=0.0,
         assumptions=task.assumptions,
+        domain=task.domain,
     )

@@ -3,7 +3,7 @@ r"""What is known of the optimum, in one object: how large it is, and where it m
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -11,9 +11,10 @@ import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
+from kernelucb._numerics.digits import assumed, at_most, between, sides
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
 from kernelucb.certificates.boxes import cover, largest_in_region, upper_side
-from kernelucb.certificates.claims import Asked, Claim, Wording, ladder
+from kernelucb.certificates.claims import Asked, Claim, Wording, in_words, ladder
 from kernelucb.certificates.regret import (
     RegretCertificate,
     in_outcome_units,
@@ -58,13 +59,21 @@ class PossibleCombination:
     def __str__(self) -> str:
         if not self.region:
             return self.label
-        limits = [f"{name} {a:.4g} to {b:.4g}" for name, (a, b) in self.region.items()]
-        return f"{self.label}: {_share_of('it', self)}, within {', '.join(limits)}"
+        limits = ", ".join(f"{name} {span(*ends)}" for name, ends in self.region.items())
+        return f"{self.label}: {_share_of('it', self)}, within {limits}"
 
 
 def _share_of(whole: str, part: "PossibleCombination | OptimumReport") -> str:
-    limit = f", at most {part.share_at_most:.3g}" if part.share_at_most < 1.0 else ""
+    most = at_most(part.share_at_most, count=3)
+    limit = f", at most {most}" if part.share_at_most < 1.0 else ""
     return f"a share of {part.share:.3g} of {whole}{limit}"
+
+
+def span(lower: Any, upper: Any) -> str:
+    r"""``"40.1 to 54.8"``, rounded outwards; ``"40"`` where both are the same."""
+    if lower == upper or not isinstance(lower, float):
+        return " to ".join(dict.fromkeys(map(in_words, (lower, upper))))
+    return " to ".join(sides(lower, upper))
 
 
 @dataclass(frozen=True)
@@ -161,12 +170,14 @@ class OptimumReport:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
+        optimum = f"the optimum{self.certificate.domain.of}"
+        lower, upper = between(self.lower, self.upper)
         where = _share_of("the domain", self)
+        looked_at = "" if self.certificate.rigorous else ", of the points looked at"
         lines = [
-            f"{self.summary}: the optimum is between {self.lower:.4g} and {self.upper:.4g}",
-            f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} from "
-            "the optimum",
-            f"where the optimum may be: {where}, within {self._limits()}",
+            f"{self.summary}: {optimum} is between {lower} and {upper}",
+            f"recommended: {self._listed(self.recommended)}, {self.certificate.sentence}",
+            f"where {optimum} may be{looked_at}: {where}, within {self._limits()}",
         ]
         if self.combination_count > 1:
             left, count = self.combinations, self.combination_count
@@ -174,7 +185,7 @@ class OptimumReport:
             lines += [f"  {each}" for each in left[:_MOST_LINES]]
             if len(left) > _MOST_LINES:
                 lines.append(f"  and {len(left) - _MOST_LINES} more")
-        norms = " and ".join(f"{norm:.4g}" for norm in self.norm_bounds)
+        norms = " and ".join(map(assumed, self.norm_bounds))
         norms = f" (numbers at the norm bound {norms})" if norms else ""
         if self.claims:
             lines.append(f"what may be said{norms}, and what would have to be wrong:")
@@ -183,13 +194,11 @@ class OptimumReport:
 
     # Ax's report says these four by the names and values of parameters.
     def _listed(self, point: Tensor) -> str:
-        return ", ".join(f"{name} {a:.4g}" for name, a in self._named(point).items())
+        named = self._named(point)
+        return ", ".join(f"{name} {in_words(value)}" for name, value in named.items())
 
     def _limits(self) -> str:
-        return ", ".join(
-            f"{name} {a:.4g}" if a == b else f"{name} {a:.4g} to {b:.4g}"
-            for name, (a, b) in self._region().items()
-        )
+        return ", ".join(f"{name} {span(*ends)}" for name, ends in self._region().items())
 
     def _region(self) -> dict[str, list[Any]]:
         r"""Limits of the region by the names of the inputs."""
@@ -291,6 +300,9 @@ def optimum_report(
     given = baseline, window, threshold, tolerance, reliability
     asked = Asked.of(task, *given, max_evaluations)
     certificate = latent_certificate(task, _ACCURACY, max_evaluations)
+    wording = Wording(labels, outcome, units or {})
+    domain = wording.domain(task, certificate.recommended)
+    certificate = replace(certificate, domain=domain)
     lower, upper = interval(task, certificate, _ACCURACY, max_evaluations)
     possible = possible_maximisers(task, certificate.recommended, max_evaluations)
     combinations, count = (), 0
@@ -311,13 +323,7 @@ def optimum_report(
         combinations=combinations,
         combination_count=count,
         norm_bounds=task.bound.norm_bounds,
-        said=partial(
-            ladder,
-            task,
-            certificate.recommended,
-            asked,
-            Wording(labels, outcome, units or {}),
-        ),
+        said=partial(ladder, task, certificate.recommended, asked, wording),
     )
 
 

@@ -11,6 +11,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite_scalar, whole_number
+from kernelucb._numerics.digits import coordinate
 from kernelucb._numerics.domains import (
     FixedFeatures,
     LinearConstraints,
@@ -27,12 +28,50 @@ from kernelucb._numerics.domains import (
 _MOST_DRAWS = 2**16
 
 
+class Domain(NamedTuple):
+    r"""Names of a domain's points in sentences; a box needs none."""
+
+    noun: str = "point"  # or "candidate"
+    allowed: bool = False  # whether parts of the box are left out
+    feasible: bool = False  # whether outcome constraints leave out points
+    fixed: Mapping[int, float] = {}  # the context: columns and their values
+    values: str = ""  # the same by the names of the inputs, ``" (x1 0.1)"``
+
+    @property
+    def context(self) -> str:
+        r"""``" in this context (x1 0.1)"``; empty where no column was given."""
+        return f" in this context{self.values}" if self.fixed else ""
+
+    @property
+    def points(self) -> str:
+        r"""``"feasible allowed point"``, without the context."""
+        words = ("feasible", self.feasible), ("allowed", self.allowed), (self.noun, True)
+        return " ".join(word for word, used in words if used)
+
+    @property
+    def is_box(self) -> bool:
+        r"""Whether all points of a box count, in a context or not."""
+        return self.points == "point"
+
+    @property
+    def of(self) -> str:
+        r"""``" of the feasible points in this context"``, to follow "the optimum"."""
+        return f"{'' if self.is_box else f' of the {self.points}s'}{self.context}"
+
+    @property
+    def none(self) -> str:
+        r"""``"no feasible point anywhere in this context"``."""
+        anywhere = " anywhere" if self.noun == "point" else ""
+        return f"no {self.points}{anywhere}{self.context}"
+
+
 class Region(NamedTuple):
     r"""Boxes with linear constraints on all; points are boxes without sides."""
 
     lower: Tensor  # `m x d` lower limits
     upper: Tensor  # `m x d` upper limits
     constraints: LinearConstraints
+    domain: Domain = Domain()
 
     @classmethod
     def of(
@@ -260,7 +299,7 @@ class MixedSpace:
         for choice in self._choices:
             columns = list(choice[0])
             if len(columns) == 1:
-                parts.append(f"{names[columns[0]]} {values[columns[0]]:.4g}")
+                parts.append(f"{names[columns[0]]} {coordinate(values[columns[0]])}")
             else:
                 parts.append(next(names[i] for i in columns if values[i] == 1.0))
         return ", ".join(parts)
@@ -275,17 +314,20 @@ def domain_of(
 ) -> Region:
     r"""The region that a user gives, in one of three ways, with some columns fixed."""
     check_one_domain(candidates=candidates, bounds=bounds, space=space)
+    fixed = checked_fixed(fixed_features, dimension)
     if candidates is not None:
         points = checked_points("candidates", candidates, dimension)
         points = fixed_candidates(points, fixed_features)
-        return Region(points, points, [])
+        return Region(points, points, [], Domain("candidate", fixed=fixed))
     if bounds is not None:
-        fixed = checked_fixed(fixed_features, dimension)
-        return Region.of(checked_box(bounds, dimension)).at(fixed)
+        region = Region.of(checked_box(bounds, dimension)).at(fixed)
+        return region._replace(domain=Domain(fixed=fixed))
     assert space is not None
     if space.dimension != dimension:
         raise BotorchTensorDimensionError(
             f"space has {space.dimension} columns; the model was trained on {dimension}."
         )
-    region = space.region(fixed_features)
+    left_out = bool(space.listed_columns or space.constraints)
+    domain = Domain(allowed=left_out, fixed=fixed)
+    region = space.region(fixed)._replace(domain=domain)
     return region.possible() if region.is_finite else region

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.domains import FixedFeatures, check_one_domain, points_or_box
 from kernelucb.certificates.regret import RegretCertificate, certificate_of
 from kernelucb.certificates.spaces import MixedSpace
@@ -89,7 +90,7 @@ class CertifiedGapStopping:
         task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
         task.assumptions.check_certified(type(self).__name__, self.allow_estimated)
         certificate = certificate_of(task, max_evaluations=self.max_evaluations)
-        reached = f"at most {certificate.gap:.4g} from the optimum, accepted {self.gap:.4g}"
+        reached = f"{certificate.sentence}, accepted {as_given(self.gap)}"
         obstacle = _obstacle(certificate)
         stop = obstacle is None and certificate.gap <= self.gap
         reason = f"{certificate.summary if obstacle is None else obstacle}: {reached}"

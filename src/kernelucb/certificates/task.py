@@ -1,5 +1,6 @@
 r"""A task: an objective's bound, the region of its optimum, and outcome constraints."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,7 +22,7 @@ from kernelucb.certificates.boxes import (
     on_cells,
     upper_side,
 )
-from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
+from kernelucb.certificates.spaces import Domain, MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
 from kernelucb.confidence.base import ConfidenceSet
@@ -32,6 +33,7 @@ _SCAN = 1024
 _STARTS, _STEPS = 4, 20
 # Of coordinates, relative: single precision, and decimals that were printed.
 _ROUND_OFF = 1e-6
+_PLACES = 6  # of a coordinate that a search found, behind the first digit of its side
 _TINY = torch.finfo(torch.float64).tiny
 
 
@@ -112,6 +114,11 @@ class Task:
         limits = {} if self.constraints is None else self.constraints.bands
         return {"objective": self.bound, **limits}
 
+    @property
+    def domain(self) -> Domain:
+        r"""The names of the points that count, in sentences."""
+        return self.region.domain._replace(feasible=self.constraints is not None)
+
     @cached_property
     def points(self) -> Tensor:
         r"""``n x d`` points that are looked at: all of a finite region, else some."""
@@ -166,9 +173,19 @@ class Task:
         Minus infinity at the others.
         """
         found = in_parts(X, partial(function, self.confidence_set))
+        return found.masked_fill(~self.may_be_feasible(X), -torch.inf)
+
+    def counts(self, X: Tensor) -> Tensor:
+        r"""Whether ``n x d`` points lie in the domain and may be feasible."""
+        near = [_without_round_off(x, self.region) is not None for x in X]
+        inside = torch.tensor(near, dtype=torch.bool, device=X.device)
+        return inside & self.may_be_feasible(X)
+
+    def may_be_feasible(self, X: Tensor) -> Tensor:
+        r"""Whether ``n x d`` points may be feasible."""
         if self.constraints is None:
-            return found
-        return found.masked_fill(~self.constraints.may_be_feasible(X), -torch.inf)
+            return torch.ones(len(X), dtype=torch.bool, device=X.device)
+        return self.constraints.may_be_feasible(X)
 
     def feasible(self, X: Tensor) -> Tensor:
         r"""The certainly feasible ones of ``n x d`` points."""
@@ -209,7 +226,10 @@ class Task:
             found = self.feasible(climbed(value, points, values, self.region))
             points = torch.cat([points, found])
             values = torch.cat([values, value(found)])
-        return points[values.argmax()]
+        found = points[values.argmax()]
+        short = in_print(found, self.region).unsqueeze(0)
+        keeps = bool(self.region.allows(short)) and len(self.feasible(short)) == 1
+        return short[0] if keeps else found
 
     def _admissible(self, point: Tensor) -> Tensor:
         r"""The ``d`` coordinates of a point of the region that is certainly feasible.
@@ -231,6 +251,22 @@ class Task:
                 "satisfies every constraint. Leave it out, or observe them there."
             )
         return inside
+
+
+def in_print(point: Tensor, region: Region) -> Tensor:
+    r"""The ``d`` coordinates of a point of a region, with few digits where it has room.
+
+    They move by less than a millionth of the sides, so that the point that is printed is
+    the point that is meant. Constraints are not looked at.
+    """
+    inside = (point >= region.lower) & (point <= region.upper)
+    index = inside.all(-1).int().argmax()
+    lower, upper = region.lower[index], region.upper[index]
+    sides = (upper - lower).tolist()
+    places = [_PLACES - math.floor(math.log10(side)) if side else None for side in sides]
+    pairs = zip(point.tolist(), places, strict=True)
+    rounded = [x if place is None else round(x, place) for x, place in pairs]
+    return point.new_tensor(rounded).clamp(lower, upper)
 
 
 def _without_round_off(point: Tensor, region: Region) -> Tensor | None:

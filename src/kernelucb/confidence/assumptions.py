@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
+from kernelucb._numerics.digits import assumed, coordinate, one_minus
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
@@ -95,7 +96,7 @@ class Assumptions:
         rounds = rounds_in_words(anytime, horizon if anytime else None)
         points = "" if all_points else ", at single points only,"
         chance = (
-            "if all bands hold" if total is None else f"with probability {1 - total:.6g}"
+            "if all bands hold" if total is None else f"with probability {one_minus(total)}"
         )
         guarantee = f"{claim}{points} in {rounds} {chance}"
         if any(part.violated for part in every):
@@ -159,7 +160,9 @@ class Assumptions:
             return "at single points only"
         if not self.anytime:
             return "in one round only"
-        share = "" if self.delta is None else f" ({100.0 * (1.0 - self.delta):.6g} %)"
+        share = ""
+        if self.delta is not None:
+            share = f" ({coordinate(100.0 * float(one_minus(self.delta)))} %)"
         rounds = "" if self.horizon is None else f" up to round {self.horizon:.6g}"
         return f"certified{share}{rounds}"
 
@@ -224,7 +227,7 @@ class Assumptions:
     def spending(self, source: str, delta: float) -> "Assumptions":
         r"""A copy with a further source, whose ``delta`` is added to the present one."""
         own = 0.0 if self.delta is None else self.delta
-        before, after = (f"{1 - each:.6g}" for each in (own, own + delta))
+        before, after = map(one_minus, (own, own + delta))
         return replace(
             self,
             source=f"{self.source}; {source}",
@@ -329,7 +332,9 @@ def rkhs_assumptions(
     """
     if guarantee is None:
         rounds = rounds_in_words(anytime, horizon)
-        guarantee = f"holds for every point and {rounds} with probability {1 - delta:.6g}"
+        guarantee = (
+            f"holds for every point and {rounds} with probability {one_minus(delta)}"
+        )
     items = _items(known, noise, norm)
     return Assumptions(source, guarantee, anytime, items, delta, horizon=horizon)
 
@@ -343,7 +348,9 @@ def bayesian_assumptions(
     """
     statement = "f is a sample of the GP with this kernel and mean (not a fixed function)"
     prior = Assumption("prior", statement, Status.GIVEN)
-    guarantee = f"holds {domain} and every round at once with probability {1 - delta:.6g}"
+    guarantee = (
+        f"holds {domain} and every round at once with probability {one_minus(delta)}"
+    )
     items = _items(known, "independent and Gaussian", prior)
     return Assumptions(source, guarantee, True, items, delta, all_points=False)
 
@@ -353,11 +360,11 @@ def _items(
 ) -> tuple[Assumption, ...]:
     r"""Assumptions on the model, the noise (``condition`` in words) and the function."""
     smallest, largest = map(float, known.noise_scales.aminmax())
-    scale = f"{smallest:.6g}"
+    scale = assumed(smallest)
     if smallest != largest:
         scale += (
-            f" to {largest:.6g}, one for each observation, fixed before its outcome (as is "
-            "the number of readings behind it)"
+            f" to {assumed(largest)}, one for each observation, fixed before its outcome "
+            "(as is the number of readings behind it)"
         )
     noise = f"the noise is {condition}{known.outcome_map.after} with scale {scale}"
     statements = {**_STATEMENTS, "noise": (noise, f"{noise}; the scale is an estimate")}

@@ -229,13 +229,14 @@ def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
 
 
 def named_terms(bands: Mapping[str, Band]) -> dict[str, Band]:
-    r"""The distinct single bands of several named bands, as ``"objective (term 1)"``."""
+    r"""The distinct single bands of named bands, such as ``"objective (term 1)"``."""
     names: dict[int, list[str]] = {}
     distinct: dict[int, Band] = {}
     for name, band in bands.items():
         terms = terms_of(band)
         for i, term in enumerate(terms, 1):
-            label = name if len(terms) == 1 else f"{name} (term {i})"
+            part = f"{name} (term {i})" if name else f"term {i}"
+            label = name if len(terms) == 1 else part
             names.setdefault(id(term), []).append(label)
             distinct[id(term)] = term
     return {", ".join(names[key]): band for key, band in distinct.items()}

@@ -17,6 +17,7 @@ from kernelucb._numerics.checks import (
     probability,
     training_targets,
 )
+from kernelucb._numerics.digits import as_given, at_most
 from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
@@ -209,7 +210,7 @@ class ReplicateNoise:
         ``X`` and ``Y`` are the ``n x d`` inputs and ``n`` outcomes of the band.
         """
         limits = [upper for _, upper in self.limits(self.share * delta).values()]
-        scales = " and ".join(f"{upper:.4g}" for upper in limits)
+        scales = " and ".join(map(at_most, limits))
         degrees = " and ".join(str(group.degrees) for group in self.groups)
         where = "" if len(limits) == 1 else " in its group"
         which, status = "that may be outcomes of the band", Status.GIVEN
@@ -227,7 +228,7 @@ class ReplicateNoise:
             statement += " (give between, or replicates that are no outcomes of the band)"
         if self.num_levels > 1 and self.between is not None:
             low, high = self.between
-            statement += f"; expected between {low:.4g} and {high:.4g}"
+            statement += f"; expected between {as_given(low)} and {as_given(high)}"
         whole = delta - (known.delta or 0.0)
         return known.spending("chi-square limits of the noise", whole).with_item(
             Assumption("noise", statement, status)

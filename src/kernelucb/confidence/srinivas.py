@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
+from kernelucb._numerics.digits import assumed
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -159,9 +160,8 @@ class BoundedNorm:
         words, status = "that of the observed points (it is larger)", Status.ESTIMATED
         if (given := self.information_gain) is not None:
             gain, status = float(given), Status.GIVEN
-            words = (
-                f"at most {gain:.6g} nats; that of the observed points is {observed:.6g}"
-            )
+            words = f"at most {assumed(gain)} nats; "
+            words += f"that of the observed points is {observed:.6g}"
             if is_estimate(given):
                 status = Status.ESTIMATED
             if observed > gain:

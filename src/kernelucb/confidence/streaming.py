@@ -20,6 +20,7 @@ from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
+from kernelucb._numerics.digits import at_least, at_most
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
@@ -252,8 +253,9 @@ class StreamingNoiseTracker:
         )
         if contradicted is not None and first:
             message = (
-                f"The data say that the noise scale is at least {contradicted.lower:.6g} "
-                f"and at most {contradicted.upper:.6g}. An assumption does not hold: the "
+                f"The data say that the noise scale is at least "
+                f"{at_least(contradicted.lower)} and at most "
+                f"{at_most(contradicted.upper)}. An assumption does not hold: the "
                 "noise's lower limit is too large, its upper limit or norm_bound too "
                 "small, or the kernel is wrong. The upper bound is moved up to the lower "
                 "one, without any guarantee."

@@ -10,6 +10,7 @@ from scipy.special import lambertw
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.radius import CovarianceScale, Radius, covariance_scales
@@ -113,8 +114,8 @@ class UnknownNoise:
         if self.lower is None:
             return ""
         if self.upper is None:
-            return f" above {self.lower:.6g}"
-        return f" between {self.lower:.6g} and {self.upper:.6g}"
+            return f" above {as_given(self.lower)}"
+        return f" between {as_given(self.lower)} and {as_given(self.upper)}"
 
 
 class JointSet(NamedTuple):

@@ -12,6 +12,7 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from kernelucb._numerics.checks import nonnegative_scalar, positive_scalar, probability
+from kernelucb._numerics.digits import assumed, at_least, at_most
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.fit.choice import (
     ClosedForm,
@@ -147,9 +148,9 @@ def check_consistency(
         differ = _difference(regions, data)
     if least <= norm_bound:
         remedy = (
-            f"No contradiction: functions of norm {least:.4g} explain the data, the norm "
-            f"bound is {norm_bound:.4g}. That does not show that it is large enough."
-            f"{differ}"
+            f"No contradiction: functions of norm {at_most(least)} explain the data, the "
+            f"norm bound is {assumed(norm_bound)}. That does not show that it is large "
+            f"enough.{differ}"
         )
         return ConsistencyCheck(True, least, norm_bound, None, remedy, regions)
     if isinstance(data, LikelihoodRegression):
@@ -210,8 +211,8 @@ def _difference(regions: tuple[NoiseGroup, ...], data: KernelRegression) -> str:
     given = float(data.noise_scales[0])
     return (
         f" The noise differs by region: replicates scatter {scales} where outcomes are "
-        f"about {where} (given {given:.3g} everywhere). Give noise_std as a function of "
-        "the inputs, a ReplicateNoise with groups, or model a transformed outcome (Log)."
+        f"about {where} (given {assumed(given)} everywhere). Give noise_std as a function "
+        "of the inputs, a ReplicateNoise with groups, or model a transformed outcome (Log)."
     )
 
 
@@ -257,7 +258,7 @@ def _diagnosis(
     if repeats and scatter > noise_energy_bound(repeats, delta):
         return "noise", (
             f"noise_std is too small: {scattered}, so about {ratio * given:.3g} (given "
-            f"{given:.3g}). {larger_noise}"
+            f"{assumed(given)}). {larger_noise}"
         )
     base = float(_log_evidence(regression, (1.0,))[0])
     larger = _log_evidence(regression, _NOISE_FACTORS) - base
@@ -272,14 +273,14 @@ def _diagnosis(
         length_gain, shorter = _best(lengths - base, _LENGTHSCALE_FACTORS)
     norm = least / regression.outcome_scale
     finite = is_resolved(regression, norm, float(regression.num_observations))
-    enough = f"norm_bound must be at least {least:.4g} (given {norm_bound:.4g})."
+    enough = f"norm_bound must be at least {at_most(least)} (given {assumed(norm_bound)})."
     if_right = f" If it is right, {enough}" if finite else ""
     if max(noise_gain, length_gain) < _GAIN and finite:
         doubt = f"; {scattered}" if repeats else ". If it is right, noise_std is too small"
         return "norm", (
             "norm_bound is too small for this noise_std: the data allow no function of "
-            f"norm below {least:.4g} (given {norm_bound:.4g}). Give a larger one, or none "
-            f"to have it estimated{doubt}."
+            f"norm below {at_least(least)} (given {assumed(norm_bound)}). Give a larger "
+            f"one, or none to have it estimated{doubt}."
         )
     if max(noise_gain, length_gain) < _GAIN and repeats:
         return "kernel", (
@@ -295,7 +296,7 @@ def _diagnosis(
     which = "noise_std or norm_bound" if finite else "noise_std"
     return "noise", (
         f"{which} is too small: a noise_std of about {factor * given:.3g} (given "
-        f"{given:.3g}) explains the data better. {larger_noise}{if_right}"
+        f"{assumed(given)}) explains the data better. {larger_noise}{if_right}"
     )
 
 
@@ -326,12 +327,12 @@ def _likely_cause(
     if best < _GAIN:
         return "norm", (
             "norm_bound is too small, or the outcomes do not follow the likelihood (more "
-            f"scatter than it allows): the least norm is {least:.4g} (given "
-            f"{norm_bound:.4g}). Give a larger one, or none to have it estimated."
+            f"scatter than it allows): the least norm is {at_least(least)} (given "
+            f"{assumed(norm_bound)}). Give a larger one, or none to have it estimated."
         )
     return "kernel", (
         "The kernel is too smooth for these outcomes: length scales about "
         f"{_LENGTHSCALE_FACTORS[gains.index(best)]:.2g} times shorter explain them better. "
         f"Fix a shorter one. If it is right, norm_bound must be at least "
-        f"{least:.4g} (given {norm_bound:.4g})."
+        f"{at_most(least)} (given {assumed(norm_bound)})."
     )

@@ -12,6 +12,14 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double, positive_scalar, probability
+from kernelucb._numerics.digits import (
+    assumed,
+    at_least,
+    at_most,
+    between,
+    coordinate,
+    one_minus,
+)
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
@@ -59,10 +67,11 @@ class InputChange(NamedTuple):
         elif math.isinf(self.slope):
             slope = "the length scale is too small to see across the domain"
         else:
-            slope = f"slope at most {self.slope:.3g} per unit"
+            slope = f"slope at most {at_most(self.slope)} per unit"
+        over_step, over_side = at_most(self.over_step), at_most(self.over_side)
         return (
-            f"{self.name}: at most {self.over_step:.3g} over a step of {self.step:.3g}, "
-            f"{self.over_side:.3g} over all {self.side:.3g}; {slope}"
+            f"{self.name}: at most {over_step} over a step of {coordinate(self.step)}, "
+            f"{over_side} over all {coordinate(self.side)}; {slope}"
         )
 
 
@@ -75,8 +84,8 @@ class NoisyOutcomes(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"the largest |y - prior mean| is {self.largest:.3g}; noise alone stays below "
-            f"{self.noise_reach:.3g} with probability {1 - self.delta:.6g}"
+            f"the largest |y - prior mean| is {self.largest:.4g}; noise alone stays below "
+            f"{at_most(self.noise_reach)} with probability {one_minus(self.delta)}"
         )
 
 
@@ -192,13 +201,15 @@ class NormDescription:
         subject, mean = "f - m", "m(x), which varies"
         if self.prior_mean is not None:
             low, high = self.prior_mean - self.range, self.prior_mean + self.range
-            subject, mean = "f", f"{self.prior_mean:.4g}: between {low:.4g} and {high:.4g}"
-        means = [f"f(x) is within {self.range:.3g} of the prior mean {mean}"]
+            centre, ends = coordinate(self.prior_mean), " and ".join(between(low, high))
+            subject, mean = "f", f"{centre}: between {ends}"
+        means = [f"f(x) is within {at_most(self.range)} of the prior mean {mean}"]
         if counted and self.outcome_range is not None:
-            low, high = self.outcome_range
-            means.append(f"so the {self.outcome_unit} is between {low:.4g} and {high:.4g}")
+            ends = " and ".join(between(*self.outcome_range))
+            means.append(f"so the {self.outcome_unit} is between {ends}")
         means += [
-            f"{subject} changes by at most {self.across:.3g} between any two points; along",
+            f"{subject} changes by at most {at_most(self.across)} between any two points; "
+            "along",
             *(f"  {change}" for change in self.inputs),
         ]
         if not self.everywhere:
@@ -211,7 +222,7 @@ class NormDescription:
             means.append(f"adding c to f multiplies the {odds} by exp(c)")
         lines = [
             self.summary,
-            f"What a norm of at most {self.norm_bound:.4g} means{where}:",
+            f"What a norm of at most {assumed(self.norm_bound)} means{where}:",
             *(f"  {line}" for line in means),
             "What the data say:",
             *(f"  {line}" for line in (self.observed, self._least_norm())),
@@ -230,11 +241,11 @@ class NormDescription:
             at = "at this noise scale" if scale else "under this kernel and likelihood"
             return f"no norm is consistent with the data {at}"
         given = f"if kernel, mean and {self._beside} are as given"
-        status = f"certified with probability {1 - self.delta:.6g} {given}"
+        status = f"certified with probability {one_minus(self.delta)} {given}"
         if self.estimated:
             status = f"not certified: {', '.join(self.estimated)} estimated"
         times = f"the norm bound is {self.ratio:.3g} times that"
-        return f"least consistent norm {least:.4g}, {status}; {times}"
+        return f"least consistent norm {at_least(least)}, {status}; {times}"
 
 
 @torch.no_grad()

@@ -26,6 +26,7 @@ from kernelucb._numerics.checks import (
     finite_scalar,
     positive_values,
 )
+from kernelucb._numerics.digits import coordinate, sides
 from kernelucb._numerics.estimates import (
     frozen_copy,
     remember_trained,
@@ -148,7 +149,9 @@ class LengthscaleFamily(Sequence[Kernel]):
             elif own:
                 ranges.append([least, most])
         texts = [
-            f"{least:.4g}" if least == most else f"from {least:.4g} to {most:.4g}"
+            coordinate(least)
+            if least == most
+            else "from {} to {}".format(*sides(least, most, inwards=True))
             for least, most in ranges
         ]
         return f"length scales {' and '.join(texts)}"

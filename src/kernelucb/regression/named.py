@@ -64,13 +64,15 @@ def check_lengths(
 
 
 def fixed_mean(value: float | Mean | None) -> Mean | None:
-    r"""A mean as given, or a frozen constant one; zero is None."""
+    r"""A mean as given, or a constant one, estimated if ``value`` is; zero is None."""
     if value is None or isinstance(value, Mean):
         return value
-    if value == 0.0:
+    if value == 0.0 and not is_estimate(value):
         return None
     module = ConstantMean().double()
     module.constant = as_double(finite_scalar("mean", value))
+    if is_estimate(value):
+        remember_trained(module, frozenset({"raw_constant"}))
     return module.requires_grad_(False)
 
 

@@ -89,11 +89,7 @@ class NoisyData(_OfAnyPrior):
     @property
     def is_tied(self) -> bool:
         r"""Whether the event depends on the norm bounds."""
-        fit = fit_of(self.fit)
-        if not isinstance(fit, MixtureFit):
-            return False
-        of_filters = isinstance(fit, Filters) and not fit.every_norm
-        return of_filters or fit.covariance_scale is None
+        return is_tied(self.fit)
 
     def state(self, prior: Prior, estimated: frozenset[str]) -> KernelRegression:
         r"""The regression under a prior."""
@@ -125,6 +121,15 @@ class NoisyData(_OfAnyPrior):
         if isinstance(self.fit, PrequentialRadius):
             assumptions = assumptions.with_extra(PREDICTED)
         return assumptions.by(ExactSet.source)
+
+
+def is_tied(fit: Fit) -> bool:
+    r"""Whether a family's fit depends on the norm bounds, so these must be fixed before."""
+    fit = fit_of(fit)
+    if not isinstance(fit, MixtureFit):
+        return False
+    of_filters = isinstance(fit, Filters) and not fit.every_norm
+    return of_filters or fit.covariance_scale is None
 
 
 def tied_scale(norm_bound: float) -> float:

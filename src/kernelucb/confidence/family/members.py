@@ -9,6 +9,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import estimated_parts, is_estimate
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -102,9 +103,9 @@ def _none_left(nearest: Member, count: int, doubt: str) -> Assumption:
     needed, given = (norm / nearest.norm_factor for norm in (least, bound))
     statement = (
         f"The data contradict all {count} kernels at this delta. The nearest, "
-        f"{nearest.kernel}, needs a norm of at least {needed:.4g}, and its bound is "
-        f"{given:.4g}. The norm bound is too small, the right kernel is not among them, "
-        f"or {doubt}."
+        f"{nearest.kernel}, needs a norm of at least {at_least(needed)}, and its bound is "
+        f"{assumed(given)}. The norm bound is too small, the right kernel is not among "
+        f"them, or {doubt}."
     )
     warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=4)
     return Assumption("kernel", statement, Status.VIOLATED)
@@ -171,11 +172,15 @@ def _kernel(kernels: Sequence[Kernel], estimated: bool) -> Assumption:
 
 def _norm(norm_bounds: Sequence[float], estimated: bool, model_error: float) -> Assumption:
     least, most = min(norm_bounds), max(norm_bounds)
-    numbers = f"{most:.6g}" if least == most else f"{least:.6g} to {most:.6g}, by kernel"
+    numbers = assumed(most)
+    if least != most:
+        numbers = f"{assumed(least)} to {numbers}, by kernel"
     statement = f"the RKHS norm of f - mean under that kernel is at most {numbers}"
     if model_error > 0.0:
         nearby = statement.replace("f - mean", "g - mean")
-        statement = f"f is everywhere within {model_error:.6g} of a function g; {nearby}"
+        statement = (
+            f"f is everywhere within {assumed(model_error)} of a function g; {nearby}"
+        )
     if estimated:
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)

@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from torch import Tensor
 
 from kernelucb._numerics.arrays import Array
+from kernelucb._numerics.digits import assumed, at_least, one_minus
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -90,7 +91,8 @@ def consistent_constraints(
     attainable = least * (1.0 + INTERIOR)
     if least <= norm and not relaxed:
         return Constraints(radius, max(norm, attainable), None)
-    given, needed = (f"{each * regression.outcome_scale:.4g}" for each in (norm, least))
+    given = assumed(norm * regression.outcome_scale)
+    needed = at_least(least * regression.outcome_scale)
     squared = radius.squared(regression)
     if relaxed or is_resolved(regression, least, squared):
         statement = (
@@ -233,7 +235,7 @@ def unknown_noise_problem(
     radius = radius.beside_hidden(regression.hidden_part(norm.value))
     guarantee = (
         "holds for every point, the noise scale and every round at once with probability "
-        f"{1 - delta:.6g}"
+        f"{one_minus(delta)}"
     )
     assumptions = rkhs_assumptions(
         JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee

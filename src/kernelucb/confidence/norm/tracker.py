@@ -14,6 +14,7 @@ from kernelucb._numerics.checks import (
     positive_scalar,
     probability,
 )
+from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status
@@ -47,15 +48,17 @@ class NormBound(NamedTuple):
         scale = regression.outcome_scale
         statement = (
             f"{self.assumption.statement}; the data contradict this: the least "
-            f"consistent norm is {least * scale:.4g} (or the noise scale is too small, or "
-            "the kernel is wrong)"
+            f"consistent norm is {at_least(least * scale)} (or the noise scale is too "
+            "small, or the kernel is wrong)"
         )
         return self._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
 
     def of_neighbour(self, model_error: float) -> "NormBound":
         r"""The bound, for a function within ``model_error`` (outcome units) of ``f``."""
         words = self.assumption.statement.replace("f - mean", "g - mean")
-        statement = f"f is everywhere within {model_error:.6g} of a function g; {words}"
+        statement = (
+            f"f is everywhere within {assumed(model_error)} of a function g; {words}"
+        )
         return self._replace(assumption=replace(self.assumption, statement=statement))
 
 
@@ -267,7 +270,7 @@ def norm_bound_under_prior(
 
 def given_norm(norm_bound: float) -> Assumption:
     r"""The statement for a norm bound of the user's, outcome units; or an estimate's."""
-    statement = f"the RKHS norm of f - mean is at most {norm_bound:.6g}"
+    statement = f"the RKHS norm of f - mean is at most {assumed(norm_bound)}"
     if is_estimate(norm_bound):
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
@@ -276,8 +279,8 @@ def given_norm(norm_bound: float) -> Assumption:
 def estimated_norm(norm_bound: float, least: float) -> Assumption:
     r"""The statement for an estimate and its certified part, outcome units."""
     statement = (
-        f"the RKHS norm of f - mean is at most {norm_bound:.6g}, an estimate from these "
-        f"data (ours, by no theorem); that it is at least {least:.6g} needs only the "
-        "other assumptions"
+        f"the RKHS norm of f - mean is at most {at_least(norm_bound)}, an estimate from "
+        f"these data (ours, by no theorem); that it is at least {at_least(least)} needs "
+        "only the other assumptions"
     )
     return Assumption("norm", statement, Status.ESTIMATED)

@@ -381,24 +381,13 @@ def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     Where no input is drawn, the most probable one is taken. ``state`` is that of a
     ``torch.Generator``.
     """
-    uniform, state = uniform_numbers(len(probabilities), state)
+    generator = torch.Generator()  # on the CPU, so that every device draws the same
+    generator.set_state(state.cpu())
+    uniform = torch.rand(len(probabilities), dtype=torch.float64, generator=generator)
     drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
     if len(drawn) == 0:
         drawn = probabilities.argmax().reshape(1)
-    return drawn, state
-
-
-def draw_some(weights: Tensor, size: int, state: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Like ``draw``, with a given number of inputs, nearly in proportion to weights.
-
-    The inputs with the smallest ``u / weight`` for uniform ``u``; all where there are no
-    more.
-
-    Source: Ohlsson (1998), sequential Poisson sampling.
-    """
-    uniform, state = uniform_numbers(len(weights), state)
-    order = (uniform.to(weights.device) / weights).argsort()
-    return order[:size].sort().values, state
+    return drawn, generator.get_state()
 
 
 def first_state(seed: int) -> Tensor:
@@ -408,14 +397,6 @@ def first_state(seed: int) -> Tensor:
     """
     mixed = SeedSequence([_PURPOSE, seed % 2**64]).generate_state(1)
     return torch.Generator().manual_seed(int(mixed[0])).get_state()
-
-
-def uniform_numbers(count: int, state: Tensor) -> tuple[Tensor, Tensor]:
-    r"""``count`` float64 numbers in [0, 1) on the CPU, and the generator's next state."""
-    generator = torch.Generator()
-    generator.set_state(state.cpu())
-    numbers = torch.rand(count, dtype=torch.float64, generator=generator)
-    return numbers, generator.get_state()
 
 
 def check_noise(name: str, noise_std: float, variance: Tensor) -> None:

@@ -5,7 +5,10 @@ from io import BytesIO
 from math import ceil
 from typing import Any
 
-from kernelucb.certificates.breakdown import in_digits
+import torch
+
+from kernelucb._numerics.digits import at_least
+from kernelucb.page.study import Study
 from kernelucb.plotting.bands import plot_bands, slice_points
 from kernelucb.plotting.style import (
     BLACK,
@@ -17,9 +20,10 @@ from kernelucb.plotting.style import (
     SOUGHT,
     load_pyplot,
 )
-from kernelucb.report.study import Study
 
 _COLUMNS = 3
+_STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": BLACK}
+_STAR |= {"zorder": 5, "clip_on": False}
 
 
 def pictures_of(study: Study) -> dict[str, str]:
@@ -52,45 +56,56 @@ def _curve(plt: Any, study: Study) -> Any:
     ax.set(xscale="log", ylim=(0, top), xlabel="norm bound", ylabel=f"gap, {outcome}")
     first = study.least_norm or norms[0]
     ticks = [first * factor for factor in (1, 2, 5, 10, 20) if first * factor <= norms[-1]]
-    ax.set_xticks(ticks, map(in_digits, ticks))
+    ax.set_xticks(ticks, map(at_least, ticks))
     ax.minorticks_off()
     ax.legend(loc="best")
     return figure
 
 
 def _slices(plt: Any, study: Study) -> str:
-    names, table = study.table.names, study.table
-    rows = ceil(len(names) / _COLUMNS)
+    table = study.table
+    rows = ceil(len(table.columns) / _COLUMNS)
     size = (7.2, 1.95 * rows + 0.25)
     shape: dict[str, Any] = {"figsize": size, "sharey": True, "squeeze": False}
-    columns = min(len(names), _COLUMNS)
+    columns = min(len(table.columns), _COLUMNS)
     figure, axes = plt.subplots(rows, columns, layout="constrained", **shape)
-    for column, ax in enumerate(axes.flat):
-        if column >= len(names):
-            ax.axis("off")
-            continue
-        ends = study.limits[:, column].tolist()
-        plot_bands(
-            {"band": study.band},
-            slice_points(study.point, column, *ends),
-            coordinate=column,
-            data=(table.inputs, table.outcomes),
-            show_mean=False,
-            fade=len(names) > 1,
-            legend=False,
-            ax=ax,
-        )
+    for ax in axes.flat[len(table.columns) :]:
+        ax.axis("off")
+    for place, (ax, (name, own)) in enumerate(
+        zip(axes.flat, table.columns.items(), strict=False)
+    ):
+        at = float(study.point[own[0]])
+        if table.is_choice(name):
+            at = _words(ax, study, name, own)
+        else:
+            plot_bands(
+                {"band": study.band},
+                slice_points(study.point, own[0], *study.limits[:, own[0]].tolist()),
+                coordinate=own[0],
+                data=(table.inputs, table.outcomes),
+                show_mean=False,
+                fade=len(table.columns) > 1,
+                legend=False,
+                ax=ax,
+            )
         seen = float(table.outcomes[study.best])
-        mark: dict[str, Any] = {
-            "marker": "*",
-            "s": 45,
-            "color": BLACK,
-            "zorder": 5,
-            "clip_on": False,
-        }
-        ax.scatter([float(study.point[column])], [seen], label="best run", **mark)
-        label = study.wording.label(table.outcome) if column % _COLUMNS == 0 else ""
-        ax.set(xlabel=study.wording.label(names[column]), ylabel=label)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        ax.scatter([at], [seen], label="best run", **_STAR)
+        label = study.wording.label(table.outcome) if place % _COLUMNS == 0 else ""
+        ax.set(xlabel=study.wording.label(name), ylabel=label)
+    found: dict[str, Any] = {}
+    for ax in axes.flat:
+        handles, labels = ax.get_legend_handles_labels()
+        found = dict(zip(labels, handles, strict=True)) | found
+    figure.legend([*found.values()], [*found], loc="outside upper center", ncols=len(found))
     return _address(plt, figure)
+
+
+def _words(ax: Any, study: Study, name: str, own: list[int]) -> float:
+    r"""The band at each word of an input; the place of the best run's word."""
+    words, points = study.table.choices[name], study.point.repeat(len(own), 1)
+    points[:, own] = torch.eye(len(own), dtype=points.dtype)
+    lower, upper = (side.tolist() for side in study.band.bounds(points))
+    ax.vlines(range(len(own)), lower, upper, color=BLUE, lw=6, alpha=0.4)
+    ax.set_xticks(range(len(own)), words)
+    ax.set_xlim(-0.5, len(own) - 0.5)
+    return float(study.point[own].argmax())

@@ -1,1 +1,0 @@
-r"""Successes and counts: whether the bands hold, and how well they search."""

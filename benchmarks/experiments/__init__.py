@@ -1,1 +1,0 @@
-r"""Experiments as people run them: many inputs, categories, contexts and constraints."""

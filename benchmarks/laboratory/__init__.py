@@ -1,1 +1,0 @@
-r"""Bands, designs and claims on tables of real laboratories."""

@@ -1,1 +1,0 @@
-r"""How often does what is called certified hold, and what is only estimated?"""

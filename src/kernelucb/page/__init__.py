@@ -1,0 +1,1 @@
+r"""A page to sign from a table of runs, behind ``kernelucb.report``."""

@@ -1,0 +1,354 @@
+r"""A table of past runs: how it is read, what its columns and rows are taken for."""
+
+import hashlib
+import io
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from kernelucb._numerics.checks import as_double
+
+_MISSING = {"", "-", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "none", "null"}
+# The last word of the name of a column that numbers the rows.
+_COUNTER = re.compile(
+    r"(^|[^a-z])(#|batch|count|exp|experiment|id|idx|index|iter|iteration|lot|no|nr|num|number"
+    r"|order|round|rows?|runs?|sample|seq|sequence|step|trial|unnamed)[^a-z]*$"
+)
+_LEAST_SORTED = 5  # rows from which numbers that only rise or fall look like a counter
+_LEAST_LEVELS = 4  # where each is repeated: three may be the levels of a design
+
+
+@dataclass(frozen=True)
+class Table:
+    r"""Runs as numbers, and what was left out of the table.
+
+    Attributes:
+        origin: Name of the file and its hash.
+        outcome: Name of the outcome.
+        columns: For each input, by name, its columns in ``inputs``.
+        choices: For each input of words, by name, the words, a column for each.
+        inputs: ``n x d`` settings; a word is a 1 in its column and 0 in the others.
+        outcomes: ``n`` outcomes.
+        rows: The numbers of the runs in the table, from 1.
+        unused_rows: Numbers of the other rows, and why they are not used.
+        left_out: Names of the other columns, and why they are left out.
+    """
+
+    origin: str
+    outcome: str
+    columns: Mapping[str, list[int]]
+    choices: Mapping[str, list[str]]
+    inputs: Tensor
+    outcomes: Tensor
+    rows: list[int]
+    unused_rows: Mapping[int, str]
+    left_out: Mapping[str, str]
+
+    @property
+    def labels(self) -> list[str]:
+        r"""Names of the columns of ``inputs``, such as ``"heat"`` or ``"solvent=DMF"``."""
+        words = {n: [f"{n}={word}" for word in each] for n, each in self.choices.items()}
+        return [label for name in self.columns for label in words.get(name, [name])]
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        r"""The columns of the inputs that are numbers, by name."""
+        return {n: own[0] for n, own in self.columns.items() if n not in self.choices}
+
+    def check_names(self, option: str, names: Iterable[str]) -> None:
+        r"""Refuse names that are no inputs."""
+        for name in names:
+            if name not in self.columns:
+                inputs = ", ".join(self.columns)
+                raise ValueError(f"{option} names {name!r}; the inputs are {inputs}.")
+
+    def setting(self, option: str, given: Mapping[str, Any]) -> Tensor:
+        r"""``d`` coordinates of a setting with a number or a word for each input."""
+        self.check_names(option, given)
+        if missing := [name for name in self.columns if name not in given]:
+            raise ValueError(f"{option} lacks {', '.join(missing)}; give every input.")
+        point = list[float]()
+        for name in self.columns:
+            words, value = self.choices.get(name, []), str(given[name]).strip()
+            number = _number(value, ".")
+            if words and value not in words:
+                raise ValueError(f"{option}: {name} is one of {', '.join(words)}.")
+            if not words and number is None:
+                raise ValueError(f"{option}: {name} must be a number, got {value!r}.")
+            point += [float(value == word) for word in words] or [number or 0.0]
+        return as_double(point)
+
+    # What the sentences of a report ask, see `Wording`.
+
+    def of_columns(self, columns: Iterable[str]) -> list[str]:
+        r"""The inputs to which some of the columns belong."""
+        asked = {self.labels.index(column) for column in columns}
+        return [name for name, own in self.columns.items() if asked & {*own}]
+
+    def is_choice(self, name: str) -> bool:
+        r"""Whether an input is of words."""
+        return name in self.choices
+
+    def parameters(self, point: Sequence[float]) -> dict[str, Any]:
+        r"""Numbers and words of a point, by the names of the inputs."""
+        return {name: ends[0] for name, ends in self.values(point, point, point).items()}
+
+    def values(
+        self, point: Sequence[float], low: Sequence[float], high: Sequence[float]
+    ) -> dict[str, list[Any]]:
+        r"""Two limits of each number, and the words of each choice, in a box."""
+        found: dict[str, list[Any]] = {}
+        for name, own in self.columns.items():
+            found[name] = [low[own[0]], high[own[0]]]
+            if name in self.choices:
+                pairs = zip(own, self.choices[name], strict=True)
+                found[name] = [word for column, word in pairs if high[column] > 0.5]
+        return found
+
+
+def _read(table: Any) -> tuple[Any, str, str]:
+    r"""A DataFrame, where it comes from, and what is between the cells of its file.
+
+    A DataFrame as it is, or the csv file of that name as texts: in UTF-8, else Windows'
+    Latin 1, between commas, semicolons, tabs or bars, whichever its header has most of.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        message = "A report needs pandas: pip install kernelucb[report]."
+        raise ImportError(message) from error
+    if isinstance(table, pd.DataFrame):
+        digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
+        return table, f"a DataFrame, sha256 {digest} of its csv text", ""
+    path, remark = Path(table), ""
+    try:
+        content = path.read_bytes()
+        is_utf_16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+        try:
+            text = content.decode("utf-16" if is_utf_16 else "utf-8-sig")
+        except UnicodeDecodeError:
+            text, remark = content.decode("cp1252", "replace"), ", read as Windows-1252"
+        if "\0" in text:
+            raise ValueError("it is no text; save the table as csv")
+        if first := re.match(r"sep=(.)\r?\n", text):  # how Excel notes the separator
+            text = text[first.end() :]
+        header = text.lstrip().partition("\n")[0]
+        separator = first[1] if first else max(",;\t|", key=header.count)
+        options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
+        # The header as a row: pandas would rename its columns, or take one for an index.
+        rows = pd.read_csv(
+            io.StringIO(text), sep=separator, header=None, skipinitialspace=True, **options
+        )
+    except (OSError, ValueError) as error:  # parser errors are ValueErrors
+        hint = "; give each row as many cells as the header, and quote decimal commas"
+        raise InputDataError(f"{path} cannot be read: {error}{hint}.") from error
+    rows = rows[rows.map(lambda cell: bool(str(cell).strip())).any(axis=1)]
+    if len(rows) < 3:
+        count = max(len(rows) - 1, 0)
+        raise InputDataError(f"{path} has {count} rows below its header; give two or more.")
+    frame = rows.iloc[1:]
+    names = [str(name).strip() or f"column_{i + 1}" for i, name in enumerate(rows.iloc[0])]
+    frame = frame.set_axis(names, axis=1)
+    digest = hashlib.sha256(content).hexdigest()
+    return frame, f"{path.name}, sha256 {digest}{remark}", separator
+
+
+# Numbers.
+
+
+def _pattern(mark: str, other: str) -> re.Pattern[str]:
+    r"""Numbers with this decimal mark; thousands in groups of three are optional."""
+    group = rf"[1-9][0-9]{{0,2}}([{other} '\u2019\u00a0\u202f\u2009])[0-9]{{3}}"
+    whole = rf"(?:[0-9]+|{group}(?:\1[0-9]{{3}})*)"
+    number = rf"(?:{whole}(?:\{mark}[0-9]*)?|\{mark}[0-9]+)"
+    return re.compile(rf"[+-]?{number}(?:[eE][+-]?[0-9]+)?")
+
+
+_PATTERNS = {".": _pattern(".", ","), ",": _pattern(",", ".")}
+
+
+def _number(cell: str, mark: str) -> float | None:
+    r"""The finite number in a cell; None where there is none."""
+    if not _PATTERNS[mark].fullmatch(cell):
+        return None
+    value = float(re.sub(rf"[^0-9eE+\-\{mark}]", "", cell).replace(mark, "."))
+    return value if math.isfinite(value) else None
+
+
+def _decimal_mark(cells: list[tuple[str, str]], separator: str) -> str:
+    r"""The decimal mark of all numbers among cells, each with its place in words.
+
+    Raises:
+        InputDataError: If the cells do not agree, or can be read in two ways.
+    """
+    read = [(w, c, [m for m in ".," if _number(c, m) is not None]) for w, c in cells]
+    read = [each for each in read if each[2] and {*each[1]} & {*".,"}]
+    fit = [mark for mark in ".," if all(mark in marks for _, _, marks in read)]
+    # "1.234" by itself is a decimal point, but not between semicolons.
+    open_ones = [each for each in read if "," in each[1] or separator == ";"]
+    if len(fit) == 1 or not open_ones:
+        return fit[0]
+    shown = {"".join(marks): where for where, _, marks in reversed(read)}
+    raise InputDataError(
+        f"{'; '.join(shown.values())}: say which is the decimal mark, --decimal . or "
+        "--decimal ,"
+    )
+
+
+# Columns.
+
+
+def table_of(
+    table: Any,
+    outcome: str,
+    inputs: Sequence[str] | None,
+    ignore: Sequence[str],
+    categories: Sequence[str],
+    missing: Sequence[str],
+    decimal: str | None,
+) -> Table:
+    r"""The runs of a file or a DataFrame; see ``report`` for the options.
+
+    Raises:
+        InputDataError: If a column can be taken for several things, or for none. All
+            questions are in one message, each with the option that answers it.
+    """
+    frame, origin, separator = _read(table)
+    names = [" ".join(str(name).split()) for name in frame.columns]
+    frame = frame.set_axis(names, axis=1).set_axis(range(1, len(frame) + 1), axis=0)
+    for name in (*names, outcome, *(inputs or ()), *ignore, *categories):
+        if names.count(name) != 1:
+            there = f"the columns are {', '.join(names)}"
+            raise InputDataError(f"There is not one column {name!r}; {there}.")
+    taken = [name for name in names if name not in (outcome, *ignore)]
+    if inputs is not None:
+        taken = [*dict.fromkeys((*inputs, *categories))]
+    for name in (*taken, *categories):
+        if name in (outcome, *ignore):
+            raise InputDataError(f"{name!r} is input, outcome or ignored: choose one.")
+    texts, numbers = _parsed(frame[[*taken, outcome]], decimal, separator)
+    blank = texts.map(str.lower).isin(_MISSING | {word.lower() for word in missing})
+    words = texts.where(numbers.isna() & ~blank)
+
+    used = ~blank[outcome]
+    for row, word in words[outcome].dropna().items():
+        raise InputDataError(
+            f"The outcome {outcome!r} has {word!r} in row {row}; give a number, or say "
+            f"that there is none: --missing {shlex.quote(word)}."
+        )
+    if (count := int(used.sum())) < 2:
+        raise InputDataError(f"{outcome!r} has {count} numbers; give two or more.")
+    left_out = {name: "not among --inputs" for name in names if name not in texts}
+    left_out |= {name: "as asked by --ignore" for name in ignore}
+    for name in left_out:
+        if frame[name].nunique(dropna=False) == 1:
+            left_out[name] += f"; {frame[name].iloc[0]} in every row"
+    questions, columns = list[str](), dict[str, list[list[float]]]()
+    choices = dict[str, list[str]]()
+    for name in taken:
+        if bool(blank[name].all()) and inputs is None and name not in categories:
+            left_out[name] = "empty"
+            continue
+        own = numbers[name] if name not in categories else texts[name]
+        if texts[name][used].nunique() == 1:
+            value = texts[name][used].iloc[0] or "blank"
+            asked = f"is {value} in every row: --ignore {shlex.quote(name)}"
+        else:
+            others, gaps = words[name].dropna(), blank[name] & used
+            asked = _question(own, others, gaps, inputs is None)
+        questions += [f"{name!r} {asked}"] if asked else []
+        columns[name] = [own[used].tolist()]
+        if name in categories:
+            choices[name] = sorted({*own[used]})
+            columns[name] = [(own[used] == word).tolist() for word in choices[name]]
+    if questions:
+        raise InputDataError("\n  ".join(["What are these columns?", *questions]))
+    if not columns:
+        raise InputDataError(f"There is no column of settings beside {outcome!r}.")
+    places, flat = dict[str, list[int]](), list[list[float]]()
+    for name, each in columns.items():
+        places[name] = [*range(len(flat), len(flat) + len(each))]
+        flat += each
+    unused = texts[outcome][~used].items()
+    return Table(
+        origin=origin,
+        outcome=outcome,
+        columns=places,
+        choices=choices,
+        inputs=as_double(flat).mT,
+        outcomes=as_double(numbers[outcome][used].tolist()),
+        rows=used[used].index.tolist(),
+        unused_rows={row: f"{outcome} is {text or 'blank'}" for row, text in unused},
+        left_out={name: left_out[name] for name in names if name in left_out},
+    )
+
+
+def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any]:
+    r"""The cells of a DataFrame as texts, and as numbers or NaN."""
+    typed = frame.select_dtypes("number").astype(float)
+    # U+2212 is the minus of a text processor.
+    texts = frame.astype(object).where(frame.notna(), "").astype(str)
+    texts = texts.map(lambda cell: cell.strip().replace("\u2212", "-"))
+    places = [
+        (f"{name!r} has {cell!r} in row {row}", cell)
+        for name in texts.columns.difference(typed.columns, sort=False)
+        for row, cell in texts[name].items()
+    ]
+    mark = _decimal_mark(places, separator) if decimal is None else decimal
+    if mark not in _PATTERNS:
+        raise ValueError(f'--decimal must be "." or ",", got {decimal!r}.')
+    numbers = texts.map(lambda cell: _number(cell, mark)).astype(float)
+    return texts, numbers.assign(**typed.where(typed.abs() < math.inf))
+
+
+def _question(own: Any, words: Any, blank: Any, by_default: bool) -> str:
+    r"""What has to be asked about a column before it is an input; empty for nothing.
+
+    ``own`` are its numbers, or its words where it is to be of words, ``words`` those that
+    are neither numbers nor missing.
+    """
+    name = shlex.quote(own.name)
+    ignore, of_words = f"--ignore {name}", own.dtype == object or own.dtype == "str"
+    if len(words) and not of_words:
+        shown = ", ".join(map(repr, words.unique()[:3]))
+        if bool(own.notna().any()):
+            row = words.index[0]
+            return (
+                f"has {words[row]!r} in row {row}: give a number, or take the column as "
+                f"words (--categories {name}), or {ignore}"
+            )
+        return f"holds words ({shown}): --categories {name} if it was set, else {ignore}"
+    if bool(blank.any()):
+        row = blank.idxmax()
+        return f"is blank in row {row}, which has an outcome: fill it in, or {ignore}"
+    if by_default and not of_words and _counts(own.dropna()):
+        first = ", ".join(f"{number:g}" for number in own.dropna()[:3])
+        return (
+            f"counts the rows ({first}, ...), or so it seems: {ignore}, or name all that "
+            "was set, with it: --inputs A,B"
+        )
+    return ""
+
+
+def _counts(own: Any) -> bool:
+    r"""Whether a column seems to number the rows, perhaps with gaps or in another order."""
+    if bool((own % 1.0 != 0.0).any()):
+        return False
+    steps = {*own.diff().dropna()}
+    rises = min(steps) >= 0.0 or max(steps) <= 0.0
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", own.name).lower()
+    if _COUNTER.search(spaced):
+        return rises or own.is_unique
+    if not own.is_unique:  # 1, 1, 2, 2, 3, 3, 4, 4: numbers of settings
+        by_one = {*map(abs, steps)} == {0.0, 1.0}
+        return rises and by_one and own.nunique() >= _LEAST_LEVELS
+    dense = own.max() - own.min() + 1.0 < 2.0 * len(own)
+    # Equal steps other than 1 are a design: 20, 40, 60, 80.
+    return dense or (rises and len(steps) > 1 and len(own) >= _LEAST_SORTED)
