@@ -117,14 +117,3 @@ def plain_digest(values: Any) -> Tensor:
     r"""Hash of plain values, nested or not, 16 bytes as ``uint8``."""
     hashed = blake2b(repr(values).encode(), digest_size=16)
     return torch.tensor(list(hashed.digest()), dtype=torch.uint8)
-
-
-def digest(module: Module) -> str:
-    r"""Hash of a module's settings and of all its tensors, in hexadecimal digits."""
-    hashed = blake2b(bytes(fingerprint(module).tolist()), digest_size=16)
-    for name, value in sorted(module.state_dict().items()):
-        if torch.is_tensor(value):
-            plain = value.detach().cpu().contiguous()
-            hashed.update(f"{name} {plain.dtype} {tuple(plain.shape)}".encode())
-            hashed.update(plain.numpy().tobytes())
-    return hashed.hexdigest()
