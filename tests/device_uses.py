@@ -379,13 +379,13 @@ def thompson_sampling(noise, there):
 
 
 def bandit(build, there, **options):
-    r"""Played, saved, and both played on."""
-    own, resumed = (build(there, noise_std=0.1, **options) for _ in range(2))
+    r"""Played, copied, and both played on."""
+    own = build(there, noise_std=0.1, **options)
     for x, y in zip(there.X, there.Y, strict=True):
         own.select(there.points)
         own.observe(x, y)
     index = own.select(there.points)
-    resumed.load_state_dict(own.state_dict())
+    resumed = deepcopy(own)
     for each in (own, resumed):
         each.observe(there.points[index], 0.5)
     assert str(own.assumptions)
@@ -414,9 +414,7 @@ def budgeted_bandit(there):
     for _ in range(3):
         arms = bandit.batch_select(3)
         bandit.observe(arms, [0.5] * len(arms))
-    before = bandit.bounds()
-    bandit.load_state_dict(bandit.state_dict())
-    return [*before, *bandit.bounds()]
+    return [*bandit.bounds(), *deepcopy(bandit).bounds()]
 
 
 DOMAINS = ("candidates", "box", "context", "mixed space")

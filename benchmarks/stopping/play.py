@@ -6,17 +6,32 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Standardize
 from botorch.sampling import SobolQMCNormalSampler
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from benchmarks.runner import quiet
 from benchmarks.stopping.problems import GROUPS, target_of
 from benchmarks.stopping.rules import START, Look, rules_for
-from kernelucb.regression.from_model import fitted_default
 
 SHARES = 0.05, 0.2  # of the function's range: regrets to accept; the first is told
 NOISE = 0.02  # of the function's range
 _REFIT = 5
+
+
+def fitted_default(X: Tensor, Y: Tensor, like: SingleTaskGP | None) -> SingleTaskGP:
+    r"""BoTorch's default model, fitted, or with the parameters of another."""
+    model = SingleTaskGP(X, Y.unsqueeze(-1), outcome_transform=Standardize(1))
+    if like is None:
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        return model.eval()
+    saved = like.state_dict().items()
+    kept = {name: value for name, value in saved if "outcome_transform" not in name}
+    model.load_state_dict(kept, strict=False)
+    return model.eval()
 
 
 @quiet()  # of experimental APIs, and norms that data contradict

@@ -87,9 +87,6 @@ def _add_report(commands: Any) -> None:
     add("--threshold", metavar="T", type=_finite, help=about)
     about = "a difference that does not matter (default: a twentieth of the spread)"
     add("--tolerance", metavar="E", type=_positive, help=about)
-    about = "also state measured claims: as wide as it took for this share of such claims "
-    about += "to be true on other problems, up to 0.95; not certified"
-    add("--reliability", metavar="R", type=_probability, help=about)
     about = f"half the sides of the box that is near a setting, as a share {number}"
     add("--window", metavar="W", type=_probability, default=0.05, help=about)
     about = f"probability that a claim is false although what is given is true {number}"

@@ -16,10 +16,6 @@ class NoSafePointError(BotorchError):
     r"""No point is known to be safe."""
 
 
-class StateError(BotorchError, ValueError):
-    r"""A saved state does not fit the object, or was changed; nothing was loaded."""
-
-
 class UncertifiedError(BotorchError):
     r"""A rule that acts on a guarantee was given a band without a guarantee."""
 
@@ -37,6 +33,5 @@ __all__ = [
     "NoSafePointError",
     "SinglePrecisionWarning",
     "SolverError",
-    "StateError",
     "UncertifiedError",
 ]

@@ -3,11 +3,9 @@ r"""The contract of a confidence bound, run over any bound: ``check_band(build, 
 As scikit-learn's ``check_estimator``: run ``check_band`` on a bound of your own; the bounds
 of this package run it too. Every check is a law that all bounds obey; a check that does not
 apply is left out by name with ``skip``, best with the reason. ``check_bandit`` checks a
-bandit over changing arms, and ``check_state`` an object that is saved and loaded.
+bandit over changing arms.
 """
 
-import io
-import json
 import math
 import pickle
 import warnings
@@ -33,8 +31,7 @@ from gpytorch.means import ZeroMean
 from scipy.stats import binom
 from torch import Tensor
 
-from kernelucb._numerics.saving import same_values
-from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 Build = Callable[..., Any]
 Function = Callable[[Tensor], Tensor]
@@ -232,19 +229,14 @@ class _Laws(_Bench):
 
     def copies(self, band: Any) -> None:
         values, pending = self.values(band), self.uniform(2, self.random(3))
+        sides = band.bounds(self.points)
         for twin in (deepcopy(band), pickle.loads(pickle.dumps(band))):
             _close(self.values(twin), values, "values of a copy")
+            _close(twin.bounds(self.points), sides, "bounds of a copy")
             assert str(twin.assumptions) == str(band.assumptions)
             twin.set_X_pending(pending)
             assert band.X_pending is None, "pending points of a copy reached the original."
         _close(self.values(band), values, "values after a copy was changed")
-
-    def state(self, band: Any) -> None:
-        twin = self.band()
-        twin.load_state_dict(band.state_dict())
-        _close(self.values(twin), self.values(band), "values after loading")
-        other = self.band(self.X, self.truth.outcomes(self.X, self.random(8)))
-        _raises(StateError, lambda: other.load_state_dict(band.state_dict()), "other data")
 
     def pending_points(self, band: Any) -> None:
         pending = self.uniform(2, self.random(3))
@@ -311,8 +303,6 @@ class _Laws(_Bench):
             _close(self.values(each), self.values(band), values)
 
         check(ranged, "values, which take no range,")
-        for twin in (deepcopy(ranged), pickle.loads(pickle.dumps(ranged))):
-            check(twin, "values of a copy")
         ranged.set_X_pending(self.points[:2])
         ranged.set_X_pending(None)
         check(ranged, "values after pending points")
@@ -327,12 +317,6 @@ class _Laws(_Bench):
             gain = ranged.max_gain_over(self.points, reference, sign)
             _all(gain <= plain + slack, "a gain grows with a range.")
             _all(gain <= room + slack, "a gain exceeds what the range leaves.")
-        twin = self.band().within(low, high)
-        twin.load_state_dict(ranged.state_dict())
-        for other in (band, band.within(low, high + 1.0)):
-            for one, state in ((ranged, other.state_dict()), (other, ranged.state_dict())):
-                load = partial(one.load_state_dict, state)
-                _raises(StateError, load, "a state within another range")
 
     def replicates(self, band: Any) -> None:
         r"""A band of known noise, cut to what each observed input says by itself."""
@@ -351,14 +335,8 @@ class _Laws(_Bench):
         new = slice(len(self.points))
         for one, other in zip(sides, (lower, upper), strict=True):
             _close(one[new], other[new], "bounds where nothing was observed")
-        values = self.values(cut)
-        for twin in (deepcopy(cut), pickle.loads(pickle.dumps(cut))):
-            _close(twin.bounds(everywhere), sides, "bounds of a copy with replicates")
-            _close(self.values(twin), values, "values of a copy with replicates")
         anew = cut.at(delta=0.1 * cut.delta).bounds(everywhere)
         _all(anew[1] - anew[0] >= sides[1] - sides[0] - slack, "less delta is narrower.")
-        load = partial(cut.load_state_dict, inner.state_dict())
-        _raises(StateError, load, "a state without replicates")
 
     def upper_value(self, band: Any) -> None:
         upper = band.latent_bounds(self.points)[1]
@@ -589,8 +567,8 @@ def check_bandit(
 ) -> Coverage | None:
     r"""Run every law of a bandit over changing arms.
 
-    The bandit must have the methods ``bounds(arms)``, ``select(arms)``, ``observe(x, y)``,
-    ``state_dict()`` and ``load_state_dict(state)``.
+    The bandit must have the methods ``bounds(arms)``, ``select(arms)`` and
+    ``observe(x, y)``, and must be one that ``copy.deepcopy`` and ``pickle`` take.
 
     Example:
         >>> truth = Truth.of_norm(3.0)
@@ -704,78 +682,19 @@ class _BanditLaws(_Bench):
         assert bandit.num_observations == 9, "a refused call counts."
         _close(bandit.bounds(points), before, "bounds after refused calls", 0.0)
 
-    def state(self) -> None:
+    def copies(self) -> None:
+        r"""A copy, which may be saved, goes on as the bandit does, and apart from it."""
         for rounds in (0, 9):
-            check_state(
-                self.build,
-                lambda bandit, rounds=rounds: self._play(bandit, rounds),
-                lambda bandit: self._play(bandit, 3, 20).num_observations,
-                lambda bandit: torch.stack(bandit.bounds(self.points)),
-                others=[partial(self.build, delta=0.01)],
-            )
-
-
-def check_state(
-    make: Callable[[], Any],
-    use: Callable[[Any], Any],
-    update: Callable[[Any], Any],
-    view: Callable[[Any], Any],
-    *,
-    others: Sequence[Callable[[], Any]] = (),
-) -> None:
-    r"""Check that a saved state restores the object, is a copy, and fits no other object.
-
-    The state goes through a file that ``torch.load(weights_only=True)`` reads, and through
-    JSON where it has no tensors. A refused state must change nothing.
-
-    Args:
-        make: Makes a new object, the same each time.
-        use: Takes a new object to the state that is saved.
-        update: Next step, for the saved and the loaded object; may return numbers.
-        view: Maps an object to tensors or numbers that show its state.
-        others: Make objects with other arguments, which must refuse the state.
-
-    Raises:
-        AssertionError: If a law is broken; says which.
-    """
-    first = make()
-    use(first)
-    seen, file = view(first), io.BytesIO()
-    torch.save(first.state_dict(), file)
-    file.seek(0)
-    states = [torch.load(file, weights_only=True)]
-    if not any(isinstance(value, Tensor) for value in states[0].values()):
-        states.append(json.loads(json.dumps(states[0], allow_nan=False)))
-    loaded = []
-    for state in states:
-        again = make()
-        again.load_state_dict(state)
-        for value in state.values():  # the object has copies
-            if isinstance(value, Tensor):
-                value.zero_()
-            elif isinstance(value, list):
-                value.append(0.5)
-        _same(view(again), seen, "a loaded object differs")
-        loaded.append(again)
-    state = first.state_dict()
-    short = {key: state[key] for key in [*state][:-1]}
-    for wrong in (None, {}, state | {"class": "Other"}, state | {"kernelucb": 1}, short):
-        _raises(StateError, partial(first.load_state_dict, wrong), "a wrong state")
-        _same(view(first), seen, "a refused state changed the object")
-    for other in others:
-        stranger = other()
-        before = view(stranger)
-        _raises(StateError, partial(stranger.load_state_dict, state), "another's state")
-        _same(view(stranger), before, "a refused state changed another object")
-    result = update(first)
-    for again in loaded:
-        _same(update(again), result, "an update of the loaded object gives other numbers")
-        _same(view(again), view(first), "a loaded object goes on otherwise")
-
-
-def _same(one: Any, other: Any, what: str) -> None:
-    r"""Whether nests of tensors, numbers and words agree, but for round-off."""
-    assert same_values(one, other), f"{what}: {one}, {other}."
+            bandit, points = self._played(rounds), self.points
+            sides = bandit.bounds(points)
+            twins = deepcopy(bandit), pickle.loads(pickle.dumps(bandit))
+            for twin in twins:
+                _close(twin.bounds(points), sides, "bounds of a copy")
+                self._play(twin, 3, 20)
+            _close(bandit.bounds(points), sides, "bounds after a copy went on")
+            sides = self._play(bandit, 3, 20).bounds(points)
+            for twin in twins:
+                _close(twin.bounds(points), sides, "bounds of a copy that went on")
 
 
 def _close(one: Any, other: Any, what: str, tolerance: float = _REARRANGED) -> None:

@@ -122,7 +122,6 @@ WHOLE = {"contradiction": "outcomes of its kind have no such size"}
 TABLE = {
     "pending points": "earlier tasks say how values hang together, pending or not",
     "repeated inputs": "values without noise leave no width",
-    "state": "its data are its model's",
 }
 martingale = partial(MartingaleMixtureUCB, norm_bound=NORM)
 

@@ -9,12 +9,14 @@ import re
 from copy import deepcopy
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 import torch
 from botorch.acquisition import qLogNoisyExpectedImprovement
 from botorch.exceptions import UnsupportedError
 from gpytorch.means import ConstantMean
 
+import kernelucb
 from kernelucb import (
     IGPUCB,
     CertifiedGapStopping,
@@ -195,3 +197,32 @@ def test_words_are_never_stronger_than_the_band(flaw, road):
             assert not says_certified(text), (name, text)
         if first is VIOLATED and road != "relaxed norm":
             assert "no guarantee" in text, (name, text)
+
+
+RUNS = pd.DataFrame({"x": X.squeeze(-1), "y": Y})
+GIVEN = {"noise_std": 0.4, "norm_bound": 20.0, "kernel": "rbf", "lengthscale": 0.3}
+GIVEN |= {"mean": 0.0, "bounds": {"x": (0.0, 1.0)}}
+PAGES = {
+    "estimated norm": ({"norm_bound": None}, "heuristic: norm estimated"),
+    "estimated noise": ({"noise_std": None}, "heuristic: noise estimated"),
+    "estimated mean": ({"mean": None}, "heuristic: mean estimated"),
+    "kernel of the table": ({"bounds": None}, "heuristic: kernel estimated"),
+    "violated norm": ({"norm_bound": 0.2}, "no guarantee: norm violated"),
+    "violated range": ({"range": (90.0, 100.0)}, "no guarantee: range violated"),
+    "downwards": ({"norm_bound": 0.2, "minimize": True}, "no guarantee: norm violated"),
+}
+
+
+@pytest.mark.parametrize("flaw", PAGES)
+def test_a_page_says_no_more_than_its_band(flaw):
+    changes, first = PAGES[flaw]
+    page = kernelucb.report(RUNS, "y", **(GIVEN | changes))
+    text = page.text
+    assert f"\n{first}" in text
+    assert not says_certified(text)
+    assert "[given] the RKHS norm" not in text or "norm" not in flaw
+    assert ("None of the following is guaranteed." in text) == ("violated" in first)
+
+
+def test_a_page_of_given_numbers_is_certified():
+    assert "\ncertified\n" in kernelucb.report(RUNS, "y", **GIVEN).text

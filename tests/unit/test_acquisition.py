@@ -1,12 +1,9 @@
-r"""What BoTorch and Ax ask of a bound beyond ``check_band``: weights, states, options."""
+r"""What BoTorch and Ax ask of a bound beyond ``check_band``: weights and options."""
 
 import inspect
-from io import BytesIO
-from typing import ClassVar
 
 import pytest
 import torch
-from botorch.acquisition import qLogNoisyExpectedImprovement
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import (
     ExpectationPosteriorTransform,
@@ -20,17 +17,13 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    ConstrainedUCB,
-    Grid,
-    GuardedAcquisition,
     MartingaleMixtureUCB,
-    OutcomeConstraints,
     SrinivasUCB,
     StreamingKernelUCB,
     UnknownNoise,
     WangDeFreitasUCB,
 )
-from kernelucb.exceptions import SinglePrecisionWarning, StateError
+from kernelucb.exceptions import SinglePrecisionWarning
 from problems import make_problem, uniform
 from tolerances import REARRANGED
 
@@ -116,61 +109,6 @@ def test_many_points_are_what_their_parts_are():
         for own, wanted in ((values, value), (lower, low), (upper, high)):
             assert_close(own[part], wanted, rtol=REARRANGED, atol=0.0)
         assert_close(gradient[part], expected, rtol=REARRANGED, atol=1e-12)
-
-
-class TestStates:
-    r"""``state_dict``: only the state of an acquisition function built alike is taken."""
-
-    @staticmethod
-    def band(problem=PROBLEM, norm=3.0, **options):
-        return MartingaleMixtureUCB(problem.model, norm_bound=norm, **options)
-
-    @staticmethod
-    def constrained(problem=PROBLEM, threshold=-1.0, side=">=", **options):
-        band = MartingaleMixtureUCB(problem.model, **NORM)
-        return ConstrainedUCB(
-            band, OutcomeConstraints(band, threshold, sides=side), **options
-        )
-
-    @staticmethod
-    def guarded(limits=True, ucb_every=None, temperature=0.02, observed=None, **changes):
-        band = TestStates.constrained(**changes, observed=observed)
-        torch.manual_seed(0)
-        search = qLogNoisyExpectedImprovement(band.model, PROBLEM.X)
-        options = {"temperature": temperature, "observed": observed}
-        return GuardedAcquisition(
-            search, band if limits else band.band, **options, ucb_every=ucb_every
-        )
-
-    LIMITS = ({"threshold": -0.5}, {"side": "<="}, {"problem": OTHER})
-    EDGES = ({"temperature": 0.1}, {"observed": OTHER.X[:3]})
-    CHANGES: ClassVar = {
-        "band": ({"problem": OTHER}, {"norm": 4.0}, {"form": Grid()}, {"delta": 0.01}),
-        "constrained": (*LIMITS, *EDGES),
-        "guarded": (*LIMITS, *EDGES, {"ucb_every": 3}, {"limits": False}),
-    }
-
-    @pytest.mark.parametrize("name", CHANGES)
-    def test_its_own_is_taken_and_no_other(self, name):
-        build = getattr(self, name)
-        saved, acqf = build(), build()
-        at(saved)  # BoTorch's samples get their shape
-        before, buffer = at(acqf), BytesIO()
-        torch.save(saved.state_dict(), buffer)
-        buffer.seek(0)
-        acqf.load_state_dict(torch.load(buffer, weights_only=True))
-        assert torch.equal(at(acqf), before)
-
-        states = [build(**change).state_dict() for change in self.CHANGES[name]]
-        own = {key: value.clone() for key, value in acqf.state_dict().items()}
-        states.append({k: own[k] for k in own if not k.endswith("_extra_state")})
-        data = [key for key in own if key.endswith("train_targets")]
-        states += [own | {key: own[key] * (1.0 + 1e-12)} for key in data[:1]]
-        for state in states:
-            for strict in (True, False):
-                with pytest.raises(StateError, match="Build it again"):
-                    acqf.load_state_dict(state, strict=strict)
-        assert all(torch.equal(part, own[key]) for key, part in acqf.state_dict().items())
 
 
 class TestInputConstructors:

@@ -56,7 +56,6 @@ from kernelucb.acquisition import BOUNDS, CompactDomain, outcome_bands
 from kernelucb.confidence.band import Band
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
-    StateError,
     UncertifiedError,
 )
 from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
@@ -334,7 +333,6 @@ CHANGES = {
     InputDataError: INPUT,
     DIMENSION: SHAPE,
     UnsupportedError: UNSUPPORTED,
-    StateError: [(lambda: BKB.load_state_dict({}), "no state of a BKBModel")],
 }
 ROWS = [(use, error, noun) for error, rows in CHANGES.items() for use, noun in rows]
 
@@ -432,9 +430,6 @@ def test_no_pending_points_are_no_change_and_others_replace_them():
 def test_a_constraints_width_rests_on_its_safe_set():
     width = ConstraintWidth(SAFE_SET)
     assert width.assumptions == SAFE_SET.assumptions
-    width.load_state_dict(ConstraintWidth(SAFE_SET).state_dict())
-    with pytest.raises(StateError, match="state"):
-        width.load_state_dict(ConstraintWidth(SafeSet(build(), -8.0)).state_dict())
 
 
 def test_names_and_numbers_of_what_is_printed():

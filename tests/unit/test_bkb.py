@@ -27,7 +27,6 @@ from kernelucb.confidence.bkb import (
 from kernelucb.confidence.fit.radius import mixture_radius, with_energy
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.confidence.ridge_band import abbasi_yadkori_width
-from kernelucb.exceptions import StateError
 from kernelucb.models import BKBModel
 from kernelucb.regression.lowrank.sketch import draw, first_state, inclusion_probabilities
 from oracles import bkb_width
@@ -349,8 +348,10 @@ class TestState:
             *({"input_transform": None}, {"outcome_transform": None}),
             {"input_transform": WIDE},
         ):
-            with pytest.raises(StateError):
+            with pytest.raises(ValueError, match=r"with another .*same arguments"):
                 saved_model(5, **options).load_state_dict(state)
+        with pytest.raises(ValueError, match="no state of a BKBModel"):
+            saved_model().load_state_dict({})
 
 
 RADII = pytest.mark.parametrize("radius", ["certified", "theorem2", "practical"])

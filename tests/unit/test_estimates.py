@@ -126,11 +126,6 @@ def observed(tracker, state=STATE):
     return tracker
 
 
-def loaded(old, new):
-    new.load_state_dict(old.state_dict())
-    return new
-
-
 def streamed():
     return observed(StreamingNoiseTracker(9.0, LIMITS))
 
@@ -168,7 +163,6 @@ NORMS = {
     "tracker": lambda: observed(NormTracker()).norm_bound,
     "least, tracker": lambda: observed(NormTracker()).least_consistent_norm,
     "observe": lambda: NormTracker().observe(STATE),
-    "loaded": lambda: loaded(observed(NormTracker()), NormTracker()).norm_bound,
     "copied": lambda: copy.deepcopy(observed(NormTracker())).norm_bound,
     "family": lambda: family().least_consistent_norms[0],
     "least_consistent_norm": lambda: least_consistent_norm(STATE),
@@ -279,7 +273,6 @@ NOISES = {
     "interval": lambda: band(noise=UnknownNoise()).noise_interval[1],
     "streaming": lambda: streaming(noise=0.1).noise_interval[0],
     "tracker": lambda: streamed().lower + 0.1,
-    "loaded": lambda: loaded(streamed(), StreamingNoiseTracker(9.0, LIMITS)).lower + 0.1,
 }
 
 
@@ -307,9 +300,7 @@ NOISE_TAKERS = every | {
     ),
     "outcome_bands": lambda s: outcome_bands([MODEL], norm_bound=9.0, noise_std=[s])[0],
     "predictions": lambda s: band(noise=None, fit=predicted(s)),
-    "loaded predictions": lambda s: band(
-        noise=None, fit=loaded(predicted(s), PrequentialRadius())
-    ),
+    "copied predictions": lambda s: band(noise=None, fit=copy.deepcopy(predicted(s))),
     "predictions of a family": lambda s: KernelFamilyUCB(
         STATE, KERNELS, norm_bound=9.0, fit=predicted(s)
     ),

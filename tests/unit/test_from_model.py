@@ -54,7 +54,7 @@ from kernelucb import (
     PrequentialRadius,
     SafeSet,
 )
-from kernelucb.regression.from_model import fitted_default, observed_inputs
+from kernelucb.regression.from_model import observed_inputs
 from problems import constant_mean, float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import LINEAR_SOLVE, POSTERIOR
 
@@ -490,11 +490,3 @@ def test_data_that_are_refused(part):
             model.set_train_data(*data, strict=False)
     with pytest.raises(InputDataError, match=message):
         KernelRegression.from_model(model)
-
-
-def test_a_default_model_with_the_parameters_of_another():
-    X, Y = uniform(6, 1, 0), normal(6, 1)
-    model = fitted_default(X, Y)
-    other = fitted_default(X[:5], 3.0 * Y[:5] + 1.0, like=model)
-    assert_close(other.covar_module.lengthscale, model.covar_module.lengthscale)
-    assert_close(other.outcome_transform.means.squeeze(), (3.0 * Y[:5] + 1.0).mean())

@@ -1,18 +1,14 @@
-r"""The minimiser, the eigendecomposition, saved values, a failed conic program."""
-
-import json
+r"""The minimiser, the eigendecomposition, a failed conic program."""
 
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import MaternKernel, RBFKernel
 from torch.testing import assert_close
 
 from kernelucb import MartingaleMixtureUCB
 from kernelucb._numerics import conic
 from kernelucb._numerics.arrays import minimize_quasiconvex
 from kernelucb._numerics.conic import EllipsoidBallProgram
-from kernelucb._numerics.saving import fingerprint, same_values
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.exceptions import SolverError
 from problems import make_problem, uniform
@@ -72,18 +68,6 @@ def test_matrices_that_are_not_kernels_are_refused(sign):
         matrix = -matrix.abs()
     with pytest.raises(InputDataError, match="not a positive semi-definite kernel"):
         kernel_spectrum(matrix)
-
-
-def test_saved_values_agree_up_to_round_off_and_json():
-    kernel = torch.ones(2, 2, dtype=torch.float64)
-    assert same_values({"kernel": kernel * (1.0 + 1e-12)}, {"kernel": kernel})
-    assert not same_values(kernel * (1.0 + 1e-6), kernel)
-    plain = {"limits": (0.1, None), "names": ["a", "b"]}
-    assert same_values(json.loads(json.dumps(plain)), plain)
-    one, other = fingerprint(MaternKernel(1.5)), fingerprint(MaternKernel(2.5))
-    assert torch.equal(one, fingerprint(MaternKernel(1.5)))
-    assert not torch.equal(one, other)
-    assert not torch.equal(one, fingerprint(RBFKernel()))
 
 
 def test_a_solver_that_fails_is_a_solver_error(monkeypatch):

@@ -116,7 +116,7 @@ def test_several_at_once_are_the_sum_of_each():
     for each in zip(means, variances, outcomes, noise, X, strict=True):
         singles.observe_predictions(*each)
     together.observe_predictions(means, variances, outcomes, noise, X)
-    assert together.state_dict() == singles.state_dict()
+    assert str(vars(together)) == str(vars(singles))
     assert together.squared == pytest.approx(singles.squared)
     assert torch.equal(together.noise_std, noise)
 
@@ -218,8 +218,6 @@ class TestInputs:
     def test_others_are_refused(self, sketched):
         X, Y, noise = self.problem.X, self.problem.Y, self.problem.noise_std
         radius = self.radius(X)
-        resumed = PrequentialRadius(DELTA)
-        resumed.load_state_dict(radius.state_dict())
         swapped = X.clone()
         swapped[[2, 7]] = X[[7, 2]]
         moved = [(each, Y) for each in (X.flip(0), swapped, X + 0.01, X[:, :1])]
@@ -230,9 +228,8 @@ class TestInputs:
             if sketched:
                 state = NystromRegression(inputs, outcomes, kernel, noise, inputs[:5])
                 bound = SketchedMartingaleMixtureUCB
-            for each in (radius, resumed):
-                with pytest.raises(ValueError, match="hold different inputs or outcomes"):
-                    bound(state, norm_bound=9.0, delta=DELTA, fit=each)
+            with pytest.raises(ValueError, match="hold different inputs or outcomes"):
+                bound(state, norm_bound=9.0, delta=DELTA, fit=radius)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_they_are_raw_ones(self, dtype):

@@ -1,7 +1,5 @@
 r"""Trackers over rounds: what they learnt stays, of one scale, in full or not at all."""
 
-import json
-
 import pytest
 import torch
 from botorch.models.transforms.outcome import Log, Power, Standardize
@@ -35,16 +33,6 @@ def make(request):
     return TRACKERS[request.param]
 
 
-def test_a_norm_that_was_estimated_stays_so():
-    estimated = StreamingNoiseTracker(NormTracker().observe(PROBLEM.state), NOISE)
-    state = json.loads(json.dumps(estimated.state_dict()))
-    loaded = StreamingNoiseTracker(state["settings"]["norm_bound"], NOISE)
-    loaded.load_state_dict(state)
-    assert loaded.estimated == {"norm"}
-    estimated.load_state_dict(state | {"estimated": []})
-    assert estimated.estimated == {"norm"}
-
-
 def test_a_warning_that_is_an_error_leaves_the_new_state():
     tracker = StreamingNoiseTracker(1e-3, UnknownNoise(1e-6, 1e-5))
     with pytest.raises(InconsistentConfidenceSetWarning):
@@ -62,17 +50,13 @@ def test_a_warning_that_is_an_error_leaves_the_new_state():
     ],
 )
 def test_another_transform_is_refused_and_changes_nothing(make, first, later, words):
-    r"""By a tracker whose state was loaded as well."""
-    tracker, loaded = make(), make()
-    loaded.load_state_dict(make().state_dict())  # of no outcomes: of no scale
+    tracker = make()
     tracker.observe(model_of(first))
-    before = tracker.state_dict()
-    loaded.load_state_dict(json.loads(json.dumps(before)))
-    for each in (tracker, loaded):
-        with pytest.raises(ValueError, match=words):
-            each.observe(model_of(later))
-        assert each.state_dict() == before
-        each.observe(model_of(first))
+    before = str(vars(tracker))
+    with pytest.raises(ValueError, match=words):
+        tracker.observe(model_of(later))
+    assert str(vars(tracker)) == before
+    tracker.observe(model_of(first))
 
 
 def test_a_unit_that_is_estimated_again_is_no_other_scale(make):

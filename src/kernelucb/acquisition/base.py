@@ -34,16 +34,9 @@ from kernelucb._numerics.estimates import (
     estimated,
     is_estimate,
 )
-from kernelucb._numerics.saving import fingerprint, plain_digest, same_values
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, changed_bands, terms_of
-from kernelucb.confidence.base import (
-    ConfidenceSet,
-    Described,
-    PointsT,
-    StateT,
-    Support,
-)
+from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support
 from kernelucb.confidence.combined import CombinedSet, searched, within
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.martingale_mixture.problem import announce
@@ -58,7 +51,7 @@ from kernelucb.confidence.pointwise import (
 )
 from kernelucb.confidence.replicate_noise import ReplicateNoise
 from kernelucb.confidence.unknown_noise import UnknownNoise
-from kernelucb.exceptions import SinglePrecisionWarning, StateError
+from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.from_model import ModelData, observed_inputs
@@ -82,14 +75,9 @@ _ONE_POINT = (
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
-class BuiltOnce(Described, AcquisitionFunction):
-    r"""An acquisition function that is determined by its constructor's arguments.
+class BuiltBand(Band, AcquisitionFunction):
+    r"""A band that ``at`` builds again from its constructor's arguments."""
 
-    The ``state_dict`` holds a fingerprint of arguments and data; ``load_state_dict`` takes
-    the state of an equally built object only, and raises ``StateError`` otherwise.
-    """
-
-    _others: tuple[str, ...] = ()  # prefixes of the states of other objects it holds
     _arguments: dict[str, Any]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
@@ -109,41 +97,12 @@ class BuiltOnce(Described, AcquisitionFunction):
         self._arguments = dict(given)
         return self
 
-    def get_extra_state(self) -> Tensor:
-        r"""A fingerprint of arguments and data, part of ``state_dict()``."""
-        return plain_digest(self._settings())
-
-    def set_extra_state(self, state: Tensor) -> None:
-        r"""Nothing to set: ``load_state_dict`` takes no other fingerprint."""
-
-    def _settings(self) -> Any:
-        r"""Settings beside tensors, as plain values."""
-        raise NotImplementedError
-
-    def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
-    ) -> None:
-        # Other settings than tensors follow from data and arguments at construction.
-        others = tuple(f"{prefix}{other}" for other in self._others)
-        saved, own = (
-            {
-                name: value
-                for name, value in each.items()
-                if name.startswith(prefix) and not name.startswith(others)
-            }
-            for each in (state_dict, self.state_dict(prefix=prefix))
+    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+        # Tensors of another band beside the assumptions of this one would be no band.
+        raise UnsupportedError(
+            f"{type(self).__name__} loads no state: build it again from its arguments, or "
+            "save it with pickle."
         )
-        if not same_values(saved, own, rtol=0.0, atol=0.0):
-            raise StateError(
-                f"This state was not saved by this {type(self).__name__}: data, prior, "
-                "norm bound, radius and thresholds are fixed when it is built. Build it "
-                "again from the model; to keep one, use copy.deepcopy or pickle."
-            )
-        super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
-
-
-class BuiltBand(BuiltOnce, Band):
-    r"""A band that ``at`` builds again from its constructor's arguments."""
 
     def at(self, **changes: Any) -> Self:
         r"""The band of the same data with other arguments.
@@ -237,7 +196,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     ) -> None:
         super().__init__(model=model)  # pyright: ignore[reportArgumentType]
         self._set = confidence_set
-        self._kept: list[CombinedSet] = []  # the set within the range; no part of the state
+        self._kept: list[CombinedSet] = []  # the set within the range
         self.maximize = maximize
         self.posterior_transform = posterior_transform
         self._weight, self._offset = 1.0, 0.0
@@ -688,13 +647,6 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         """
         plain: Any = searched(self.confidence_set)
         return plain
-
-    def get_extra_state(self) -> Tensor:
-        r"""A fingerprint of how this bound was built, part of ``state_dict()``."""
-        of_set = fingerprint(self.confidence_set)
-        known = repr((self._range, self._sources))
-        plain = self._range is None and not self._sources
-        return of_set if plain else plain_digest((of_set.tolist(), known))
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.

@@ -83,10 +83,6 @@ class AroundBand(BuiltBand):
     def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
         return {"band": part_at(self.band, terms)}
 
-    def _settings(self) -> Any:
-        limits = self.outcome_constraints
-        return self.temperature, None if limits is None else limits.settings
-
     def _penalty(self, X: Tensor) -> Tensor:
         r"""Penalty of ``n x d`` points for violated constraints, ``n`` values.
 
@@ -307,9 +303,6 @@ class ConstrainedUCB(AroundBand):
         new = {id(part): part_at(part, terms) for part in self.parts}
         bands = [new[id(limit.band)] for limit in limits.constraints]
         return {"band": new[id(self.band)], "constraints": limits.with_bands(bands)}
-
-    def _settings(self) -> Any:
-        return super()._settings(), self._unit
 
     # BoTorch's initialisers read these two.
 

@@ -125,7 +125,6 @@ class GuardedAcquisition(AroundBand):
     """
 
     reference: Tensor
-    _others = ("acqf.", "model.")
     _claim = "every best feasible point is within the guard, with temperature=0,"
 
     def __init__(
@@ -268,9 +267,6 @@ class GuardedAcquisition(AroundBand):
         gain = self.objective_band.max_gain_over
         given = {"reference": self.reference, "sign": self.direction, "cheap": True}
         return in_parts(X, partial(gain, **given))
-
-    def _settings(self) -> Any:
-        return super()._settings(), self.ucb_every
 
     def _described(self) -> dict[str, Any]:
         names = {"acqf": type(self.acqf).__name__, "band": type(self.band).__name__}

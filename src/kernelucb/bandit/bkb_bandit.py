@@ -2,7 +2,6 @@ r"""Budgeted kernel bandit: very many arms, very many rounds (BKB and BBKB)."""
 
 import math
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any
 
 import torch
@@ -13,18 +12,11 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, whole_number
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
-from kernelucb._numerics.saving import opened, saved
-from kernelucb.bandit.observations import prior_values
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
-from kernelucb.confidence.norm.tracker import (
-    NormBoundLike,
-    NormTracker,
-    estimated_norm,
-    tracker_of,
-)
+from kernelucb.confidence.norm.tracker import NormBoundLike, estimated_norm, tracker_of
 from kernelucb.regression.lowrank.dtc import DTCRegression
-from kernelucb.regression.lowrank.sketch import SketchedData, Tally, check_noise
+from kernelucb.regression.lowrank.sketch import SketchedData, check_noise
 from kernelucb.regression.prior import Prior
 
 # Inducing arms are dropped when there are more than this many times the ones just drawn.
@@ -111,7 +103,6 @@ class BKBBandit:
         if len(candidates) == 0:
             raise InputDataError("There are no arms to select from.")
         self._tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
-        self._shares_tracker = isinstance(norm_bound, NormTracker)
         if self._tracker is None:
             self._given = float(positive_scalar("norm_bound", norm_bound))
         qbar = positive_scalar("qbar", qbar)
@@ -257,57 +248,6 @@ class BKBBandit:
         if fractional or bool(((index < 0) | (index >= len(like))).any()):
             raise InputDataError(f"Arms are whole numbers from 0 to {len(like) - 1}.")
         return index.long(), values
-
-    @torch.no_grad()
-    def state_dict(self) -> dict[str, Any]:
-        r"""Everything that is needed to go on; save it with ``torch.save``."""
-        return saved(
-            self,
-            self._settings,
-            **self.arms.tally._asdict(),
-            inducing=self.inducing,
-            generator=self.arms.generator_state,
-            information=self._information,
-            norm=None if self._tracker is None else list(self._tracker.estimates),
-        )
-
-    @torch.no_grad()
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
-
-        Raises:
-            StateError: If it was saved by a bandit with other arms or arguments, or by
-                another version. The bandit is as before then.
-        """
-        names = *Tally._fields, "inducing", "generator", "information", "norm"
-        *tally, inducing, generator, information, norm = opened(
-            self, self._settings, state_dict, *names
-        )
-        like = self.candidates
-        tally = Tally(*(each.to(like) for each in tally))
-        inducing = inducing.to(like.device)
-        self.arms = self.arms.restored(like, tally, inducing, generator)
-        self._information = information
-        if self._tracker is not None:
-            own = self._tracker.estimates if self._shares_tracker else (0.0, 0.0)
-            self._tracker.estimates = max(own[0], norm[0]), max(own[1], norm[1])
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        r"""What the observations do not change."""
-        tracker, arms = self._tracker, self.candidates
-        norm = self._given if tracker is None else [tracker.inflation, tracker.floor]
-        rule = {n: v if n == "radius" else float(v) for n, v in self.rule._asdict().items()}
-        return {
-            **rule,
-            "qbar": float(self.arms.qbar),
-            "noise_std": self.noise_std,
-            "alpha": self.alpha,
-            "batch_growth": float(self.batch_growth),
-            "norm": norm,
-            "candidates": sha256(arms.cpu().contiguous().numpy().tobytes()).hexdigest(),
-            "prior": prior_values(self.prior, arms).cpu(),
-        }
 
 
 def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) -> list[int]:

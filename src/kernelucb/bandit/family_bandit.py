@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -14,9 +13,7 @@ from torch import Tensor
 
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.kernels import allowed_columns
-from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.kernel_bandit import KernelBandit
-from kernelucb.bandit.observations import saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.family.data import is_tied, tied_scale
 from kernelucb.confidence.family.kernels import KernelFamily
@@ -96,15 +93,8 @@ class FamilyBandit:
 
     def _begin(self, dimension: int) -> None:
         r"""The bandits of the kernels that cover the family for arms of a dimension."""
-        # By their kernels' positions: those left, or the nearest one where none is.
-        self._bandits = dict(enumerate(self._members(dimension)))
-        self._dimension = dimension
-        self._contradicted_at: list[int | None] = [None] * len(self._bandits)
-
-    def _members(self, dimension: int) -> list[KernelBandit]:
-        r"""Bandits without observations."""
         covers = self.family.covering(dimension)
-        return [
+        members = [
             KernelBandit(
                 cover.kernel,
                 norm_bound=norm,
@@ -115,6 +105,10 @@ class FamilyBandit:
             )
             for cover, norm in zip(covers, in_use(self._norms, covers), strict=True)
         ]
+        # By their kernels' positions: those left, or the nearest one where none is.
+        self._bandits = dict(enumerate(members))
+        self._dimension = dimension
+        self._contradicted_at: list[int | None] = [None] * len(members)
 
     @property
     def _simplest(self) -> KernelBandit:
@@ -191,7 +185,11 @@ class FamilyBandit:
         r"""Add one observation; see ``KernelBandit.observe``."""
         self._fit_columns(x.unsqueeze(0) if x.dim() == 1 else x)
         before = any(self.consistent)
-        self._add(x, y)
+        with _without_warnings():
+            for bandit in self._bandits.values():
+                bandit.observe(x, y)
+            if before:
+                self._leave_out()
         if before and not any(self.consistent):
             statement = self.assumptions["kernel"].statement
             warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=2)
@@ -201,13 +199,6 @@ class FamilyBandit:
         own = arms.dim() == 2 and arms.shape[1] != self._dimension
         if own and self.num_observations == 0:
             self._begin(arms.shape[1])
-
-    def _add(self, x: Tensor, y: float | Tensor) -> None:
-        with _without_warnings():
-            for bandit in self._bandits.values():
-                bandit.observe(x, y)
-            if any(self.consistent):
-                self._leave_out()
 
     def _leave_out(self) -> None:
         r"""Drop the bandits that the data contradict, for good."""
@@ -224,42 +215,6 @@ class FamilyBandit:
             nearest = min(out, key=out.__getitem__)
             left = {nearest: self._bandits[nearest]}
         self._bandits = left
-
-    @torch.no_grad()
-    def state_dict(self) -> dict[str, Any]:
-        r"""The observations and the arguments, in copies; save it with ``torch.save``."""
-        data = self._simplest.observations
-        inputs = data.inputs.reshape(data.count, self._dimension).cpu()
-        return saved(
-            self,
-            self._settings(inputs),
-            inputs=inputs,
-            outcomes=data.outcomes.cpu(),
-            grids={i: each.bands.grid.remembered for i, each in self._bandits.items()},
-        )
-
-    @torch.no_grad()
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Observe anew what a bandit made with the same arguments had observed.
-
-        Raises:
-            StateError: If it was saved by a bandit with other arguments or by another
-                version; nothing is loaded then.
-        """
-        own = self._simplest.observations.inputs
-        settings = self._settings(saved_inputs(state_dict, own))
-        names = "inputs", "outcomes", "grids"
-        inputs, outcomes, grids = opened(self, settings, state_dict, *names)
-        self._begin(inputs.shape[1])
-        for x, y in zip(inputs.unsqueeze(1), outcomes, strict=True):
-            self._add(x, y)
-        for index, grid in grids.items():
-            self._bandits[index].bands.grid.recall(grid)
-
-    def _settings(self, inputs: Tensor) -> dict[str, Any]:
-        r"""What must be the same where a state is loaded; see ``KernelBandit``."""
-        members = [each.settings(inputs) for each in self._members(inputs.shape[1])]
-        return {"members": members, "select": self.family.select}
 
 
 def _common(left: range, right: range) -> range:

@@ -1,7 +1,6 @@
 r"""The regularisers over which a bandit minimises: powers of 5/4."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -26,15 +25,6 @@ class RegularizerGrid:
         self.window: tuple[int, int] | None = None  # the least and the largest power
         self.seen: tuple[int, int] | None = None  # the powers that mattered
         self._limits = (0, 0)
-
-    @property
-    def remembered(self) -> list[tuple[int, int] | None]:
-        r"""What ``recall`` takes: with it a bandit that was saved goes on alike."""
-        return [self.window, self.seen]
-
-    def recall(self, remembered: Sequence[tuple[int, int] | None]) -> None:
-        r"""Go on with the window of another grid."""
-        self.window, self.seen = remembered
 
     def restart(self) -> None:
         r"""With a new eigenbasis all is computed anew: go on with what mattered."""

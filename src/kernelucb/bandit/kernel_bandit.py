@@ -1,8 +1,7 @@
 r"""The state of a kernel bandit: bounds for arms, one observation at a time."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -18,16 +17,9 @@ from kernelucb._numerics.estimates import (
     with_numbers,
 )
 from kernelucb._numerics.kernels import allowed_columns
-from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.bands import Bands, RidgeBands, RidgeTheorem, Shared
 from kernelucb.bandit.mixture import Form, MixtureBands
-from kernelucb.bandit.observations import (
-    Arms,
-    Observations,
-    Signs,
-    prior_values,
-    saved_inputs,
-)
+from kernelucb.bandit.observations import Arms, Observations, Signs
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.fit.choice import ClosedForm, fit_of
@@ -125,15 +117,10 @@ class KernelBandit(Band):
         noise = float(positive_scalar("noise_std", noise_std))
         self.prior = Prior(covar_module, mean_module)
         shared = Shared(self.prior, norm, noise, probability("delta", delta))
-        self._empty, options = _bands_of(bound, shared, form, fit, horizon)
-        values = norm if tracker is None else [tracker.inflation, tracker.floor]
-        self._settings = {"bound": bound, "norm_bound": values, "noise_std": noise}
-        self._settings |= {"delta": shared.delta, "horizon": horizon, "options": options}
+        self.bands = _bands_of(bound, shared, form, fit, horizon)  # all that changes
         parts = estimated_parts(covar_module, mean_module)
         self._estimated = with_numbers(parts, norm_bound, noise_std)
-        self._shares_tracker = isinstance(norm_bound, NormTracker)
         self._columns = allowed_columns(covar_module)
-        self.bands = self._empty()  # all that changes
         if self.prior.has_constant_variance:
             anywhere = self.observations.inputs.new_zeros(1, self._columns[0])
             self.bands.check_noise(self.prior.variance(anywhere))
@@ -233,49 +220,6 @@ class KernelBandit(Band):
         arm, outcome = self._checked_observation(x, y)
         self.bands.observe(arm, outcome)
 
-    @torch.no_grad()
-    def state_dict(self) -> dict[str, Any]:
-        r"""The observations and the arguments, in copies; save it with ``torch.save``."""
-        data, tracker = self.observations, self._tracker
-        return saved(
-            self,
-            self.settings(data.inputs),
-            inputs=data.inputs.cpu(),
-            outcomes=data.outcomes.cpu(),
-            norm=None if tracker is None else list(tracker.estimates),
-            grid=self.bands.grid.remembered,
-        )
-
-    @torch.no_grad()
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Observe anew what a bandit made with the same arguments had observed.
-
-        Raises:
-            StateError: If it was saved by a bandit with other arguments or by another
-                version; nothing is loaded then.
-        """
-        settings = self.settings(saved_inputs(state_dict, self.observations.inputs))
-        names = "inputs", "outcomes", "norm", "grid"
-        inputs, outcomes, norm, grid = opened(self, settings, state_dict, *names)
-        tracker = self._tracker
-        if tracker is not None and not self._shares_tracker:
-            tracker.estimates = 0.0, 0.0
-        self.bands = self._empty()
-        inputs = inputs.to(self.observations.inputs)
-        for x, y in zip(inputs.unsqueeze(1), outcomes.tolist(), strict=True):
-            self.bands.observe(self.observations.arms(x), y)
-        self.bands.grid.recall(grid)
-        if tracker is not None:
-            own = tracker.estimates
-            tracker.estimates = max(own[0], norm[0]), max(own[1], norm[1])
-
-    def settings(self, inputs: Tensor) -> dict[str, Any]:
-        r"""Settings that a loaded state must share, with the prior at some inputs."""
-        values, own = inputs.new_empty(0, 0), self.observations.inputs
-        if len(inputs) and inputs.shape[1] in self._columns:
-            values = prior_values(self.prior, inputs.to(own)).cpu()
-        return {**self._settings, "prior": values}
-
     def _supports(self, X: Tensor, signs: Signs) -> Tensor:
         r"""Prior mean and largest deviations from it to each side, in rows."""
 
@@ -319,8 +263,8 @@ def _bands_of(
     form: Form | None,
     fit: ClosedForm | None,
     horizon: int | None,
-) -> tuple[Callable[[], Bands], list[Any]]:
-    r"""What makes the bound before any data, and its options as plain values.
+) -> Bands:
+    r"""The bound before any data.
 
     Arguments as for ``KernelBandit``; None is the default of each that the bound takes.
 
@@ -339,8 +283,7 @@ def _bands_of(
         form = "dual" if form is None else form
         if not isinstance(form, Analytic | Grid):
             one_of("form", form, "dual", "analytic")
-        options = [type(chosen).__name__, *chosen.scales, repr(form)]
-        return partial(MixtureBands, shared, chosen, form), options
+        return MixtureBands(shared, chosen, form)
     delta, noise_std = shared.delta, shared.noise_std
     if name == "igp_ucb":
         rounds = int(positive_scalar("horizon", 1000 if horizon is None else horizon))
@@ -356,4 +299,4 @@ def _bands_of(
         tau = 1.0 if alpha is None else alpha / noise_std**2
         width = partial(abbasi_yadkori_width, delta=delta, regularizer=tau)
         theorem = RidgeTheorem(ABBASI_YADKORI_SOURCE, tau, width)
-    return partial(RidgeBands, shared, theorem), [tau]
+    return RidgeBands(shared, theorem)

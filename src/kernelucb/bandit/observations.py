@@ -1,7 +1,6 @@
 r"""The observations of a bandit, and the prior of its arms."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from gpytorch.settings import lazily_evaluate_kernels
@@ -12,7 +11,6 @@ from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
 
 _FIRST_CAPACITY = 64
-_COMPARED = 8  # inputs whose prior covariances tell two priors apart
 Signs = tuple[int, ...]  # sides of a band: 1 for the upper, -1 for the lower
 
 
@@ -94,17 +92,3 @@ class Observations:
             data = ModelData(self.prior, inputs, outcomes, noise, columns, frozenset())
             self._regression = KernelRegression.from_data(data)
         return self._regression
-
-
-def prior_values(prior: Prior, inputs: Tensor) -> Tensor:
-    r"""Covariances and means of the first inputs, ``m + 1 x m``: they tell priors apart."""
-    first = inputs[:_COMPARED]
-    if len(first) == 0:
-        return inputs.new_empty(1, 0)
-    return torch.cat([prior.covariance(first, first), prior.mean(first).unsqueeze(0)])
-
-
-def saved_inputs(state: Any, like: Tensor) -> Tensor:
-    r"""The inputs in a saved state, which its settings are made of; none if it is none."""
-    found: Any = state.get("inputs") if isinstance(state, Mapping) else None
-    return found if isinstance(found, Tensor) and found.dim() == 2 else like[:0]

@@ -21,7 +21,7 @@ from kernelucb._numerics.digits import (
 from kernelucb._numerics.domains import checked_points
 from kernelucb.certificates.boxes import largest_in_region, upper_side
 from kernelucb.certificates.breakdown import Breakdown, breakdown_of
-from kernelucb.certificates.measured import WINDOW, at_margin, measured
+from kernelucb.certificates.measured import WINDOW, at_margin
 from kernelucb.certificates.regret import certificate_of
 from kernelucb.certificates.spaces import Domain
 from kernelucb.certificates.task import Task
@@ -39,7 +39,7 @@ class Claim:
 
     Attributes:
         kind: ``"best run"``, ``"value"``, ``"baseline"``, ``"window"``, ``"operating
-            window"`` or ``"anywhere"``; a measured claim may be a ``"window floor"``.
+            window"`` or ``"anywhere"``.
         statement: The sentence with its numbers, at the norm bound in use.
         numbers: The numbers in the statement, outcome units; for an operating window the
             half sides of the box as a share of the domain.
@@ -50,9 +50,6 @@ class Claim:
             sets are not one event for all norm bounds.
         record: How often claims of this kind at this margin were false on other problems;
             None where no record was measured.
-        status: For a measured claim ``"measured: at margin 1.3; of 1,680 claims ..."``: its
-            numbers are wide enough for this record and rest on no theorem, so certificates,
-            stops and safe sets never use them. Empty for the band's own claims.
     """
 
     kind: str
@@ -62,7 +59,6 @@ class Claim:
     tested: str | None = None
     breakdown: Breakdown | None = None
     record: str | None = None
-    status: str = ""
 
     @property
     def margin(self) -> float:
@@ -73,7 +69,7 @@ class Claim:
         r"""Plain numbers and texts."""
         plain = {"kind": self.kind, "statement": self.statement, "tested": self.tested}
         plain |= {"numbers": [*self.numbers], "rigorous": self.rigorous}
-        plain |= {"record": self.record, "status": self.status}
+        plain |= {"record": self.record}
         own = self.breakdown
         return plain | {
             "norm_bound": None if own is None else own.norm_bound,
@@ -86,15 +82,14 @@ class Claim:
     @property
     def sentence(self) -> str:
         r"""The statement, and whether its numbers come from a search."""
-        searched = not (self.rigorous or self.status)
-        search = " (from a search, which may miss more)" if searched else ""
+        search = "" if self.rigorous else " (from a search, which may miss more)"
         return f"{self.statement}{search}"
 
     @property
     def support(self) -> str:
-        r"""What would have to be wrong, or what was measured; may be empty."""
-        if self.status or self.breakdown is None:
-            return self.status
+        r"""What would have to be wrong; may be empty."""
+        if self.breakdown is None:
+            return ""
         record = f"; {self.record}" if self.record else ""
         return f"{self.tested}: {self.breakdown}{record}"
 
@@ -181,7 +176,6 @@ class Asked(NamedTuple):
     window: float  # half sides of a box around the recommended point, over the domain's
     threshold: float | None
     tolerance: float | None  # difference that does not matter
-    reliability: float | None  # of measured claims; None without them
     max_evaluations: int = _EVALUATIONS  # of branch and bound, for each number
 
     @classmethod
@@ -192,7 +186,6 @@ class Asked(NamedTuple):
         window: float,
         threshold: Any,
         tolerance: Any,
-        reliability: float | None,
         max_evaluations: int = _EVALUATIONS,
     ) -> "Asked":
         r"""From what users give, checked."""
@@ -203,10 +196,7 @@ class Asked(NamedTuple):
         probability("window", window)
         if tolerance is not None:
             tolerance = positive_scalar("tolerance", tolerance)
-        if reliability is not None:
-            reliability = probability("reliability", reliability)
-        own = baseline, window, threshold, tolerance, reliability
-        return cls(*own, max_evaluations)
+        return cls(baseline, window, threshold, tolerance, max_evaluations)
 
 
 def ladder(
@@ -214,8 +204,7 @@ def ladder(
 ) -> tuple[Claim, ...]:
     r"""The claims of a task about ``d`` coordinates of a recommended point.
 
-    The best run comes first, then the claims, those first whose margin is largest, and
-    measured claims last.
+    The best run comes first, then the claims, those first whose margin is largest.
     """
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
@@ -238,7 +227,6 @@ class _Ladder:
         self.share, self.is_given = asked.window, asked.tolerance is not None
         self.tolerance = asked.tolerance or self._spread()
         self.window = task.around(recommended, asked.window)
-        self.reliability = asked.reliability
         self.evaluations = asked.max_evaluations
         self.tries = min(asked.max_evaluations, _EVALUATIONS)
         self._relaxed: dict[tuple[float, ...], Task] = {}
@@ -247,7 +235,7 @@ class _Ladder:
         own = [self._value(), *self._improvement(), self._near(), *self._box()]
         own = sorted([*own, self._anywhere()], key=lambda claim: -claim.margin)
         own = [replace(claim, record=self._record(claim)) for claim in own]
-        return (*self._best_run(), *own, *self._measured())
+        return (*self._best_run(), *own)
 
     def _record(self, claim: Claim) -> str | None:
         r"""How often such claims were false at the margin up to which this one stands."""
@@ -255,23 +243,6 @@ class _Ladder:
             return None
         found = at_margin(self.task, claim.kind, claim.margin)
         return None if found is None else str(found)
-
-    def _measured(self) -> Iterator[Claim]:
-        if self.reliability is None:
-            return
-        window = self.task.around(self.point, WINDOW)
-        point = self.point.unsqueeze(0)
-        for record, numbers in measured(self.task, point, window, self.reliability):
-            kind = record.kind
-            if kind == "value":
-                statement = self._value_is(numbers)
-            elif kind == "window floor":
-                statement = self._keeps_to(_on_side(self.sign, numbers[0]))
-                at = "" if self.domain.is_box else f" at every {self.domain.points}"
-                statement += f"{at} {self._around(WINDOW)}"
-            else:
-                statement = self._no_better(kind, WINDOW, numbers[0])
-            yield Claim(kind, statement, numbers, rigorous=False, status=record.status)
 
     # Numbers of a task, outcome units.
 

@@ -122,7 +122,7 @@ class OptimumReport:
         r"""Sentences with their breakdown values; computed when first asked for.
 
         The best run so far, then sentences about the recommended point, the sentence with
-        the largest margin first, then measured claims.
+        the largest margin first.
         """
         return self.said()
 
@@ -224,7 +224,6 @@ def optimum_report(
     window: float = 0.05,
     threshold: float | None = None,
     tolerance: float | None = None,
-    reliability: float | None = None,
     names: Sequence[str] | None = None,
     outcome: str = "the outcome",
     units: Mapping[str, str] | None = None,
@@ -248,13 +247,6 @@ def optimum_report(
     outcome keeps a threshold. Each sentence has its breakdown values: the norm and the
     noise scale up to which the sentence stands (``breakdown``).
 
-    **Measured claims.** With ``reliability``, claims of the same kinds follow that are so
-    wide that this share of claims was true on other problems
-    (``docs/results/reliability.md``). Their width is a margin over the least consistent
-    norm, or a number of posterior deviations of BoTorch's default model, whichever gives
-    the narrower claim; ``status`` names the method. Measured claims rest on no theorem and
-    are never certified; stops and safe sets do not use them.
-
     Where the band's sets are one event for all norm bounds (``Band.relaxed``), interval,
     gap, region and claims all rest on this event, and are up to 3 % wider than the numbers
     of ``regret_certificate``.
@@ -275,9 +267,6 @@ def optimum_report(
         tolerance: A difference that does not matter, outcome units; by default a twentieth
             of the spread of the estimates at the observed inputs, or of the noise scale
             where that is larger.
-        reliability: Wanted share of measured claims that are true, at most 0.95, the
-            largest share that the number of problems supports. Without ``reliability``, and
-            with fewer than 15 runs, there is no measured claim.
         names: Names of the ``d`` inputs, for print; ``x0``, ``x1`` and so on when absent.
         outcome: Name of the outcome, for print.
         units: Units by the names of inputs and outcome, for print.
@@ -297,7 +286,7 @@ def optimum_report(
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
-    given = baseline, window, threshold, tolerance, reliability
+    given = baseline, window, threshold, tolerance
     asked = Asked.of(task, *given, max_evaluations)
     certificate = latent_certificate(task, _ACCURACY, max_evaluations)
     wording = Wording(labels, outcome, units or {})

@@ -327,7 +327,6 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
         state = states[0] if rule.of_one else CombinedState(states, rule)
         super().__init__(state, assumptions)
         self._parts, self.rule = ModuleList(parts), rule
-        self.settings = repr(rule)  # part of the fingerprint
 
     @property
     def parts(self) -> list[Part]:

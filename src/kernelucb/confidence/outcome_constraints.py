@@ -145,13 +145,6 @@ class OutcomeConstraints(Described):
         bands = [constraint.band for constraint in self.constraints]
         return dict(zip(self.names, bands, strict=True))
 
-    @property
-    def settings(self) -> list[Any]:
-        r"""Thresholds, sides and number of the band of each constraint, as plain values."""
-        places = [id(limit.band) for limit in self.constraints]
-        limits = zip(self.constraints, places, strict=True)
-        return [(x.threshold, x.side, places.index(place)) for x, place in limits]
-
     def with_bands(self, bands: Sequence[Band]) -> "OutcomeConstraints":
         r"""The same limits on other bands, one for each constraint in their order."""
         _, thresholds, sides = zip(*self.constraints, strict=True)

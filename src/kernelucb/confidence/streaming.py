@@ -14,7 +14,7 @@ term of the lower bound goes without a factor below one that the proof does not 
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
@@ -22,7 +22,6 @@ from botorch.models.model import Model
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
-from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike, given_norm, tracker_of
 from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
@@ -153,7 +152,6 @@ class StreamingNoiseTracker:
     Example:
         >>> tracker = StreamingNoiseTracker(5.0, UnknownNoise(lower=0.01))
         >>> lower, upper = tracker.observe(model)  # after every observation
-        >>> torch.save(tracker.state_dict(), path)
 
     Args:
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
@@ -180,11 +178,6 @@ class StreamingNoiseTracker:
         _check_lower_limit(noise_std)
         self.noise_std, self.delta = noise_std, probability("delta", delta)
         smallest, largest = (plain(each) for each in (noise_std.lower, noise_std.upper))
-        self._settings = {
-            "norm_bound": float(self.norm_bound),
-            "noise_std": [smallest, largest],
-            "delta": self.delta,
-        }
         self.interval = NoiseInterval(smallest, math.inf if largest is None else largest)
         self.num_observations = 0
         self.outcomes: str | None = None
@@ -232,7 +225,7 @@ class StreamingNoiseTracker:
             raise ValueError(
                 f"The tracker has seen {self.num_observations} observations, the model has "
                 f"{regression.num_observations}. Observations cannot be taken back; start "
-                "a new tracker or load an earlier state."
+                "a new tracker."
             )
         interval, norm_bound = self.interval, float(self.norm_bound)
         contradicted: NoiseInterval | None = None
@@ -262,29 +255,6 @@ class StreamingNoiseTracker:
             )
             warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=2)
         return self.lower, self.upper
-
-    def state_dict(self) -> dict[str, Any]:
-        r"""Arguments and running bounds as plain values, for JSON or ``torch.save``."""
-        lower, upper = self.interval
-        return saved(
-            self,
-            self._settings,
-            interval=[lower, None if math.isinf(upper) else upper],
-            num_observations=self.num_observations,
-            outcomes=self.outcomes,
-            consistent=self.consistent,
-            estimated=sorted(self.estimated),
-        )
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Go on from a state of a tracker with the same arguments, else ``StateError``."""
-        names = "interval", "num_observations", "outcomes", "consistent", "estimated"
-        found = opened(self, self._settings, state_dict, *names)
-        learnt: dict[str, Any] = dict(zip(names, found, strict=True))
-        lower, upper = learnt["interval"]
-        learnt["interval"] = NoiseInterval(lower, math.inf if upper is None else upper)
-        learnt["estimated"] = self.estimated | set(learnt["estimated"])
-        vars(self).update(learnt)
 
 
 def streaming_band(

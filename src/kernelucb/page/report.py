@@ -359,7 +359,6 @@ def report(
     baseline: Mapping[str, Any] | None = None,
     threshold: float | None = None,
     tolerance: float | None = None,
-    reliability: float | None = None,
     window: float = 0.05,
     delta: float = 0.05,
     units: Mapping[str, str] | None = None,
@@ -404,8 +403,6 @@ def report(
         threshold: What the outcome should reach, outcome units.
         tolerance: A difference that does not matter, outcome units; by default a twentieth
             of the spread.
-        reliability: Also state measured claims, for this share of such claims to be true on
-            other problems, at most 0.95; not certified.
         window: Half the sides of the box that is near a setting, as a share.
         delta: Probability that a claim is false although what is given is true.
         units: Units of columns, for print.

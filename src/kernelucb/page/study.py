@@ -156,7 +156,6 @@ class Study:
             window=self.given.window,
             threshold=self.given.threshold,
             tolerance=self.tolerance,
-            reliability=self.given.reliability,
             names=self.wording.names,
             max_evaluations=6 * _EVALUATIONS,
         )
@@ -166,12 +165,7 @@ class Study:
     @property
     def claims(self) -> list[Claim]:
         r"""The band's own claims about the best run, the firmest first."""
-        return [claim for claim in self.report.claims[1:] if not claim.status]
-
-    @property
-    def measured(self) -> list[Claim]:
-        r"""Claims that rest on how often such claims were true on other problems."""
-        return [claim for claim in self.report.claims if claim.status]
+        return list(self.report.claims[1:])
 
     @cached_property
     def curve(self) -> tuple[tuple[float, float, float], ...]:

@@ -5,17 +5,13 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
-from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchModel
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
-from botorch.models.transforms import Normalize, Standardize
 from botorch.posteriors import TransformedPosterior
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import Mean
-from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import GP, ExactGP, IndependentModelList
 from gpytorch.settings import fast_computations
 from torch import Tensor
@@ -189,27 +185,6 @@ def _estimated_parts(
     if noise_was_estimated or (mapped and given_by_slopes):
         parts.add("noise")
     return frozenset(parts)
-
-
-def fitted_default(
-    X: Tensor, Y: Tensor, box: Tensor | None = None, like: Model | None = None
-) -> SingleTaskGP:
-    r"""BoTorch's default model of ``n x d`` inputs and ``n`` outcomes, fitted to them.
-
-    Inputs are scaled by the ``2 x d`` limits of a box; ``like`` is such a model whose
-    parameters are taken instead of fitted ones.
-    """
-    scaled = None if box is None else Normalize(X.shape[-1], bounds=box)
-    model = SingleTaskGP(
-        X, Y.unsqueeze(-1), outcome_transform=Standardize(1), input_transform=scaled
-    )
-    if like is None:
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        return model.eval()
-    known = like.state_dict().items()
-    own = {name: value for name, value in known if "outcome_transform" not in name}
-    model.load_state_dict(own, strict=False)
-    return model.eval()
 
 
 def observed_inputs(model: Any) -> Tensor:

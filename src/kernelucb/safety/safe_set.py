@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
@@ -12,10 +13,10 @@ from torch.nn import Module, ModuleList
 
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points, rows_of
-from kernelucb.acquisition.base import BuiltOnce
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import joined_assumptions
+from kernelucb.confidence.base import Described
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.outcome_constraints import (
     Band,
@@ -258,7 +259,7 @@ def _margin(constraint: Constraint, X: Tensor) -> Tensor:
     return constraint.margin(rows_of(X)).reshape(X.shape[:-1]).to(X)
 
 
-class ConstraintWidth(BuiltOnce):
+class ConstraintWidth(Described, AcquisitionFunction):
     r"""Width of the widest constraint band, in prior standard deviations.
 
     An upper confidence bound restricted to a safe set stops enlarging the set once the
@@ -296,9 +297,6 @@ class ConstraintWidth(BuiltOnce):
             raise UnsupportedError(
                 "ConstraintWidth does not take pending points; choose one point at a time."
             )
-
-    def _settings(self) -> Any:
-        return self.safe_set.settings
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Width at ``b x 1 x d`` candidate points, a tensor of shape ``b``.

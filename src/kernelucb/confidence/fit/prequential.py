@@ -12,15 +12,8 @@ from gpytorch.models import ExactGP
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import (
-    as_double,
-    finite,
-    positive_values,
-    probability,
-    tensor,
-)
+from kernelucb._numerics.checks import finite, positive_values, probability, tensor
 from kernelucb._numerics.estimates import estimated, is_estimate, plain
-from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.radius import Radius, energy_source, with_energy
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
@@ -236,18 +229,6 @@ class PrequentialRadius:
         sums, sizes = _moments(own, residuals / regression.noise_scales.square())
         others, _ = _moments(inputs, responses)
         return bool(((sums - others).abs() <= _ROUNDED * sizes).all())
-
-    def state_dict(self) -> dict[str, Any]:
-        r"""The predictions and outcomes as plain numbers, for JSON or ``torch.save``."""
-        record = {name: part.tolist() for name, part in self._record._asdict().items()}
-        return saved(self, {"delta": self.delta}, **record, estimated=self._estimated)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Go on from a state of a radius with the same ``delta``, else ``StateError``."""
-        settings, names = {"delta": self.delta}, (*_Record._fields, "estimated")
-        *record, noise_was_estimated = opened(self, settings, state_dict, *names)
-        record = _Record(*map(as_double, record))
-        self._record, self._estimated = record, noise_was_estimated
 
 
 def _rows(X: Tensor) -> Tensor:

@@ -16,7 +16,6 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
-from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit
 from kernelucb.confidence.fit.radius import Radius
@@ -115,7 +114,6 @@ class NormTracker:
         self.floor = positive_scalar("floor", floor)
         self.estimates = 0.0, 0.0  # of the norm bound and the least norm, plain numbers
         self.outcomes: str | None = None
-        self._settings = {"inflation": self.inflation, "floor": self.floor}
 
     @property
     def norm_bound(self) -> float:
@@ -175,17 +173,6 @@ class NormTracker:
             _LOG.info(words, norm, before, least)
         vars(self).update(estimates=(norm, least), outcomes=outcomes)
         return NormBound(norm / regression.outcome_scale, estimated_norm(norm, least))
-
-    def state_dict(self) -> dict[str, Any]:
-        r"""Arguments and running values as plain values, for JSON or ``torch.save``."""
-        estimates = list(self.estimates)
-        return saved(self, self._settings, estimates=estimates, outcomes=self.outcomes)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Go on from a state of a tracker with the same arguments, else ``StateError``."""
-        names = "estimates", "outcomes"
-        (norm, least), outcomes = opened(self, self._settings, state_dict, *names)
-        vars(self).update(estimates=(norm, least), outcomes=outcomes)
 
 
 # A number, or a tracker that estimates the norm bound (by name, or the default).

@@ -1,6 +1,5 @@
 r"""A BoTorch model whose cost per prediction does not grow with the observations."""
 
-from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -20,15 +19,12 @@ from torch.nn import Module
 
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
-from kernelucb._numerics.saving import opened, saved
-from kernelucb.exceptions import StateError
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
 from kernelucb.regression.lowrank.dtc import DTCRegression
 from kernelucb.regression.lowrank.sketch import SketchedData, Tally, first_state
 from kernelucb.regression.outcome_map import check_identity, outcome_units
 from kernelucb.regression.prior import Prior
 
-_SAVED = "inputs", *Tally._fields, "inducing_index", "generator_state"
 _COMPARED = 8  # inputs at which a saved state shows its prior
 
 
@@ -251,56 +247,60 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
             strict: For BoTorch.
 
         Raises:
-            StateError: If it is no state of such a model.
+            ValueError: If it is no state of such a model.
         """
-        if not isinstance(state_dict, Mapping) or "_extra_state" not in state_dict:
-            raise StateError("This is no state of a BKBModel; give what it has saved.")
+        if "_extra_state" not in state_dict:
+            raise ValueError("This is no state of a BKBModel; give what it has saved.")
         return Module.load_state_dict(self, state_dict, strict)
 
     def get_extra_state(self) -> dict[str, Any]:
         r"""Observations, inducing points and draws, for ``state_dict``."""
-        state, inputs = self.state, self.state.inputs
-        return saved(
-            self,
-            self._settings(inputs),
+        state = self.state
+        return {
+            "made_with": self._made_with(state.inputs),
             **state.tally._asdict(),
-            inputs=inputs,
-            inducing_index=state.inducing,
-            generator_state=state.generator_state,
-        )
+            "inputs": state.inputs,
+            "inducing_index": state.inducing,
+            "generator_state": state.generator_state,
+        }
 
     def set_extra_state(self, state: Any) -> None:
         r"""The state that ``get_extra_state`` returned, for ``load_state_dict``.
 
         Raises:
-            StateError: If it is of another class or version, or of a model with other
-                arguments.
+            ValueError: If it is of a model with other arguments.
         """
-        own = self.state.inputs
-        inputs = state.get("inputs", own) if isinstance(state, Mapping) else own
-        settings = self._settings(inputs.to(own))
-        inputs, *tally, inducing, generator = opened(self, settings, state, *_SAVED)
-        data = inputs.to(own), Tally(*(part.to(own) for part in tally))
-        inducing = inducing.to(own.device)
-        self._replace_state(self.state.restored(*data, inducing, generator.cpu()))
+        state, like = deepcopy(state), self.state.inputs
+        inputs, saved = state["inputs"].to(like), state["made_with"]
+        made_with = self._made_with(inputs)
+        every = {**saved, **made_with}
+        if other := [n for n in every if not _same(saved.get(n), made_with.get(n))]:
+            raise ValueError(
+                f"The state is of a BKBModel with another {', '.join(other)}; load it into "
+                "a model that is made with the same arguments."
+            )
+        tally = Tally(*(state[name].to(like) for name in Tally._fields))
+        inducing, draws = state["inducing_index"].to(like.device), state["generator_state"]
+        self._replace_state(self.state.restored(inputs, tally, inducing, draws.cpu()))
 
-    def _settings(self, inputs: Tensor) -> dict[str, Any]:
-        r"""Settings that a loaded state must share, with the prior at some inputs."""
-        first, prior, constants = inputs[:_COMPARED], self.state.prior, {}
+    def _made_with(self, inputs: Tensor) -> dict[str, Any]:
+        r"""What a loaded state must share, with the prior at some inputs."""
+        first, prior = inputs[:_COMPARED], self.state.prior
         outcome, transform = (
             getattr(self, name, None) for name in ("outcome_transform", "input_transform")
         )
-        if transform is not None and "kernel" not in self.estimated:  # not learned
-            constants = dict(transform.state_dict())
-        return {
+        made_with = {
             "alpha": self.alpha,
             "qbar": self.qbar,
-            "prior_covariance": prior.covariance(first, first),
-            "prior_mean": prior.mean(first),
+            "kernel": prior.covariance(first, first),
+            "mean": prior.mean(first),
             "outcome_transform": type(outcome).__name__,
             "input_transform": type(transform).__name__,
-            "input_constants": constants,
         }
+        if transform is None or "kernel" in self.estimated:  # learned
+            return made_with
+        constants = transform.state_dict().items()
+        return made_with | {f"input_transform.{name}": each for name, each in constants}
 
     def _replace_state(self, state: SketchedData) -> None:
         self.model.variational_strategy = BKBVariationalStrategy(self.model, state)
@@ -333,3 +333,11 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         super()._apply(fn, recurse)
         self._replace_state(self.state.moved(fn))
         return self
+
+
+def _same(one: Any, other: Any) -> bool:
+    r"""Whether two values agree, tensors up to what devices make of them."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        one = one.to(other)
+        return one.shape == other.shape and torch.allclose(one, other, 1e-9, 1e-12)
+    return one == other
