@@ -24,7 +24,6 @@ from kernelucb import (
     CertifiedGapStopping,
     ConstrainedUCB,
     FamilyBandit,
-    FamilyTracker,
     Filters,
     Grid,
     GuardedAcquisition,
@@ -401,21 +400,10 @@ def family_bandit(there, select, **options):
     return FamilyBandit(KernelFamily(there.kernels, select=select), **options)
 
 
-def remembered_family(noise, there):
-    tracker, bands = FamilyTracker(), []
-    for _ in range(2):
-        acqf = family(there, tracker=tracker, noise_std=noise)
-        bands += acqf.bounds(there.points)
-    assert tracker.num_observations == 3
-    return bands
-
-
-def family_on_counts(combine, there):
+def family_on_counts(there):
     outcomes = (there.Y > 0.0).double()
     data = LikelihoodRegression(there.X, outcomes, there.kernel)
-    tracker = FamilyTracker() if combine == "any" else None
-    family = KernelFamily(there.kernels, combine=combine, tracker=tracker)
-    acqf = KernelFamilyUCB(data, family, norm_bound=3.0)
+    acqf = KernelFamilyUCB(data, there.kernels, norm_bound=3.0)
     return [*acqf.bounds(there.points), numbers(there, *acqf.least_consistent_norms)[0]]
 
 
@@ -457,9 +445,8 @@ VALUES = {
         f"family bandit, {select}": partial(bandit, family_bandit, select=select, **NORM)
         for select in ("alternate", "simplest")
     },
-    **{f"remembered, noise {n}": partial(remembered_family, n) for n in (0.1, None)},
     "budgeted bandit": budgeted_bandit,
-    **{f"family on counts, {c}": partial(family_on_counts, c) for c in ("any", "all")},
+    "family on counts": family_on_counts,
     "budgeted model": budgeted_model,
     "sketch with an update": sketched_update,
     "earlier tasks": earlier_tasks,

@@ -1,5 +1,7 @@
 r"""Small problems with a known answer: RKHS functions of known norm, frozen models."""
 
+import functools
+import operator
 from dataclasses import dataclass
 
 import torch
@@ -64,9 +66,15 @@ def likelihood_ucb(X: Tensor, Y: Tensor, kernel: Kernel, **options) -> Likelihoo
 
 def family_ucb(model, kernels, **options) -> KernelFamilyUCB:
     r"""The bound over a family, from the options of the family and its own."""
-    names = ("combine", "select", "mean", "tracker")
+    names = ("select", "mean")
     known = {name: options.pop(name) for name in names if name in options}
     return KernelFamilyUCB(model, KernelFamily(kernels, **known), **options)
+
+
+def remaining(kernels, consistent):
+    r"""Those that were not contradicted; slices keep the length scales between them."""
+    parts = [kernels[i : i + 1] for i, kept in enumerate(consistent) if kept]
+    return functools.reduce(operator.add, parts) if parts else kernels
 
 
 def constant_mean(value: float) -> ConstantMean:

@@ -28,7 +28,6 @@ from kernelucb.certificates import (
     runs_needed,
 )
 from kernelucb.confidence.family.kernels import KernelFamily
-from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
@@ -58,7 +57,6 @@ __all__ = [
     "CertifiedGapStopping",
     "ConstrainedUCB",
     "FamilyBandit",
-    "FamilyTracker",
     "Filters",
     "Grid",
     "GuardedAcquisition",

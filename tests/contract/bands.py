@@ -46,7 +46,6 @@ NORM = 3.0
 TRUTH = Truth.of_norm(NORM, noise_std=0.2, dimension=2, seed=1)
 KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
 WIDEST = KernelFamily(KERNELS, select="widest")
-EVERY = KernelFamily(KERNELS, combine="all")
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 UNKNOWN = UnknownNoise(0.1, 1.0)
 
@@ -159,11 +158,6 @@ BANDS = {
         partial(KernelFamilyUCB, kernels=WIDEST, norm_bound=NORM),
         TRUTH,
         OWN,
-    ),
-    "intersection": Band(
-        partial(KernelFamilyUCB, kernels=EVERY, norm_bound=10.0),
-        TRUTH,
-        OWN | {"contradiction": "sets that are widened each on its own need not meet"},
     ),
     "family of successes": Band(
         partial(KernelFamilyUCB, kernels=WIDEST, norm_bound=NORM),

@@ -26,7 +26,7 @@ def test_law(case):
 LONG = (
     "filters",  # by ``test_check_band_runs_them_all``
     *("analytic", "convex", "transformed", "logarithmic", "Abbasi-Yadkori"),
-    *("near the ball", "martingale", "family", "intersection", "successes", "counts"),
+    *("near the ball", "martingale", "family", "successes", "counts"),
     *("constrained", "sum"),
 )
 

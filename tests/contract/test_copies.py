@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 import torch
-from bands import CUBE, KERNELS, NORM, TRUTH
+from bands import CUBE, NORM, TRUTH
 from botorch.acquisition import qLogNoisyExpectedImprovement
 from botorch.exceptions import UnsupportedError
 from botorch.models.deterministic import GenericDeterministicModel
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from kernelucb import (
     BKBBandit,
-    FamilyTracker,
     GuardedAcquisition,
     KernelBandit,
     KernelThompsonSampling,
@@ -35,7 +34,7 @@ from kernelucb import (
 )
 from kernelucb.models import BKBModel
 from kernelucb.safety import ConstraintWidth
-from problems import family_ucb, make_problem, uniform
+from problems import make_problem, uniform
 
 PROBLEM, ARMS = make_problem(n=12, d=2), uniform(20, 2, seed=3)
 X, Y, STATE = PROBLEM.X, PROBLEM.Y, PROBLEM.state
@@ -97,11 +96,6 @@ TRACKERS = {
     "radius": (PrequentialRadius, lambda r: r.observe(PREDICTOR, X, Y, 0.1), entries),
 }
 OBJECTS = TRACKERS | {
-    "families": (
-        FamilyTracker,
-        lambda t: family_ucb(STATE, KERNELS, norm_bound=9.0, tracker=t),
-        entries,
-    ),
     "contradicted bandit": (
         partial(KernelBandit, TRUTH.kernel, norm_bound=0.3, noise_std=0.2),
         *(played, lambda b: (b.bounds(ARMS), b.assumptions)),

@@ -68,7 +68,7 @@ ACQUISITIONS = {
         name: lambda name=name: BANDS[name].build(model_of(name))
         for name in BANDS
         # As the other families, and a conic program for each point, which takes long.
-        if name not in ("intersection", "family of successes", "convex")
+        if name not in ("family of successes", "convex")
     },
     "minimized": lambda: exact(maximize=False),
     "plain": lambda: MartingaleMixtureUCB(PlainGP(TRUTH.kernel), norm_bound=NORM),

@@ -17,7 +17,6 @@ from simulation import Claim
 
 from kernelucb import (
     BKBUCB,
-    FamilyTracker,
     KernelRegression,
     LikelihoodRegression,
     MartingaleMixtureUCB,
@@ -37,6 +36,7 @@ from problems import (
     frozen_kernel,
     generator,
     likelihood_ucb,
+    remaining,
 )
 from tolerances import ORDER, SKETCH
 
@@ -146,11 +146,13 @@ def sketch(seed, delta, prequential=False, shrink=1.0):
 def family(seed, delta, kernels, length=0.14, **own):
     r"""The kernel is one of a family, or lies between two of them."""
     _, truth, random, first = setting(seed, "rbf", length, 3.0)
-    tracker = FamilyTracker() if own.get("combine") != "all" else None
-    given = {"norm_bound": 3.0, "delta": delta, "tracker": tracker, **own}
+    given = {"norm_bound": 3.0, "delta": delta, **own}
 
     def band(X, Y):
-        return family_ucb(KernelRegression(X, Y, RBFKernel(), 0.1), kernels, **given)
+        nonlocal kernels
+        acqf = family_ucb(KernelRegression(X, Y, RBFKernel(), 0.1), kernels, **given)
+        kernels = remaining(kernels, acqf.consistent)
+        return acqf
 
     def choose(acqf, lower, upper):
         return int(acqf(ARMS.unsqueeze(1)).argmax())
@@ -171,7 +173,7 @@ def family_of_successes(seed, delta, length=0.15, lengths=(0.6, 0.15), trials=5)
         chosen.append(arm)
         successes.append(float((draws < rates[arm]).sum()))
     kernels = [frozen_kernel("rbf", each) for each in lengths]
-    given = {"norm_bound": 3.0, "delta": delta, "tracker": FamilyTracker()}
+    given = {"norm_bound": 3.0, "delta": delta}
     outcomes = torch.tensor(successes, dtype=torch.float64)
     for n in (3, 9):
         data = arms[chosen[:n]], outcomes[:n], RBFKernel()
@@ -179,6 +181,7 @@ def family_of_successes(seed, delta, length=0.15, lengths=(0.6, 0.15), trials=5)
         acqf = family_ucb(state, kernels, **given)
         if missed(acqf, rates, *acqf.bounds(arms)):
             return True
+        kernels = remaining(kernels, acqf.consistent)
     return False
 
 
@@ -248,10 +251,6 @@ MANY, FEWER, FEWEST = Claim(68, 0.3), Claim(36, 0.4), Claim(25, 0.45)
 QUARTER = ({"shrink": 0.25},)
 LOUDER = ({"norm_bound": 0.9 * NORM, "noise_std": NOISE_STD / 4.0},)
 SMOOTH = {"kernels": lengthscale_family(RBFKernel(), 0.4, 0.8), "length": 0.05}
-# A function of norm B under length .3 has at most 2^(1/2) B under .15.
-NESTED = [frozen_kernel("rbf", 0.3), frozen_kernel("rbf", 0.15)]
-BOTH = {"kernels": NESTED, "length": 0.3, "combine": "all"}
-BOTH |= {"norm_bound": [3.0, 3.0 * 2**0.5]}
 BETWEEN = lengthscale_family(RBFKernel(), 0.1, 0.8)
 ROUGH = ({"length": 0.05, "lengths": (0.8,), "trials": 400},)
 FULL = {  # the contract has shorter runs of every band
@@ -289,7 +288,6 @@ CASES = {
         partial(family, kernels=BETWEEN, select="alternate"),
         (SMOOTH,),
     ),
-    "an intersection": Case(FEWER, partial(family, **BOTH)),
     "a family of successes": Case(FEWEST, family_of_successes, ROUGH),
 }
 

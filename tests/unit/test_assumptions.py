@@ -316,10 +316,7 @@ def features():
     return FeatureMetaModel(candidates, tasks, maps.double())
 
 
-UNION, ALL = (
-    "Union over a family of kernels (ours)",
-    "Intersection over a family of kernels",
-)
+UNION = "Union over a family of kernels (ours)"
 LEMMA = "; band: Lemma 11 and Corollary 6"
 SOURCES = [
     (mixture, DUAL),
@@ -335,7 +332,6 @@ SOURCES = [
     (partial(mixture, **NEARBY), f"{DUAL}, {NEAR}"),
     (partial(mixture, noise_std=UnknownNoise()), f"{FLYNN}, Theorem 4.5; fit: {UNKNOWN}"),
     (family, f"{UNION}, each by {DUAL}"),
-    (partial(family, combine="all"), f"{ALL} (ours), each by {DUAL}"),
     (lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM), f"{ELLIPSOID}; fit: {RATIO}"),
     (
         lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM, form="tangent"),

@@ -24,7 +24,6 @@ from kernelucb import (
     Grid,
     GuardedAcquisition,
     KernelBandit,
-    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     KernelThompsonSampling,
@@ -318,10 +317,6 @@ UNSUPPORTED = [
     (lambda: LIMITED(constraints=LIMIT, objective_index=[0]), "weigh"),
     (lambda: BKBUCB(MODEL, **NORM), "use BKBModel"),
     (lambda: SketchedMartingaleMixtureUCB(MODEL, **NORM), "NystromReg"),
-    (
-        lambda: FamilyBandit(KernelFamily([KERNEL], combine="all"), **GIVEN),
-        "Leave them out",
-    ),
     (lambda: KernelFamilyUCB(COUNTS, [KERNEL], **GIVEN), "noise_std"),
     (lambda: lengths([0.5] * 3, [1.0] * 3, each_coordinate=True), "2 col"),
     (lambda: PREDICTED.observe("gp", X[:1], Y[:1], 0.1), "BoTorch model"),

@@ -15,7 +15,6 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     Analytic,
     FamilyBandit,
-    FamilyTracker,
     Filters,
     Grid,
     KernelBandit,
@@ -32,7 +31,7 @@ from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import fit_of
-from kernelucb.confidence.fit.filters import ALONE
+from kernelucb.confidence.fit.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.fit.radius import KernelFree, Radius, mixture_radius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
@@ -46,6 +45,7 @@ from problems import (
     float64,
     frozen_kernel,
     normal,
+    remaining,
     uniform,
 )
 from tolerances import (
@@ -555,7 +555,7 @@ def test_sums_of_resolvents_are_the_filtered_ones(top, rise, log_corner, centre)
 )
 def test_a_tangent_of_any_slope_lies_below_the_mixture(count, per_round, slope):
     predicted = per_round * count + 2.0 * math.log(1.0 / DELTA)
-    mixed = KernelFree.of(count, DELTA, predicted, ALONE[:2])
+    mixed = KernelFree.of(count, DELTA, predicted, PRIOR_WEIGHTS)
     ball, found = mixed.ball, mixed.tangent_price(slope)
     energies = torch.linspace(0.0, ball.squared_radius, 400, dtype=torch.float64).tolist()
     gaps = [2.0 * mixed.at(e)[0] - (slope * e - found) for e in energies]
@@ -574,7 +574,7 @@ OUTCOMES = VALUES + NOISE * normal(len(PLACES), seed=1)
 
 
 def make_family(kernels=RANGE, norm_bound=NORM, **options):
-    names = ("select", "mean", "combine", "tracker")
+    names = ("select", "mean")
     known = {name: options.pop(name) for name in names if name in options}
     family = KernelFamily(kernels, **known)
     return FamilyBandit(family, norm_bound=norm_bound, noise_std=NOISE, **options)
@@ -608,15 +608,16 @@ def test_it_is_the_union_of_single_bandits_that_were_never_contradicted():
 
 
 @pytest.mark.parametrize("select", ["alternate", "simplest", "widest"])
-def test_it_is_the_stateless_class_with_a_tracker(select):
-    bandit, tracker = make_family(select=select, fit="martingale"), FamilyTracker()
+def test_it_is_the_stateless_class_where_what_was_contradicted_stays_out(select):
+    bandit, kernels = make_family(select=select, fit="martingale"), RANGE
     for count in range(1, ROUNDS + 1):
         bandit.observe(PLACES[count], OUTCOMES[count])
         data = PLACES[1 : count + 1], OUTCOMES[1 : count + 1]
         regression = KernelRegression(*data, FUNCTION.kernel, NOISE)
-        family = KernelFamily(RANGE, select=select, tracker=tracker)
+        family = KernelFamily(kernels, select=select)
         acqf = KernelFamilyUCB(regression, family, norm_bound=NORM, fit="martingale")
-        assert acqf.consistent == bandit.consistent
+        kernels = remaining(kernels, acqf.consistent)
+        assert bandit.consistent == tuple(kernel in [*kernels] for kernel in RANGE)
         if count % 5 == 0:
             (lower, upper), (below, above) = bandit.bounds(PLACES), acqf.bounds(PLACES)
             slack = 0.003 * (above - below)  # of the grid of regularisers
@@ -624,7 +625,8 @@ def test_it_is_the_stateless_class_with_a_tracker(select):
                 assert bool(((wider >= -BANDIT * NORM) & (wider <= slack)).all())
             scores = acqf(PLACES.unsqueeze(1))
             assert bool(scores.max() - scores[bandit.select(PLACES)] <= slack.max())
-    assert bandit.assumptions == acqf.assumptions
+    whole = KernelFamilyUCB(regression, RANGE, norm_bound=NORM, fit="martingale")
+    assert bandit.assumptions == whole.assumptions
 
 
 def test_before_any_observation_it_is_the_union_of_the_norm_balls():

@@ -13,7 +13,6 @@ from kernelucb import (
     CertifiedGapStopping,
     ConstrainedUCB,
     GuardedAcquisition,
-    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     LikelihoodRegression,
@@ -58,10 +57,10 @@ def band(**options):
     return MartingaleMixtureUCB(problem().model, **options)
 
 
-def of_family(combine="any", model=None, **options):
+def of_family(model=None, **options):
     kernels = lengthscale_family(frozen_kernel("rbf"), shortest=0.1, longest=0.4)
-    family, model = KernelFamily(kernels, combine), model or problem().model
-    return KernelFamilyUCB(model, family, **{"norm_bound": 5.0, **options})
+    given = {"norm_bound": 5.0, **options}
+    return KernelFamilyUCB(model or problem().model, kernels, **given)
 
 
 def width(of, X=GRID):
@@ -146,7 +145,6 @@ ROADS = {
     "counts": lambda **norm: LikelihoodUCB(COUNTS, **norm),
     "family": of_family,
     "martingale family": lambda **norm: of_family(fit="martingale", **norm),
-    "intersection": lambda **norm: of_family("all", **norm),
     "family of counts": lambda **norm: of_family(model=COUNTS, **norm),
     "sum": lambda **norm: ScalarizedUCB([band(**norm), of_family(**norm)], [1.0, -2.0]),
 }

@@ -17,7 +17,6 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     BKBBandit,
     FamilyBandit,
-    FamilyTracker,
     KernelBandit,
     KernelFamilyUCB,
     KernelRegression,
@@ -45,7 +44,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, EstimatedTensor, esti
 from kernelucb.acquisition import BoundedNorm, outcome_bands
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.models import BKBModel
-from problems import family_ucb, make_problem
+from problems import make_problem
 
 # The fitted models here are of outcomes that are not standardised.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
@@ -131,12 +130,6 @@ def streamed():
     return observed(StreamingNoiseTracker(9.0, LIMITS))
 
 
-def family_tracked():
-    tracker = FamilyTracker()
-    family_ucb(STATE, KERNELS, norm_bound=9.0, tracker=tracker)
-    return tracker
-
-
 def contradicted():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
@@ -171,7 +164,6 @@ NORMS = {
     "least, tracker": lambda: observed(NormTracker()).least_consistent_norm,
     "observe": lambda: NormTracker().observe(STATE),
     "copied": lambda: copy.deepcopy(observed(NormTracker())).norm_bound,
-    "family tracker": lambda: family_tracked().least_consistent_norms[0],
     "family": lambda: family().least_consistent_norms[0],
     "least_consistent_norm": lambda: least_consistent_norm(STATE),
     "check": lambda: check_consistency(STATE, 9.0).least_consistent_norm,

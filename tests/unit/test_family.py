@@ -1,7 +1,6 @@
 r"""Families of kernels: which they hold, what lies between them, and the bound over one.
 
-``tests/contract`` runs the laws of every band over a union, an intersection and a family of
-counts.
+``tests/contract`` runs the laws of every band over a union and a family of counts.
 """
 
 import copy
@@ -23,14 +22,12 @@ from torch.testing import assert_close
 
 from kernelucb import (
     CertifiedGapStopping,
-    FamilyTracker,
     Filters,
     KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     LikelihoodRegression,
     LikelihoodUCB,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     lengthscale_family,
     regret_certificate,
@@ -48,6 +45,7 @@ from problems import (
     frozen_kernel,
     generator,
     make_problem,
+    remaining,
     uniform,
 )
 from tolerances import LEAST_NORM, ORDER, REARRANGED
@@ -267,26 +265,11 @@ def is_the_union(acqf, own, points):
     near(acqf.bounds(points), (kept[:, 0].amin(0), kept[:, 1].amax(0)))
 
 
-def is_the_intersection(acqf, own, points):
-    sides = bands(own, points)
-    near(acqf.bounds(points), (sides[:, 0].amax(0), sides[:, 1].amin(0)))
-
-
 @given(seed=st.integers(0, 500), d=st.integers(1, 3), n=st.integers(1, 30))
 def test_the_union_of_the_consistent_members(seed, d, n):
     problem, points = make_problem(n=n, d=d, norm=3.0, seed=seed), uniform(30, d, seed + 9)
     own = [single(kernel, problem) for kernel in KERNELS]
     is_the_union(family(problem=problem), own, points)
-
-
-@given(seed=st.integers(0, 500))
-def test_the_intersection_of_all_members(seed):
-    problem, points = make_problem(n=15, d=2, norm=3.0, seed=seed), uniform(30, 2, seed)
-    kernels = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.3)]
-    options = {"norm_bound": 30.0, "fit": MartingaleMixture(1.0)}
-    acqf = family(kernels, problem, combine="all", **options)
-    own = [single(kernel, problem, delta=0.025, **options) for kernel in kernels]
-    is_the_intersection(acqf, own, points)
 
 
 def test_a_length_scale_between_two_kernels_is_covered():
@@ -298,6 +281,23 @@ def test_a_length_scale_between_two_kernels_is_covered():
     plain = family(list(RANGE))
     near(plain.bounds(X), family(KERNELS).bounds(X), REARRANGED)
     assert "from 0.15" not in plain.assumptions["kernel"].statement
+
+
+@pytest.mark.parametrize("whole", [KERNELS, lengthscale_family(RBFKernel(), 0.15, 9.6)])
+def test_what_was_contradicted_is_left_out_for_good_by_the_caller(whole):
+    r"""The same band, of fewer kernels; a slice keeps the length scales between them."""
+    whole = [frozen_kernel("rbf", 3.0), *whole] if isinstance(whole, list) else whole
+    acqf = family(whole)
+    part = whole[acqf.consistent.index(True) :]
+    if isinstance(whole, list):
+        part = [k for k, c in zip(whole, acqf.consistent, strict=True) if c]
+    assert 0 < len(part) == sum(acqf.consistent) < len(whole)
+    again = family(part)
+    assert all(map(torch.equal, again.bounds(X), acqf.bounds(X)))
+    assert again.assumptions.certified
+    for _ in range(3):
+        part = remaining(part, [True] * len(part))
+    assert family(part).assumptions == again.assumptions
 
 
 SMOOTH, SHARP = (
@@ -339,8 +339,6 @@ def test_a_shortest_length_scale_needs_a_union_of_length_scales():
     for kernels in (KERNELS, lengthscale_family(RBFKernel(), [0.2] * 2, [0.4] * 2)):
         with pytest.raises(UnsupportedError, match="leave out lengthscale"):
             family(kernels).relaxed(lengthscale=0.3)
-    with pytest.raises(UnsupportedError, match="leave out lengthscale"):
-        family(RANGE, combine="all", norm_bound=60.0).relaxed(lengthscale=0.3)
     with pytest.raises(ValueError, match=r"give at most 0\.6"):
         family(RANGE).relaxed(lengthscale=0.7)
 
@@ -405,22 +403,6 @@ class TestWhatIsTakenFromTheModel:
         assert_close(acqf.bounds(X), family().bounds(X), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "norm", "kept"),
-    [((3.0, 0.3), 6.0, (False, True)), ((0.6, 0.05), 0.5, (False, False))],
-)
-def test_contradicted_kernels_of_an_intersection(lengths, norm, kept):
-    r"""The sets of kernels that explain nothing need not meet; the band is not empty."""
-    kernels = [frozen_kernel("rbf", scale) for scale in lengths]
-    with pytest.warns(InconsistentConfidenceSetWarning):
-        acqf = family(kernels, combine="all", norm_bound=norm)
-    assert acqf.consistent == kept
-    assert acqf.assumptions.violated
-    assert not regret_certificate(acqf, X).certified
-    lower, upper = acqf.bounds(X)
-    assert bool((lower <= upper).all())
-
-
 def explores(select, count):
     return KernelFamily(KERNELS, select=select).explores_for_all(count)
 
@@ -470,22 +452,19 @@ class TestSearch:
 
 
 class TestCertificates:
-    @pytest.mark.parametrize("combine", ["any", "all"])
-    def test_on_points_by_the_definition(self, combine):
-        acqf = family(combine=combine, norm_bound=8.0)
+    def test_on_points_by_the_definition(self):
+        acqf = family(norm_bound=8.0)
         best = X[:1]
         certificate = regret_certificate(acqf, X, recommended=best)
         parts = acqf.confidence_set.parts
         gains = torch.stack([part.max_gain_over(X, best) for part in parts])
-        gains = gains.amax(0) if combine == "any" else gains.amin(0)
         assert certificate.gap == pytest.approx(float(gains.max()), abs=ORDER)
         assert certificate.certified
 
-    @pytest.mark.parametrize("combine", ["any", "all"])
-    def test_on_boxes_it_is_above_every_point(self, combine):
+    def test_on_boxes_it_is_above_every_point(self):
         problem = make_problem(n=15, d=1, norm=3.0, seed=5)
         kernels = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.4)]
-        acqf = family(kernels, problem, combine=combine, norm_bound=8.0)
+        acqf = family(kernels, problem, norm_bound=8.0)
         line = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
         certificate = regret_certificate(acqf, bounds=line)
         assert certificate.certified
@@ -590,31 +569,12 @@ class TestCounts:
         latent = torch.stack(acqf.latent_bounds(PLACES))
         assert_close(torch.stack(acqf.bounds(PLACES)), link(latent))
 
-    def test_the_intersection_shares_delta(self):
-        counts = outcomes()
-        acqf = of_counts(counts, KERNELS[1:], combine="all", delta=0.1)
-        own = [under(counts, kernel, delta=0.05) for kernel in KERNELS[1:]]
-        is_the_intersection(acqf, own, PLACES)
-        assert not acqf.assumptions.violated
-
-    def test_kernels_that_are_too_smooth_are_left_out_for_good(self):
-        tracker = FamilyTracker()
-        acqf = of_counts(ROUGH, tracker=tracker)
+    def test_kernels_that_are_too_smooth_are_left_out(self):
+        acqf = of_counts(ROUGH)
         assert acqf.consistent == (False, False, True)
         is_the_union(acqf, [under(ROUGH, kernel) for kernel in KERNELS], PLACES)
         assert acqf.assumptions.certified
         assert "20 observations contradict 2" in acqf.report()
-        assert tracker.contradicted == (True, True, False)
-        flat = copy.copy(ROUGH.outcomes)
-        flat.counts = torch.full((20,), 200.0, dtype=torch.float64)
-        later = LikelihoodRegression.from_parts(
-            ROUGH.prior, ROUGH.train_inputs, flat, 2, frozenset()
-        )
-        assert all(of_counts(later).consistent)
-        assert of_counts(later, tracker=tracker).consistent == (False, False, True)
-        other = outcomes("poisson", n=20, amount=100.0)
-        with pytest.raises(ValueError, match="num_trials or exposure"):
-            of_counts(other, tracker=tracker)
 
     def test_all_kernels_contradicted(self, monkeypatch):
         with pytest.warns(InconsistentConfidenceSetWarning) as caught:
@@ -625,8 +585,6 @@ class TestCounts:
         least = acqf.least_consistent_norms
         nearest = KERNELS[least.index(min(least))]
         near(acqf.bounds(PLACES), under(ROUGH, nearest, norm_bound=0.5).bounds(PLACES))
-        with pytest.warns(InconsistentConfidenceSetWarning):
-            assert of_counts(ROUGH, norm_bound=0.5, combine="all").assumptions.violated
         monkeypatch.setattr(Ratio, "level", lambda *_: 0.0)  # no function is likely enough
         with pytest.warns(InconsistentConfidenceSetWarning, match="norm of at least inf"):
             acqf = of_counts(outcomes(), KERNELS[:2])

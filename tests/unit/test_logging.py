@@ -7,12 +7,8 @@ import torch
 
 from kernelucb import (
     CertifiedGapStopping,
-    FamilyTracker,
-    KernelFamily,
-    KernelFamilyUCB,
     MartingaleMixtureUCB,
     NormTracker,
-    lengthscale_family,
     regret_certificate,
 )
 from problems import make_problem, uniform
@@ -81,15 +77,3 @@ def test_stopping(gap, start, log):
     CertifiedGapStopping(gap, uniform(20, 2, seed=1))(band())
     (message,) = log.of("certificates.stopping")
     assert message.startswith(start)
-
-
-def test_kernels_that_are_left_out(log):
-    tracker = FamilyTracker()
-    kernels = lengthscale_family(PROBLEM.kernel, shortest=0.2, longest=50.0)
-    for _ in range(2):
-        family = KernelFamily(kernels, tracker=tracker)
-        KernelFamilyUCB(PROBLEM.state, family, norm_bound=3.0, noise_std=0.01)
-    assert sum(tracker.contradicted) > 0
-    messages = log.of("confidence.family.tracker")
-    assert len(messages) == sum(tracker.contradicted)
-    assert all("is contradicted for good, at 12 observations." in m for m in messages)

@@ -18,8 +18,6 @@ from torch.testing import assert_close
 
 from kernelucb import (
     AbbasiYadkoriUCB,
-    FamilyTracker,
-    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     KernelThompsonSampling,
@@ -292,10 +290,6 @@ def test_what_needs_outcome_units_refuses():
     model = BKBModel(X, Y.unsqueeze(-1), KERNEL, 0.04, outcome_transform=Log())
     with pytest.raises(UnsupportedError, match="transform the outcomes yourself"):
         model.regression()
-    family = KernelFamily([KERNEL], tracker=FamilyTracker())
-    KernelFamilyUCB(transformed(), family, **NORM)
-    with pytest.raises(ValueError, match="another family"):
-        KernelFamilyUCB(by_hand(), family, **NORM)
 
 
 REFUSED = {

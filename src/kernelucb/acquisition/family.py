@@ -18,7 +18,7 @@ from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedPoints, CombinedState
 from kernelucb.confidence.family.data import EVERY_SCALE, family_data
-from kernelucb.confidence.family.kernels import Combine, KernelFamily, Select
+from kernelucb.confidence.family.kernels import KernelFamily, Select
 from kernelucb.confidence.family.members import family_of, family_report, per_kernel
 from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
 from kernelucb.confidence.norm.tracker import NearNormBall, ball_and_error
@@ -93,8 +93,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 from them (``Normalize(d, bounds=bounds)``); where it is, ``assumptions``
                 says so.
             kernels: The family, from the simplest to the roughest kernel. Give a
-                ``KernelFamily`` for a prior mean, a tracker of earlier rounds, an
-                intersection, or another search than the default.
+                ``KernelFamily`` for a prior mean or another search than the default.
             norm_bound: Bound on the RKHS norm of ``f - mean`` under the true kernel,
                 outcome units: one number for all kernels or one for each, fixed before the
                 data, since the mixtures are tied to it: try several by ``relaxed``. A
@@ -113,9 +112,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
 
         Raises:
-            ValueError: If a scalar is out of its range, there is no kernel, the number of
-                norm bounds differs, or the tracker has seen another family or more
-                observations.
+            ValueError: If a scalar is out of its range, there is no kernel, or the number
+                of norm bounds differs.
             UnsupportedError: If the model, a kernel or the transform cannot be represented,
                 or an argument has no meaning for counts.
             InputDataError: If the model's data are empty or not finite.
@@ -142,7 +140,6 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         each_coordinate: bool | None = None,
         outputscale: float | None = None,
         mean: float | None = None,
-        combine: Combine | None = None,
         select: Select | None = None,
         **options: Any,
     ) -> Self:
@@ -155,7 +152,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
 
         Args:
             model: See the class.
-            kernels: The family, instead of a description by the next nine arguments.
+            kernels: The family, instead of a description by the next eight arguments.
             shortest: Shortest length scale, in units of the kernels' inputs; one number,
                 or one for each coordinate.
             longest: Longest length scale, of the same kind.
@@ -165,7 +162,6 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             each_coordinate: See ``lengthscale_family``.
             outputscale: Prior variance, outcome units squared, 1 by default.
             mean: Prior mean, outcome units.
-            combine: See ``KernelFamily``.
             select: See ``KernelFamily``.
             options: Further arguments of the class.
 
@@ -174,7 +170,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 number is out of its range, or there would be too many kernels.
             UnsupportedError: If the length scales do not fit the model's inputs.
         """
-        family = {"mean": mean, "combine": combine, "select": select}
+        family = {"mean": mean, "select": select}
         lengths = {"shortest": shortest, "longest": longest}
         lengths |= {"ratio": ratio, "each_coordinate": each_coordinate}
         described = {"kernel": kernel, "outputscale": outputscale, **lengths, **family}
@@ -198,15 +194,11 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             kernels = KernelFamily(members, **_without_none(family))
         return cls(model=model, kernels=kernels, **options)
 
-    def at(self, **changes: Any) -> Self:
-        r"""See ``BuiltBand``; the new band has no tracker."""
-        return super().at(**{"kernels": self.family.untracked(), **changes})
-
     @property
     def lengthscales(self) -> tuple[float, ...]:
         r"""See ``Band``; empty where the band is no union of a ``lengthscale_family``."""
         kernels = self.family.kernels
-        if self.family.combine == "all" or not isinstance(kernels, LengthscaleFamily):
+        if not isinstance(kernels, LengthscaleFamily):
             return ()
         return kernels.lengthscales
 
@@ -219,7 +211,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
     def _relaxation(
         self, norm_factor: float, noise_factor: float, lengthscale: float | None
     ) -> dict[str, Any]:
-        family = self.family.untracked()
+        family = self.family
         ball, error = ball_and_error(self._arguments["norm_bound"])
         norms = [float(norm) for norm in per_kernel(ball, family.kernels)]
         largest = max(norms)
@@ -281,7 +273,14 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
     def consistent(self) -> tuple[bool, ...]:
         r"""For each kernel, True unless the data contradict the kernel.
 
-        The probability that any round contradicts the true kernel is at most ``delta``.
+        The probability that any round contradicts the true kernel is at most ``delta``, on
+        the band's own event. So leave out for good what a round contradicted:
+        ``kernels = [k for k, c in zip(kernels, acqf.consistent) if c]``, with the norm
+        bounds of these; slice a ``lengthscale_family`` (such as
+        ``kernels[acqf.consistent.index(True) :]``), since a list covers no length scales
+        between its kernels. Norm bounds, noise, ``delta`` and ``fit`` must be given and
+        stay the same. ``relaxed`` bands, breakdown values and ``optimum_report`` rest on
+        another event: give them the whole family.
         """
         return tuple(member.confidence_set is not None for member in self._members)
 
@@ -301,7 +300,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         r"""The set whose upper bound is maximised."""
         whole: Any = super()._searched(num_pending)
         widest = self.family.explores_for_all(self.num_observations + num_pending)
-        return whole if widest or self.family.combine == "all" else whole.parts[0]
+        return whole if widest else whole.parts[0]
 
 
 def _without_none(options: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import reduce
 
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -78,14 +78,8 @@ class FamilyBandit:
         Raises:
             ValueError: If an argument is out of its range, there is no kernel, the number
                 of norm bounds differs, or the kernels take different numbers of columns.
-            UnsupportedError: If the family is an intersection, or has a tracker.
         """
         self.family = family = KernelFamily.of(kernels)
-        if family.combine == "all" or family.tracker is not None:
-            raise UnsupportedError(
-                "FamilyBandit is a union that remembers what was contradicted: it takes "
-                'no combine="all" and no tracker. Leave them out.'
-            )
         self._norms = per_kernel(norm_bound, family.kernels)
         columns = reduce(_common, map(allowed_columns, family.kernels))
         if len(columns) == 0:
@@ -147,7 +141,6 @@ class FamilyBandit:
             self.family.kernels,
             self._norms,
             self._estimated,
-            combine="any",
             is_tied=is_tied(self._fit),
         )
         counts = [count for count in self._contradicted_at if count is not None]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kernelucb.bandit.spectral import Moments, Points, SchurSystems, Spectrum
-from kernelucb.confidence.fit.filters import ALONE, FilterMixture
+from kernelucb.confidence.fit.filters import HYBRID_PRIOR, PRIOR_WEIGHTS, FilterMixture
 from kernelucb.confidence.fit.radius import KernelFree
 from kernelucb.confidence.norm.least import least_norm
 
@@ -106,9 +106,9 @@ class TwoFilters(NamedTuple):
             count: Number of observations.
             delta: Failure probability.
         """
-        mixed = KernelFree.of(count, delta, predicted, ALONE[:2])
+        mixed = KernelFree.of(count, delta, predicted, PRIOR_WEIGHTS)
         first = mixed.tangent_price(self.slope)
-        hybrid = log_det - count * math.log1p(-self.floor) + ALONE.hybrid_prior
+        hybrid = log_det - count * math.log1p(-self.floor) + HYBRID_PRIOR
         rest = 1.0 - self.share
         entropy = self.share * math.log(self.share) + rest * math.log(rest)
         mixed = self.share * first + rest * hybrid + 2.0 * entropy

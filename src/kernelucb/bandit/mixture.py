@@ -26,7 +26,7 @@ from kernelucb.confidence.fit.choice import (
     data_fit,
     fit_source,
 )
-from kernelucb.confidence.fit.filters import ALONE, FilterMixture
+from kernelucb.confidence.fit.filters import PRIOR_WEIGHTS, FilterMixture
 from kernelucb.confidence.fit.radius import (
     FitConstraint,
     KernelFree,
@@ -173,7 +173,7 @@ class MixtureBands(Bands):
             return predicted.beside_hidden(hidden)
         squared = form + predicted.slack
         if self._is_filtered:
-            mixed = KernelFree.of(count, self.delta, squared, ALONE[:2])
+            mixed = KernelFree.of(count, self.delta, squared, PRIOR_WEIGHTS)
             squared = mixed.ball.squared_radius
         else:
             squared = with_energy(squared, count, self.delta)

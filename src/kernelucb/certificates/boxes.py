@@ -19,7 +19,7 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.digits import between
 from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.combined import CombinedSet, Intersection, Union
+from kernelucb.confidence.combined import CombinedSet, Union
 from kernelucb.regression import RidgeState
 
 _LOG = logging.getLogger(__name__)
@@ -258,11 +258,11 @@ def on_cells(
 ) -> CellFunction | None:
     r"""A function of a set on cells, with bounds on its changes; None if unknown.
 
-    For a union or an intersection each part by itself, which is tighter than the whole.
+    For a union each part by itself, which is tighter than the whole.
     """
     parts, joined = [confidence_set], itemgetter(0)
     is_combined = isinstance(confidence_set, CombinedSet)
-    if is_combined and isinstance(confidence_set.rule, Union | Intersection):
+    if is_combined and isinstance(confidence_set.rule, Union):
         parts, joined = confidence_set.parts, confidence_set.rule.joined
     changes = _known([change_in(part, fixed) for part in parts])
     values = [partial(function, part) for part in parts]

@@ -287,7 +287,7 @@ class _Ladder:
         values = task.values(task.gain(self.point), task.points)
         if task.bound.outcome_map.is_identity and float(values.max()) > level:
             return False
-        asked = replace(task, recommended=self.point.unsqueeze(0))
+        asked = replace(task, recommended=self.point)
         certificate = certificate_of(asked, _ACCURACY, self.tries)
         return certificate.rigorous and certificate.gap <= level
 
@@ -415,7 +415,7 @@ class _Ladder:
         return self._gain("anywhere", self.task)
 
     def _gain(self, kind: str, task: Task) -> Claim:
-        asked = replace(task, recommended=self.point.unsqueeze(0))
+        asked = replace(task, recommended=self.point)
         certificate = certificate_of(asked, _ACCURACY, self.evaluations)
         level = self.tolerance
         tested = as_given(level) if self.is_given else at_most(level)

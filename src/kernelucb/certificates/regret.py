@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -146,8 +145,7 @@ def regret_certificate(
             ``fixed_features`` take the values given there. By default the point of the
             domain whose lower bound is largest (whose upper bound is smallest, if small
             outcomes are sought), on boxes as found by a search, so perhaps a point that was
-            never observed. For an intersection of bands each band names its best point, and
-            the point of least gap is taken.
+            never observed.
         tolerance: On boxes, the share of the gap that branch and bound may leave open.
         max_evaluations: On boxes, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
@@ -195,10 +193,10 @@ def latent_certificate(
     r"""The certificate on the scale of the objective's set."""
     positive_scalar("tolerance", tolerance)
     whole_number("max_evaluations", max_evaluations)
-    references = task.recommended
-    if references is None:
-        references = task.best_points(task.points)
-    scan = min((_on_points(task, best) for best in references), key=attrgetter("gap"))
+    recommended = task.recommended
+    if recommended is None:
+        recommended = task.best_point(task.points)
+    scan = _on_points(task, recommended)
     if task.region.is_finite:
         return scan
     # The recommended point stays, so only f(x) changes within a cell.

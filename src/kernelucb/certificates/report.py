@@ -327,7 +327,8 @@ def interval(
     """
     best = certificate.recommended.unsqueeze(0)
     own, upper = task.confidence_set, upper_side(task.sign)
-    known = torch.cat([best, task.best_points(torch.cat([task.points, best]))])
+    other = task.best_point(torch.cat([task.points, best]))
+    known = torch.stack([certificate.recommended, other])
     least = -float(upper_side(-task.sign)(own, known).min())
     most = float(task.values(upper, task.points).max())
     search = None

@@ -26,7 +26,6 @@ from kernelucb.certificates.spaces import Domain, MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.combined import CombinedSet, Intersection
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import NoSafePointError
 
@@ -49,7 +48,7 @@ class Task:
     # What a point must satisfy; None where all points count
     constraints: OutcomeConstraints | None
     region: Region
-    # The point that the user recommends, `1 x d`, in the region and certainly feasible
+    # The point that the user recommends, `d`, in the region and certainly feasible
     recommended: Tensor | None = None
 
     @classmethod
@@ -90,8 +89,7 @@ class Task:
         row = tensor("recommended", recommended).reshape(1, -1)
         row = checked_points("recommended", row, dimension)
         point = fixed_candidates(row, fixed_features)[0]
-        point = task._admissible(point.to(region.lower))
-        return replace(task, recommended=point.unsqueeze(0))
+        return replace(task, recommended=task._admissible(point.to(region.lower)))
 
     @property
     def confidence_set(self) -> ConfidenceSet[Any, Any]:
@@ -206,11 +204,11 @@ class Task:
             return None
         return Search(known[0], self.region, known[1:])
 
-    def best_points(self, points: Tensor) -> Tensor:
-        r"""``k x d``: the certainly feasible point with the largest guaranteed value.
+    def best_point(self, points: Tensor) -> Tensor:
+        r"""``d``: the certainly feasible point with the largest guaranteed value.
 
         The point is chosen among ``n x d`` points and the results of local searches from
-        them. For an intersection of sets also the best point by each of the sets.
+        them.
         """
         points = self.feasible(points)
         if len(points) == 0:
@@ -219,25 +217,19 @@ class Task:
                 "recommended: observe the constraints near points that may be feasible, or "
                 "loosen them."
             )
-        sets = [self.confidence_set]
-        if isinstance(sets[0], CombinedSet) and isinstance(sets[0].rule, Intersection):
-            sets += sets[0].parts
-        best: list[Tensor] = []
-        for own in sets:
 
-            def value(X: Tensor, own: ConfidenceSet = own) -> Tensor:
-                return -upper_side(-self.sign)(own, X)
+        def value(X: Tensor) -> Tensor:
+            return -upper_side(-self.sign)(self.confidence_set, X)
 
-            tried, values = points, in_parts(points, value)
-            if not self.region.is_finite:
-                found = self.feasible(climbed(value, points, values, self.region))
-                tried = torch.cat([points, found])
-                values = torch.cat([values, value(found)])
-            found = tried[values.argmax()]
-            short = in_print(found, self.region).unsqueeze(0)
-            keeps = bool(self.region.allows(short)) and len(self.feasible(short)) == 1
-            best.append(short[0] if keeps else found)
-        return torch.stack(best).unique(dim=0)
+        values = in_parts(points, value)
+        if not self.region.is_finite:
+            found = self.feasible(climbed(value, points, values, self.region))
+            points = torch.cat([points, found])
+            values = torch.cat([values, value(found)])
+        found = points[values.argmax()]
+        short = in_print(found, self.region).unsqueeze(0)
+        keeps = bool(self.region.allows(short)) and len(self.feasible(short)) == 1
+        return short[0] if keeps else found
 
     def _admissible(self, point: Tensor) -> Tensor:
         r"""The ``d`` coordinates of a point of the region that is certainly feasible.

@@ -1,4 +1,4 @@
-r"""Confidence sets made of others: union, intersection, weighted sum, error, limits.
+r"""Confidence sets made of others: union, weighted sum, error, limits.
 
 A combination is a list of sets and a rule, which says how bounds of the whole follow from
 bounds of the parts. A new kind of combination is a new rule.
@@ -150,23 +150,6 @@ class Union(Rule):
                     found.append(_at(rows, support))
                     best = torch.maximum(best, found[-1].value.detach())
         return self.combined(found)
-
-
-@dataclass(frozen=True)
-class Intersection(Rule):
-    r"""All functions that lie in every part, or a larger set.
-
-    The bounds of the whole are the tightest of the parts' bounds, so a lower bound may lie
-    above an upper bound where the parts contradict each other. The whole holds the true
-    function if all parts do: the failure probabilities add up, unless the parts' fits hold
-    together at one ``delta``, as those of a family of kernels do.
-
-    Source: ours, the union bound; ``docs/mathematics.md``.
-    """
-
-    def joined(self, values: Sequence[Tensor]) -> Tensor:
-        r"""The smallest."""
-        return torch.stack(list(values)).amin(0)
 
 
 @dataclass(frozen=True)
@@ -397,10 +380,9 @@ class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
 def within(part: Part, known: Pointwise, assumptions: Assumptions) -> CombinedSet:
     r"""The functions of a set that keep to limits on values, on the scale of the set.
 
-    In a union or an intersection the limits are put on each part, since branch and bound
-    works part by part.
+    In a union the limits are put on each part, since branch and bound works part by part.
     """
-    if isinstance(part, CombinedSet) and isinstance(part.rule, Union | Intersection):
+    if isinstance(part, CombinedSet) and isinstance(part.rule, Union):
         parts = [within(each, known, each.assumptions) for each in part.parts]
         return CombinedSet(parts, part.rule, assumptions)
     return CombinedSet([part], Within(known), assumptions)

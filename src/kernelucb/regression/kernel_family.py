@@ -39,6 +39,7 @@ _ROUNDING = 1e-9  # steps, and relative of length scales
 # A grid of log odds, and what the maximum over it is raised by: more than its step, which
 # is the most that the function rises between two of its points.
 _REACH, _GRID, _MARGIN = 40.0, 100_000, 1e-3
+_PART, _OR = ", in part", ", or "  # of slices and sums
 Lengths = float | Sequence[float] | Tensor
 
 
@@ -158,7 +159,8 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __add__(self, other: Any) -> "LengthscaleFamily":
         if not isinstance(other, LengthscaleFamily):
             return NotImplemented
-        covers = f"{self.covers}, or {other.covers}"
+        words = [*self.covers.split(_OR), *other.covers.split(_OR)]
+        covers = _OR.join(dict.fromkeys(words))  # once, of slices that are joined again
         return LengthscaleFamily(self.members + other.members, covers)
 
     def __len__(self) -> int:
@@ -171,7 +173,8 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __getitem__(self, index: int | slice) -> "Kernel | LengthscaleFamily":
         if not isinstance(index, slice):
             return self.members[index].kernel
-        return LengthscaleFamily(self.members[index], f"{self.covers}, in part")
+        covers = f"{self.covers.removesuffix(_PART)}{_PART}"
+        return LengthscaleFamily(self.members[index], covers)
 
     def __repr__(self) -> str:
         return f"LengthscaleFamily({len(self)} kernels: {self.covers})"

@@ -1,7 +1,7 @@
 r"""The data of a family of kernels, and the set of each kernel: for noise or counts."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from botorch.exceptions import UnsupportedError
@@ -23,9 +23,7 @@ from kernelucb.confidence.fit.choice import (
     fit_of,
     fit_source,
 )
-from kernelucb.confidence.fit.filters import ALONE, Shares
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.fit.radius import CovarianceScale, covariance_scales
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import SOURCES
@@ -62,23 +60,10 @@ class _OfAnyPrior:
     data: Any  # the model in numbers
     delta: Any  # failure probability
     model_error: Any = 0.0
-    fit_in_words: Any
 
     def prior(self, kernel: Kernel, mean: Mean | None) -> Prior:
         r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
         return self.data.prior.replaced(kernel, mean, self.data.train_inputs)
-
-    def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> dict[str, Any]:
-        r"""Settings that must not change over the rounds, with the priors in words."""
-        fit, scale = self.fit_in_words
-        return {
-            "kernels": list(kernels),
-            "norm_bounds": list(norm_bounds),
-            "delta": self.delta,
-            "fit": fit,
-            "covariance_scales": [] if scale is None else [*covariance_scales(scale)],
-            "model_error": self.model_error,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,38 +79,17 @@ class NoisyData(_OfAnyPrior):
     fit: Fit
     delta: float
     model_error: float = 0.0
-    shares: Shares = ALONE
     doubt = "the noise scale is too small"
 
     @property
     def precision(self) -> Tensor:
-        r"""Noise scales, outcome units, which no later round changes."""
+        r"""Noise scales, outcome units."""
         return self.data.noise_std
 
     @property
     def is_tied(self) -> bool:
         r"""Whether the event depends on the norm bounds."""
         return is_tied(self.fit)
-
-    @property
-    def fit_in_words(self) -> tuple[str, CovarianceScale | None]:
-        r"""Class of the fit, and its covariance scale if given."""
-        given = self.fit.covariance_scale if isinstance(self.fit, MixtureFit) else None
-        return type(fit_of(self.fit)).__name__, given
-
-    def each_of(self, count: int) -> "NoisyData":
-        r"""The data for each of ``count`` kernels whose fits must hold together.
-
-        Mixtures of filters become parts of a joint mixture, in which the energy of the
-        noise is counted once. A ``PrequentialRadius`` is the same for all kernels. For
-        other fits each kernel takes ``delta / count``.
-        """
-        fit = fit_of(self.fit)
-        if isinstance(fit, Filters):
-            return replace(self, shares=Shares.of_each(count))
-        if isinstance(fit, MartingaleMixture):
-            return replace(self, delta=self.delta / count)
-        return self
 
     def state(self, prior: Prior, estimated: frozenset[str]) -> KernelRegression:
         r"""The regression under a prior."""
@@ -135,8 +99,8 @@ class NoisyData(_OfAnyPrior):
     def appraised(self, state: KernelRegression, norm_bound: float) -> Appraisal:
         r"""Least norm and set of one kernel, by its regression state."""
         fit = fit_of(self.fit, tied_scale(norm_bound))
-        told = norm_bound, self.model_error, self.shares
-        found = for_least_norm(data_fit(fit, state, self.delta, *told))
+        mixture = data_fit(fit, state, self.delta, norm_bound, self.model_error)
+        found = for_least_norm(mixture)
 
         def confidence_set() -> tuple[ConfidenceSet[Any, Any], float]:
             known = norm_bound, fit, self.delta, found, self.model_error
@@ -191,17 +155,8 @@ class CountData(_OfAnyPrior):
 
     @property
     def precision(self) -> Tensor:
-        r"""Numbers of trials, or exposures, which no later round changes."""
+        r"""Numbers of trials, or exposures."""
         return self.data.outcomes.amounts
-
-    @property
-    def fit_in_words(self) -> tuple[str, CovarianceScale | None]:
-        r"""See ``NoisyData``."""
-        return self.data.outcomes.kind, self.ratio.covariance_scale
-
-    def each_of(self, count: int) -> "CountData":
-        r"""See ``NoisyData``: each kernel takes ``delta / count``."""
-        return replace(self, ratio=self.ratio._replace(delta=self.delta / count))
 
     def state(self, prior: Prior, estimated: frozenset[str]) -> LikelihoodRegression:
         r"""See ``NoisyData``."""

@@ -7,12 +7,7 @@ from typing import Literal
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
-from kernelucb.confidence.fit.filters import (
-    ALONE,
-    FILTERS_SOURCE,
-    FilterMixture,
-    Shares,
-)
+from kernelucb.confidence.fit.filters import FILTERS_SOURCE, FilterMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.fit.radius import (
     CovarianceScale,
@@ -140,20 +135,19 @@ def data_fit(
     delta: float,
     norm: float | None = None,
     model_error: float = 0.0,
-    shares: Shares = ALONE,
 ) -> DataFit:
     r"""The constraint or mixture of a fit, for given data.
 
     ``norm`` is the norm bound in prior units to which a mixture of filters is tied, or None
     if there is no norm bound. The mixture is fixed before the data if the norm bound is.
     With a ``model_error`` (outcome units) the constraint is for functions within this
-    distance of the true function. ``shares`` are the prior weights of the mixture.
+    distance of the true function.
     """
     fit = fit_of(fit)
     misfit = misfit_of_error(regression, model_error) if model_error else 0.0
     if isinstance(fit, Filters):
         own = fit.every_norm, fit.noise_factor
-        return FilterMixture(regression, delta, fit.scales, norm, misfit, shares, *own)
+        return FilterMixture(regression, delta, fit.scales, norm, misfit, *own)
     if isinstance(fit, MartingaleMixture):
         radius = mixture_radius(regression, delta, fit.scales)
     else:

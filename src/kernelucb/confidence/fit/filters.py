@@ -47,38 +47,14 @@ _POINTS = 16
 _REGULARIZERS = np.logspace(-4.0, 2.0, 12)
 _TINY = 1e-150
 _SMALLEST = 1e-12  # share of the squared radius that an excess counts at least
+# Prior weights of Flynn & Reeb's member and of the energy of the noise; the hybrids share
+# 0.2. The squared radius is at most 2 ln(1/0.7) = 0.71 above that of Flynn & Reeb's alone.
+# Half for it narrows bands by 0.6 % on average and widens some by 3 to 8 %, of much noise.
+PRIOR_WEIGHTS = 0.7, 0.1
+# `-2 ln` of the prior weight of each hybrid in two grids, a part of `b`.
+HYBRID_PRIOR = 2.0 * math.log(2.0 * _NUM_HYBRIDS / 0.2)
 # Tables of the members are small, and NumPy's calls cost half of torch's.
 Array = NDArray[np.float64]
-
-
-class Shares(NamedTuple):
-    r"""Prior weights of a mixture, fixed before the data; their sum is at most one.
-
-    Source: ours; for several kernels derived in ``docs/mathematics.md``.
-    """
-
-    predicted: float  # of Flynn & Reeb's member
-    energy: float  # of the energy of the noise, which needs no kernel
-    hybrids: float  # of all hybrids
-
-    @property
-    def hybrid_prior(self) -> float:
-        r"""``-2 ln`` of the prior weight of each hybrid in two grids, a part of ``b``."""
-        return 2.0 * math.log(2.0 * _NUM_HYBRIDS / self.hybrids)
-
-    @classmethod
-    def of_each(cls, count: int) -> "Shares":
-        r"""Prior weights for each of ``count`` kernels that share one mixture."""
-        if count == 1:
-            return ALONE
-        return cls(_JOINT.predicted / count, _JOINT.energy, _JOINT.hybrids / count)
-
-
-# The squared radius is at most 2 ln(1/0.7) = 0.71 above that of Flynn & Reeb's alone. Half
-# for it narrows bands by 0.6 % on average and widens some by 3 to 8 %, of much noise.
-ALONE = Shares(predicted=0.7, energy=0.1, hybrids=0.2)
-# All kernels together: what they share costs nothing more for each of them.
-_JOINT = Shares(predicted=0.2, energy=0.3, hybrids=0.5)
 
 
 class Hybrids(NamedTuple):
@@ -188,7 +164,6 @@ class FilterMixture:
         norm: Norm bound in prior units; with None no members are tied to a norm bound.
         misfit: Length by which the residuals of the functions of bounded norm may exceed
             those of the true function, noise units; see ``misfit_of_error``.
-        shares: Prior weights.
         every_norm: Whether a second grid for the prior replaces the grid that is tied to
             the norm bound: one mixture, and one event, for all norm bounds.
         noise_factor: Noise scale over the scale that the mixture was fixed for: the sets
@@ -202,7 +177,6 @@ class FilterMixture:
         scales: float | Sequence[float],
         norm: float | None,
         misfit: float = 0.0,
-        shares: Shares = ALONE,
         every_norm: bool = False,
         noise_factor: float = 1.0,
     ) -> None:
@@ -212,12 +186,12 @@ class FilterMixture:
             mixture_radius(regression, delta, scales),
             regression.num_observations,
         )
-        alone = radius.slack + 2.0 * math.log(1.0 / shares.predicted)
+        alone = radius.slack + 2.0 * math.log(1.0 / PRIOR_WEIGHTS[0])
         self.predicted = Radius(radius.tau_ref, alone)
         if misfit > 0.0:
             self.predicted = self.predicted.widened(regression, misfit)
         squared = radius.squared(regression)
-        first = KernelFree.of(count, delta, squared, shares[:2], noise_factor)
+        first = KernelFree.of(count, delta, squared, PRIOR_WEIGHTS, noise_factor)
         squared_radius, self.level = first.ball
         # The grid for the prior, with its covariance times the mean scale; then the norm's.
         mean_scale = float(np.exp(np.mean(np.log(scales))))
@@ -231,7 +205,7 @@ class FilterMixture:
         lam = regression.eigenvalues
         largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
         prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST_PRICE)
-        prices = prices + shares.hybrid_prior
+        prices = prices + HYBRID_PRIOR
         own = self.level * squared_radius - self.confidence
         self.prices = np.append(own, prices.cpu().numpy())
         filters = self.hybrids.filters(lam).cpu().numpy()
