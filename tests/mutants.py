@@ -48,6 +48,12 @@ MUTANTS = [
     Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(outside))", "noise + norm * inside", "tests/unit/test_bkb.py"),
     Mutant("confidence/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
     Mutant("confidence/likelihood/problem.py", "squared = slack + float((slope.square() / curvature).sum())", "squared = slack - float((slope.square() / curvature).sum())", "tests/unit/test_likelihood_set.py"),
+    # What keeps a band's status, and its copy of the model.
+    Mutant("acquisition/base.py", "band._knowing(self._range, sources, tuple(flaws))", "band._knowing(self._range, sources, ())", "tests/unit/test_bands_at.py"),
+    Mutant("acquisition/base.py", 'model = self._arguments["model"] = data_of(model)', "model = data_of(model)", "tests/unit/test_bands_at.py"),
+    Mutant("confidence/assumptions.py", "elif order.index(item.status) <= max(map(order.index, present)):", "elif order.index(item.status) >= max(map(order.index, present)):", "tests/unit/test_bands_at.py tests/unit/test_assumptions.py"),
+    Mutant("certificates/task.py", "band.relaxed(max(norm_factor, 1.0), noise_factor)", "band.relaxed(norm_factor, noise_factor)", "tests/unit/test_claims.py"),
+    Mutant("_numerics/kernels.py", "if _agrees(read, kernel, factor, inputs):", "if True:", "tests/unit/test_kernels.py"),
     # Signs, shares of delta, transforms and sides, one or more in each room.
     Mutant("confidence/assumptions.py", "else sum(filter(None, deltas))", "else max(filter(None, deltas))", "tests/unit/test_assumptions.py tests/unit/test_constrained.py"),
     Mutant("confidence/band.py", 'each["delta"] = delta * share / sum(shares)', 'each["delta"] = delta', "tests/unit/test_bands_at.py"),
