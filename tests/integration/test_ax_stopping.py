@@ -380,6 +380,16 @@ class TestCards:
         assert gap.get_figure().data[0].name == "gap, heuristic: kernel, mean estimated"
         assert not gap.df["certified"].any()
 
+    @pytest.mark.filterwarnings(
+        "ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning"
+    )
+    def test_a_contradicted_norm_bound_is_said_on_every_card(self):
+        client = attached(fixed_client(options={"norm_bound": 0.01}), ARMS, curve)
+        for card in computed(client, BAND, GAP, OPTIMUM):
+            assert card.title.endswith(": no guarantee: norm violated")
+            assert not re.search(r"\d", re.sub(r"arm \S+", "", card.title))
+            assert "if what was given is true" not in card.subtitle
+
     def test_probabilities(self):
         client = attached(count_client(), ARMS, successes)
         report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
