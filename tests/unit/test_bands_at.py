@@ -151,3 +151,13 @@ def test_reports_of_contradicted_bands_are_never_certified():
         report = optimum_report(**asked, **grid)
         assert report.summary.startswith("no guarantee: norm")
         assert not report.certified
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_a_family_stays_contradicted_until_another_norm_bound_is_given():
+    problem = make_problem(n=12, norm=4.0)
+    family = KernelFamilyUCB(problem.model, [problem.kernel], norm_bound=0.2).relaxed(50.0)
+    assert family.consistent == (True,)
+    assert family.assumptions.summary == "no guarantee: kernel violated"
+    assert family.at(delta=0.02).assumptions.violated
+    assert family.at(norm_bound=10.0).assumptions.certified

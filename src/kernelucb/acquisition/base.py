@@ -62,8 +62,9 @@ from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State
 
 _Support = Callable[[Any, int], Support]
-# The assumption that an argument of the constructor states.
-_ASSUMED = {"norm_bound": "norm", "noise_std": "noise"}
+# Assumptions that an argument of the constructor states; norm bounds that are too small
+# for every kernel of a family contradict the kernels.
+_STATED = {"norm_bound": ("norm", "kernel"), "noise_std": ("noise",)}
 _ONE_POINT = (
     " The bound scores one point at a time; for q > 1 use optimize_acqf with "
     "sequential=True, or return_acq_values=False where an optimiser asks for a joint value."
@@ -217,7 +218,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         one that the data contradict.
         """
         again = self._at(**changes)
-        renewed = [_ASSUMED[name] for name in changes if name in _ASSUMED]
+        renewed = {each for name in changes for each in _STATED.get(name, ())}
         flaws = tuple(
             each for each in again._flaws if each.name.rpartition(": ")[2] not in renewed
         )
