@@ -245,7 +245,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
 
     def _again(self, arguments: dict[str, Any]) -> Self:
         band = super()._again(arguments)
-        if arguments.get("model") is self._arguments.get("model"):
+        if "model" in arguments and arguments["model"] is self._arguments["model"]:
             band.model = self.model  # for BoTorch; no bound reads it
         return band._knowing(self._range, self._sources, self._flaws)
 
