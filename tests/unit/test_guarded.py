@@ -321,7 +321,8 @@ class TestObjectives:
 
     @pytest.mark.parametrize("name", ONE_OF_TWO)
     def test_one_objective_of_several_outcomes(self, name):
-        acqf = guarded(ONE_OF_TWO[name](ModelListGP(MODEL, MODEL)))
+        own = made() if name.startswith("constrained") else None
+        acqf = guarded(ONE_OF_TWO[name](ModelListGP(MODEL, MODEL)), own)
         assert acqf(GRID[:1]).shape == (1,)
 
     def test_both_must_seek_the_same(self):
@@ -329,9 +330,8 @@ class TestObjectives:
         guarded(UpperConfidenceBound(MODEL, 2.0, maximize=False), down)
         with pytest.raises(UnsupportedError, match="large outcomes and the band small"):
             guarded(UpperConfidenceBound(MODEL, 2.0), down)
-        for small in (PosteriorMean(MODEL, weights(-1.0)), made(maximize=False)):
-            with pytest.raises(UnsupportedError, match="small outcomes and the band large"):
-                guarded(small)
+        with pytest.raises(UnsupportedError, match="small outcomes and the band large"):
+            guarded(PosteriorMean(MODEL, weights(-1.0)))
 
 
 TWO = ModelListGP(MODEL, PURITY.model)
@@ -363,14 +363,10 @@ def regret(objective, model=MODEL, **options):
 SMALL = {
     "weight": lambda: log_nei(objective=linear(-1.0)),
     "callable": lambda: regret(GenericMCObjective(smaller)),
-    "of inputs too": lambda: regret(GenericMCObjective(lambda Y, X: X[..., 0] - Y[..., 0])),
     "saturated": lambda: regret(GenericMCObjective(lambda Y, X: -(Y[..., 0].relu()))),
     "twice": lambda: regret(linear(2.0), posterior_transform=weights(-1.0)),
-    "constrained": lambda: regret(ConstrainedMCObjective(smaller, [feasible_part])),
-    "one of two": lambda: regret(ConstrainedMCObjective(smaller, [feasible_part]), TWO),
     "both": lambda: regret(linear(-1.0, -0.5), TWO),
     "transform of two": lambda: PosteriorMean(TWO, weights(-1.0, 0.0)),
-    "risk": lambda: regret(VaR(0.5, 4, linear(-1.0)), PERTURBED),
     "ensemble": lambda: regret(linear(-1.0), ENSEMBLE),
     "fixed": lambda: FixedFeatureAcquisitionFunction(regret(linear(-1.0)), 2, [0], [0.3]),
     "penalised": lambda: PenalizedAcquisitionFunction(
@@ -393,7 +389,35 @@ EITHER = {
 }
 
 
+# The optimum that each seeks may be another than the band's, in either direction.
+OTHER = {
+    "of inputs too": lambda: regret(GenericMCObjective(lambda Y, X: X[..., 0] - Y[..., 0])),
+    "constrained": lambda: regret(ConstrainedMCObjective(smaller, [feasible_part])),
+    "one of two": lambda: regret(ConstrainedMCObjective(smaller, [feasible_part]), TWO),
+    "limits": lambda: log_nei(constraints=[feasible_part]),
+    "analytic limits": lambda: LogConstrainedExpectedImprovement(
+        TWO, 0.0, 0, {1: (0.0, None)}
+    ),
+    "risk": lambda: regret(VaR(0.5, 4, linear(-1.0)), PERTURBED),
+    "perturbed": lambda: qSimpleRegret(PERTURBED),
+}
+
+
 class TestDirections:
+    @pytest.mark.parametrize("name", OTHER)
+    def test_what_may_have_another_optimum_is_refused(self, name):
+        for maximize in (True, False):
+            with pytest.raises(UnsupportedError, match="may be its best"):
+                guarded(OTHER[name](), band(maximize=maximize))
+
+    def test_a_sum_with_a_weight_of_zero_has_a_direction(self):
+        transform = weights(0.0, -1.0)
+        total = ScalarizedUCB.from_model(TWO, posterior_transform=transform, **GIVEN)
+        for own in (total, total.at(delta=0.02)):
+            guarded(regret(linear(0.0, -1.0), TWO), own)
+            with pytest.raises(UnsupportedError, match="small outcomes and the band"):
+                guarded(regret(linear(0.0, 1.0), TWO), own)
+
     @pytest.mark.parametrize("name", SMALL)
     def test_a_search_for_small_outcomes_is_refused_around_large_ones(self, name):
         acqf = SMALL[name]()

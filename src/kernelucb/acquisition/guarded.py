@@ -11,7 +11,10 @@ from botorch.acquisition import (
     PosteriorStandardDeviation,
     qPosteriorStandardDeviation,
 )
-from botorch.acquisition.analytic import ScalarizedPosteriorMean
+from botorch.acquisition.analytic import (
+    LogProbabilityOfFeasibility,
+    ScalarizedPosteriorMean,
+)
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
 from botorch.acquisition.logei import qLogProbabilityOfFeasibility
 from botorch.acquisition.multi_objective.base import (
@@ -25,6 +28,7 @@ from botorch.acquisition.objective import (
     IdentityMCObjective,
     MCAcquisitionObjective,
 )
+from botorch.acquisition.risk_measures import RiskMeasureMCObjective
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
@@ -59,6 +63,7 @@ _OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective)
 _EXPLORING = (
     PosteriorStandardDeviation,
     qPosteriorStandardDeviation,
+    LogProbabilityOfFeasibility,
     qLogProbabilityOfFeasibility,
 )
 # They seek large outcomes, without saying so by an attribute.
@@ -311,18 +316,25 @@ def _check_guard(acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB) ->
             f"{name} is a one-shot function: its points are candidates and fantasies "
             "together. Guard another one, such as qLogNoisyExpectedImprovement."
         )
-    if _is_of_several(acqf):
+    explores = isinstance(acqf, _EXPLORING)
+    if not explores and _is_of_several(acqf):
         raise UnsupportedError(
             f"{name} is for several outcomes, and the band is for one objective: a point "
             "that cannot be its optimum may be the best for another. Give an objective or "
             "posterior_transform that makes one of them, or search without a guard."
         )
+    if not explores and (why := _other_optimum(acqf, band)):
+        raise UnsupportedError(
+            f"{name} {why}, so a point that cannot be the band's optimum may be its best. "
+            "Guard it with a ConstrainedUCB of the same constraints, build the band from "
+            "values of the objective, or search without a guard."
+        )
     directions = _directions(acqf, band)
     if len(directions) > 1:
         raise UnsupportedError(
-            f"The objective of {name} both rises and falls with the outcome, so a point "
-            "that cannot be the band's optimum may be its best. Build the band from values "
-            "of the objective, or search without a guard."
+            f"The objective of {name} both rises and falls with the outcome, or depends on "
+            "the inputs as well, so a point that cannot be the band's optimum may be its "
+            "best. Build the band from values of the objective, or search without a guard."
         )
     if -band.direction in directions:
         names = {1: "large", -1: "small"}
@@ -346,6 +358,25 @@ def _is_of_several(acqf: AcquisitionFunction) -> bool:
         or (objective is not None and not isinstance(objective, _OF_EACH_OUTCOME))
     )
     return not is_one and getattr(getattr(acqf, "model", None), "num_outputs", 1) > 1
+
+
+def _other_optimum(acqf: Any, band: KernelUCB | ConstrainedUCB) -> str:
+    r"""Why the optimum that is sought need not be one of the band's outcome, in words."""
+    objective: Any = getattr(acqf, "objective", None)
+    model: Any = getattr(acqf, "model", None)
+    limits = [
+        getattr(acqf, name, None) or None
+        for name in ("_constraints", "constraints", "outcome_constraints")
+    ]
+    is_constrained = isinstance(objective, ConstrainedMCObjective) or any(
+        each is not None for each in limits
+    )
+    if is_constrained and band.outcome_constraints is None:
+        return "has outcome constraints, and the band has none"
+    spread = getattr(getattr(model, "input_transform", None), "is_one_to_many", False)
+    if spread or isinstance(objective, RiskMeasureMCObjective):
+        return "seeks a risk measure of outcomes at several points"
+    return ""
 
 
 def _directions(acqf: AcquisitionFunction, band: Any) -> set[int]:
@@ -383,6 +414,8 @@ def _slopes(acqf: Any, band: Any) -> set[int]:
         X = band.observed
     if X is None:
         return set()
+    if X.shape[-1] != band.data.dimension and band.observed is not None:
+        X = band.observed  # without the column of tasks
     X = X.flatten(end_dim=-2)[:_POINTS]
     means = acqf.model.posterior(X).mean  # of the first model of an ensemble
     means = means.reshape(-1, *means.shape[-2:])[0].reshape(len(X), -1, means.shape[-1])
@@ -390,7 +423,7 @@ def _slopes(acqf: Any, band: Any) -> set[int]:
     room = torch.where(low == high, 0.1 * low.abs() + (low == 0.0), 0.0)
     levels = torch.linspace(0.0, 1.0, _LEVELS).to(means).reshape(-1, 1, 1, 1)
     up = torch.lerp(low - room, high + room, levels).expand(_LEVELS, *means.shape)
-    weights, count = means.new_tensor(getattr(band, "weights", [1.0])), len(low)
+    weights, count = means.new_tensor(getattr(band, "output_weights", [1.0])), len(low)
     paths = weights.unsqueeze(0) if len(weights) == count else torch.eye(count).to(means)
     found: list[set[int]] = []
     for path in paths:
@@ -399,6 +432,10 @@ def _slopes(acqf: Any, band: Any) -> set[int]:
             Y = transform.evaluate(Y)
             Y = Y.unsqueeze(-1) if getattr(transform, "scalarize", False) else Y
         values = Y if objective is None else objective(Y, X=X.unsqueeze(-2))
+        if isinstance(objective, GenericMCObjective):
+            moved = objective(Y, X=X.roll(1, 0).unsqueeze(-2))
+            if not torch.allclose(moved, values):
+                return {1, -1}  # it rises and falls by the inputs alone
         # An objective that draws samples has all levels of the first sample first.
         steps = values.reshape(-1, _LEVELS, values[0].numel()).mean(0).diff(dim=0)
         least = 1e-9 * steps.abs().amax()

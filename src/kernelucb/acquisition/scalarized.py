@@ -100,6 +100,7 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
         models: Any = ModuleList([acqf.model for acqf in parts])
         super().__init__(models, band, maximize, None, X_pending)
         self.acqfs, self.weights = ModuleList(parts), rule.weights
+        self.output_weights = tuple(values)
 
     @classmethod
     def from_model(
@@ -134,9 +135,9 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
         used = [j for j, weight in enumerate(weights) if weight != 0.0]
         share = probability("delta", delta) / len(used)
         given = norm_bound, noise_std, bound, options
+        bands = bands_of_outputs(singles, used, share, *given).values()
         return cls(
-            acqfs=list(bands_of_outputs(singles, used, share, *given).values()),
-            weights=[weights[j] for j in used],
+            **_with_zeros([*bands], weights),
             offset=offset,
             maximize=maximize,
             X_pending=X_pending,
@@ -149,4 +150,11 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
 
     def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
         parts = [part_at(part, terms) for part in self.parts]
-        return {"acqfs": parts, "weights": self.weights}
+        return _with_zeros(parts, self.output_weights)
+
+
+def _with_zeros(parts: Sequence[Any], weights: Sequence[float]) -> dict[str, Any]:
+    r"""Arguments with a band for each output; that of a weight of zero is not looked at."""
+    used = iter(parts)
+    acqfs = [parts[0] if weight == 0.0 else next(used) for weight in weights]
+    return {"acqfs": acqfs, "weights": weights}

@@ -464,7 +464,13 @@ def single_output_models(models: Any) -> list[Any]:
             f"The outputs of {type(models).__name__} are not independent models; use a "
             "ModelListGP, or a SingleTaskGP with one column for each outcome."
         )
-    return [models.subset_output([j]) for j in range(models.num_outputs)]
+    try:
+        return [models.subset_output([j]) for j in range(models.num_outputs)]
+    except NotImplementedError as error:  # BoTorch's, of a kernel or mean of one's own
+        raise UnsupportedError(
+            f"BoTorch does not split {type(models).__name__} by its outputs, as its kernel "
+            "or mean was given; use a ModelListGP of one SingleTaskGP for each outcome."
+        ) from error
 
 
 def per_output(name: str, value: Any, count: int) -> list[Any]:

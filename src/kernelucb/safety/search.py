@@ -245,7 +245,8 @@ def feasible(
 ) -> Tensor:
     r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
     points = with_fixed(X, fixed)
-    inside = ((bounds[0] <= points) & (bounds[1] >= points)).all(-1)
+    inside = (bounds[0] <= points) & (bounds[1] >= points)
+    inside = with_fixed(inside, dict.fromkeys(fixed, 1.0)).all(-1)  # whatever its limits
     return points[inside & evaluate_feasibility(points.unsqueeze(-2), inequalities)]
 
 
