@@ -12,6 +12,7 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     KernelFamilyUCB,
+    KernelRegression,
     MartingaleMixtureUCB,
     NormTracker,
     OutcomeConstraints,
@@ -23,7 +24,7 @@ from kernelucb import (
 )
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from problems import make_problem
+from problems import frozen_model, make_problem
 
 PROBLEM = make_problem(n=8)
 X, KNOWN = PROBLEM.test_X, {"noise_std": 0.2}
@@ -161,3 +162,19 @@ def test_a_family_stays_contradicted_until_another_norm_bound_is_given():
     assert family.assumptions.summary == "no guarantee: kernel violated"
     assert family.at(delta=0.02).assumptions.violated
     assert family.at(norm_bound=10.0).assumptions.certified
+
+
+@pytest.mark.parametrize("made", ["state", "model"])
+def test_tensors_may_change_in_place_afterwards(made):
+    X, noise = PROBLEM.X.clone(), torch.full((8,), 0.2, dtype=torch.float64)
+    kernel = PROBLEM.kernel
+    model = frozen_model(X, PROBLEM.Y, kernel, 0.2)
+    if made == "state":
+        model = KernelRegression(X, PROBLEM.Y, kernel, 0.2)
+    acqf = MartingaleMixtureUCB(model, norm_bound=5.0, noise_std=noise)
+    before = acqf.bounds(PROBLEM.X), acqf.relaxed(1.0, 2.0).bounds(PROBLEM.X), acqf.observed
+    X.add_(7.0), noise.mul_(5.0)
+    if made == "model":
+        model.train_inputs[0].add_(3.0)
+    after = acqf.bounds(PROBLEM.X), acqf.relaxed(1.0, 2.0).bounds(PROBLEM.X), acqf.observed
+    assert_close(after, before, rtol=0.0, atol=0.0)

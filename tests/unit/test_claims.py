@@ -545,3 +545,16 @@ def test_the_length_scale_is_asked_of_the_objective_alone():
     assert len(again.bound.lengthscales) < len(other.lengthscales)
     assert again.bound.smallest_norm_bound == 4.5
     assert other.smallest_norm_bound == 5.0
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_where_no_norm_explains_the_data_no_claim_stands():
+    X = line(1.0, 10).repeat(4, 1)
+    Y = torch.sin(6.0 * X[:, 0]) + torch.arange(4.0).double().repeat_interleave(10)
+    acqf = MartingaleMixtureUCB(
+        KernelRegression(X, Y, frozen_kernel("rbf"), 0.01), norm_bound=3.0
+    )
+    found = breakdown(acqf, lambda own: True)
+    assert (found.norm_bound, found.least_consistent_norm) == (0.0, math.inf)
+    assert "no function of any norm" in str(found)
+    assert "no function of any norm" in str(optimum_report(acqf, line(1.0, 5)))

@@ -44,7 +44,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, EstimatedTensor, esti
 from kernelucb.acquisition import BoundedNorm, outcome_bands
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.models import BKBModel
-from problems import make_problem
+from problems import make_problem, normal
 
 # The fitted models here are of outcomes that are not standardised.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
@@ -137,6 +137,11 @@ def contradicted():
 
 
 # Ways to a number that is about the norm, or larger than it.
+REPEATED = KernelRegression(
+    X.repeat(5, 1), Y.repeat(5) + COLUMN.repeat(5, 1)[:, 0].sin(), KERNEL, 0.1
+)
+
+
 def broken():
     return breakdown(band(), lambda b: float(b.bounds(X[:1])[0]) > -50.0)
 
@@ -270,6 +275,7 @@ NOISES = {
     "sketched": lambda: NystromRegression.from_model(fitted(), X).noise_std,
     "scale of a band": lambda: MartingaleMixtureUCB(fitted()).noise_scale,
     "breakdown": lambda: broken().noise_std,
+    "region": lambda: check_consistency(REPEATED, 9.0).regions[0].estimate,
     "interval": lambda: band(noise=UnknownNoise()).noise_interval[1],
     "streaming": lambda: streaming(noise=0.1).noise_interval[0],
     "tracker": lambda: streamed().lower + 0.1,

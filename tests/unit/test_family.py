@@ -330,7 +330,7 @@ def test_from_a_length_scale_upwards_all_stay_covered_whatever_their_order(name,
     assert covered(kept) == covered(whole)
     if shortest != 0.3 and name not in ("slices", "ratios"):  # one grid, of which it is
         assert min(part.lengthscales) > 0.999 * shortest
-    rest = [norm for kernel, norm in zip(whole, norms, strict=True) if kernel in [*kept]]
+    rest = [norms[index] for index in whole.reaching(shortest)]
     assert part.norm_bounds == pytest.approx(tuple(rest))
     assert len(part.consistent) == len(part.least_consistent_norms) == len(kept)
 
@@ -608,3 +608,26 @@ def test_families_of_two_kinds_are_one():
 def test_the_estimate_of_a_family_of_one_is_that_kernels():
     own = single(KERNELS[0])
     near(family(KERNELS[:1]).regression.mean(X), own.regression.mean(X))
+
+
+def test_kernels_that_differ_in_more_than_their_length_scale_are_of_several_kinds():
+    r"""Two output scales: that of 0.2 in one does not cover that of the other."""
+
+    def scaled(scale):
+        return frozen_kernel("rbf", 0.3, scale)
+
+    both = lengthscale_family(scaled(9.0), 0.1, 0.4)[2:] + lengthscale_family(
+        scaled(1.5), 0.1, 0.2
+    )
+    kept = [both[index] for index in both.reaching(0.2)]
+    assert {float(kernel.outputscale) for kernel in kept} == {9.0, 1.5}
+
+
+def test_kernels_may_change_afterwards():
+    kernel = frozen_kernel("rbf", 0.3)
+    acqf = family([kernel])
+    before = acqf.report(), acqf.bounds(PROBLEM.X), acqf.relaxed(2.0).bounds(PROBLEM.X)
+    kernel.lengthscale = 2.0
+    after = acqf.report(), acqf.bounds(PROBLEM.X), acqf.relaxed(2.0).bounds(PROBLEM.X)
+    assert before[0] == after[0]
+    assert_close(after[1:], before[1:], rtol=0.0, atol=0.0)

@@ -7,7 +7,7 @@ import cvxpy
 import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
-from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms import Log, Normalize, Standardize
 from gpytorch.kernels import LinearKernel, RBFKernel
 from scipy.stats import chi2
 
@@ -21,6 +21,7 @@ from kernelucb import (
     SafeSet,
     UnknownNoise,
     check_consistency,
+    optimum_report,
     regret_certificate,
 )
 from kernelucb._numerics.digits import at_most
@@ -496,3 +497,27 @@ def test_a_design_is_in_outcome_units_where_the_model_is_standardised():
         lower, upper = acqf.with_fixed_design(36, **domain).bounds(ARMS)
         sides = other.with_fixed_design(36, **domain).bounds(ARMS)
         close((lower - offset, upper - offset), sides)
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_limits_of_other_replicates_lift_no_contradiction():
+    r"""A pilot of little noise, and runs that scatter a hundred times as much."""
+    quiet = ReplicateNoise(
+        ARMS.repeat(4, 1), FUNCTION(ARMS).repeat(4) + 0.005 * normal(48, 1)
+    )
+    assert band(noise=0.005).assumptions.summary == "no guarantee: noise violated"
+    acqf = band(noise_std=quiet)
+    assert acqf.assumptions.summary == "no guarantee: noise violated"
+    assert acqf.relaxed().assumptions.violated
+    report = optimum_report(acqf, ARMS)
+    assert not report.certified
+    assert report.claims[0].kind == "best run"
+
+
+def test_replicates_before_a_transform_are_refused():
+    X, Y = ARMS.repeat(4, 1), FUNCTION(ARMS).repeat(4) + 0.05 * normal(48, 2)
+    model = frozen_model(X, Y.exp(), KERNEL, 0.05, outcome_transform=Log())
+    noise = {"between": (0.01, 0.2)}
+    MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=ReplicateNoise(X, Y, **noise))
+    with pytest.raises(ValueError, match="transform them too"):
+        MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=ReplicateNoise(X, Y.exp()))

@@ -95,7 +95,14 @@ class BuiltBand(Band, AcquisitionFunction):
                 f"arguments, which are given by name. See help({cls.__name__})."
             ) from None
         self = super().__new__(cls)
-        self._arguments = dict(given)
+        # Copies, since `at` builds from these later on.
+        self._arguments = {
+            name: copy.copy(each) if isinstance(each, list) else each
+            for name, each in given.items()
+        }
+        for name, each in given.items():
+            if isinstance(each, Tensor):
+                self._arguments[name] = each.detach().clone()
         return self
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:

@@ -1,6 +1,7 @@
 r"""Upper confidence bound over a family of kernels, for an unknown kernel."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -118,7 +119,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 or an argument has no meaning for counts.
             InputDataError: If the model's data are empty or not finite.
         """
-        self.family = KernelFamily.of(kernels)
+        # A copy: kernels and mean may change, or be fitted, afterwards.
+        self.family = self._arguments["kernels"] = deepcopy(KernelFamily.of(kernels))
         self.fit: Fit = fit
         ball, error = ball_and_error(norm_bound)
         norm_bounds = per_kernel(ball, self.family.kernels)

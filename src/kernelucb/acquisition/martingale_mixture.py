@@ -159,7 +159,9 @@ class MartingaleMixtureUCB(RegressionUCB):
             problem = known_noise_problem(state, ball, fit, delta, model_error=error)
         if replicates is not None:
             runs = observed_inputs(data), state.train_targets
-            known = replicates.assumptions(problem.assumptions, whole, *runs)
+            known = replicates.assumptions(
+                problem.assumptions, whole, *runs, state.outcome_map
+            )
             problem = problem._replace(assumptions=known)
         band = confidence_set(problem, form)
         if error > 0.0:

@@ -86,6 +86,8 @@ class Breakdown:
         if self.at_norm_bound is not None and not at:
             at = f"a norm of {at_least(self.at_norm_bound)}"
         at = f" at {at}" if at else ""
+        if math.isinf(self.least_consistent_norm):
+            return "does not stand: no function of any norm explains the data at this noise"
         if self.norm_bound == 0.0:
             tried = _listed(self.norms)
             tried = tried or f"the least norm that explains the data, {least}"
@@ -180,6 +182,8 @@ def breakdown_of(
     norm = float(band.smallest_norm_bound)
     whole = band.relaxed()  # whose norm bound is larger where the data contradict it
     least = float(whole.least_norm_factor * whole.smallest_norm_bound) / norm
+    if math.isinf(least):
+        return Breakdown(norm_bound=0.0, least_consistent_norm=EstimatedNumber(least))
     first = _JUST_ABOVE * least if least > 0.0 else 1.0 / most
     of_objective = [id(term) for term in terms_of(band)]
     if len(of_objective) > 1:

@@ -62,7 +62,7 @@ class RegretCertificate:
     def summary(self) -> str:
         r"""``"certified"``, or the reasons why the certificate is not certified."""
         if self.certified:
-            return "certified"
+            return "certified" + ("" if self.assumptions.anytime else " in one round only")
         lacking = [] if self.assumptions.certified else [self.assumptions.summary]
         if not self.assumptions.all_points:
             lacking.append("heuristic: the band does not hold at all points at once")
@@ -81,9 +81,10 @@ class RegretCertificate:
 
 def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
     r"""What the gaps of several rounds are: certified, some of them, or why none is."""
-    certified = sum(each.certified for each in run)
+    certified = sum(each.certified and each.assumptions.anytime for each in run)
     if run and certified == len(run):
-        return "certified gap"
+        horizons = [x.assumptions.horizon for x in run if x.assumptions.horizon is not None]
+        return "certified gap" + (f" up to round {min(horizons):g}" if horizons else "")
     if certified > 0:
         return f"gap, certified in {certified} of {len(run)} rounds"
     reasons = dict.fromkeys(each.summary for each in run)

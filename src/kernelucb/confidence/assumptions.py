@@ -200,9 +200,14 @@ class Assumptions:
     def with_item(self, item: Assumption) -> "Assumptions":
         r"""A copy in which ``item`` replaces the assumption of the same name.
 
-        A violated ``item`` takes the guarantee away.
+        A violated ``item`` takes the guarantee away; what is violated stays so.
         """
-        items = tuple(item if old.name == item.name else old for old in self.items)
+
+        def kept(old: Assumption) -> bool:
+            lifts = old.status is Status.VIOLATED and item.status is not Status.VIOLATED
+            return lifts or old.name != item.name
+
+        items = tuple(old if kept(old) else item for old in self.items)
         changed = replace(self, items=items)
         if item.status is Status.VIOLATED:
             return replace(changed, guarantee=_NO_GUARANTEE)

@@ -18,10 +18,11 @@ from kernelucb._numerics.checks import (
     training_targets,
 )
 from kernelucb._numerics.digits import as_given, at_most
-from kernelucb._numerics.estimates import EstimatedNumber, estimated
+from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
 from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.regression.pooling import distinct_rows
 
 # Levels to which the limits of several groups are rounded up.
@@ -100,11 +101,13 @@ class ReplicateNoise:
         self._runs = torch.cat([train_X.detach().to(targets), targets.unsqueeze(-1)], -1)
         self._groups, self.share = groups, probability("share", share)
         self.between: tuple[float, float] | None = None
+        self._guessed = False
         if between is not None:
             low, high = (positive_scalar("between", each) for each in between)
             if not low < high:
                 raise ValueError(f"between must be two increasing scales, got {between}.")
             self.between = float(low), float(high)
+            self._guessed = is_estimate(low) or is_estimate(high)
         first, index = distinct_rows(train_X.detach().double())
         counts = torch.bincount(index).to(targets)
         means = torch.zeros_like(counts).index_add(0, index, targets) / counts
@@ -199,21 +202,34 @@ class ReplicateNoise:
         if rows.shape[-1] != runs.shape[-1]:
             return False
         near = _ROUNDED * runs.abs().amax(0)
-        found = ((rows.unsqueeze(1) - runs).abs() <= near).all(-1).any(0)
-        return float(found.double().mean()) > 0.5  # rounded outcomes may agree by chance
+        found = ((rows.unsqueeze(1) - runs).abs() <= near).all(-1)
+        # Rounded outcomes may agree by chance.
+        return float(max(found.any(0).double().mean(), found.any(1).double().mean())) > 0.5
 
     def assumptions(
-        self, known: Assumptions, delta: float, X: Tensor, Y: Tensor
+        self,
+        known: Assumptions,
+        delta: float,
+        X: Tensor,
+        Y: Tensor,
+        outcome_map: OutcomeMap = IDENTITY,
     ) -> Assumptions:
         r"""Assumptions of a band at ``delta``, from those with a given noise scale.
 
-        ``X`` and ``Y`` are the ``n x d`` inputs and ``n`` outcomes of the band.
+        ``X`` and ``Y`` are the ``n x d`` inputs and ``n`` outcomes of the band, on the
+        scale of an outcome map.
         """
+        if not outcome_map.is_identity and self._of_these(X, outcome_map.inverse(Y)):
+            raise ValueError(
+                "The replicates are outcomes before the model's outcome transform, and the "
+                f"noise is additive{outcome_map.after}: transform them too, as Y.log()."
+            )
         limits = [upper for _, upper in self.limits(self.share * delta).values()]
         scales = " and ".join(map(at_most, limits))
         degrees = " and ".join(str(group.degrees) for group in self.groups)
         where = "" if len(limits) == 1 else " in its group"
-        which, status = "that may be outcomes of the band", Status.GIVEN
+        which = "that may be outcomes of the band"
+        status = Status.ESTIMATED if self._guessed else Status.GIVEN
         if self.between is None:
             which = "that are no outcomes of the band, and came before these"
             if self._of_these(X, Y):

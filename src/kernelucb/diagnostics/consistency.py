@@ -187,7 +187,7 @@ def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
         freedom = int((counts[own] - 1.0).sum())
         if freedom < _LEAST_DEGREES or not float(squares[own].sum()) > 0.0:
             return ()
-        scale = math.sqrt(float(squares[own].sum()) / freedom)
+        scale = EstimatedNumber(math.sqrt(float(squares[own].sum()) / freedom))
         groups.append(NoiseGroup(float(means[own].mean()), freedom, scale))
     return tuple(groups)
 

@@ -21,7 +21,7 @@ from kernelucb._numerics.digits import (
     one_minus,
 )
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.losses import LINKS, Likelihood
@@ -140,7 +140,7 @@ class NormDescription:
         prior_mean: The prior mean where it is constant; None where it varies.
         observed: ``NoisyOutcomes``, or ``CountedOutcomes`` for successes and counts.
         consistency: The least consistent norm, and whether the norm bound is below it.
-        estimated: The subset of kernel, mean and noise that may come from the same data.
+        estimated: Those of kernel, mean, noise and norm that may come from the same data.
         delta: Failure probability of each statement about the data.
         outcome_unit: Name of the outcome's unit, for the text; of the probability or rate
             for successes and counts.
@@ -334,7 +334,7 @@ def describe_norm_bound(
         prior_mean=float(means[0]) if constant else None,
         observed=observed,
         consistency=check_consistency(data, norm_bound, delta=delta),
-        estimated=tuple(x for x in ("kernel", "mean", "noise") if x in data.estimated),
+        estimated=tuple(sorted(data.estimated)) + ("norm",) * is_estimate(norm_bound),
         delta=delta,
         outcome_unit=unit,
     )

@@ -73,7 +73,8 @@ class ModelData(NamedTuple):
     ) -> "ModelData":
         r"""From tensors and a kernel; see ``KernelRegression``."""
         targets = training_targets(train_X, train_Y)
-        inputs, prior = train_X.detach().double(), Prior(covar_module, mean_module)
+        inputs = train_X.detach().to(torch.float64, copy=True)
+        prior = Prior(covar_module, mean_module)
         prior = prior.to(train_X.device)
         prior.check_fits(inputs)
         noise = positive_values("noise_std", noise_std, len(targets))
@@ -108,7 +109,7 @@ def read_model(model: Any) -> ModelData:
     check_supported(model)
     model.eval()  # in eval mode the stored inputs are the transformed ones
     units = outcome_units(getattr(model, "outcome_transform", None))
-    inputs = model.train_inputs[0].detach()
+    inputs = model.train_inputs[0].detach().clone()  # of which a user may be the owner
     targets = model.train_targets.detach()
     if inputs.shape[-2] == 0:
         raise InputDataError("The model has no training data; a bound needs at least one.")
@@ -138,7 +139,7 @@ def read_model(model: Any) -> ModelData:
         dimension=raw.shape[-1],
         estimated=_estimated_parts(model, units, learned_inputs),
         learned_inputs=learned_inputs,
-        raw_inputs=raw.double(),
+        raw_inputs=raw.to(torch.float64, copy=True),
     )
 
 

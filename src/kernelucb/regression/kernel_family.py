@@ -120,7 +120,7 @@ class LengthscaleFamily(Sequence[Kernel]):
         it, or ends there without another kernel of its kind that begins there.
         """
         least, most = lengthscale * (1.0 - _ROUNDING), lengthscale * (1.0 + _ROUNDING)
-        kinds = [kind_of(unscaled(kernel)) for kernel in self]
+        kinds = [_kind(kernel) for kernel in self]
         known = [*zip(kinds, self.lengthscales, self.members, strict=True)]
         begun = {kind for kind, own, _ in known if least <= own <= most}
         return [
@@ -249,6 +249,14 @@ def lengthscale_family(
     ]
     covers = _covered(bases, short, long, each_coordinate)
     return LengthscaleFamily(tuple(members), covers)
+
+
+def _kind(kernel: Any) -> tuple[Any, ...]:
+    r"""All of a kernel but its length scale."""
+    base, columns = unscaled(kernel), kernel.active_dims
+    scale, alpha = getattr(kernel, "outputscale", 1.0), getattr(base, "alpha", 1.0)
+    taken = None if columns is None else tuple(columns.tolist())
+    return kind_of(base), float(scale), float(alpha), taken
 
 
 def _check_base(kernel: Kernel, count: int) -> None:

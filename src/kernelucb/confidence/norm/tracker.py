@@ -58,7 +58,11 @@ class NormBound(NamedTuple):
         statement = (
             f"f is everywhere within {assumed(model_error)} of a function g; {words}"
         )
-        return self._replace(assumption=replace(self.assumption, statement=statement))
+        status = self.assumption.status
+        if is_estimate(model_error) and status is Status.GIVEN:
+            status = Status.ESTIMATED
+        item = replace(self.assumption, statement=statement, status=status)
+        return self._replace(assumption=item)
 
 
 class NormTracker:

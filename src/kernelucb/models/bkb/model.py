@@ -94,7 +94,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
             ValueError: If a number is out of its range.
         """
         training_targets(train_X, train_Y)
-        X = train_X.detach().double()
+        X = train_X.detach().to(torch.float64, copy=True)
         parts = with_noise(estimated_parts(covar_module, mean_module), alpha)
         alpha = float(positive_scalar("alpha", alpha))
         qbar = positive_scalar("qbar", qbar)

@@ -117,7 +117,10 @@ class LikelihoodRegression:
         counts, mean = training_targets(train_X, train_Y), fixed_mean(mean_module)
         outcomes = checked_outcomes(likelihood, counts, num_trials, exposure)
         prior = Prior(covar_module, mean, outcome_map=LINKS[likelihood])
-        inputs, estimated = train_X.detach().double(), estimated_parts(covar_module, mean)
+        inputs, estimated = (
+            train_X.detach().to(torch.float64, copy=True),
+            estimated_parts(covar_module, mean),
+        )
         self._set(prior, inputs, outcomes, train_X.shape[-1], estimated)
 
     @classmethod
@@ -378,7 +381,7 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
     else:
         targets, dimension = training_targets(train_X, train_Y), train_X.shape[-1]
         inputs = train_X if transform is None else transform(train_X)
-    inputs = inputs.detach().double()
+    inputs = inputs.detach().to(torch.float64, copy=True)
     with torch.no_grad():
         own = inputs.to(next(iter(inner.covar_module.parameters()), inputs).dtype)
         if not prior_is_as_read(inner, own):
@@ -408,7 +411,7 @@ def _kept(transform: Any, inner: Any, name: str) -> tuple[Tensor, Tensor]:
         )
     if kept[0].dim() != 2:
         raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
-    return kept[0], targets.detach().double().reshape(-1)
+    return kept[0], targets.detach().to(torch.float64, copy=True).reshape(-1)
 
 
 def _counts(
