@@ -3,6 +3,7 @@ r"""A norm bound in outcome units: range, changes and slopes; and a check by the
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -22,6 +23,7 @@ from kernelucb._numerics.digits import (
 )
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
+from kernelucb._numerics.kernels import Combined
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.losses import LINKS, Likelihood
@@ -422,7 +424,7 @@ class _Ball:
         over_step, over_side = (self.norm * self._metric(column, h) for h in (length, side))
         return InputChange(name, length, over_step, over_side, side, self._slope(column))
 
-    def _slope(self, column: int) -> float | None:
+    def _slope(self, column: int, part: Any = None) -> float | None:
         r"""Largest slope of ``f - m`` along one input; see ``InputChange``.
 
         ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
@@ -430,10 +432,20 @@ class _Ball:
         by 1e-6 of itself. For a kernel that depends on ``x - x'`` alone no quotient exceeds
         the limit: ``d_k^2 = 2 int (1 - cos(w h)) dF(w) <= h^2 int w^2 dF(w)`` with its
         spectral measure ``F``. So ``f - m`` changes over any step by at most the slope
-        times the step.
+        times the step. The squared slopes of a sum add: a small rough part is not hidden.
         """
-        variance, step = self.variance, float(self.box[1, column] - self.box[0, column])
-        across = self._metric(column, step)
+        kernel: Any = self.prior.plain.kernel if part is None else part
+        if isinstance(kernel, Combined) and (kernel.operation, kernel.columns) == (
+            add,
+            None,
+        ):
+            slopes = [self._slope(column, each) for each in kernel.parts]
+            if None in slopes:
+                return None
+            return math.sqrt(kernel.factor * sum(slope**2 for slope in slopes if slope))
+        step = float(self.box[1, column] - self.box[0, column])
+        variance = self.variance if part is None else float(self._variance(part).max())
+        across = self._metric(column, step, part)
         if across**2 <= _UNSEEN * variance:
             return self.norm * across / step
         # Shorter ones would be rounded by more than the margin.
@@ -441,11 +453,11 @@ class _Ball:
         shortest = 2.0 * torch.finfo(self.points.dtype).eps / _MARGIN * largest
         small = False
         for _ in range(_MOST_HALVINGS):
-            small = self._metric(column, step) ** 2 <= _SMALL * variance
+            small = self._metric(column, step, part) ** 2 <= _SMALL * variance
             if small or step <= shortest:
                 break
             step *= 0.5
-        coarse, fine = (self._metric(column, each * step) ** 2 for each in (1.0, 0.5))
+        coarse, fine = (self._metric(column, c * step, part) ** 2 for c in (1.0, 0.5))
         if fine > _SATURATED * variance:
             return math.inf
         coarse, fine = coarse / step**2, fine / (0.5 * step) ** 2
@@ -457,11 +469,15 @@ class _Ball:
         limit = max(2.0 * fine - coarse, fine)
         return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)
 
-    def _metric(self, column: int, step: float) -> float:
+    def _variance(self, part: Any) -> Tensor:
+        inputs = self.prior.transform(self.points)
+        return part.values(inputs, inputs, pairs=True)
+
+    def _metric(self, column: int, step: float, part: Any = None) -> float:
         r"""Largest kernel metric over a step along one input, at most its side."""
         left = self.points.clone()
         left[:, column] = left[:, column].clamp(max=float(self.box[1, column]) - step)
         right = left.clone()
         right[:, column] += step
         inputs = self.prior.transform(left), self.prior.transform(right)
-        return float(self.prior.metric(*inputs).max())
+        return float(self.prior.metric(*inputs, part).max())

@@ -254,13 +254,17 @@ class Prior(Module):
         slopes = self.mean_module.get_parameter("weights").reshape(-1).abs()
         return change + self.scale * (reach @ slopes)
 
-    def metric(self, left: Tensor, right: Tensor) -> Tensor:
+    def metric(self, left: Tensor, right: Tensor, part: Any = None) -> Tensor:
         r"""Kernel metric ``||k(x, .) - k(x', .)||`` of ``n`` pairs of kernel inputs.
 
         Rounded up, so that it stays an upper bound for pairs next to each other.
         """
-        prior_variance = self.variance(left) + self.variance(right)
-        between = self._values(left, right, pairs=True)
+        if part is None:
+            prior_variance = self.variance(left) + self.variance(right)
+            between = self._values(left, right, pairs=True)
+        else:  # of a sum
+            one, other = (part.values(each, each, pairs=True) for each in (left, right))
+            prior_variance, between = one + other, part.values(left, right, pairs=True)
         rounding = 8.0 * torch.finfo(prior_variance.dtype).eps * prior_variance
         return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()
 
