@@ -407,3 +407,14 @@ class TestSuccessesAndCounts:
         with pytest.raises(UnsupportedError, match=r"acqf\.data in place of"):
             ask(acqf.regression, NORM, **own)
         assert ask(acqf.data, NORM, **own).norm_bound == NORM
+
+
+def test_a_small_rough_part_of_a_sum_has_its_slope():
+    r"""A hundredth of the amplitude, over a ten-thousandth of the length; and no slope."""
+    X = torch.linspace(0.0, 1.0, 12, dtype=torch.float64).unsqueeze(-1)
+    smooth, fine = frozen_kernel("rbf", 0.5), frozen_kernel("rbf", 1e-4, 1e-6)
+    expected = NORM * math.sqrt(0.5**-2 + 1e-6 * 1e-4**-2)
+    for rough, slope in ((fine, expected), (frozen_kernel("matern12", 1.0, 1e-4), None)):
+        state = KernelRegression(X, torch.sin(2.0 * X), smooth + rough, 0.1)
+        (change,) = describe_norm_bound(state, NORM, bounds=LINE).inputs
+        assert change.slope == (None if slope is None else pytest.approx(slope, rel=1e-5))
