@@ -435,10 +435,8 @@ class _Ball:
         times the step. The squared slopes of a sum add: a small rough part is not hidden.
         """
         kernel: Any = self.prior.plain.kernel if part is None else part
-        if isinstance(kernel, Combined) and (kernel.operation, kernel.columns) == (
-            add,
-            None,
-        ):
+        is_sum = isinstance(kernel, Combined) and kernel.operation is add
+        if is_sum and kernel.columns is None:
             slopes = [self._slope(column, each) for each in kernel.parts]
             if None in slopes:
                 return None
