@@ -9,9 +9,9 @@ LINES = {
     "_demo": 435,
     "_numerics": 849,
     "acquisition": 2048,
-    "ax": 2313,
+    "ax": 2335,
     "bandit": 1295,
-    "certificates": 1779,
+    "certificates": 1784,
     "confidence": 4333,
     "diagnostics": 631,
     "models": 1001,
@@ -21,7 +21,7 @@ LINES = {
     "regression": 2694,
     "safety": 422,
     "beside the rooms": 842,
-    "tests": 21_275,
+    "tests": 21_360,
     "benchmarks": 4947,
 }
 _SLACK = 25  # lines by which a number may be too large
