@@ -10,6 +10,7 @@ import pytest
 import torch
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
+from ax.api.configs import DerivedParameterConfig
 from ax.api.protocols.metric import IMetric
 from ax.api.protocols.runner import IRunner
 from ax.core.analysis_card import ErrorAnalysisCard, NotApplicableStateAnalysisCard
@@ -55,6 +56,7 @@ from ax_bench import (
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, WangDeFreitasUCB, regret_certificate
 from kernelucb._numerics.digits import between, coordinate
+from kernelucb.exceptions import NoSafePointError
 from tolerances import SEARCHED
 
 pytestmark = AX_WARNINGS
@@ -425,6 +427,57 @@ class TestCards:
         assert list(seen.y) == [1.0, 0.0]
         half = 0.5 * (card.df["upper"] - card.df["lower"])
         assert list(marks.error_y.array) == pytest.approx(half.tolist())
+
+    @pytest.mark.parametrize(
+        ("objective", "name", "more"),
+        [
+            ("2*y", "y", "more"),
+            ("-2*y", "y", "less"),
+            ("-y", "y", "less"),
+            ("-y + z", "-y + z", "more"),
+        ],
+    )
+    def test_words_are_about_what_the_band_is_of(self, objective, name, more):
+        own = {"acqf_class": kernelucb.ScalarizedUCB} if "z" in objective else {}
+        client = fixed_client(objective=objective, **own)
+        attached(client, ARMS, lambda p: {"y": 0.3 - 0.5 * p["x"], "z": 0.2})
+        band, gap, optimum = computed(client, BAND, GAP, OPTIMUM)
+        assert band.title.startswith(f"Band of {name} along x: ")
+        assert band.get_figure().layout.yaxis.title.text == name
+        assert gap.subtitle.startswith(f"How much {more} {name} any other arm can have")
+        assert optimum.title.startswith(f"Optimum of {name} between")
+        report = kernelucb.ax.optimum_report(client, max_evaluations=500)
+        _, value, *_ = str(kernelucb.ax.recommended_arm(client)).splitlines()
+        assert f"; {name} there is between" in report.claims[0].statement
+        assert value.startswith(f"  {name} (objective): ")
+
+    def test_printed_intervals_hold_the_certified_ones(self):
+        limits = {"mean": 1e6, "norm_bound": {"y": NORM, "z": NORM}}
+        client = fixed_client(
+            options=limits, limits=["z <= 1000000.8"], constraints="explored"
+        )
+        attached(client, ARMS, lambda p: {"y": 1e6 + 0.1 * p["x"], "z": 1e6})
+        found = kernelucb.ax.recommended_arm(client)
+        ends = re.findall(r"(\S+) to (\S+)", str(found))[:2]
+        exact = [found.objective, found.outcomes["z"]]
+        for (low, high), (lower, upper) in zip(ends, exact, strict=True):
+            assert lower - 0.01 <= float(low) <= lower <= upper <= float(high)
+        client.configure_optimization(objective="y", outcome_constraints=["z <= 999998.75"])
+        with pytest.raises(NoSafePointError, match=r"z <= 999998\.75"):
+            kernelucb.ax.recommended_arm(client)
+
+    def test_derived_parameters_follow_the_others(self):
+        formula = {"parameter_type": "float", "expression_str": "1.0 - x"}
+        space = [*SQUARE, DerivedParameterConfig(name="rest", **formula)]
+        client = run(fixed_client(parameters=space), 3, curve)
+        (card,) = computed(client, kernelucb.ax.BandAnalysis("x", num_points=5))
+        assert card.df["x"].tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+        assert "rest" not in note(card).split("\n")[0].partition("certified")[0]
+        own = {"max_evaluations": 200, "fixed_parameters": {"x": 0.25}}
+        report = kernelucb.ax.optimum_report(client, baseline={"t": 0.5}, **own)
+        assert report.to_dict()["recommended"]["rest"] == pytest.approx(0.75)
+        with pytest.raises(ValueError, match="not a valid value"):
+            kernelucb.ax.optimum_report(client, baseline={"t": 0.5, "rest": 0.1}, **own)
 
     def test_names_values_and_units_are_the_user_s(self):
         space = [choice("solvent", "abc"), choice("stirred", [True, False])]

@@ -7,6 +7,7 @@ from html import unescape
 import pandas as pd
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 
 import kernelucb
 from kernelucb import KernelRegression, MartingaleMixtureUCB, regret_certificate
@@ -166,6 +167,9 @@ def counted(name, index):
         ("lot", [1, 1, 2, 2, 2, 2, 7, 7]),
         ("setting", [4, 4, 3, 3, 2, 2, 1, 1]),
         ("", [101, 102, 104, 105, 108, 109, 110, 112]),
+        ("", [37, 2, 14, 14, 81, 6, 90, 23]),
+        ("replicate", [1, 2, 1, 2, 1, 2, 1, 2]),
+        ("elapsed", [0.5, 1.7, 3.1, 4.2, 7.5, 8.25, 9.5, 11.125]),
     ],
 )
 def test_a_counter_is_asked_about(name, index, tmp_path, capsys):
@@ -390,3 +394,57 @@ def test_repeated_rows_narrow_the_interval():
     estimated = kernelucb.report(frame, "yield")
     assert estimated.set_delta == 0.05
     assert pages[0].set_delta == 0.025
+
+
+FRAME = pd.DataFrame(NUMBERS, columns=["heat", 7, "yield"]).astype(float)
+FRAME = FRAME.assign(done=pd.to_timedelta(range(8), unit="s"), tags=[["a"]] * 8)
+OTHERS = {"ignore": ["done", "tags"], "noise_std": 1.0}
+
+
+@pytest.mark.parametrize("word", ["-999", ["-999"], [-999], [-999.0]])
+def test_missing_numbers_are_numbers(word):
+    frame = FRAME.replace({"yield": {0.4: -999.0}})
+    page = kernelucb.report(frame, "yield", missing=word, **OTHERS)
+    assert page.table.unused_rows == {7: "yield is -999.0"}
+
+
+def test_names_of_any_type_and_sides_that_are_open():
+    given = OTHERS | {"inputs": [7], "bounds": {7: (0.0, 90.0)}, "range": (-9.0, None)}
+    page = kernelucb.report(FRAME, "yield", **given)
+    assert [*page.table.columns] == ["7"]
+    assert page.limits.flatten().tolist() == [0.0, 90.0]
+    assert page.band.confidence_set.bounds(page.table.inputs)[0].min() >= -9.0
+    assert page.table.left_out["tags"] == "as asked by --ignore; ['a'] in every row"
+
+
+def test_named_levels_of_an_index_are_columns():
+    frame = FRAME.set_index(["heat"])
+    page = kernelucb.report(frame, "yield", **OTHERS)
+    assert [*page.table.columns] == ["heat", "7"]
+    whole = kernelucb.report(FRAME, "yield", **OTHERS)
+    assert page.table.origin == whole.table.origin
+
+
+def test_digits_beside_a_large_offset():
+    frame = FRAME.assign(**{"yield": 1e9 + 1e-3 * FRAME["yield"]})
+    given = OTHERS | {"noise_std": 1e-3, "mean": 1000000000.0512345}
+    page = kernelucb.report(frame, "yield", **given)
+    assert f"Observed: {page.table.outcomes[page.best]:.4f}"[:-1] in next(page.opening)
+    assert any("1000000000.0512345" in statement for _, statement in page.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lengthscale": 0.0}, "lengthscale must be a finite number above 0"),
+        ({"tolerance": 0.0}, "tolerance must be a finite number above 0"),
+        ({"ignore": ["done", "tags", "yield"]}, "'yield' is input, outcome or ignored"),
+        ({"ignore": "tags"}, "'done' holds words"),
+    ],
+)
+def test_options_of_a_frame_are_refused(options, message):
+    with pytest.raises((ValueError, InputDataError), match=message):
+        _ = kernelucb.report(FRAME, "yield", **OTHERS | options).report
+    complex_frame = FRAME.assign(**{"yield": FRAME["yield"] + 0j})
+    with pytest.raises(InputDataError, match="give a number"):
+        kernelucb.report(complex_frame, "yield", **OTHERS)

@@ -412,6 +412,12 @@ def test_on_a_box_the_window_is_rigorous_and_sides_swap():
     assert claim.numbers == (1.0,)
 
 
+@pytest.mark.parametrize("threshold", [math.nan, math.inf, -math.inf])
+def test_a_threshold_is_a_finite_number(threshold):
+    with pytest.raises(ValueError, match="threshold must be a finite number"):
+        optimum_report(band(), GRID, threshold=threshold)
+
+
 # Without a kernel.
 
 

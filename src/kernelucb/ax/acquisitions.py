@@ -24,6 +24,7 @@ from botorch.optim.utils import fix_features
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
+from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.estimates import trainable
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
@@ -195,7 +196,9 @@ class BoundAcquisition(Acquisition):
             ((name, weight),) = [(n, w) for n, w in pairs if w]
             side = "<=" if weight > 0.0 else ">="
             rows.append((name, float(threshold) / weight, side))
-        self.statements = [f"{name} {side} {level:g}" for name, level, side in rows]
+        self.statements = [
+            f"{name} {side} {as_given(level + 0.0)}" for name, level, side in rows
+        ]
         limits: dict[str, Any] = {
             "bands": [self.bands[name] for name, _, _ in rows],
             "thresholds": [level for _, level, _ in rows],

@@ -31,9 +31,11 @@ from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most, between
+from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.bounds import FittedBound, bound_spec
+from kernelucb.ax.experiments import outcome_name
 from kernelucb.ax.report import in_words, report_of
-from kernelucb.ax.spaces import Parameters, checked_context, values_of
+from kernelucb.ax.spaces import Parameters, checked_context, setting_of, values_of
 from kernelucb.certificates import Claim, RegretCertificate, regret_certificate
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
@@ -157,13 +159,13 @@ class BandAnalysis(BoundAnalysis):
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         fitted = FittedBound(strategy, experiment, self.fixed_parameters)
         arm, _ = fitted.best_arm()
-        centre = {**arm.parameters, **fitted.context}
+        centre = fitted.setting(arm.parameters)
         points, discrete = _points_along(
             experiment.search_space, centre, self.parameter, self.num_points
         )
-        band, metric = fitted.band, _objective(experiment)
+        band, metric = fitted.band, outcome_name(experiment, fitted.band)
         if self.metric is not None:
-            bands = {metric.lstrip("-"): band, **fitted.bands}
+            bands = {metric: band, **fitted.bands}
             if self.metric not in bands:
                 raise ValueError(
                     f"No band of the metric {self.metric!r}; there are {sorted(bands)}."
@@ -175,7 +177,9 @@ class BandAnalysis(BoundAnalysis):
         summary = band.assumptions.verdict
         figure = _band_figure(df, f"band, {summary}", discrete)
         others = {k: v for k, v in centre.items() if k != self.parameter}
-        _add_outcomes(figure, experiment, metric.lstrip("-"), self.parameter, others)
+        # Not what is derived from the parameter that varies.
+        others = {k: v for k, v in others.items() if all(p[k] == v for p in points)}
+        _add_outcomes(figure, experiment, metric, self.parameter, others)
         figure.update_layout(
             xaxis_title=self._label(self.parameter), yaxis_title=self._label(metric)
         )
@@ -219,7 +223,8 @@ class GapAnalysis(BoundAnalysis):
         inside = [
             trial.index
             for trial in trials
-            if any(space.check_membership({**a.parameters, **context}) for a in trial.arms)
+            for each in [[setting_of(space, a.parameters, context) for a in trial.arms]]
+            if any(map(space.check_membership, each))
         ]  # before the first of them no arm is the best
         completed = sorted(
             each.index for each in trials if each.index >= min(inside, default=0)
@@ -230,19 +235,20 @@ class GapAnalysis(BoundAnalysis):
                 rounds.append(self._round(strategy, experiment, completed[i]))
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
-        df = pd.DataFrame(rounds).drop(columns="certificate")
+        df = pd.DataFrame(rounds).drop(columns=["certificate", "band"])
         df["gap"] = [each.certificate.gap for each in rounds]
         df["certified"] = [each.certificate.certified for each in rounds]
-        _, arm, last = rounds[-1]
-        metric = _objective(experiment).lstrip("-")
+        _, arm, last, band = rounds[-1]
+        metric = outcome_name(experiment, band)
         figure = _gap_figure(df, gaps_in_words([each.certificate for each in rounds]))
         figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
         gap = f"at most {self._number(metric, at_most(last.gap))}, "
+        more = "more" if band.direction == 1 else "less"
         other = "feasible arm" if last.domain.feasible else "arm"
         return Card(
             f"Gap of arm {arm}{last.domain.context}: "
             f"{gap if last.certified else ''}{last.summary}",
-            f"How much more {metric} any other {other} can have than the best one so far",
+            f"How much {more} {metric} any other {other} can have than the best one so far",
             str(last),
             df,
             figure,
@@ -260,9 +266,9 @@ class GapAnalysis(BoundAnalysis):
         arm, point = fitted.best_arm(by_bands=True)
         own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
         certificate = regret_certificate(fitted.band, **own, recommended=point)
-        told = index, certificate.gap, certificate.summary
-        _LOG.info("gap after trial %d: at most %.4g, %s", *told)
-        return Round(index, arm.name, certificate)
+        told = index, at_most(certificate.gap), certificate.summary
+        _LOG.info("gap after trial %d: at most %s, %s", *told)
+        return Round(index, arm.name, certificate, fitted.band)
 
 
 class Round(NamedTuple):
@@ -271,6 +277,7 @@ class Round(NamedTuple):
     trial_index: int
     arm_name: str
     certificate: RegretCertificate
+    band: KernelUCB
 
 
 @dataclass(eq=False)
@@ -325,7 +332,8 @@ class OptimumAnalysis(BoundAnalysis):
         columns = {"align": "left", "values": [shown[name].tolist() for name in shown]}
         headings = [f"{name}{looked_at if name == where else ''}" for name in shown]
         places = go.Table(header={"align": "left", "values": headings}, cells=columns)
-        metric = _objective(experiment).lstrip("-")
+        said: Any = report.said
+        metric = said.args[-1].outcome
         lower, upper = between(report.lower, report.upper)
         place = f" between {lower} and {self._number(metric, upper)}"
         domain = report.certificate.domain
@@ -354,12 +362,6 @@ def _tables(places: go.Table, count: int, claims: Sequence[Claim]) -> go.Figure:
         domain={"x": [0.0, 1.0], "y": [0.0, share]},
     )
     return go.Figure([places, table]).update_layout(height=above + below + 20)
-
-
-def _objective(experiment: Experiment) -> str:
-    r"""The expression that is maximised."""
-    config = experiment.optimization_config
-    return "objective" if config is None else config.objective.expression
 
 
 def _spread(count: int, most: int) -> list[int]:
@@ -391,7 +393,7 @@ def _points_along(
         values = [low, *between.tolist(), high]
     if values is None or len(values) < 2:
         raise ValueError(f"The parameter {name!r} cannot vary by itself.")
-    points = [{**centre, name: value} for value in values]
+    points = [setting_of(space, centre, {name: value}) for value in values]
     return [p for p in points if space.check_membership(p)], listed is not None
 
 
@@ -459,7 +461,8 @@ def _gap_figure(df: pd.DataFrame, name: str) -> go.Figure:
         mode="lines+markers",
         line_color=BLUE,
         marker={"symbol": symbols, "size": 8},
-        hovertemplate="trial %{x}: arm %{customdata}, gap %{y:.4g}",
+        text=[*map(at_most, df["gap"])],
+        hovertemplate="trial %{x}: arm %{customdata}, gap %{text}",
     )
     figure.update_layout(xaxis_title="trial")
     return figure.update_yaxes(rangemode="tozero")

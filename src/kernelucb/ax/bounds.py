@@ -20,6 +20,7 @@ from ax.generators.torch.utils import _to_inequality_constraints as to_inequalit
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
+from kernelucb._numerics.digits import between
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.acquisitions import BoundAcquisition
 from kernelucb.ax.experiments import (
@@ -27,6 +28,7 @@ from kernelucb.ax.experiments import (
     check_observed,
     complete_bands,
     is_constrained,
+    outcome_name,
 )
 from kernelucb.ax.options import TRANSFORMS
 from kernelucb.ax.spaces import (
@@ -35,6 +37,7 @@ from kernelucb.ax.spaces import (
     checked_context,
     inputs_of,
     mixed_space,
+    setting_of,
 )
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import joined_assumptions
@@ -107,7 +110,7 @@ class Recommendation(NamedTuple):
         outcomes: The same for every outcome that has a band of its own, by the names of
             the metrics; empty without outcome constraints.
         assumptions: What all of this rests on.
-        objective_name: The metric of the objective where it is one of ``outcomes``.
+        objective_name: What ``objective`` is of: a metric, or all of a weighted sum.
     """
 
     arm: Arm
@@ -115,15 +118,15 @@ class Recommendation(NamedTuple):
     objective: Interval
     outcomes: dict[str, Interval]
     assumptions: Assumptions
-    objective_name: str | None = None
+    objective_name: str = "objective"
 
     def __str__(self) -> str:
         lines = [f"arm {self.arm.name}: {self.parameters}"]
         own = self.objective_name
-        label = "objective" if own is None else f"{own} (objective)"
+        label = own if own == "objective" else f"{own} (objective)"
         others = {name: each for name, each in self.outcomes.items() if name != own}
         named = {label: self.objective, **others}
-        lines += [f"  {name}: {lo:.6g} to {hi:.6g}" for name, (lo, hi) in named.items()]
+        lines += [f"  {name}: {' to '.join(between(*e))}" for name, e in named.items()]
         return "\n".join([*lines, str(self.assumptions)])
 
 
@@ -156,11 +159,11 @@ def recommended_arm(
     bands = fitted.bands
     return Recommendation(
         arm=arm,
-        parameters={**arm.parameters, **fitted.context},
+        parameters=fitted.setting(arm.parameters),
         objective=_interval(fitted.band, point),
         outcomes={name: _interval(band, point) for name, band in bands.items()},
         assumptions=fitted.assumptions,
-        objective_name=next((n for n, b in bands.items() if b is fitted.band), None),
+        objective_name=outcome_name(strategy.experiment, fitted.band),
     )
 
 
@@ -220,6 +223,10 @@ class FittedBound:
         self._acquisition, self.band = built, built.band
         self.bands = built.bands if is_constrained(spec) else {}
 
+    def setting(self, parameters: Parameters) -> dict[str, Any]:
+        r"""Parameters in the context."""
+        return setting_of(self.experiment.search_space, parameters, self.context)
+
     def inputs(self, points: Sequence[Parameters]) -> Tensor:
         r"""``n x d`` inputs of the bound, from parameters."""
         return inputs_of(self.adapter, points)
@@ -266,17 +273,17 @@ class FittedBound:
         Raises:
             NoSafePointError: If no completed arm is certainly feasible.
         """
-        space, context = self.experiment.search_space, self.context
+        space = self.experiment.search_space
         arms = [
             arm
             for trial in self.experiment.trials_by_status[TrialStatus.COMPLETED]
             for arm in trial.arms
             if arm not in trial.abandoned_arms
-            if space.check_membership({**arm.parameters, **context})
+            if space.check_membership(self.setting(arm.parameters))
         ]
         if not arms:
             raise ValueError("No trial in the search space has been observed yet.")
-        X = self.inputs([{**arm.parameters, **context} for arm in arms])
+        X = self.inputs([self.setting(arm.parameters) for arm in arms])
         lower, upper = self.band.bounds(X)
         worth = lower if self.band.direction == 1 else -upper
         constraints = self._acquisition.outcome_constraints
@@ -361,7 +368,7 @@ def safe_arms(
         if isinstance(parameter, FixedParameter)
     }
     given = spec.generator_kwargs["acquisition_options"].get("safe_arms", [])
-    completed = [{**constant, **context, **arm} for arm in given]
+    completed = [setting_of(space, constant, context, arm) for arm in given]
     for arm in completed:
         for name in space.parameters.keys() - arm.keys():
             raise ValueError(

@@ -240,6 +240,16 @@ def with_lost_arms(
     return every
 
 
+def outcome_name(experiment: Experiment, band: Any) -> str:
+    r"""What the band of the objective is of: a metric, or all of a weighted sum."""
+    config = experiment.optimization_config
+    if config is None:
+        return "objective"
+    objective = config.objective
+    is_sum = isinstance(band, ScalarizedUCB)
+    return objective.expression if is_sum else objective.metric_names[0]
+
+
 def missing_outcomes(experiment: Experiment) -> str:
     r"""``"3 trials failed, 1 was abandoned and 2 were stopped early"``, or nothing."""
     by_status, data = experiment.trial_indices_by_status, experiment.lookup_data().df

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kernelucb import certificates
 from kernelucb.ax.bounds import FittedBound, Source, strategy_of
-from kernelucb.ax.experiments import completed
+from kernelucb.ax.experiments import completed, outcome_name
 from kernelucb.ax.spaces import choices_of, parameters_of_columns
 from kernelucb.certificates import OptimumReport, PossibleCombination
 from kernelucb.certificates.claims import in_words
@@ -188,11 +188,7 @@ def report_of(
     r"""The report of an experiment, with further ``options`` of ``optimum_report``."""
     fitted = FittedBound(strategy, experiment, fixed_parameters)
     arm, point = fitted.best_arm(by_bands=True)
-    config = experiment.optimization_config
-    if config is not None:
-        expression = config.objective.expression
-        is_sum = config.objective.is_scalarized_objective
-        options["outcome"] = expression if is_sum else expression.lstrip("-")
+    options["outcome"] = outcome_name(experiment, fitted.band)
     if baseline is not None:
         options["baseline"] = fitted.inputs([_setting(baseline, experiment, fitted)])[0]
     _LOG.info("optimum report of arm %s: branch and bound", arm.name)
@@ -228,7 +224,9 @@ def _setting(
         own = experiment.arms_by_name[own].parameters
     fixed = [each for each in space.parameters.values() if isinstance(each, FixedParameter)]
     constant = {each.name: each.value for each in fixed}
-    setting = {**constant, **own, **fitted.context}
+    setting = fitted.setting({**constant, **own})
+    if not isinstance(baseline, str):  # a derived parameter that is given has to be right
+        space.validate_membership(parameters={**setting, **own, **fitted.context})
     space.validate_membership(parameters=setting)
     return setting
 

@@ -13,6 +13,7 @@ from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import (
     ChoiceParameter,
+    DerivedParameter,
     FixedParameter,
     Parameter,
     ParameterType,
@@ -53,6 +54,17 @@ def checked_context(space: SearchSpace, context: Parameters | None) -> dict[str,
                 f"{parameter}. Widen the range of the parameter when it is configured."
             )
     return checked
+
+
+def setting_of(space: SearchSpace, *parts: Parameters) -> dict[str, Any]:
+    r"""Parameters from parts, of which later ones count, and derived ones computed anew."""
+    setting = {name: value for part in parts for name, value in part.items()}
+    for name, each in space.parameters.items():
+        if not isinstance(each, DerivedParameter) or name in parts[-1]:
+            continue
+        if each.parameter_names_to_weights.keys() <= setting.keys():
+            setting[name] = each.compute(setting)
+    return setting
 
 
 def inputs_of(adapter: TorchAdapter, points: Sequence[Parameters]) -> Tensor:

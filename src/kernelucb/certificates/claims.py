@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
 from kernelucb._numerics.digits import (
     as_given,
     at_least,
@@ -194,6 +194,8 @@ class Asked(NamedTuple):
             row = torch.as_tensor(baseline).reshape(1, -1)
             baseline = checked_points("baseline", row, dimension)[0].to(task.region.lower)
         probability("window", window)
+        if threshold is not None:
+            threshold = finite_scalar("threshold", threshold)
         if tolerance is not None:
             tolerance = positive_scalar("tolerance", tolerance)
         return cls(baseline, window, threshold, tolerance, max_evaluations)

@@ -11,7 +11,7 @@ from typing import Any
 from warnings import catch_warnings
 
 import kernelucb
-from kernelucb._numerics.digits import assumed, at_least, at_most, one_minus
+from kernelucb._numerics.digits import as_given, assumed, at_least, at_most, one_minus
 from kernelucb.certificates import confirmation
 from kernelucb.certificates.claims import Claim
 from kernelucb.certificates.spaces import Region
@@ -321,10 +321,10 @@ def paragraph(text: str, indent: str = "") -> str:
 
 
 def plain(number: float, width: float = 0.0) -> str:
-    r"""A number as a person writes it, to 1/10,000 of a ``width`` or twelve digits."""
+    r"""A number as a person writes it: as given, or to 1/10,000 of a ``width``."""
     if width > 0.0:
         number = round(number, 4 - math.floor(math.log10(width)))
-    return f"{number:.12g}"
+    return as_given(number)
 
 
 def _listed(texts: Iterable[str]) -> str:
@@ -355,7 +355,7 @@ def report(
     lengthscale: float | Sequence[float] | None = None,
     mean: float | None = None,
     norm_bound: float | None = None,
-    range: tuple[float, float] | None = None,
+    range: tuple[float | None, float | None] | None = None,
     baseline: Mapping[str, Any] | None = None,
     threshold: float | None = None,
     tolerance: float | None = None,
@@ -398,7 +398,8 @@ def report(
             ``range``, or the mean of the outcomes.
         norm_bound: Bound on the RKHS norm of outcome minus mean, outcome units; without,
             the numbers are at 1.5 times the least norm that explains the data.
-        range: Limits that the outcome without noise certainly keeps, outcome units.
+        range: Limits that the outcome without noise certainly keeps, outcome units; None
+            for a side without one.
         baseline: A setting to compare with, by column.
         threshold: What the outcome should reach, outcome units.
         tolerance: A difference that does not matter, outcome units; by default a twentieth

@@ -12,14 +12,14 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from kernelucb._numerics.checks import as_double
+from kernelucb._numerics.checks import as_double, positive_scalar
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import MixedSpace, optimum_report, regret_certificate
 from kernelucb.certificates.claims import Claim, Wording
 from kernelucb.certificates.report import OptimumReport
 from kernelucb.confidence.replicate_noise import ReplicateNoise
-from kernelucb.page.table import Table, table_of
+from kernelucb.page.table import Table, names_of, table_of
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.named import fixed_kernel, fixed_mean, unscaled
 from kernelucb.regression.pooling import distinct_rows
@@ -67,10 +67,18 @@ class Study:
     @classmethod
     def of(cls, given: Namespace) -> Self:
         r"""The study of a table, from the arguments of ``report``."""
+        for option in ("bounds", "baseline", "units"):
+            if (own := getattr(given, option)) is not None:
+                by_name = dict(zip(names_of(own), own.values(), strict=True))
+                setattr(given, option, by_name)
+        if given.range is not None:
+            ends = zip(given.range, (-math.inf, math.inf), strict=True)
+            given.range = tuple(end if at is None else at for at, end in ends)
         columns = given.inputs, given.ignore, given.categories, given.missing
         table = table_of(given.table, given.outcome, *columns, given.decimal)
         limits, open_names = _limits(table, given.bounds or {})
-        shares = as_double(given.lengthscale or _LENGTHSCALE).reshape(-1)
+        share = _LENGTHSCALE if given.lengthscale is None else given.lengthscale
+        shares = as_double(share).reshape(-1)
         counts = torch.tensor([*map(len, table.columns.values())])
         if len(shares) not in (1, n := len(counts)):
             raise ValueError(f"--lengthscale has {len(shares)} entries for {n} inputs.")
@@ -137,7 +145,9 @@ class Study:
         r"""A difference that does not matter, outcome units."""
         spread = float(self.table.outcomes.max() - self.table.outcomes.min())
         noise = float(self.band.regression.noise_scales.max())
-        return self.given.tolerance or float(f"{_SPREAD * max(spread, noise):.1g}")
+        if self.given.tolerance is not None:
+            return positive_scalar("--tolerance", self.given.tolerance)
+        return float(f"{_SPREAD * max(spread, noise):.1g}")
 
     @cached_property
     def baseline(self) -> Tensor | None:

@@ -18,9 +18,11 @@ from kernelucb._numerics.checks import as_double
 _MISSING = {"", "-", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "none", "null"}
 # The last word of the name of a column that numbers the rows.
 _COUNTER = re.compile(
-    r"(^|[^a-z])(#|batch|count|exp|experiment|id|idx|index|iter|iteration|lot|no|nr|num|number"
-    r"|order|round|rows?|runs?|sample|seq|sequence|step|trial|unnamed)[^a-z]*$"
+    r"(^|[^a-z])(#|batch|count|elapsed|exp|experiment|id|idx|index|iter|iteration|lot|no|nr|num"
+    r"|number|order|round|rows?|runs?|sample|seq|sequence|step|time|timestamp|trial)[^a-z]*$"
 )
+# The same of a column without a name, or of one that numbers repeats: never a setting.
+_LABEL = re.compile(r"(^|[^a-z])(column|rep|repeat|replicate|unnamed)[^a-z]*$")
 _LEAST_SORTED = 5  # rows from which numbers that only rise or fall look like a counter
 _LEAST_LEVELS = 4  # where each is repeated: three may be the levels of a design
 
@@ -125,6 +127,8 @@ def _read(table: Any) -> tuple[Any, str, str]:
         message = "A report needs pandas: pip install kernelucb[report]."
         raise ImportError(message) from error
     if isinstance(table, pd.DataFrame):
+        if named := [name for name in table.index.names if name is not None]:
+            table = table.reset_index(named, allow_duplicates=True)
         digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
         return table, f"a DataFrame, sha256 {digest} of its csv text", ""
     path, remark = Path(table), ""
@@ -154,8 +158,7 @@ def _read(table: Any) -> tuple[Any, str, str]:
         count = max(len(rows) - 1, 0)
         raise InputDataError(f"{path} has {count} rows below its header; give two or more.")
     frame = rows.iloc[1:]
-    names = [str(name).strip() or f"column_{i + 1}" for i, name in enumerate(rows.iloc[0])]
-    frame = frame.set_axis(names, axis=1)
+    frame = frame.set_axis(rows.iloc[0], axis=1)
     digest = hashlib.sha256(content).hexdigest()
     return frame, f"{path.name}, sha256 {digest}{remark}", separator
 
@@ -205,6 +208,12 @@ def _decimal_mark(cells: list[tuple[str, str]], separator: str) -> str:
 # Columns.
 
 
+def names_of(given: Any) -> list[str]:
+    r"""Names with single spaces, whatever they are; a text is one name."""
+    names = [given] if isinstance(given, str) else given
+    return [" ".join(str(name).split()) for name in names]
+
+
 def table_of(
     table: Any,
     outcome: str,
@@ -221,7 +230,10 @@ def table_of(
             questions are in one message, each with the option that answers it.
     """
     frame, origin, separator = _read(table)
-    names = [" ".join(str(name).split()) for name in frame.columns]
+    names = [name or f"column_{i + 1}" for i, name in enumerate(names_of(frame.columns))]
+    (outcome,) = names_of([outcome])
+    inputs = None if inputs is None else names_of(inputs)
+    ignore, categories, missing = map(names_of, (ignore, categories, missing))
     frame = frame.set_axis(names, axis=1).set_axis(range(1, len(frame) + 1), axis=0)
     for name in (*names, outcome, *(inputs or ()), *ignore, *categories):
         if names.count(name) != 1:
@@ -230,11 +242,12 @@ def table_of(
     taken = [name for name in names if name not in (outcome, *ignore)]
     if inputs is not None:
         taken = [*dict.fromkeys((*inputs, *categories))]
-    for name in (*taken, *categories):
-        if name in (outcome, *ignore):
+    for name in (*taken, *categories, outcome):
+        if name in ignore or (name == outcome and name in (*taken, *categories)):
             raise InputDataError(f"{name!r} is input, outcome or ignored: choose one.")
-    texts, numbers = _parsed(frame[[*taken, outcome]], decimal, separator)
+    texts, numbers, mark = _parsed(frame[[*taken, outcome]], decimal, separator)
     blank = texts.map(str.lower).isin(_MISSING | {word.lower() for word in missing})
+    blank |= numbers.isin({_number(word, mark) for word in missing} - {None})
     words = texts.where(numbers.isna() & ~blank)
 
     used = ~blank[outcome]
@@ -248,7 +261,7 @@ def table_of(
     left_out = {name: "not among --inputs" for name in names if name not in texts}
     left_out |= {name: "as asked by --ignore" for name in ignore}
     for name in left_out:
-        if frame[name].nunique(dropna=False) == 1:
+        if frame[name].map(str).nunique() == 1:
             left_out[name] += f"; {frame[name].iloc[0]} in every row"
     questions, columns = list[str](), dict[str, list[list[float]]]()
     choices = dict[str, list[str]]()
@@ -290,9 +303,9 @@ def table_of(
     )
 
 
-def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any]:
-    r"""The cells of a DataFrame as texts, and as numbers or NaN."""
-    typed = frame.select_dtypes("number").astype(float)
+def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any, str]:
+    r"""The cells of a DataFrame as texts, as numbers or NaN, and the decimal mark."""
+    typed = frame.select_dtypes("number", exclude=["timedelta", "complex"]).astype(float)
     # U+2212 is the minus of a text processor.
     texts = frame.astype(object).where(frame.notna(), "").astype(str)
     texts = texts.map(lambda cell: cell.strip().replace("\u2212", "-"))
@@ -305,7 +318,7 @@ def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any]:
     if mark not in _PATTERNS:
         raise ValueError(f'--decimal must be "." or ",", got {decimal!r}.')
     numbers = texts.map(lambda cell: _number(cell, mark)).astype(float)
-    return texts, numbers.assign(**typed.where(typed.abs() < math.inf))
+    return texts, numbers.assign(**typed.where(typed.abs() < math.inf)), mark
 
 
 def _question(own: Any, words: Any, blank: Any, by_default: bool) -> str:
@@ -339,13 +352,16 @@ def _question(own: Any, words: Any, blank: Any, by_default: bool) -> str:
 
 def _counts(own: Any) -> bool:
     r"""Whether a column seems to number the rows, perhaps with gaps or in another order."""
-    if bool((own % 1.0 != 0.0).any()):
-        return False
     steps = {*own.diff().dropna()}
     rises = min(steps) >= 0.0 or max(steps) <= 0.0
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", own.name).lower()
-    if _COUNTER.search(spaced):
-        return rises or own.is_unique
+    is_counter = bool(_COUNTER.search(spaced))
+    if _LABEL.search(spaced) or (is_counter and rises):  # a clock also in fractions
+        return True
+    if bool((own % 1.0 != 0.0).any()):
+        return False
+    if is_counter:
+        return own.is_unique
     if not own.is_unique:  # 1, 1, 2, 2, 3, 3, 4, 4: numbers of settings
         by_one = {*map(abs, steps)} == {0.0, 1.0}
         return rises and by_one and own.nunique() >= _LEAST_LEVELS
