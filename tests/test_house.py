@@ -8,7 +8,7 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 LINES = {
     "_demo": 435,
     "_numerics": 851,
-    "acquisition": 2096,
+    "acquisition": 2099,
     "ax": 2340,
     "bandit": 1295,
     "certificates": 1786,
@@ -21,7 +21,7 @@ LINES = {
     "regression": 2713,
     "safety": 423,
     "beside the rooms": 842,
-    "tests": 21_460,
+    "tests": 21_462,
     "benchmarks": 4947,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -410,6 +410,9 @@ class TestDirections:
             with pytest.raises(UnsupportedError, match="may be its best"):
                 guarded(OTHER[name](), band(maximize=maximize))
 
+    def test_limits_are_taken_beside_feasible_points(self):
+        guarded(log_nei(constraints=[feasible_part]), observed=GRID[:3])
+
     def test_a_sum_with_a_weight_of_zero_has_a_direction(self):
         transform = weights(0.0, -1.0)
         total = ScalarizedUCB.from_model(TWO, posterior_transform=transform, **GIVEN)

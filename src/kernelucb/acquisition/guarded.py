@@ -187,7 +187,7 @@ class GuardedAcquisition(AroundBand):
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or ``bounds`` are
                 not ``2 x d``.
         """
-        _check_guard(acqf, band)
+        _check_guard(acqf, band, observed is not None)
         super().__init__(model=getattr(acqf, "model", band.model))
         self.acqf, self.band, self.outcome_constraints = (
             acqf,
@@ -304,7 +304,9 @@ def _best_known(band: Any, X: Tensor) -> Tensor:
     return X[in_parts(X, worst).argmax()].unsqueeze(0) if len(X) > 0 else X
 
 
-def _check_guard(acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB) -> None:
+def _check_guard(
+    acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB, feasible: bool
+) -> None:
     r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
     check_band("band", band)
     # The functions that BoTorch's wrappers change: fixed columns, penalties, proximity.
@@ -323,11 +325,12 @@ def _check_guard(acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB) ->
             "that cannot be its optimum may be the best for another. Give an objective or "
             "posterior_transform that makes one of them, or search without a guard."
         )
-    if not explores and (why := _other_optimum(acqf, band)):
+    if not explores and (why := _other_optimum(acqf, band, feasible)):
         raise UnsupportedError(
             f"{name} {why}, so a point that cannot be the band's optimum may be its best. "
-            "Guard it with a ConstrainedUCB of the same constraints, build the band from "
-            "values of the objective, or search without a guard."
+            "Guard it with a ConstrainedUCB of the same constraints or give feasible points "
+            "as observed; build the band from values of the objective; or search without a "
+            "guard."
         )
     directions = _directions(acqf, band)
     if len(directions) > 1:
@@ -360,8 +363,11 @@ def _is_of_several(acqf: AcquisitionFunction) -> bool:
     return not is_one and getattr(getattr(acqf, "model", None), "num_outputs", 1) > 1
 
 
-def _other_optimum(acqf: Any, band: KernelUCB | ConstrainedUCB) -> str:
-    r"""Why the optimum that is sought need not be one of the band's outcome, in words."""
+def _other_optimum(acqf: Any, band: KernelUCB | ConstrainedUCB, feasible: bool) -> str:
+    r"""Why the optimum that is sought need not be one of the band's outcome, in words.
+
+    The best feasible point is not excluded where the reference is ``feasible``.
+    """
     objective: Any = getattr(acqf, "objective", None)
     model: Any = getattr(acqf, "model", None)
     limits = [
@@ -371,7 +377,7 @@ def _other_optimum(acqf: Any, band: KernelUCB | ConstrainedUCB) -> str:
     is_constrained = isinstance(objective, ConstrainedMCObjective) or any(
         each is not None for each in limits
     )
-    if is_constrained and band.outcome_constraints is None:
+    if is_constrained and band.outcome_constraints is None and not feasible:
         return "has outcome constraints, and the band has none"
     spread = getattr(getattr(model, "input_transform", None), "is_one_to_many", False)
     if spread or isinstance(objective, RiskMeasureMCObjective):
