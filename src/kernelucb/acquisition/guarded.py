@@ -328,7 +328,7 @@ def _check_guard(
     if not explores and (why := _other_optimum(acqf, band, feasible)):
         raise UnsupportedError(
             f"{name} {why}, so a point that cannot be the band's optimum may be its best. "
-            "Guard it with a ConstrainedUCB of the same constraints or give feasible points "
+            "Guard it with a ConstrainedUCB of these constraints or give feasible points "
             "as observed; build the band from values of the objective; or search without a "
             "guard."
         )
