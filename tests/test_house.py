@@ -21,7 +21,7 @@ LINES = {
     "regression": 2713,
     "safety": 423,
     "beside the rooms": 842,
-    "tests": 21_462,
+    "tests": 21_480,
     "benchmarks": 4947,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import (
+    IGPUCB,
     AbbasiYadkoriUCB,
     CertifiedGapStopping,
     KernelRegression,
@@ -46,6 +47,7 @@ from kernelucb.certificates.boxes import (
     cover,
     largest_in_region,
 )
+from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.martingale_mixture.dual import Ellipsoids
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -728,3 +730,12 @@ def test_wrong_constraints_and_spaces():
     ):
         with pytest.raises(ValueError, match=words):
             MixedSpace(CUBE, **options)
+
+
+def test_gaps_of_one_round_or_up_to_a_horizon_say_so():
+    problem, grid = make_problem(n=6), {"candidates": uniform(5, 1, 0)}
+    one = WangDeFreitasUCB(problem.model, norm_bound=5.0, noise_std=0.1, fixed_design=True)
+    some = IGPUCB(problem.model, norm_bound=5.0, noise_std=0.1, horizon=40)
+    single, limited = (regret_certificate(each, **grid) for each in (one, some))
+    assert gaps_in_words([single] * 2) == "gap, certified in one round only"
+    assert gaps_in_words([limited] * 2) == "certified gap up to round 40"

@@ -462,3 +462,15 @@ def test_bad_input():
     ):
         with pytest.raises(error, match=words):
             build()
+
+
+def test_a_context_may_lie_outside_the_limits():
+    r"""As BoTorch and the guard take it: the limits are those of a search elsewhere."""
+    X = uniform(15, 2, seed=1)
+    state = KernelRegression(X, X.sum(-1), fixed_kernel("rbf", 0.5, 1.0), 0.1)
+    band = MartingaleMixtureUCB(state, norm_bound=8.0)
+    safe_set = SafeSet(band, -5.0, safe_points=X[:3])
+    box = torch.tensor([[0.0, 0.0], [1.0, 0.05]], dtype=torch.float64)
+    context = {1: float(X[0, 1])}
+    point, _ = optimize_acqf_safely(band, safe_set, box, fixed_features=context, q=1)
+    assert float(point[0, 1]) == context[1] > 0.05
