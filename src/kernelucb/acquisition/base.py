@@ -76,6 +76,13 @@ _ONE_POINT = (
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
+def _copied(value: Any) -> Any:
+    r"""A tensor or a list that its owner may change; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    return list(value) if type(value) is list else value
+
+
 class BuiltBand(Band, AcquisitionFunction):
     r"""A band that ``at`` builds again from its constructor's arguments."""
 
@@ -96,13 +103,7 @@ class BuiltBand(Band, AcquisitionFunction):
             ) from None
         self = super().__new__(cls)
         # Copies, since `at` builds from these later on.
-        self._arguments = {
-            name: copy.copy(each) if isinstance(each, list) else each
-            for name, each in given.items()
-        }
-        for name, each in given.items():
-            if isinstance(each, Tensor):
-                self._arguments[name] = each.detach().clone()
+        self._arguments = {name: _copied(each) for name, each in given.items()}
         return self
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
