@@ -50,7 +50,7 @@ from kernelucb.acquisition.constrained import (
     observed_points,
     unit_of,
 )
-from kernelucb.confidence.band import Band, check_band
+from kernelucb.confidence.band import Band, band_of
 from kernelucb.confidence.family.kernels import GOLDEN_RATIO
 from kernelucb.regression.from_model import observed_inputs
 
@@ -308,7 +308,7 @@ def _check_guard(
     acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB, feasible: bool
 ) -> None:
     r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
-    check_band("band", band)
+    band = band_of("band", band)
     # The functions that BoTorch's wrappers change: fixed columns, penalties, proximity.
     while inner := getattr(acqf, "acq_func", None) or getattr(acqf, "raw_acqf", None):
         acqf = inner

@@ -203,13 +203,19 @@ class Band(Described):
         }
 
 
-def check_band(name: str, band: object) -> None:
-    r"""Raise ``UnsupportedError`` for an object that is no band, such as a model."""
+def band_of(name: str, value: Any) -> Band:
+    r"""The band of an acquisition function, or a band itself.
+
+    Raises:
+        UnsupportedError: For an object that has no band, such as a model.
+    """
+    band = value if isinstance(value, Band) else getattr(value, "band", None)
     if not isinstance(band, Band):
         raise UnsupportedError(
-            f"{name} must be an instance of Band, got {type(band).__name__}: a confidence "
+            f"{name} must be an instance of Band, got {type(value).__name__}: a confidence "
             "band over points, such as MartingaleMixtureUCB."
         )
+    return band
 
 
 def terms_of(band: Band) -> list[Band]:

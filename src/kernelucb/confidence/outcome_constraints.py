@@ -10,7 +10,7 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, one_of
 from kernelucb._numerics.domains import rows_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, check_band, check_dimensions, joined_assumptions
+from kernelucb.confidence.band import Band, band_of, check_dimensions, joined_assumptions
 from kernelucb.confidence.base import Described
 from kernelucb.regression.from_model import per_output
 
@@ -126,8 +126,7 @@ class OutcomeConstraints(Described):
         listed: list[Any] = list(bands) if isinstance(bands, Sequence) else [bands]
         if not listed:
             raise ValueError("bands is empty; give a band for each constrained outcome.")
-        for band in listed:
-            check_band("bands", band)
+        listed = [band_of("bands", band) for band in listed]
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
         for side in directions:
