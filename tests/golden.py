@@ -24,6 +24,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "contract"), str(ROOT)
 from bands import BANDS  # noqa: E402
 
 from kernelucb import (  # noqa: E402
+    BandUCB,
     BKBBandit,
     FamilyBandit,
     KernelBandit,
@@ -78,15 +79,15 @@ def data_of(truth: Truth, count: int, seed: int) -> tuple[Tensor, Tensor]:
     return X, truth.outcomes(X, torch.Generator().manual_seed(seed))
 
 
-def of_band(band: Any, X: Tensor) -> Numbers:
+def of_band(acqf: Any, X: Tensor) -> Numbers:
     r"""Sides, values, gains, assumptions and relatives of a band."""
-    query = points(5, X.shape[1], 9)
+    query, band = points(5, X.shape[1], 9), acqf.band
     yield "bounds", band.bounds(query)
     yield "at the data", band.bounds(X[:2])
-    yield "values", band(query.unsqueeze(1))
-    yield "delta", band.delta
+    yield "values", acqf(query.unsqueeze(1))
+    yield "delta", acqf.assumptions.delta
     yield "norms", band.norm_bounds
-    yield "words", str(band.assumptions)
+    yield "words", str(acqf.assumptions)
     changes = {
         "gain": lambda: band.max_gain_over(query[:3], X[:1]),
         "loss": lambda: band.max_gain_over(query[:3], X[:1], -1),
@@ -95,7 +96,7 @@ def of_band(band: Any, X: Tensor) -> Numbers:
         "range": lambda: band.within(-1.0, 2.0).bounds(query[:2]),
         "replicates": lambda: band.with_replicates(30).bounds(X[:2]),
         "least norm": lambda: band.relaxed().least_norm_factor,
-        "gap": lambda: regret_certificate(band, query).gap,
+        "gap": lambda: regret_certificate(acqf, query).gap,
     }
     for name, change in changes.items():
         try:
@@ -121,8 +122,8 @@ def of_reaction() -> Numbers:
     Y, kernel = reaction(X) + noise, frozen_kernel("matern52", 0.5)
     state = KernelRegression(X, Y, kernel, 1.0, constant_mean(50.0))
     box = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64)
-    band = MartingaleMixtureUCB(state, norm_bound=300.0).within(0.0, 100.0)
-    yield from of_band(band, X)
+    band = MartingaleMixtureUCB(state, norm_bound=300.0).band.within(0.0, 100.0)
+    yield from of_band(BandUCB(band), X)
     limits = OutcomeConstraints(band, 20.0)
     some = {"max_evaluations": 300}
     asked = {

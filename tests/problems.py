@@ -20,7 +20,6 @@ from gpytorch.means import ConstantMean, Mean, ZeroMean
 from torch import Tensor
 
 from kernelucb import (
-    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     LikelihoodRegression,
@@ -64,11 +63,10 @@ def likelihood_ucb(X: Tensor, Y: Tensor, kernel: Kernel, **options) -> Likelihoo
     return LikelihoodUCB(LikelihoodRegression(X, Y, kernel, **described), **options)
 
 
-def family_ucb(model, kernels, **options) -> KernelFamilyUCB:
-    r"""The bound over a family, from the options of the family and its own."""
-    names = ("select", "mean")
-    known = {name: options.pop(name) for name in names if name in options}
-    return KernelFamilyUCB(model, KernelFamily(kernels, **known), **options)
+def family_ucb(model, kernels, select=8, **options) -> KernelFamilyUCB:
+    r"""The bound over a family, with its search rule in words."""
+    every = {"alternate": 8, "widest": 1, "simplest": None}.get(select, select)
+    return KernelFamilyUCB(model, kernels, widest_every=every, **options)
 
 
 def remaining(kernels, consistent):

@@ -4,6 +4,7 @@ from kernelucb.acquisition import (
     BKBUCB,
     IGPUCB,
     AbbasiYadkoriUCB,
+    BandUCB,
     ConstrainedUCB,
     GuardedAcquisition,
     KernelFamilyUCB,
@@ -27,7 +28,7 @@ from kernelucb.certificates import (
     regret_certificate,
     runs_needed,
 )
-from kernelucb.confidence.family.kernels import KernelFamily
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
@@ -52,6 +53,8 @@ from kernelucb.safety import SafeSet, optimize_acqf_safely
 __all__ = [
     "AbbasiYadkoriUCB",
     "Analytic",
+    "Band",
+    "BandUCB",
     "BKBBandit",
     "BKBUCB",
     "CertifiedGapStopping",
@@ -62,7 +65,6 @@ __all__ = [
     "GuardedAcquisition",
     "IGPUCB",
     "KernelBandit",
-    "KernelFamily",
     "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",

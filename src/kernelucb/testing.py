@@ -31,6 +31,7 @@ from gpytorch.means import ZeroMean
 from scipy.stats import binom
 from torch import Tensor
 
+from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 Build = Callable[..., Any]
@@ -264,7 +265,7 @@ class _Laws(_Bench):
     def directions(self, band: Any) -> None:
         sides = band.bounds(self.points)
         least = self.band(maximize=False)
-        negative = -least.latent_bounds(self.points)[0]
+        negative = -least.band.latent_bounds(self.points)[0]
         _close(self.values(least), negative, "values with maximize=False")
         _close(least.bounds(self.points), sides, "bounds with maximize=False")
         weights = torch.tensor([-1.0], dtype=torch.float64)
@@ -272,21 +273,25 @@ class _Laws(_Bench):
         _close(self.values(mirrored), self.values(least), "posterior transform of -1")
         _close(mirrored.bounds(self.points), sides, "bounds with a posterior transform")
 
-    def at(self, band: Any) -> None:
-        delta = band.assumptions.delta
-        if delta is None:
+    def at(self, acqf: Any) -> None:
+        band = acqf.band
+        if band.delta is None:
             return
-        other, anew = band.at(delta=0.1 * delta), self.band(delta=0.1 * delta)
+        other, anew = band.at(delta=0.1 * band.delta), self.band(delta=self._tenth(acqf))
         for points in (self.points, self.X):
             sides, before = anew.bounds(points), band.bounds(points)
             _close(other.bounds(points), sides, "bounds at another delta")
-            _close(other.at(delta=delta).bounds(points), before, "and back")
+            _close(other.at(delta=band.delta).bounds(points), before, "and back")
             wider = (sides[1] - sides[0]).sum() > (before[1] - before[0]).sum()
             _all(wider, "more confidence does not widen the band.")
-        assert str(other.assumptions) == str(anew.assumptions)
+        assert str(other.assumptions) == str(anew.band.assumptions)
 
-    def known_range(self, band: Any) -> None:
+    def _tenth(self, acqf: Any) -> float:
+        return 0.1 * acqf.assumptions.delta
+
+    def known_range(self, acqf: Any) -> None:
         r"""A band of a function that is known to lie in a range that the data allow."""
+        band = acqf.band
         lower, upper = band.bounds(torch.cat([self.points, self.X]))
         observed = slice(len(self.points), None)
         low = 0.5 * float(lower.min() + upper[observed].min())
@@ -298,28 +303,24 @@ class _Laws(_Bench):
         def clipped(plain: Any) -> tuple[Tensor, ...]:
             return tuple(side.clamp(low, high) for side in plain.bounds(self.points))
 
-        def check(each: Any, values: str) -> None:
-            _close(each.bounds(self.points), clipped(band), "bounds within a range")
-            _close(self.values(each), self.values(band), values)
-
-        check(ranged, "values, which take no range,")
-        ranged.set_X_pending(self.points[:2])
-        ranged.set_X_pending(None)
-        check(ranged, "values after pending points")
-        if (delta := band.assumptions.delta) is not None:
-            other, anew = band.at(delta=0.1 * delta), ranged.at(delta=0.1 * delta)
+        _close(ranged.bounds(self.points), clipped(band), "bounds within a range")
+        plain, cut = (self.values(BandUCB(each)) for each in (band, ranged))
+        _close(cut, plain, "values, which take no range,")
+        if band.delta is not None:
+            other, anew = band.at(delta=0.1 * band.delta), ranged.at(delta=0.1 * band.delta)
             _close(anew.bounds(self.points), clipped(other), "at() within a range")
         reference, slack = self.points[:1], 1e-9 * float((upper - lower).max())
         ends = band.outcome_map.forward(torch.tensor([low, high], dtype=torch.float64))
         below, above = ranged.latent_bounds(reference)
         for sign, room in ((1, ends[1] - below), (-1, above - ends[0])):
-            plain = band.max_gain_over(self.points, reference, sign)
+            widest = band.max_gain_over(self.points, reference, sign)
             gain = ranged.max_gain_over(self.points, reference, sign)
-            _all(gain <= plain + slack, "a gain grows with a range.")
+            _all(gain <= widest + slack, "a gain grows with a range.")
             _all(gain <= room + slack, "a gain exceeds what the range leaves.")
 
-    def replicates(self, band: Any) -> None:
-        r"""A band of known noise, cut to what each observed input says by itself."""
+    def replicates(self, acqf: Any) -> None:
+        r"""A band of fixed noise, cut to what each observed input says by itself."""
+        band = acqf.band
         try:
             cut = band.with_replicates(share=0.4)
         except UnsupportedError:
@@ -339,7 +340,7 @@ class _Laws(_Bench):
         _all(anew[1] - anew[0] >= sides[1] - sides[0] - slack, "less delta is narrower.")
 
     def upper_value(self, band: Any) -> None:
-        upper = band.latent_bounds(self.points)[1]
+        upper = band.band.latent_bounds(self.points)[1]
         _close(self.values(band), upper, "values and upper bounds")
 
     def order_of_data(self, band: Any) -> None:
@@ -365,7 +366,7 @@ class _Laws(_Bench):
         _all(lower < upper, "no width is left where inputs repeat.")
 
     def gain(self, band: Any) -> None:
-        reference = self.points[:1]
+        band, reference = band.band, self.points[:1]
         for sign in (1, -1):
             gain = band.max_gain_over(self.points, reference, sign)
             cheap = band.max_gain_over(self.points, reference, sign, cheap=True)
@@ -414,7 +415,7 @@ class _Laws(_Bench):
         r"""A function of the set that attains one side of it lies inside the band."""
         if not hasattr(band, "witness"):
             return
-        lower, upper = band.latent_bounds(self.points)
+        lower, upper = band.band.latent_bounds(self.points)
         slack = 1e-5 * float((upper - lower).max())
         for above in (True, False):
             values = band.witness(self.points[:1], upper=above)(self.points)

@@ -14,7 +14,6 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     ConstrainedUCB,
-    KernelFamily,
     KernelFamilyUCB,
     LikelihoodRegression,
     LikelihoodUCB,
@@ -45,7 +44,6 @@ class Band(NamedTuple):
 NORM = 3.0
 TRUTH = Truth.of_norm(NORM, noise_std=0.2, dimension=2, seed=1)
 KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
-WIDEST = KernelFamily(KERNELS, select="widest")
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 UNKNOWN = UnknownNoise(0.1, 1.0)
 
@@ -155,12 +153,12 @@ BANDS = {
     ),
     "meta": Band(MetaUCB, of(TRUTH.function, meta), BALL | OWN | RANDOM | TABLE),
     "family": Band(
-        partial(KernelFamilyUCB, kernels=WIDEST, norm_bound=NORM),
+        partial(KernelFamilyUCB, kernels=KERNELS, widest_every=1, norm_bound=NORM),
         TRUTH,
         OWN,
     ),
     "family of successes": Band(
-        partial(KernelFamilyUCB, kernels=WIDEST, norm_bound=NORM),
+        partial(KernelFamilyUCB, kernels=KERNELS, widest_every=1, norm_bound=NORM),
         of(lambda X: TRUTH.function(X).sigmoid(), outcomes_of("bernoulli"), successes),
         OWN | WHOLE,
     ),

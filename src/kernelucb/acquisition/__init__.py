@@ -1,22 +1,21 @@
 r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 
-from kernelucb.acquisition.constrained import ConstrainedUCB
-from kernelucb.acquisition.family import KernelFamilyUCB
-from kernelucb.acquisition.guarded import GuardedAcquisition
-from kernelucb.acquisition.input_constructors import register_input_constructor
-from kernelucb.acquisition.likelihood import LikelihoodUCB
-from kernelucb.acquisition.lowrank import BKBUCB, SketchedMartingaleMixtureUCB
-from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
-from kernelucb.acquisition.meta import MetaPI, MetaUCB
-from kernelucb.acquisition.named import (
+from kernelucb.acquisition.bounds import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
 )
-from kernelucb.acquisition.outcome_bands import outcome_bands
-from kernelucb.acquisition.scalarized import ScalarizedUCB
+from kernelucb.acquisition.constrained import ConstrainedUCB
+from kernelucb.acquisition.family import KernelFamilyUCB
+from kernelucb.acquisition.guarded import GuardedAcquisition
+from kernelucb.acquisition.likelihood import LikelihoodUCB
+from kernelucb.acquisition.lowrank import BKBUCB, SketchedMartingaleMixtureUCB
+from kernelucb.acquisition.meta import MetaPI, MetaUCB
+from kernelucb.acquisition.outcomes import ScalarizedUCB, outcome_bands
+from kernelucb.acquisition.ucb import BandUCB, register_input_constructor
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 
 BOUNDS = (
@@ -47,6 +46,7 @@ __all__ = [
     "AbbasiYadkoriUCB",
     "BKBUCB",
     "BOUNDS",
+    "BandUCB",
     "BoundedNorm",
     "CompactDomain",
     "ConstrainedUCB",

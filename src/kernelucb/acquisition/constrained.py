@@ -1,7 +1,6 @@
 r"""Upper confidence bound of an objective where constraints may be satisfied."""
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Self
 
 import torch
@@ -22,18 +21,24 @@ from kernelucb._numerics.checks import (
     probability,
 )
 from kernelucb._numerics.domains import checked_points
-from kernelucb.acquisition.base import BuiltBand, KernelUCB, affine_weights, part_at
-from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
-from kernelucb.acquisition.outcome_bands import (
+from kernelucb.acquisition.bounds import MartingaleMixtureUCB
+from kernelucb.acquisition.outcomes import (
     BoundClasses,
     BoundOptions,
     Noise,
     NormBounds,
     bands_of_outputs,
 )
-from kernelucb.acquisition.scalarized import ScalarizedUCB
+from kernelucb.acquisition.ucb import BandUCB, affine_weights
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
+from kernelucb.confidence.band import (
+    Band,
+    band_of,
+    check_dimensions,
+    joined_assumptions,
+    weighted_sum,
+)
+from kernelucb.confidence.base import Described
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.from_model import per_output, single_output_models
 
@@ -47,41 +52,46 @@ _PROBES = 64
 _SHIFT = 4.0
 
 
-class AroundBand(BuiltBand):
+class AroundBand(Described, AcquisitionFunction):
     r"""A search restricted by the bands of an objective and of its constraints.
 
     Attributes:
-        band: The objective's band, perhaps with constraints of its own.
+        upper_bound: The acquisition function of the objective's band.
         outcome_constraints: The constraints, if any (BoTorch's initialisers read
             ``constraints`` of an acquisition function as functions of samples).
         temperature: Width of the edge, in prior standard deviations.
     """
 
-    band: Any
+    upper_bound: Any
+    outcome_constraints: OutcomeConstraints | None
     temperature: float
     _unit: float  # unit of the penalty of points outside
     _claim: str  # statement that follows if all bands hold
 
     @property
-    def parts(self) -> Sequence[Band]:
-        r"""The band of the objective."""
-        return [self.band]
+    def band(self) -> Band:
+        r"""The objective's band."""
+        return self.upper_bound.band
+
+    @property
+    def direction(self) -> int:
+        r"""1 where large outcomes are sought, -1 where small ones are."""
+        return self.upper_bound.direction
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound of the objective at ``n x d`` points, outcome units."""
+        return self.band.bounds(X)
 
     @property
     def assumptions(self) -> Assumptions:
         r"""The joint assumptions of the bands of objective and constraints."""
         if self.outcome_constraints is None:
             return self.band.assumptions
-        bands = {"objective": self.objective_band, **self.outcome_constraints.bands}
+        bands = {"objective": self.band, **self.outcome_constraints.bands}
         return joined_assumptions(bands, self._claim)
 
-    @property
-    def observed(self) -> Tensor | None:
-        r"""See ``Band``: the objective's."""
-        return self.band.observed
-
-    def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
-        return {"band": part_at(self.band, terms)}
+    def _described(self) -> dict[str, Any]:
+        return {**self.upper_bound._described(), "delta": self.assumptions.delta}
 
     def _penalty(self, X: Tensor) -> Tensor:
         r"""Penalty of ``n x d`` points for violated constraints, ``n`` values.
@@ -98,14 +108,6 @@ class AroundBand(BuiltBand):
         shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
         penalty = self._penalty(X.reshape(-1, X.shape[-1])).reshape(shape).sum(-1)
         return values - self._unit * penalty.to(values)
-
-
-# Of the objective it says what its band says.
-for _name in (
-    *("data", "norm_bounds", "confidence_set", "outcome_map", "direction", "prior_std"),
-    *("objective_band", "bounds", "latent_bounds"),
-):
-    setattr(AroundBand, _name, property(attrgetter(f"band.{_name}")))
 
 
 class ConstrainedUCB(AroundBand):
@@ -153,7 +155,7 @@ class ConstrainedUCB(AroundBand):
 
     def __init__(
         self,
-        band: KernelUCB,
+        band: BandUCB | Band,
         constraints: OutcomeConstraints,
         *,
         observed: Tensor | None = None,
@@ -163,9 +165,9 @@ class ConstrainedUCB(AroundBand):
         r"""Constrain the search by an upper bound.
 
         Args:
-            band: The objective's bound: any bound of this package, a ``ScalarizedUCB`` for
-                a weighted sum of outcomes. A band that is also in ``constraints`` counts
-                once among the failure probabilities.
+            band: The objective's bound, which may be a ``ScalarizedUCB`` for a weighted sum
+                of outcomes; or a band, of which large values are sought. A band that is
+                also in ``constraints`` counts once among the failure probabilities.
             constraints: The constrained outcomes.
             observed: ``n x d`` points around which the spread of the upper bound is taken;
                 by default those that the band's model has observed.
@@ -181,15 +183,17 @@ class ConstrainedUCB(AroundBand):
                 tensor has the wrong shape.
             UnsupportedError: If the inputs that were observed are not known.
         """
-        bands = list(constraints.bands.values())
-        check_dimensions("bands of objective and constraints", [band, *bands])
-        super().__init__(model=band.model)
-        self.band, self.outcome_constraints = band, constraints
-        self._constraint_bands = ModuleList([b for b in bands if isinstance(b, Module)])
+        upper_bound = band if isinstance(band, BandUCB) else BandUCB(band)
+        objective, bands = band_of("band", band), [*constraints.bands.values()]
+        check_dimensions("bands of objective and constraints", [objective, *bands])
+        super().__init__(model=upper_bound.model)
+        self.upper_bound, self.outcome_constraints = upper_bound, constraints
+        sets = [each.confidence_set for each in bands]
+        self._sets = ModuleList([each for each in sets if isinstance(each, Module)])
         self.temperature, self._unit = nonnegative_scalar("temperature", temperature), 1.0
         if self.temperature > 0.0:
-            points = observed_points(band, observed)
-            self._unit = unit_of(band, points, self.temperature)
+            points = observed_points(objective, observed)
+            self._unit = unit_of(upper_bound, points, self.temperature)
         if X_pending is not None:
             self.set_X_pending(X_pending)
 
@@ -262,16 +266,11 @@ class ConstrainedUCB(AroundBand):
         (index, weight), *others = weights.items()
         used = sorted({*weights, *(j for row in rows for j in row)})
         summed = bool(others) or any(index in row and len(row) > 1 for row in rows)
-        # A sum takes no terms with a transform of their own.
-        own: dict[int, dict[str, Any]] = {} if summed else {index: {"maximize": maximize}}
-        if not summed and (weight, offset) != (1.0, 0.0):
-            transform = ScalarizedPosteriorTransform(as_double([weight]), offset)
-            own[index]["posterior_transform"] = transform
-        share, given = probability("delta", delta) / len(used), (bound, options, own)
+        share, given = probability("delta", delta) / len(used), (bound, options)
         bands = bands_of_outputs(singles, used, share, norm_bound, noise_std, *given)
 
-        def total(terms: Weights, **options: Any) -> KernelUCB[Any, Any]:
-            return ScalarizedUCB([bands[j] for j in terms], [*terms.values()], **options)
+        def total(terms: Weights, offset: float = 0.0) -> Band:
+            return weighted_sum([bands[j] for j in terms], [*terms.values()], offset)
 
         limited: list[tuple[Any, float, Any]] = []
         for row, limit in zip(rows, limits.flatten().tolist(), strict=True):
@@ -282,53 +281,43 @@ class ConstrainedUCB(AroundBand):
                 side = "<=" if factor > 0.0 else ">="
                 limited.append((bands[output], limit / factor, side))
         of, thresholds, sides = zip(*limited, strict=True)
-        objective = bands[index]
-        if summed:
-            objective = total(weights, offset=offset, maximize=maximize)
+        transform = None
+        if not summed and (weight, offset) != (1.0, 0.0):
+            transform = ScalarizedPosteriorTransform(as_double([weight]), offset)
+        objective = total(weights, offset) if summed else bands[index]
+        chosen = BandUCB(objective, maximize, transform, model=singles[index])
         return cls(
-            band=objective,
+            band=chosen,
             constraints=OutcomeConstraints(of, thresholds, sides=sides),
             temperature=temperature,
             X_pending=X_pending,
         )
-
-    @property
-    def parts(self) -> Sequence[Band]:
-        r"""The bands of the objective and of the constraints."""
-        limits: Any = self.outcome_constraints
-        return [self.band, *limits.bands.values()]
-
-    def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
-        limits: Any = self.outcome_constraints
-        new = {id(part): part_at(part, terms) for part in self.parts}
-        bands = [new[id(limit.band)] for limit in limits.constraints]
-        return {"band": new[id(self.band)], "constraints": limits.with_bands(bands)}
 
     # BoTorch's initialisers read these two.
 
     @property
     def maximize(self) -> bool:
         r"""Whether large values of the objective, after the transform, are sought."""
-        return self.band.maximize
+        return self.upper_bound.maximize
 
     @property
     def posterior_transform(self) -> PosteriorTransform | None:
         r"""The transform of the objective's band."""
-        return self.band.posterior_transform
+        return self.upper_bound.posterior_transform
 
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
-        return self.band.X_pending
+        return self.upper_bound.X_pending
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:
         # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
-        self.band.X_pending = X_pending
+        self.upper_bound.X_pending = X_pending
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Condition the objective's variances on ``p x d`` points under evaluation."""
-        self.band.set_X_pending(X_pending)
+        self.upper_bound.set_X_pending(X_pending)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise at ``b x 1 x d`` points; ``b`` may be several dimensions.
@@ -337,11 +326,11 @@ class ConstrainedUCB(AroundBand):
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
-        return self._within(self.band(X), X)
+        return self._within(self.upper_bound(X), X)
 
     def majorant(self, X: Tensor) -> Tensor:
         r"""Upper bound on ``forward`` without the search of the objective's bound."""
-        return self._within(self.band.majorant(X), X)
+        return self._within(self.upper_bound.majorant(X), X)
 
 
 def _weights(row: Sequence[float]) -> Weights:

@@ -1,39 +1,257 @@
 r"""Upper confidence bound over a family of kernels, for an unknown kernel."""
 
-from collections.abc import Sequence
-from copy import deepcopy
-from dataclasses import replace
-from typing import Any, Self
+import warnings
+from collections.abc import Sequence, Set
+from typing import Any, Self, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.checks import positive_scalar
-from kernelucb._numerics.digits import at_least
-from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
+from kernelucb._numerics.checks import positive_scalar, probability, whole_number
+from kernelucb._numerics.digits import assumed, at_least
+from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, is_estimate
+from kernelucb.acquisition.bounds import martingale_mixture, relaxed_fit, relaxed_numbers
+from kernelucb.acquisition.likelihood import likelihood
+from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.band import Band, Noise, rebuildable
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.combined import CombinedPoints, CombinedState
-from kernelucb.confidence.family.data import EVERY_SCALE, family_data
-from kernelucb.confidence.family.kernels import KernelFamily, Select
-from kernelucb.confidence.family.members import family_of, family_report, per_kernel
-from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
-from kernelucb.confidence.norm.tracker import NearNormBall, ball_and_error
+from kernelucb.confidence.combined import CombinedSet, Union
+from kernelucb.confidence.family import (
+    covering,
+    explores_for_all,
+    family_report,
+    is_tied,
+    of_family,
+    per_kernel,
+    tied_scale,
+)
+from kernelucb.confidence.fit.choice import (
+    Fit,
+    MartingaleMixture,
+    check_fit,
+    fit_of,
+    fit_source,
+)
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.likelihood.evidence import Ratio
+from kernelucb.confidence.likelihood.tangents import SOURCES
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.problem import mixture_assumptions
+from kernelucb.confidence.norm.tracker import (
+    NearNormBall,
+    NormBound,
+    ball_and_error,
+    given_norm,
+)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.exact import data_of
+from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.kernel_family import (
+    Cover,
     Lengths,
     LengthscaleFamily,
     lengthscale_family,
 )
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
-from kernelucb.regression.named import named_kernel
+from kernelucb.regression.named import fixed_mean, kernel_in_words, named_kernel
+
+# Covariance scales for all norm bounds at once: those of norm bounds from 0.16 to 41,000.
+EVERY_SCALE = tuple(16.0**power for power in range(-3, 7))
+_WIDEST_EVERY = 8  # rounds
 
 
-class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
+@rebuildable()
+def kernel_family(
+    model: Any,
+    kernels: Sequence[Kernel],
+    norm_bound: float | Sequence[float] | NearNormBall,
+    noise_std: float | Tensor | None = None,
+    delta: float = 0.05,
+    fit: Fit = "filters",
+    mean: float | Mean | None = None,
+) -> Band:
+    r"""The band of ``KernelFamilyUCB``: the union of the bands of its kernels."""
+    if len(kernels) == 0:
+        raise ValueError("kernels is empty; a family needs at least one kernel.")
+    ball, error = ball_and_error(norm_bound)
+    given = per_kernel(ball, kernels)
+    norms, module = [float(norm) for norm in given], fixed_mean(mean)
+    data: Any = _data(model, noise_std, fit, delta, error)
+    covers = covering(kernels, data.train_inputs.shape[-1])
+    parts = [estimated_parts(kernel, module) for kernel in kernels]
+    estimated = data.estimated_anyway.union(*parts)
+
+    def band(cover: Cover, norm: float) -> Band:
+        prior = data.prior.replaced(cover.kernel, module, data.train_inputs)
+        used = norm * cover.norm_factor
+        if isinstance(data, LikelihoodRegression):
+            runs = data.train_inputs, data.outcomes, data.dimension
+            state = LikelihoodRegression.from_parts(prior, *runs, estimated)
+            return likelihood(state, used, delta, "martingale" if fit == "filters" else fit)
+        state = KernelRegression.from_data(data._replace(prior=prior, estimated=estimated))
+        bound = NearNormBall(used, error) if error > 0.0 else used
+        scaled = fit_of(fit, tied_scale(used))
+        return martingale_mixture(state, bound, delta=delta, fit=scaled)
+
+    with warnings.catch_warnings():  # of contradictions: said below, if of all kernels
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        bands = [band(*pair) for pair in zip(covers, norms, strict=True)]
+    # Under each kernel and all that it covers
+    factors = [cover.norm_factor for cover in covers]
+    least = [float(b.least_norms[0]) / f for b, f in zip(bands, factors, strict=True)]
+    consistent = tuple(not each.assumptions.violated for each in bands)
+    norm_status = "norm" if any(map(is_estimate, given)) else ""
+    assumptions = _assumptions(
+        bands, kernels, norms, estimated | {norm_status}, fit, error, delta
+    )
+    left = [each for each, is_left in zip(bands, consistent, strict=True) if is_left]
+    if not left:
+        ratios = [low / norm for low, norm in zip(least, norms, strict=True)]
+        nearest = ratios.index(min(ratios))
+        found = kernel_in_words(kernels[nearest]), least[nearest], norms[nearest]
+        counts = isinstance(data, LikelihoodRegression)
+        item = _none_left(*found, len(kernels), counts)
+        assumptions, left = assumptions.with_item(item), [bands[nearest]]
+    sets = [each.required_set for each in left]
+    number, is_range = assumptions["norm"].number, isinstance(kernels, LengthscaleFamily)
+    whole = CombinedSet(sets, Union(), assumptions)
+    return Band(
+        whole,
+        data=whole.regression,
+        observed=_observed(data),
+        noise=_noise(data, fit),
+        norm_bounds=tuple(map(number, norms)),
+        least_norms=tuple(map(EstimatedNumber, least)),
+        lengthscales=kernels.lengthscales if is_range else (),
+        consistent=consistent,
+        relaxation=_relaxed_family,
+    )
+
+
+def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: float) -> Any:
+    r"""The data that all kernels share: of noise, or of successes and counts."""
+    probability("delta", delta)
+    if isinstance(model, LikelihoodRegression):
+        without_meaning = {
+            "noise_std": noise_std is not None,
+            "fit": not (isinstance(fit, MartingaleMixture) or fit == "filters"),
+            "model_error": error > 0.0,
+        }
+        if names := [name for name, given in without_meaning.items() if given]:
+            raise UnsupportedError(
+                f"{' and '.join(names)} would have no meaning for a LikelihoodRegression: "
+                "its outcomes are successes or counts, whose likelihood says how they "
+                "vary. Leave that out."
+            )
+        return model
+    check_fit(fit, delta, noise_std=noise_std)
+    return data_of(model, noise_std)
+
+
+def _observed(data: Any) -> Tensor | None:
+    try:
+        return observed_inputs(data)
+    except UnsupportedError:
+        return None
+
+
+def _noise(data: Any, fit: Fit) -> Noise | None:
+    r"""Noise scales that are numbers."""
+    if isinstance(data, LikelihoodRegression) or isinstance(fit, PrequentialRadius):
+        return None
+    return Noise(data)
+
+
+def _assumptions(
+    bands: Sequence[Band],
+    kernels: Sequence[Kernel],
+    norms: Sequence[float],
+    estimated: Set[str],
+    fit: Fit,
+    error: float,
+    delta: float,
+) -> Assumptions:
+    r"""The assumptions of the union, before a look at what the data contradict."""
+    largest, state = max(norms), bands[0].data
+    if isinstance(state, LikelihoodRegression):
+        ratio = Ratio.of(delta, fit)
+        given = state.outcomes.kind, frozenset(estimated), given_norm(largest)
+        member, tied = ratio.assumptions(*given).by(SOURCES["ellipsoid"]), False
+    else:
+        chosen, tied = fit_of(fit, tied_scale(largest)), is_tied(fit)
+        norm = NormBound(largest, given_norm(largest))
+        source = fit_source(chosen, error)
+        member = mixture_assumptions(source, state, chosen, delta, norm)
+        member = member.by(ExactSet.source)
+    return of_family(member, kernels, norms, estimated, error, tied)
+
+
+def _none_left(
+    nearest: str, least: float, bound: float, count: int, counts: bool
+) -> Assumption:
+    doubt = "the noise scale is too small"
+    if counts:
+        doubt = "the outcomes do not follow the likelihood"
+    statement = (
+        f"The data contradict all {count} kernels at this delta. The nearest, "
+        f"{nearest}, needs a norm of at least {at_least(least)}, and its bound is "
+        f"{assumed(bound)}. The norm bound is too small, the right kernel is not among "
+        f"them, or {doubt}."
+    )
+    warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=5)
+    return Assumption("kernel", statement, Status.VIOLATED)
+
+
+def _relaxed_family(
+    band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
+) -> dict[str, Any]:
+    given = cast(Any, band.rebuild).keywords
+    kernels: Sequence[Kernel] = given["kernels"]
+    ball, error = ball_and_error(given["norm_bound"])
+    norms = [float(norm) for norm in per_kernel(ball, kernels)]
+    largest = max(norms)
+    changes = relaxed_numbers(band, norm_factor, noise_factor, largest)
+    if lengthscale is not None:
+        kernels, kept = _from_length(kernels, lengthscale)
+        norms = [norms[index] for index in kept]
+    norms = [changes["norm_bound"] * (norm / largest) for norm in norms]
+    changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
+    changes["kernels"] = kernels
+    if isinstance(given["model"], LikelihoodRegression):
+        return changes
+    fit = fit_of(given.get("fit", "filters"), EVERY_SCALE)  # no norm bound enters the event
+    return changes | {"fit": relaxed_fit(fit, noise_factor)}
+
+
+def _from_length(
+    kernels: Sequence[Kernel], lengthscale: float
+) -> tuple[LengthscaleFamily, list[int]]:
+    r"""The kernels that cover the length scales from one upwards, and their indices."""
+    if not (isinstance(kernels, LengthscaleFamily) and kernels.lengthscales):
+        raise UnsupportedError(
+            "The band is no union over a lengthscale_family with one length scale for "
+            "each kernel, of which the shorter ones could be left out; leave out "
+            "lengthscale."
+        )
+    kept = kernels.reaching(positive_scalar("lengthscale", lengthscale))
+    if not kept:
+        raise ValueError(
+            f"lengthscale is {lengthscale:.4g}, above all length scales of the family; "
+            f"give at most {max(kernels.lengthscales):.4g}."
+        )
+    covers = f"{kernels.covers}, of at least {lengthscale:.4g}"
+    members = tuple(kernels.members[index] for index in kept)
+    return LengthscaleFamily(members, covers), kept
+
+
+class KernelFamilyUCB(BandUCB):
     r"""Bounds over a family of kernels, for an unknown kernel, anytime.
 
     Assumes that ``f - mean`` has a bounded norm under at least one kernel of a family that
@@ -53,8 +271,8 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
 
     While the band holds, a round that maximises the union's upper bound has a regret of at
     most the band's width at the chosen point. So the best of all points chosen in this way
-    is within their mean width of the optimum, whatever is played in between (``select`` of
-    the ``KernelFamily``). A rate at which these widths fall is proven for a single kernel
+    is within their mean width of the optimum, whatever is played in between
+    (``widest_every``). A rate at which these widths fall is proven for a single kernel
     only (Flynn & Reeb 2024, Theorem 6.4, ``fit="martingale"``), not for a union.
 
     Source: the union is ours (``docs/mathematics.md``), over the sets of
@@ -66,22 +284,19 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         >>> acqf = KernelFamilyUCB(model, kernels, norm_bound=5.0, noise_std=0.1)
         >>> print(acqf.report())
         >>> regret_certificate(acqf, bounds=bounds).gap
-
-    Attributes:
-        family: The family, as a ``KernelFamily``.
-        fit: The fit, as given.
-        num_observations: Number of observations.
     """
 
     def __init__(
         self,
         model: Model | KernelRegression | LikelihoodRegression,
-        kernels: Sequence[Kernel] | KernelFamily,
+        kernels: Sequence[Kernel],
         *,
         norm_bound: float | Sequence[float] | NearNormBall,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         fit: Fit = "filters",
+        mean: float | Mean | None = None,
+        widest_every: int | None = _WIDEST_EVERY,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -93,8 +308,9 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 ``LikelihoodRegression``: the data. The input transform must not be learned
                 from them (``Normalize(d, bounds=bounds)``); where it is, ``assumptions``
                 says so.
-            kernels: The family, from the simplest to the roughest kernel. Give a
-                ``KernelFamily`` for a prior mean or another search than the default.
+            kernels: The family, from the simplest to the roughest kernel, output scales
+                included; fixed before the data, so frozen (``requires_grad_(False)``), as
+                those of ``lengthscale_family`` are.
             norm_bound: Bound on the RKHS norm of ``f - mean`` under the true kernel,
                 outcome units: one number for all kernels or one for each, fixed before the
                 data, since the mixtures are tied to it: try several by ``relaxed``. A
@@ -108,6 +324,12 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 to the norm bound, so that the band does not depend on the kernels' output
                 scales. For counts ``MartingaleMixture(covariance_scale=...)`` as for
                 ``LikelihoodUCB``, or the default.
+            mean: Prior mean, outcome units: a number, or a frozen GPyTorch mean.
+            widest_every: One in so many rounds maximises the union's bound, which explores
+                for the roughest kernel, spread evenly over the numbers of observations and
+                pending points; the others that of the first consistent kernel, which alone
+                (None) can miss a narrow spike for ever, if no outcome contradicts this
+                kernel. Band and certificates do not depend on it.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
@@ -119,30 +341,24 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 or an argument has no meaning for counts.
             InputDataError: If the model's data are empty or not finite.
         """
-        # A copy: kernels and mean may change, or be fitted, afterwards.
-        self.family = self._arguments["kernels"] = deepcopy(KernelFamily.of(kernels))
-        self.fit: Fit = fit
-        ball, error = ball_and_error(norm_bound)
-        norm_bounds = per_kernel(ball, self.family.kernels)
-        data = family_data(self._taken(model), noise_std, fit, delta, error)
-        self._members, band = family_of(self.family, data, norm_bounds)
-        self.num_observations = len(data.precision)
-        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        if widest_every is not None:
+            whole_number("widest_every", widest_every)
+        self.widest_every = widest_every
+        band = kernel_family(model, kernels, norm_bound, noise_std, delta, fit, mean)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
 
     @classmethod
     def from_model(
         cls,
         model: Model | KernelRegression | LikelihoodRegression,
         *,
-        kernels: Sequence[Kernel] | KernelFamily | None = None,
+        kernels: Sequence[Kernel] | None = None,
         shortest: Lengths | None = None,
         longest: Lengths | None = None,
         kernel: str | Sequence[str] | None = None,
         ratio: float | None = None,
         each_coordinate: bool | None = None,
         outputscale: float | None = None,
-        mean: float | None = None,
-        select: Select | None = None,
         **options: Any,
     ) -> Self:
         r"""Build the bound from names and numbers, which Ax can store.
@@ -154,7 +370,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
 
         Args:
             model: See the class.
-            kernels: The family, instead of a description by the next eight arguments.
+            kernels: The family, instead of a description by the next six arguments.
             shortest: Shortest length scale, in units of the kernels' inputs; one number,
                 or one for each coordinate.
             longest: Longest length scale, of the same kind.
@@ -163,8 +379,6 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             ratio: See ``lengthscale_family``.
             each_coordinate: See ``lengthscale_family``.
             outputscale: Prior variance, outcome units squared, 1 by default.
-            mean: Prior mean, outcome units.
-            select: See ``KernelFamily``.
             options: Further arguments of the class.
 
         Raises:
@@ -172,15 +386,13 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 number is out of its range, or there would be too many kernels.
             UnsupportedError: If the length scales do not fit the model's inputs.
         """
-        family = {"mean": mean, "select": select}
         lengths = {"shortest": shortest, "longest": longest}
         lengths |= {"ratio": ratio, "each_coordinate": each_coordinate}
-        described = {"kernel": kernel, "outputscale": outputscale, **lengths, **family}
+        described = {"kernel": kernel, "outputscale": outputscale, **lengths}
         given = [name for name, value in described.items() if value is not None]
         if kernels is not None and given:
             raise ValueError(
-                f"Both kernels and {given[0]} are given; leave out "
-                "`kernels` (of a KernelFamily, all that describes one), or the other."
+                f"Both kernels and {given[0]} are given; leave out one of them."
             )
         if kernels is None:
             if shortest is None or longest is None:
@@ -192,84 +404,9 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             one = torch.ones(1, 1, dtype=torch.float64)
             scale = 1.0 if outputscale is None else outputscale
             bases = [named_kernel(name, one, scale) for name in names]
-            members = lengthscale_family(bases, **_without_none(lengths))
-            kernels = KernelFamily(members, **_without_none(family))
+            some = {name: each for name, each in lengths.items() if each is not None}
+            kernels = lengthscale_family(bases, **some)
         return cls(model=model, kernels=kernels, **options)
-
-    @property
-    def lengthscales(self) -> tuple[float, ...]:
-        r"""See ``Band``; empty where the band is no union of a ``lengthscale_family``."""
-        kernels = self.family.kernels
-        if not isinstance(kernels, LengthscaleFamily):
-            return ()
-        return kernels.lengthscales
-
-    @property
-    def least_norm_factor(self) -> float:
-        r"""See ``Band``: the smallest ratio of all kernels."""
-        pairs = zip(self.least_consistent_norms, self.norm_bounds, strict=True)
-        return min(EstimatedNumber(least / bound) for least, bound in pairs)
-
-    def _relaxation(
-        self, norm_factor: float, noise_factor: float, lengthscale: float | None
-    ) -> dict[str, Any]:
-        family = self.family
-        ball, error = ball_and_error(self._arguments["norm_bound"])
-        norms = [float(norm) for norm in per_kernel(ball, family.kernels)]
-        largest = max(norms)
-        changes = relaxed_numbers(self, norm_factor, noise_factor, largest)
-        if lengthscale is not None:
-            family, kept = self._from_length(family, lengthscale)
-            norms = [norms[index] for index in kept]
-        norms = [changes["norm_bound"] * (norm / largest) for norm in norms]
-        changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
-        changes["kernels"] = family
-        if isinstance(self.model, LikelihoodRegression):
-            return changes
-        fit = fit_of(self.fit, EVERY_SCALE)  # an event that no norm bound enters
-        if isinstance(fit, Filters):
-            factor = fit.noise_factor * noise_factor
-            fit = replace(fit, every_norm=True, noise_factor=factor)
-        return changes | {"fit": fit}
-
-    def _from_length(
-        self, family: KernelFamily, lengthscale: float
-    ) -> tuple[KernelFamily, list[int]]:
-        r"""The part that covers the length scales from one upwards, and its indices."""
-        kernels = family.kernels
-        if not (self.lengthscales and isinstance(kernels, LengthscaleFamily)):
-            raise UnsupportedError(
-                "The band is no union over a lengthscale_family with one length scale for "
-                "each kernel, of which the shorter ones could be left out; leave out "
-                "lengthscale."
-            )
-        kept = kernels.reaching(positive_scalar("lengthscale", lengthscale))
-        if not kept:
-            raise ValueError(
-                f"lengthscale is {lengthscale:.4g}, above all length scales of the family; "
-                f"give at most {max(self.lengthscales):.4g}."
-            )
-        covers = f"{kernels.covers}, of at least {lengthscale:.4g}"
-        members = tuple(kernels.members[index] for index in kept)
-        return replace(family, kernels=LengthscaleFamily(members, covers)), kept
-
-    @property
-    def norm_bounds(self) -> tuple[float, ...]:
-        r"""The norm bound of each kernel and of what it covers, outcome units."""
-        norm = self.assumptions["norm"]
-        bounds = [member.norm_bound / member.norm_factor for member in self._members]
-        return tuple(map(norm.number, bounds))
-
-    @property
-    def least_consistent_norms(self) -> tuple[float, ...]:
-        r"""Lower bound on the norm under each kernel, if it is true, outcome units.
-
-        Of a ``lengthscale_family`` under any length scale that the kernel covers.
-        """
-        return tuple(
-            EstimatedNumber(member.least_consistent_norm / member.norm_factor)
-            for member in self._members
-        )
 
     @property
     def consistent(self) -> tuple[bool, ...]:
@@ -284,26 +421,22 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         stay the same. ``relaxed`` bands, breakdown values and ``optimum_report`` rest on
         another event: give them the whole family.
         """
-        return tuple(member.confidence_set is not None for member in self._members)
+        return self.band.consistent
 
     def report(self) -> str:
-        r"""A report in words: the contradicted kernels and the assumptions of the band."""
-        contradicted = [not consistent for consistent in self.consistent]
-        norms = self.least_consistent_norms, self.norm_bounds
+        r"""A report in words: contradicted kernels, one line each, and the assumptions."""
+        band, contradicted = self.band, [not each for each in self.consistent]
+        rows = zip(contradicted, band.least_norms, band.norm_bounds, strict=True)
         verdicts = [
             f"{'contradicted' if wrong else 'consistent'} (norm at least "
             f"{at_least(least)}, bound {at_least(bound)})"
-            for wrong, least, bound in zip(contradicted, *norms, strict=True)
+            for wrong, least, bound in rows
         ]
-        told = verdicts, contradicted, self.num_observations, self.assumptions
-        return family_report(self.family.kernels, *told)
+        kernels = cast(Any, band.rebuild).keywords["kernels"]
+        found = contradicted, band.data.num_observations, self.assumptions
+        return family_report(kernels, verdicts, *found)
 
     def _searched(self, num_pending: int) -> ConfidenceSet[Any, Any]:
-        r"""The set whose upper bound is maximised."""
         whole: Any = super()._searched(num_pending)
-        widest = self.family.explores_for_all(self.num_observations + num_pending)
-        return whole if widest else whole.parts[0]
-
-
-def _without_none(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+        count = self.band.data.num_observations + num_pending
+        return whole if explores_for_all(count, self.widest_every) else whole.parts[0]

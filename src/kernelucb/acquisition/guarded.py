@@ -42,7 +42,6 @@ from kernelucb._numerics.domains import (
     checked_inequalities,
     fixed_candidates,
 )
-from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.constrained import (
     AroundBand,
     ConstrainedUCB,
@@ -50,8 +49,9 @@ from kernelucb.acquisition.constrained import (
     observed_points,
     unit_of,
 )
-from kernelucb.confidence.band import Band, band_of
-from kernelucb.confidence.family.kernels import GOLDEN_RATIO
+from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.confidence.band import band_of
+from kernelucb.confidence.family import GOLDEN_RATIO
 from kernelucb.regression.from_model import observed_inputs
 
 _FOR_SEVERAL = (
@@ -135,7 +135,7 @@ class GuardedAcquisition(AroundBand):
     def __init__(
         self,
         acqf: AcquisitionFunction,
-        band: KernelUCB[Any, Any] | ConstrainedUCB,
+        band: BandUCB | ConstrainedUCB,
         *,
         observed: Tensor | None = None,
         bounds: Tensor | None = None,
@@ -152,7 +152,8 @@ class GuardedAcquisition(AroundBand):
                 ``b x q x d`` points. Its model may differ from the band's model, for
                 instance be refitted in every round.
             band: A bound of this package, for the same objective and direction; a
-                ``ConstrainedUCB`` where other outcomes must keep to thresholds.
+                ``ConstrainedUCB`` where other outcomes must keep to thresholds; or a band,
+                of which large values are sought.
             observed: ``n x d`` points among which the reference is chosen; by default the
                 observed inputs of the band's model. Any points of the domain are valid, and
                 the next three arguments move points there; for ``optimize_acqf_discrete``
@@ -187,24 +188,22 @@ class GuardedAcquisition(AroundBand):
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or ``bounds`` are
                 not ``2 x d``.
         """
-        _check_guard(acqf, band, observed is not None)
-        super().__init__(model=getattr(acqf, "model", band.model))
-        self.acqf, self.band, self.outcome_constraints = (
-            acqf,
-            band,
-            band.outcome_constraints,
-        )
+        upper_bound = band if hasattr(band, "direction") else BandUCB(band)
+        _check_guard(acqf, upper_bound, observed is not None)
+        super().__init__(model=getattr(acqf, "model", upper_bound.model))
+        self.acqf, self.upper_bound = acqf, upper_bound
+        self.outcome_constraints = upper_bound.outcome_constraints
         self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
         self.temperature = nonnegative_scalar("temperature", temperature)
         self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
-        points = observed_points(band, observed)
+        points = observed_points(self.band, observed)
         dimension = points.shape[1]
         if bounds is not None:
             points = points.clamp(*checked_box(bounds, dimension).to(points))
         points = fixed_candidates(points, fixed_features)
         inequalities = checked_inequalities(inequality_constraints or [], dimension)
         allowed = evaluate_feasibility(points.unsqueeze(-2), inequalities)
-        self.register_buffer("reference", _best_known(band, points[allowed]))
+        self.register_buffer("reference", _best_known(upper_bound, points[allowed]))
         self._unit = unit_of(acqf, points, self.temperature)
         inherited = getattr(acqf, "X_pending", None)
         self._told = inherited is not None
@@ -214,15 +213,15 @@ class GuardedAcquisition(AroundBand):
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
         # A band says it where points are chosen one by one, and a joint value is to come.
-        one_by_one = self.ucb_every is not None or isinstance(self.acqf, Band)
-        return self.band.X_pending if one_by_one else self._X_pending
+        one_by_one = self.ucb_every is not None or isinstance(self.acqf, BandUCB)
+        return self.upper_bound.X_pending if one_by_one else self._X_pending
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:
         # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
         count = 0 if X_pending is None else len(X_pending)
         points = X_pending if count > 0 else None
-        self.band.set_X_pending(points)
+        self.upper_bound.set_X_pending(points)
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
             self.band.data.num_observations + count, self.ucb_every
         )
@@ -252,10 +251,10 @@ class GuardedAcquisition(AroundBand):
                 "other: use optimize_acqf with sequential=True, or return_acq_values=False "
                 "where an optimiser asks for a joint value at the end."
             )
-        return self.band(X) if self._is_ucb_turn else self._within(self.acqf(X), X)
+        return self.upper_bound(X) if self._is_ucb_turn else self._within(self.acqf(X), X)
 
     def _penalty(self, X: Tensor) -> Tensor:
-        excess = self.excess(X) / self.prior_std
+        excess = self.excess(X) / self.band.prior_std
         return edge_penalty(excess, self.temperature) + super()._penalty(X)
 
     def excess(self, X: Tensor) -> Tensor:
@@ -269,12 +268,15 @@ class GuardedAcquisition(AroundBand):
         """
         if len(self.reference) == 0:
             return torch.full_like(X[:, 0], torch.inf)
-        gain = self.objective_band.max_gain_over
+        gain = self.band.max_gain_over
         given = {"reference": self.reference, "sign": self.direction, "cheap": True}
         return in_parts(X, partial(gain, **given))
 
     def _described(self) -> dict[str, Any]:
-        names = {"acqf": type(self.acqf).__name__, "band": type(self.band).__name__}
+        names = {
+            "acqf": type(self.acqf).__name__,
+            "band": type(self.upper_bound).__name__,
+        }
         return {**names, **super()._described()}
 
 
@@ -293,7 +295,7 @@ def _best_known(band: Any, X: Tensor) -> Tensor:
 
     With constraints, among the certainly feasible points; ``0 x d`` if there are none.
     """
-    confidence_set, sign = band.confidence_set, band.direction
+    confidence_set, sign = band.band.required_set, band.direction
 
     def worst(part: Tensor) -> Tensor:
         points = confidence_set.project(part)
@@ -305,10 +307,10 @@ def _best_known(band: Any, X: Tensor) -> Tensor:
 
 
 def _check_guard(
-    acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB, feasible: bool
+    acqf: AcquisitionFunction, band: BandUCB | ConstrainedUCB, feasible: bool
 ) -> None:
     r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
-    band = band_of("band", band)
+    band_of("band", band)
     # The functions that BoTorch's wrappers change: fixed columns, penalties, proximity.
     while inner := getattr(acqf, "acq_func", None) or getattr(acqf, "raw_acqf", None):
         acqf = inner
@@ -363,7 +365,7 @@ def _is_of_several(acqf: AcquisitionFunction) -> bool:
     return not is_one and getattr(getattr(acqf, "model", None), "num_outputs", 1) > 1
 
 
-def _other_optimum(acqf: Any, band: KernelUCB | ConstrainedUCB, feasible: bool) -> str:
+def _other_optimum(acqf: Any, band: BandUCB | ConstrainedUCB, feasible: bool) -> str:
     r"""Why the optimum that is sought need not be one of the band's outcome, in words.
 
     The best feasible point is not excluded where the reference is ``feasible``.
@@ -387,7 +389,7 @@ def _other_optimum(acqf: Any, band: KernelUCB | ConstrainedUCB, feasible: bool) 
 
 def _directions(acqf: AcquisitionFunction, band: Any) -> set[int]:
     r"""1 if it seeks large outcomes, -1 if small ones; both, or none where not known."""
-    if isinstance(acqf, Band):
+    if isinstance(acqf, BandUCB | AroundBand):
         return {acqf.direction}
     maximize, objective = (getattr(acqf, name, None) for name in ("maximize", "objective"))
     known = maximize is not None or isinstance(objective, MCAcquisitionObjective)
@@ -397,7 +399,7 @@ def _directions(acqf: AcquisitionFunction, band: Any) -> set[int]:
     if isinstance(acqf, ScalarizedPosteriorMean):
         weights = acqf.get_buffer("weights")
         sign = int(weights.amin() >= 0.0) - int(weights.amax() <= 0.0)
-    return {sign * slope for slope in _slopes(acqf, band.objective_band)} - {0}
+    return {sign * slope for slope in _slopes(acqf, band.band)} - {0}
 
 
 @torch.no_grad()
@@ -429,7 +431,7 @@ def _slopes(acqf: Any, band: Any) -> set[int]:
     room = torch.where(low == high, 0.1 * low.abs() + (low == 0.0), 0.0)
     levels = torch.linspace(0.0, 1.0, _LEVELS).to(means).reshape(-1, 1, 1, 1)
     up = torch.lerp(low - room, high + room, levels).expand(_LEVELS, *means.shape)
-    weights, count = means.new_tensor(getattr(band, "output_weights", [1.0])), len(low)
+    weights, count = means.new_tensor(band.output_weights), len(low)
     paths = weights.unsqueeze(0) if len(weights) == count else torch.eye(count).to(means)
     found: list[set[int]] = []
     for path in paths:

@@ -1,6 +1,8 @@
 r"""Upper confidence bound for outcomes that are successes or counts."""
 
-from inspect import signature
+from collections.abc import Callable
+from functools import partial
+from inspect import Signature, signature
 from typing import Any, Literal, Self
 
 from botorch.acquisition.objective import PosteriorTransform
@@ -9,19 +11,71 @@ from gpytorch.models import ApproximateGP
 from torch import Tensor
 
 from kernelucb._numerics.checks import probability
-from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
-from kernelucb.acquisition.input_constructors import with_options_of
+from kernelucb.acquisition.bounds import relaxed_numbers
+from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.fit.choice import MartingaleMixture
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.confidence.norm.tracker import NormBoundLike
-from kernelucb.regression import KernelRegression
+from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 
-class LikelihoodUCB(KernelUCB[KernelRegression]):
+@rebuildable(LikelihoodRegression.from_model)
+def likelihood(
+    model: Any,
+    norm_bound: NormBoundLike = None,
+    delta: float = 0.05,
+    fit: Literal["martingale"] | MartingaleMixture = "martingale",
+    form: LikelihoodForm = "ellipsoid",
+) -> Band:
+    r"""The band of ``LikelihoodUCB``; ``model`` is a ``LikelihoodRegression``."""
+    if not isinstance(fit, MartingaleMixture) and fit != "martingale":
+        raise ValueError(
+            f'fit must be "martingale" or MartingaleMixture(...), got {fit!r}: filters '
+            "and predictions are for additive noise."
+        )
+    ratio = Ratio.of(probability("delta", delta), fit)
+    level = ratio.level(model)
+    whole = likelihood_set(model, norm_bound, ratio, level, form)
+    norm = whole.assumptions["norm"].number(whole.constraints.norm)
+    return Band(
+        whole,
+        data=model,
+        observed=observed_inputs(model),
+        norm_bounds=(norm,),
+        appraise=partial(_least_norm, model, level),
+        relaxation=_relaxed,
+    )
+
+
+def _least_norm(data: LikelihoodRegression, level: float) -> tuple[float]:
+    return (least_norm_mode(data, level).norm,)
+
+
+def _relaxed(
+    band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
+) -> dict[str, Any]:
+    return relaxed_numbers(band, norm_factor, noise_factor)
+
+
+def _with_options_of(source: Callable[..., Any]) -> Callable[[Any], Any]:
+    r"""Name the options of ``source`` in the signature of a builder with ``**options``."""
+
+    def named(builder: Any) -> Any:
+        given = signature(builder).parameters
+        *first, rest = given.values()
+        further = signature(source).parameters.items()
+        listed = [*first, *(each for name, each in further if name not in given), rest]
+        builder.__signature__ = Signature(listed)
+        return builder
+
+    return named
+
+
+class LikelihoodUCB(BandUCB):
     r"""Bounds on a success probability or a rate, from successes or counts, anytime.
 
     The outcomes and their likelihood, the kernel and the mean are those of a
@@ -63,13 +117,6 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
             for rates in many dimensions. ``"tangent"``: by tangents at functions searched
             for each point; narrower, and several times as long to evaluate.
         posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
-
-    Attributes:
-        data: The outcomes and the prior.
-        norm_bound: The norm bound in use, units of log odds or log rates; larger than the
-            given norm bound where the data contradict the given one.
-        least_consistent_norm: Lower bound on the norm in the same units, under all
-            assumptions but the assumption on the norm.
     """
 
     def __init__(
@@ -84,23 +131,13 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        if not isinstance(fit, MartingaleMixture) and fit != "martingale":
-            raise ValueError(
-                f'fit must be "martingale" or MartingaleMixture(...), got {fit!r}: filters '
-                "and predictions are for additive noise."
-            )
-        data = self._arguments["model"] = LikelihoodRegression.from_model(model)
-        ratio = Ratio.of(probability("delta", delta), fit)
-        self._level = ratio.level(data)
-        band = likelihood_set(data, norm_bound, ratio, self._level, form)
-        state = band.regression
-        super().__init__(state, band, maximize, posterior_transform, X_pending)
-        self._data, self.fit = data, fit
-        self.form: LikelihoodForm = form
-        self.norm_bound = band.assumptions["norm"].number(band.constraints.norm)
+        data = LikelihoodRegression.from_model(model)
+        band = likelihood(data, norm_bound, delta, fit, form)
+        state = band.required_set.regression
+        super().__init__(band, maximize, posterior_transform, X_pending, state)
 
     @classmethod
-    @with_options_of(LikelihoodRegression.from_model)
+    @_with_options_of(LikelihoodRegression.from_model)
     def from_model(
         cls, model: LikelihoodRegression | Model | ApproximateGP, **options: Any
     ) -> Self:
@@ -115,21 +152,6 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         Arguments and errors are those of ``LikelihoodRegression.from_model`` and of the
         class.
         """
-        known = {*signature(LikelihoodRegression.from_model).parameters} & {*options}
-        own = {name: options.pop(name) for name in known}
-        return cls(model=LikelihoodRegression.from_model(model, **own), **options)
-
-    @property
-    def data(self) -> LikelihoodRegression:
-        r"""See the class."""
-        return self._data
-
-    def _relaxation(
-        self, norm_factor: float, noise_factor: float, lengthscale: float | None
-    ) -> dict[str, Any]:
-        return relaxed_numbers(self, norm_factor, noise_factor)
-
-    @property
-    def least_consistent_norm(self) -> float:
-        r"""See the class."""
-        return EstimatedNumber(least_norm_mode(self._data, self._level).norm)
+        names = {*signature(LikelihoodRegression.from_model).parameters} & {*options}
+        data = {name: options.pop(name) for name in names}
+        return cls(model=LikelihoodRegression.from_model(model, **data), **options)

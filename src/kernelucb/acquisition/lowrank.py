@@ -9,7 +9,8 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.fit.choice import Fit, check_fit, sketched_fit
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
@@ -20,6 +21,7 @@ from kernelucb.confidence.martingale_mixture.problem import (
 from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.regression import NystromRegression
+from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.lowrank.dtc import DTCRegression
 
 _SOURCE = (
@@ -29,7 +31,46 @@ _SOURCE = (
 _BLOCK = 256
 
 
-class BKBUCB(KernelUCB[DTCRegression]):
+@rebuildable(lambda model: model)
+def bkb(
+    model: Any,
+    norm_bound: NormBoundLike = None,
+    noise_std: float | None = None,
+    delta: float = 0.05,
+    radius: BKBRadius = "certified",
+    epsilon: float = 0.5,
+) -> Band:
+    r"""The band of ``BKBUCB``."""
+    if not hasattr(model, "regression") or not hasattr(model, "qbar"):
+        raise UnsupportedError(
+            f"{type(model).__name__} has no inducing points drawn by posterior "
+            "variance; use BKBModel of kernelucb.models."
+        )
+    rule = BKBRule(radius, delta, epsilon).checked()
+    if noise_std is not None:
+        noise_std = positive_scalar("noise_std", noise_std)
+    state: DTCRegression = model.regression(noise_std)
+    norm = rule.norm(norm_bound, state)
+    noise = float(state.noise_scales) / state.outcome_scale
+    width = rule.width(model.state, norm.value, noise, _BLOCK)
+    assumptions = rule.assumptions(model.state, state, norm.assumption)
+    return Band(
+        RidgeBand(state, state.regularizer, width, assumptions),
+        data=state,
+        observed=_observed(model),
+        norm_bounds=(norm.in_outcome_units(state),),
+        constants={"width": width},
+    )
+
+
+def _observed(model: Any) -> Tensor | None:
+    try:
+        return observed_inputs(model)
+    except UnsupportedError:  # a sketch keeps no inputs
+        return None
+
+
+class BKBUCB(BandUCB):
     r"""Upper confidence bound of budgeted kernel bandits.
 
     ``mean(x) +- beta / sqrt(alpha) sd(x)`` with the posterior of a ``BKBModel``; a
@@ -63,10 +104,6 @@ class BKBUCB(KernelUCB[DTCRegression]):
             ``qbar``; or ``"practical"``, without a guarantee.
         epsilon: Accuracy of the sketch that ``"theorem2"`` assumes; without effect for the
             other radii.
-
-    Attributes:
-        norm_bound: The norm bound in use, outcome units.
-        width: Multiplier of the latent standard deviation, ``beta / sqrt(alpha)``.
     """
 
     def __init__(
@@ -82,25 +119,39 @@ class BKBUCB(KernelUCB[DTCRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        if not hasattr(model, "regression") or not hasattr(model, "qbar"):
-            raise UnsupportedError(
-                f"{type(model).__name__} has no inducing points drawn by posterior "
-                "variance; use BKBModel of kernelucb.models."
-            )
-        rule = BKBRule(radius, delta, epsilon).checked()
-        if noise_std is not None:
-            noise_std = positive_scalar("noise_std", noise_std)
-        state: DTCRegression = model.regression(noise_std)
-        norm = rule.norm(norm_bound, state)
-        noise = float(state.noise_scales) / state.outcome_scale
-        width = rule.width(model.state, norm.value, noise, _BLOCK)
-        assumptions = rule.assumptions(model.state, state, norm.assumption)
-        band = RidgeBand(state, state.regularizer, width, assumptions)
-        super().__init__(model, band, maximize, posterior_transform, X_pending)
-        self.norm_bound, self.width = norm.in_outcome_units(state), width
+        band = bkb(model, norm_bound, noise_std, delta, radius, epsilon)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
 
 
-class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
+@rebuildable(lambda model: model)
+def sketched_mixture(
+    model: Any,
+    norm_bound: NormBoundLike = None,
+    delta: float = 0.05,
+    fit: Fit = "filters",
+) -> Band:
+    r"""The band of ``SketchedMartingaleMixtureUCB``."""
+    probability("delta", delta)
+    check_fit(fit, delta)
+    if not isinstance(model, NystromRegression):
+        raise UnsupportedError(
+            f"Expected a NystromRegression, got {type(model).__name__}; build one with "
+            "NystromRegression.from_model(model, inducing_points)."
+        )
+    radius, source = sketched_fit(fit, model, delta)
+    norm = resolve_norm_bound(norm_bound, model, radius)
+    assumptions = mixture_assumptions(source, model, fit, delta, norm).by(_SOURCE)
+    problem = mixture_problem(model, radius, norm, assumptions)
+    return Band(
+        _SketchedSet(model, problem.constraints, problem.assumptions),
+        data=model,
+        observed=_observed(model),
+        norm_bounds=(problem.norm_bound,),
+        least_norms=(EstimatedNumber(problem.least_consistent_norm),),
+    )
+
+
+class SketchedMartingaleMixtureUCB(BandUCB):
     r"""Martingale-mixture bound from a Nystrom regression, for very many runs, anytime.
 
     ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features.
@@ -130,12 +181,6 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
             inducing points leave at the observations widens it. ``"filters"`` mixes it
             with the energy of the noise, the members that need no spectrum of the kernel
             matrix.
-
-    Attributes:
-        norm_bound: The norm bound in use, outcome units; larger than the given norm bound
-            where the data contradict the given one.
-        least_consistent_norm: Lower bound on the norm, outcome units, under all assumptions
-            but the assumption on the norm.
     """
 
     def __init__(
@@ -149,22 +194,8 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        probability("delta", delta)
-        check_fit(fit, delta)
-        if not isinstance(model, NystromRegression):
-            raise UnsupportedError(
-                f"Expected a NystromRegression, got {type(model).__name__}; build one with "
-                "NystromRegression.from_model(model, inducing_points)."
-            )
-        radius, source = sketched_fit(fit, model, delta)
-        norm = resolve_norm_bound(norm_bound, model, radius)
-        assumptions = mixture_assumptions(source, model, fit, delta, norm).by(_SOURCE)
-        problem = mixture_problem(model, radius, norm, assumptions)
-        exact = _SketchedSet(model, problem.constraints, problem.assumptions)
-        super().__init__(model, exact, maximize, posterior_transform, X_pending)
-        self.function_constraints = problem.constraints
-        self.norm_bound = problem.norm_bound
-        self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
+        band = sketched_mixture(model, norm_bound, delta, fit)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
 
 
 class _SketchedSet(ExactSet[NystromRegression]):

@@ -10,22 +10,56 @@ from torch import Tensor
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb._numerics.digits import one_minus
-from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.base import QueryPoints
+from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.meta import (
     PosteriorBand,
-    PosteriorPoints,
     PosteriorState,
     exploration_factor,
     meta_assumptions,
 )
+from kernelucb.regression.from_model import observed_inputs
 
 # Standard deviations count as at least this share of the distance to the target: the
 # improvement is then finite where nothing is left to learn, and ordered by the mean.
 _SMALLEST_RATIO = 1e-8
 
 
-class MetaUCB(KernelUCB[PosteriorState]):
+@rebuildable(lambda model: model)
+def meta_band(model: Any, delta: float = 0.05) -> Band:
+    r"""The band of ``MetaUCB``."""
+    _check_model(model)
+    probability("delta", delta)
+    zeta = exploration_factor(model.num_tasks, model.num_evaluations + 1, delta)
+    guarantee = (
+        "the band holds at a point and a round fixed in advance, and the regret bound "
+        f"for the whole search, each with probability {one_minus(delta)}"
+    )
+    assumptions = meta_assumptions(model, guarantee)
+    whole = PosteriorBand(PosteriorState(model), zeta, assumptions)
+    return _of_set(model, whole, {"zeta": zeta})
+
+
+@rebuildable(lambda model: model)
+def _one_deviation(model: Any) -> Band:
+    r"""The band of ``MetaPI``: the mean plus and minus one standard deviation."""
+    _check_model(model)
+    guarantee = "the regret bound for the whole search, for a target of at least max f"
+    assumptions = meta_assumptions(model, guarantee, band=False).without_guarantee(
+        "the band is one standard deviation; no theorem covers that"
+    )
+    return _of_set(model, PosteriorBand(PosteriorState(model), 1.0, assumptions), {})
+
+
+def _of_set(model: Any, whole: PosteriorBand, constants: dict[str, float]) -> Band:
+    try:
+        observed = observed_inputs(model)
+    except UnsupportedError:  # no evaluations so far
+        observed = None
+    return Band(whole, data=whole.regression, observed=observed, constants=constants)
+
+
+class MetaUCB(BandUCB):
     r"""Upper confidence bound under a prior estimated from earlier tasks.
 
     ``mu_t + zeta_t sqrt(k_t)`` with the unbiased posterior estimates of the model.
@@ -48,9 +82,6 @@ class MetaUCB(KernelUCB[PosteriorState]):
         ValueError: If ``delta`` is not between 0 and 1, or the training functions are too
             few for it at this round; the message says how many are needed.
         UnsupportedError: If the model or the transform cannot be represented.
-
-    Attributes:
-        zeta: Multiplier of the standard deviation.
     """
 
     def __init__(
@@ -62,20 +93,11 @@ class MetaUCB(KernelUCB[PosteriorState]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        _check_model(model)
-        probability("delta", delta)
-        zeta = exploration_factor(model.num_tasks, model.num_evaluations + 1, delta)
-        guarantee = (
-            "the band holds at a point and a round fixed in advance, and the regret bound "
-            f"for the whole search, each with probability {one_minus(delta)}"
-        )
-        assumptions = meta_assumptions(model, guarantee)
-        band = PosteriorBand(PosteriorState(model), zeta, assumptions)
-        super().__init__(model, band, maximize, posterior_transform, X_pending)
-        self.zeta = zeta
+        band = meta_band(model, delta)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
 
 
-class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
+class MetaPI(BandUCB):
     r"""Probability of improvement under a prior estimated from earlier tasks.
 
     ``(mu_t - target) / sqrt(k_t)``, which orders points as the probability of improvement
@@ -104,14 +126,9 @@ class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        _check_model(model)
         given = None if target is None else finite_scalar("target", target)
-        guarantee = "the regret bound for the whole search, for a target of at least max f"
-        assumptions = meta_assumptions(model, guarantee, band=False).without_guarantee(
-            "the band is one standard deviation; no theorem covers that"
-        )
-        band = PosteriorBand(PosteriorState(model), 1.0, assumptions)
-        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        band = _one_deviation(model)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
         smallest, largest = model.value_range
         best = largest if self.direction > 0 else smallest
         self.target = best if given is None else given

@@ -9,22 +9,25 @@ from functools import reduce
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.kernels import allowed_columns
 from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.family.data import is_tied, tied_scale
-from kernelucb.confidence.family.kernels import KernelFamily
-from kernelucb.confidence.family.members import (
+from kernelucb.confidence.family import (
+    covering,
+    explores_for_all,
     family_report,
-    in_use,
+    is_tied,
     of_family,
     per_kernel,
+    tied_scale,
 )
 from kernelucb.confidence.fit.choice import ClosedForm, fit_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.regression.named import fixed_mean
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,19 +57,20 @@ class FamilyBandit:
 
     def __init__(
         self,
-        kernels: Sequence[Kernel] | KernelFamily,
+        kernels: Sequence[Kernel],
         *,
         norm_bound: float | Sequence[float],
         noise_std: float,
         delta: float = 0.05,
         fit: ClosedForm = "filters",
+        mean: float | Mean | None = None,
+        widest_every: int | None = 8,
     ) -> None:
         r"""Family bandit without observations.
 
         Args:
-            kernels: The family, from the simplest to the roughest; with a prior mean or
-                another search than the default, a ``KernelFamily``. Float64 copies are
-                kept. Trainable parameters count as estimated.
+            kernels: The family, from the simplest to the roughest. Float64 copies are kept.
+                Trainable parameters count as estimated.
             norm_bound: Bound on the RKHS norm of ``f - mean`` under the kernel that is
                 true, outcome units: one number for all kernels or one for each. Those of a
                 ``lengthscale_family`` are those of its ``covering`` kernels.
@@ -74,17 +78,22 @@ class FamilyBandit:
             delta: Failure probability of all rounds together.
             fit: See ``KernelBandit``. A covariance scale that is not given is tied to the
                 norm bound, as in ``KernelFamilyUCB``.
+            mean: Prior mean, outcome units: a number, or a frozen GPyTorch mean.
+            widest_every: See ``KernelFamilyUCB``.
 
         Raises:
             ValueError: If an argument is out of its range, there is no kernel, the number
                 of norm bounds differs, or the kernels take different numbers of columns.
         """
-        self.family = family = KernelFamily.of(kernels)
-        self._norms = per_kernel(norm_bound, family.kernels)
-        columns = reduce(_common, map(allowed_columns, family.kernels))
+        if len(kernels) == 0:
+            raise ValueError("kernels is empty; a family needs at least one kernel.")
+        self.kernels, self._mean = kernels, fixed_mean(mean)
+        self.widest_every = widest_every
+        self._norms = per_kernel(norm_bound, kernels)
+        columns = reduce(_common, map(allowed_columns, kernels))
         if len(columns) == 0:
             raise ValueError("The kernels take different numbers of input columns.")
-        parts = [estimated_parts(kernel, family.prior_mean) for kernel in family.kernels]
+        parts = [estimated_parts(kernel, self._mean) for kernel in kernels]
         numbers = [with_numbers(frozenset(), norm, noise_std) for norm in self._norms]
         self._estimated = frozenset[str]().union(*parts, *numbers)
         self._fit: ClosedForm = fit
@@ -93,7 +102,9 @@ class FamilyBandit:
 
     def _begin(self, dimension: int) -> None:
         r"""The bandits of the kernels that cover the family for arms of a dimension."""
-        covers = self.family.covering(dimension)
+        covers = covering(self.kernels, dimension)
+        pairs = zip(self._norms, covers, strict=True)
+        norms = [norm * cover.norm_factor for norm, cover in pairs]
         members = [
             KernelBandit(
                 cover.kernel,
@@ -101,9 +112,9 @@ class FamilyBandit:
                 noise_std=self._noise_std,
                 delta=self.delta,
                 fit=fit_of(self._fit, tied_scale(norm)),  # pyright: ignore[reportArgumentType]
-                mean_module=self.family.prior_mean,
+                mean_module=self._mean,
             )
-            for cover, norm in zip(covers, in_use(self._norms, covers), strict=True)
+            for cover, norm in zip(covers, norms, strict=True)
         ]
         # By their kernels' positions: those left, or the nearest one where none is.
         self._bandits = dict(enumerate(members))
@@ -138,7 +149,7 @@ class FamilyBandit:
         r"""What the guarantee rests on, and what the data contradict."""
         whole = of_family(
             self._simplest.premises,
-            self.family.kernels,
+            self.kernels,
             self._norms,
             self._estimated,
             is_tied=is_tied(self._fit),
@@ -161,7 +172,7 @@ class FamilyBandit:
         ]
         contradicted = [not consistent for consistent in self.consistent]
         told = verdicts, contradicted, self.num_observations, self.assumptions
-        return family_report(self.family.kernels, *told)
+        return family_report(self.kernels, *told)
 
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms; see ``KernelBandit.bounds``."""
@@ -176,7 +187,7 @@ class FamilyBandit:
         self._fit_columns(arms)
         if len(arms) == 0:
             raise InputDataError("There are no arms to select from.")
-        if self.family.explores_for_all(self.num_observations):
+        if explores_for_all(self.num_observations, self.widest_every):
             return int(self.bounds(arms)[1].argmax())
         with _without_warnings():
             return self._simplest.select(arms)

@@ -50,6 +50,7 @@ class Task:
     region: Region
     # The point that the user recommends, `d`, in the region and certainly feasible
     recommended: Tensor | None = None
+    sign: int = 1  # -1 where small outcomes are sought
 
     @classmethod
     def of(
@@ -67,13 +68,13 @@ class Task:
         ``recommended`` is ``d`` or ``1 x d``; it is moved into the context of
         ``fixed_features``.
         """
-        band = acqf.objective_band if isinstance(acqf, Band) else None
-        if band is None or band.confidence_set is None:
+        band = acqf if isinstance(acqf, Band) else getattr(acqf, "band", None)
+        if not isinstance(band, Band) or band.confidence_set is None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has no set of functions, which certificates are "
                 "about; give a bound such as MartingaleMixtureUCB."
             )
-        own: OutcomeConstraints | None = acqf.outcome_constraints
+        own: OutcomeConstraints | None = getattr(acqf, "outcome_constraints", None)
         if own is not None and constraints is not None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has constraints of its own; leave out constraints, "
@@ -83,7 +84,8 @@ class Task:
             check_dimensions("bands", [band, *constraints.bands.values()])
         dimension = band.confidence_set.regression.dimension
         region = domain_of(dimension, candidates, bounds, space, fixed_features)
-        task = cls(band, constraints if own is None else own, region)
+        sign = getattr(acqf, "direction", 1)
+        task = cls(band, constraints if own is None else own, region, sign=sign)
         if recommended is None:
             return task
         row = tensor("recommended", recommended).reshape(1, -1)
@@ -95,11 +97,6 @@ class Task:
     def confidence_set(self) -> ConfidenceSet[Any, Any]:
         r"""The objective's set of functions."""
         return cast(ConfidenceSet[Any, Any], self.bound.confidence_set)
-
-    @property
-    def sign(self) -> int:
-        r"""1 where large outcomes are sought, -1 where small ones are."""
-        return self.bound.direction
 
     @property
     def assumptions(self) -> Assumptions:

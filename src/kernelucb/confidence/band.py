@@ -1,41 +1,121 @@
-r"""The interface of a confidence band, and the joint assumptions of several bands."""
+r"""A confidence band as a value: a set of functions, and how it was built."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
+from functools import cached_property, partial, wraps
+from inspect import signature
+from typing import Any, NamedTuple, ParamSpec, Self, cast
 
+import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb._numerics.arrays import in_parts
+from kernelucb._numerics.checks import (
+    finite,
+    finite_scalar,
+    probability,
+    tensor,
+    whole_number,
+)
+from kernelucb._numerics.estimates import EstimatedNumber, draft_of
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import ConfidenceSet, Described
-from kernelucb.regression.from_model import per_output
-from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
+from kernelucb.confidence.combined import CombinedSet, WeightedSum
+from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSource, Source
+from kernelucb.confidence.pointwise import DEFAULT_NORM
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.exact import data_of
+from kernelucb.regression.from_model import ModelData, per_output
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap, check_identity
 
-if TYPE_CHECKING:
-    from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+Arguments = ParamSpec("Arguments")
+ONE_POINT = (
+    " The bound scores one point at a time; for q > 1 use optimize_acqf with "
+    "sequential=True, or return_acq_values=False where an optimiser asks for a joint value."
+)
+# Assumptions that an argument of a builder states; norm bounds that are too small for every
+# kernel of a family contradict the kernels.
+_STATED = {"norm_bound": ("norm", "kernel"), "noise_std": ("noise",)}
+
+
+_INSTEAD = (
+    "use Standardize or no outcome transform, or add up the bands themselves (bounds(X) of "
+    "each, in outcome units)"
+)
+
+
+class Noise(NamedTuple):
+    r"""Data with noise scales that are numbers, for what outcomes say by themselves."""
+
+    data: ModelData
+    levels: int = 1  # vectors of scales that share the band's ``delta``
+    factor: float = 1.0  # the scales over those for which a design is weighed
+    relaxed: bool = True  # whether larger scales are one event with these
 
 
 class Band(Described):
     r"""A confidence band over points, for one outcome or a weighted sum of outcomes.
 
-    To use a band of your own, derive from this class and define ``bounds``,
-    ``assumptions`` and ``prior_std``. All other members have defaults for a band in outcome
-    units without a set of functions.
+    The band of a bound is ``acqf.band``; ``BandUCB(band)`` is the acquisition function of a
+    band. To use a band of your own, derive from this class and define ``bounds``,
+    ``assumptions`` and ``prior_std``.
+
+    Args:
+        confidence_set: The set of functions that explain the data.
+
+    Attributes:
+        confidence_set: As given; None for a band that is no set of functions.
+        data: The data, with attributes ``dimension`` and ``num_observations``, such as a
+            ``KernelRegression``.
+        observed: ``n x d`` observed inputs, as ``bounds`` takes them; None if not known.
+        norm_bounds: Norm bounds in use, outcome units, one for each kernel; larger than
+            those given where the data contradict these. Those that were estimated count as
+            estimated when given to another bound.
+        noise_interval: Lower and upper bound on the noise scale from the data, outcome
+            units; None where the noise scale was given.
+        constants: Numbers of the theorem by their names, such as ``beta`` or ``alpha``.
+        lengthscales: Shortest length scale of each kernel of a family, in its order.
+        parts: The bands that this band combines; empty for a single band.
     """
 
-    # Limits on other outcomes that a search keeps to.
-    outcome_constraints: "OutcomeConstraints | None" = None
+    confidence_set: ConfidenceSet[Any, Any] | None = None
+    data: Any = None
+    observed: Tensor | None = None
+    noise: Noise | None = None
+    given_norm: float | None = None  # prior units, where no outcome enters it
+    norm_bounds: tuple[float, ...] = ()
+    appraise: Callable[[], Sequence[float]] | None = None  # gives the least norms
+    consistent: tuple[bool, ...] = ()  # of each kernel of a family
+    function_constraints: Any = None  # fit and norm of the mixture's functions
+    noise_interval: tuple[float, float] | None = None
+    constants: Mapping[str, float] = {}
+    lengthscales: tuple[float, ...] = ()
+    output_weights: tuple[float, ...] = (1.0,)  # of the outcomes in a sum
+    parts: "Sequence[Band]" = ()
+    # How the band is built: from other arguments, and from other parts
+    rebuild: "partial[Band] | None" = None
+    combine: "Callable[[Sequence[Band]], Band] | None" = None
+    # Maps the factors of ``relaxed`` to arguments of ``rebuild``
+    relaxation: Callable[..., dict[str, Any]] | None = None
+    # The band without limits on values; these limits; and what is less than given in the
+    # band from which this one was relaxed
+    plain: "Band | None" = None
+    sources: tuple[Source, ...] = ()
+    flaws: tuple[Assumption, ...] = ()
 
-    @property
-    def objective_band(self) -> "Band":
-        r"""The objective's band, if this band has constraints; else this band."""
-        return self
+    def __init__(self, confidence_set: ConfidenceSet[Any, Any], **fields: Any) -> None:
+        self.confidence_set = confidence_set
+        vars(self).update(fields)
 
     @property
     def assumptions(self) -> Assumptions:
         r"""The assumptions of the guarantee: given, estimated or violated."""
-        raise NotImplementedError
+        return self.required_set.assumptions
 
     @property
     def delta(self) -> float | None:
@@ -45,137 +125,121 @@ class Band(Described):
     @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome, units of ``latent_bounds``."""
-        raise NotImplementedError
+        return self.required_set.regression.prior_std
 
-    def bounds(self, X: Tensor, /) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at ``n x d`` points, ``n`` values each, outcome units."""
-        raise NotImplementedError
+    @cached_property
+    def least_norms(self) -> tuple[float, ...]:
+        r"""Lower bound on the norm under each kernel, outcome units.
 
-    @property
-    def data(self) -> Any:
-        r"""The data of the band, such as a ``State``; None where they are not known.
-
-        Callers read the attributes ``dimension`` and ``num_observations`` of the data.
+        Under all assumptions but that on the norm; counts as estimated.
         """
-        return None
-
-    @property
-    def parts(self) -> "Sequence[Band]":
-        r"""The bands that this band combines; empty for a single band."""
-        return ()
-
-    @property
-    def norm_bounds(self) -> tuple[float, ...]:
-        r"""Norm bounds in use, outcome units; empty where the band has no norm bound."""
-        norms = [norm for part in self.parts for norm in part.norm_bounds]
-        return tuple(dict.fromkeys(norms))
-
-    @property
-    def smallest_norm_bound(self) -> float:
-        r"""Smallest norm bound that ``relaxed`` multiplies, outcome units; NaN without."""
-        return min(self.norm_bounds, default=math.nan)
-
-    @property
-    def confidence_set(self) -> ConfidenceSet[Any, Any] | None:
-        r"""The set of functions that explain the data; None where there is none."""
-        return None
+        return () if self.appraise is None else tuple(map(EstimatedNumber, self.appraise()))
 
     @property
     def outcome_map(self) -> OutcomeMap:
-        r"""Map from outcomes to the scale of the set, on which norm and noise scale are."""
-        return IDENTITY
+        r"""From outcomes to the scale of the set: the identity, ``Log``, ``Power``, ...
+
+        Norm bound, noise scale, acquisition values, ``prior_std`` and everything that the
+        set says are on that scale; ``bounds`` is in outcome units.
+        """
+        no_set = self.confidence_set is None
+        return IDENTITY if no_set else self.required_set.regression.outcome_map
 
     @property
-    def direction(self) -> int:
-        r"""1 where large outcomes are sought, -1 where small ones are."""
-        return 1
+    def required_set(self) -> ConfidenceSet[Any, Any]:
+        r"""The set of functions of a band that has one."""
+        if self.confidence_set is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} must define bounds, assumptions and prior_std."
+            )
+        return self.confidence_set
+
+    def bounds(self, X: Tensor, /) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``n x d`` points, ``n`` values each, outcome units.
+
+        For a model of transformed outcomes (``outcome_map``) the band is ``latent_bounds``
+        mapped back: a band of the same probability for the median of an outcome, not for
+        its mean. For ``LikelihoodUCB`` a band for the success probability or the rate.
+
+        Raises:
+            BotorchTensorDimensionError: If ``X`` is not ``n x d``.
+            InputDataError: If a value is not finite.
+        """
+        lower, upper = self.outcome_map.inverse(self._sides(X)).to(X.dtype)
+        return lower, upper
 
     def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""``bounds`` on the scale of ``outcome_map``."""
-        return self.bounds(X)
+        r"""``bounds`` on the scale of ``outcome_map``: that of ``log(Y)`` for ``Log``."""
+        if self.confidence_set is None:
+            return self.bounds(X)
+        lower, upper = self._sides(X).to(X.dtype)
+        return lower, upper
+
+    def _sides(self, X: Tensor) -> Tensor:
+        r"""Lower and upper bound on the scale of the set, ``2 x n``."""
+        check_points("X", X, self.required_set.regression.dimension)
+        return in_parts(X, lambda part: torch.stack(self.required_set.bounds(part)))
 
     def max_gain_over(
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))``, ``n`` values.
 
-        See ``ConfidenceSet.max_gain_over``; units of ``latent_bounds``. Without a
-        ``confidence_set``, the difference of two sides of the band.
+        ``X`` is ``n x d``, ``reference`` ``1 x d``; units of ``latent_bounds``. The largest
+        gain of a function of the set; with ``cheap`` somewhat more, without a search.
+        Without a ``confidence_set``, the difference of two sides of the band.
         """
         if self.confidence_set is not None:
             return self.confidence_set.max_gain_over(X, reference, sign, cheap)
         above, below = self.latent_bounds(X), self.latent_bounds(reference)
         return above[1] - below[0] if sign > 0 else below[1] - above[0]
 
-    def at(self, **changes: Any) -> Self:
-        r"""The band of the same data with another norm bound, noise scale or ``delta``.
+    def at(self, **changes: Any) -> "Band":
+        r"""The band of the same data with other arguments; limits on values are kept.
+
+        An argument that is given anew is a new assumption: a larger norm bound in place of
+        one that the data contradict. The new band gets a copy of a ``NormTracker``, and the
+        norm bound in use in place of any other tracker.
+
+        Args:
+            changes: Arguments of the bound, such as ``norm_bound``, ``noise_std`` and
+                ``delta``. A sum passes them to its single bands: one value for all distinct
+                bands or one for each, and a ``delta`` that the bands share.
 
         Raises:
+            TypeError: If the bound has no argument of this name.
             UnsupportedError: If the band cannot be computed anew.
         """
-        raise UnsupportedError(f"{type(self).__name__} cannot be computed anew.")
-
-    def within(self, lower: float = -math.inf, upper: float = math.inf) -> Self:
-        r"""The same band of a function that is known to lie in a range everywhere.
-
-        Raises:
-            UnsupportedError: If the band knows of no set of functions.
-        """
-        raise UnsupportedError(
-            f"{type(self).__name__} takes no range; give it to its parts: "
-            "band.within(lower, upper)."
-        )
-
-    def with_replicates(self, num_inputs: int | None = None, share: float = 0.5) -> Self:
-        r"""The same band, cut at observed inputs to what their outcomes alone say.
-
-        Raises:
-            UnsupportedError: If the band is not of one outcome with a known noise scale.
-        """
-        raise UnsupportedError(
-            f"{type(self).__name__} takes no replicates; give them to its parts: "
-            "band.with_replicates()."
-        )
+        renewed = {each for name in changes for each in _STATED.get(name, ())}
+        flaws = tuple(x for x in self.flaws if x.name.rpartition(": ")[2] not in renewed)
+        plain = self.plain or self
+        if "delta" in changes:  # of the whole, of which the set takes its part
+            changes["delta"] = changes["delta"] / self._deltas
+        if self.combine is not None:
+            band = replaced(plain, changed_bands([plain], **changes))
+        else:
+            band = _rebuilt(plain, changes)
+        return band.limited(self.sources, flaws)
 
     @property
-    def observed(self) -> Tensor | None:
-        r"""``n x d`` observed inputs, as ``bounds`` takes them; None if not known."""
-        return None
-
-    @property
-    def noise_scale(self) -> float | None:
-        r"""Largest noise scale, outcome units; None if ``relaxed`` cannot enlarge it."""
-        scales = [part.noise_scale for part in self.parts]
-        return None if None in scales or not scales else max(filter(None, scales))
-
-    @property
-    def lengthscales(self) -> tuple[float, ...]:
-        r"""Shortest length scale of each kernel of a family, in its order; else empty."""
-        return ()
-
-    @property
-    def least_norm_factor(self) -> float:
-        r"""Least consistent norm over the norm bound; for several bands the largest.
-
-        Counts as estimated, as does what is computed from it.
-        """
-        if not self.parts:
-            raise UnsupportedError(f"{type(self).__name__} has no least consistent norm.")
-        return max(term.least_norm_factor for term in terms_of(self))
+    def _deltas(self) -> float:
+        r"""Failure probability of the whole over that of the set."""
+        return 1.0 + sum(source.ratio for source in self.sources)
 
     def relaxed(
         self,
         norm_factor: float = 1.0,
         noise_factor: float = 1.0,
         lengthscale: float | None = None,
-    ) -> Self:
+    ) -> "Band":
         r"""The band of the same data under a larger norm bound and a larger noise scale.
 
         The bands of all factors rest on one event: with probability ``1 - delta``, whatever
         the true norm, every band holds whose norm bound and noise scale are large enough,
         in every round at once. So the factors may be chosen after a look at the bands. The
         event does not depend on the norm bound that was given, except that the runs of a
-        fixed design are weighed for that norm bound, which was fixed before.
+        fixed design are weighed for that norm bound, which was fixed before. No assumption
+        has a better status than in this band.
 
         Source: ours; proven in ``docs/mathematics.md``.
 
@@ -187,20 +251,317 @@ class Band(Described):
                 from there upwards. No other band changes.
 
         Raises:
-            UnsupportedError: If the theorem of the band does not give such an event.
+            ValueError: If a factor is out of its range.
+            UnsupportedError: If the theorem of the band does not give such an event, or the
+                band has no noise scale that could be larger.
         """
-        raise UnsupportedError(
-            f"The sets of {type(self).__name__} are not one event for all norm bounds; use "
-            "MartingaleMixtureUCB, KernelFamilyUCB or LikelihoodUCB."
+        plain = self.plain or self
+        if self.combine is not None:
+            terms = {id(x): x.relaxed(norm_factor, noise_factor) for x in terms_of(plain)}
+            band = replaced(plain, terms)
+        elif self.relaxation is None:
+            raise UnsupportedError(
+                f"The sets of {type(self).__name__} are not one event for all norm bounds; "
+                "use MartingaleMixtureUCB, KernelFamilyUCB or LikelihoodUCB."
+            )
+        else:
+            changes = self.relaxation(self, norm_factor, noise_factor, lengthscale)
+            band = _rebuilt(plain, changes)
+        # Limits stay those of the noise scale at which they were stated.
+        sources = tuple(source.relaxed(noise_factor) for source in self.sources)
+        flaws = [x for x in self.assumptions.items if x.status is not Status.GIVEN]
+        return band.limited(sources, tuple(flaws))
+
+    def within(self, lower: float = -math.inf, upper: float = math.inf) -> "Band":
+        r"""The same band of a function that is known to lie in a range everywhere.
+
+        An example is a yield between 0 and 100. Band, gains, certificates, stops, safe sets
+        and guards are then for functions in the range. The acquisition value stays the
+        plain upper bound, which still ranks points whose bounds all reach the end of the
+        range. The range is for the function: noisy outcomes may lie outside. ``at`` keeps
+        the range, and a later range replaces it. If the band at an observed input lies
+        outside the range, the assumption "range" is violated and the band is left as it
+        was; bounds from inducing points do not make this check, and say so.
+
+        Source: ours; the same event as the band's, so the same probability.
+
+        Args:
+            lower: Least value of the function (of its median, under ``Log`` and the like),
+                outcome units.
+            upper: Largest value.
+
+        Raises:
+            ValueError: If ``lower`` is not below ``upper``.
+            UnsupportedError: If the band is no set of functions.
+        """
+        if not lower < upper:
+            raise ValueError(f"lower must be below upper, got {lower:g} and {upper:g}.")
+        self._check_set("a range")
+        sources = [each for each in self.sources if not isinstance(each, RangeSource)]
+        flaws = tuple(each for each in self.flaws if each.name != "range")
+        new = RangeSource(0.0, lower=lower, upper=upper)
+        return (self.plain or self).limited((*sources, new), flaws)
+
+    def with_replicates(self, num_inputs: int | None = None, share: float = 0.5) -> "Band":
+        r"""The same band, intersected at observed inputs with intervals for their means.
+
+        The mean of repeated outcomes at an input may bound the function more tightly there
+        than all data under a kernel and a norm bound; so on a finite set the band is never
+        much wider than plain means. The inputs may depend on earlier outcomes.
+        Certificates, stops, safe sets, guards and acquisition values use the narrower band.
+
+        Source: Robbins (1970) and a union bound over inputs; the combination with the band
+        is ours. Band and intervals hold together in every round at once at the band's
+        ``delta``.
+
+        Args:
+            num_inputs: Number of different inputs that may ever be observed, fixed
+                beforehand (the length of a list of candidates); when absent the ``k``-th
+                new input counts with ``1 / (k (k + 1))``.
+            share: Share of ``delta`` that the intervals take; the band keeps the rest.
+
+        Raises:
+            ValueError: If a number is out of its range, or more inputs were observed.
+            UnsupportedError: If the noise scale is not known.
+        """
+        self._check_set("replicates")
+        if num_inputs is not None:
+            whole_number("num_inputs", num_inputs)
+        return self._beside(partial(ReplicateSource, num_inputs=num_inputs), share)
+
+    def with_fixed_design(
+        self,
+        num_runs: int | Sequence[int],
+        *,
+        candidates: Tensor | None = None,
+        bounds: Tensor | None = None,
+        share: float = 0.5,
+    ) -> "Band":
+        r"""The same band, intersected with intervals from a design fixed in advance.
+
+        For inputs of the first ``num_runs`` observations that were fixed before any of
+        their outcomes was seen (a factorial or Sobol design, a table of earlier runs, the
+        largest variance of a fixed kernel). Weighted means of these outcomes have intervals
+        without the price of adaptive inputs: much narrower than the band where the noise
+        dominates (many runs, a smooth kernel), but not where the norm bound does.
+
+        Source: ``docs/mathematics.md``, "A design that looks at no outcomes"; sub-Gaussian
+        noise, independent of the design. Holds with the band at ``delta``, in every round
+        at once: later rounds do not change these intervals. The weights are the best for
+        the norm bound that the band was given, fixed before the outcomes (for 10 prior
+        units where it was estimated); ``at`` and ``relaxed`` keep them, but designs of
+        several bands with several norm bounds are as many events.
+
+        Args:
+            num_runs: Number of runs, counted from the first observation; or the sizes of
+                several batches, each fixed given the earlier batches. Fixed beforehand as
+                well: the same design at another number of runs needs a ``delta`` of its
+                own.
+            candidates: ``N x d`` points at which the intervals hold, fixed beforehand.
+            bounds: ``2 x d`` limits of a box at all of whose points the intervals hold,
+                instead of ``candidates``.
+            share: Share of ``delta`` that the intervals take; the band keeps the rest.
+
+        Raises:
+            ValueError: If a number is out of its range, or neither or both of
+                ``candidates`` and ``bounds`` are given.
+            UnsupportedError: If the band has not one kernel with one norm bound and a known
+                noise scale.
+        """
+        self._check_set("a design")
+        sizes = [num_runs] if isinstance(num_runs, int) else list(num_runs)
+        sizes = tuple(whole_number("num_runs", size) for size in sizes)
+        if (candidates is None) == (bounds is None):
+            raise ValueError("Give candidates or bounds: where the intervals count.")
+        domain = cast(Tensor, bounds if candidates is None else candidates)
+        name = "bounds" if candidates is None else "candidates"
+        check_points(name, domain, self.required_set.regression.dimension)
+        if self.prior_norm is None:
+            raise UnsupportedError(
+                "A fixed design needs one kernel with one norm bound, and the band has "
+                "another set. Use MartingaleMixtureUCB."
+            )
+        source = partial(
+            DesignSource,
+            num_runs=sizes,
+            domain=tuple(map(tuple, domain.double().tolist())),
+            is_box=candidates is None,
+            norm=self.given_norm or DEFAULT_NORM,
         )
+        return self._beside(source, share)
+
+    def _check_set(self, limits: str) -> None:
+        if self.confidence_set is None:
+            raise UnsupportedError(
+                f"{type(self).__name__} is no set of functions and takes no {limits}; give "
+                "it to the bands from which it is made."
+            )
+
+    def _beside(self, kind: Callable[[float], Source], share: float) -> "Band":
+        r"""The band beside another source of limits, both at the same ``delta``."""
+        share = probability("share", share)
+        if self.delta is None or self.noise is None:
+            raise UnsupportedError(
+                "This band has no delta to share, or no noise scale of its own; use "
+                "MartingaleMixtureUCB or KernelFamilyUCB with noise_std."
+            )
+        band = self.at(delta=(1.0 - share) * self.delta)
+        new = kind(self._deltas * share / (1.0 - share))
+        ranges = [each for each in self.sources if isinstance(each, RangeSource)]
+        others = [each for each in self.sources if each not in ranges]
+        return (band.plain or band).limited((*others, new, *ranges), self.flaws)
+
+    def limited(self, sources: tuple[Source, ...], flaws: tuple[Assumption, ...]) -> Self:
+        r"""This plain band, cut by each source; no assumption is better than a flaw."""
+        if not sources and not flaws:
+            return self
+        band, whole = copy(self), self.required_set
+        delta = self.delta
+        for source in sources:
+            whole = source.within(self, whole, delta)
+        whole = draft_of(whole)
+        whole.assumptions = whole.assumptions.no_better_than(flaws)
+        band.plain, band.sources, band.flaws = self, sources, flaws
+        band.confidence_set = whole
+        return band
+
+    @property
+    def prior_norm(self) -> float | None:
+        r"""The norm bound in use, prior units; None unless the band has one kernel."""
+        is_ball = isinstance(self.data, KernelRegression) and len(self.norm_bounds) == 1
+        if not is_ball or self.required_set.model_error > 0.0:
+            return None
+        return float(self.norm_bounds[0]) / self.data.outcome_scale
+
+    @property
+    def smallest_norm_bound(self) -> float:
+        r"""Smallest norm bound that ``relaxed`` multiplies, outcome units; NaN without."""
+        return min(self.norm_bounds, default=math.nan)
+
+    @property
+    def outcome_range(self) -> tuple[float, float] | None:
+        r"""Least and largest value of ``f`` anywhere, outcome units; None if not known."""
+        ranges = [each for each in self.sources if isinstance(each, RangeSource)]
+        return (ranges[-1].lower, ranges[-1].upper) if ranges else None
+
+    @property
+    def noise_scale(self) -> float | None:
+        r"""Largest noise scale, outcome units; None if ``relaxed`` cannot enlarge it."""
+        if self.parts:
+            scales = [part.noise_scale for part in self.parts]
+            return None if None in scales else max(filter(None, scales))
+        if self.noise is None or not self.noise.relaxed:
+            return None
+        return self.assumptions["noise"].number(float(self.noise.data.noise_std.max()))
+
+    @property
+    def least_norm_factor(self) -> float:
+        r"""Least norm over norm bound: smallest of several kernels, largest of bands.
+
+        Counts as estimated, as does what is computed from it.
+        """
+        if self.parts:
+            return max(term.least_norm_factor for term in terms_of(self))
+        if not self.least_norms:
+            raise UnsupportedError(f"{type(self).__name__} has no least consistent norm.")
+        pairs = zip(self.least_norms, self.norm_bounds, strict=True)
+        return min(least / bound for least, bound in pairs)
 
     def _described(self) -> dict[str, Any]:
-        known = dict.fromkeys(f"{norm:.6g}" for norm in self.norm_bounds)
+        norms = dict.fromkeys(f"{norm:.6g}" for norm in self.norm_bounds)
         return {
-            "norm_bound": " and ".join(known) or None,
+            "norm_bound": " and ".join(norms) or None,
             "delta": self.assumptions.delta,
             "num_observations": getattr(self.data, "num_observations", None),
         }
+
+
+def rebuildable(
+    reads: Callable[[Any], Any] = data_of,
+) -> Callable[[Callable[Arguments, Band]], Callable[Arguments, Band]]:
+    r"""Let the bands of a builder keep its arguments, from which ``at`` builds again.
+
+    ``reads`` maps the model to the numbers that the builder takes in its place.
+    """
+
+    def decorator(builder: Callable[Arguments, Band]) -> Callable[Arguments, Band]:
+        names = signature(builder)
+
+        @wraps(builder)
+        def build(*values: Arguments.args, **options: Arguments.kwargs) -> Band:
+            given: dict[str, Any] = names.bind(*values, **options).arguments
+            if not isinstance(given["model"], KernelRegression | LikelihoodRegression):
+                given["model"] = reads(given["model"])
+            # Copies, since models, kernels and tensors may change afterwards.
+            arguments: Any = {name: _copied(each) for name, each in given.items()}
+            band = builder(**arguments)
+            band.rebuild = partial(build, **arguments)
+            return band
+
+        return build
+
+    return decorator
+
+
+def _copied(value: Any) -> Any:
+    r"""A copy of tensors, kernels and lists; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    return deepcopy(value) if isinstance(value, Kernel | Mean | Sequence) else value
+
+
+def _rebuilt(band: Band, changes: dict[str, Any]) -> Band:
+    r"""A single band from other arguments of its builder."""
+    if band.rebuild is None:
+        raise UnsupportedError(f"{type(band).__name__} cannot be computed anew.")
+    given: dict[str, Any] = band.rebuild.keywords | changes
+    same_noise = band.noise is not None and band.noise.relaxed
+    same_noise = same_noise and not changes.keys() & {"model", "noise_std"}
+    if same_noise and isinstance(band.data, KernelRegression):
+        # Where the noise stays, so does the decomposition.
+        given |= {"model": band.data, "noise_std": None}
+    if "tracker" not in changes and given.pop("tracker", None) is not None:
+        given.setdefault("norm_bound", *band.norm_bounds)
+    if "norm_bound" in given:  # the new band does not change a tracker
+        given["norm_bound"] = deepcopy(given["norm_bound"])
+    return band.rebuild.func(**given)
+
+
+def weighted_sum(
+    bands: Sequence[Any], weights: Sequence[float] | Tensor, offset: float = 0.0
+) -> Band:
+    r"""The band of ``offset + sum_j w_j f_j``; the failure probabilities add up.
+
+    A band of weight zero is left out.
+
+    Raises:
+        ValueError: If there are no bands, or the number of weights differs.
+        UnsupportedError: If an outcome is transformed by more than ``Standardize``.
+        BotorchTensorDimensionError: If the bands' inputs differ in dimension.
+    """
+    listed = per_output("weights", weights, len(bands))
+    values = [finite_scalar("weights", weight) for weight in listed]
+    used = {j: weight for j, weight in enumerate(values) if weight != 0.0}
+    if not used:
+        raise ValueError("bands is empty or all weights are zero; a sum needs an outcome.")
+    parts = [band_of("bands", bands[j]) for j in used]
+    for part in parts:
+        check_identity(part.outcome_map, "A weighted sum", _INSTEAD)
+    check_dimensions("bands", parts)
+    named = {f"output {j + 1}": p.assumptions for j, p in zip(used, parts, strict=True)}
+    assumptions = Assumptions.joined(named, "the band of the weighted sum holds")
+    rule = WeightedSum(tuple(used.values()), finite_scalar("offset", offset))
+    whole = CombinedSet([p.required_set for p in parts], rule, assumptions)
+    observed = [part.observed for part in parts if part.observed is not None]
+    return Band(
+        whole,
+        data=whole.regression,
+        observed=torch.cat(observed) if len(observed) == len(parts) else None,
+        norm_bounds=tuple(dict.fromkeys(n for part in parts for n in part.norm_bounds)),
+        parts=parts,
+        combine=partial(weighted_sum, weights=rule.weights, offset=offset),
+        output_weights=tuple(values),
+    )
 
 
 def band_of(name: str, value: Any) -> Band:
@@ -221,6 +582,14 @@ def band_of(name: str, value: Any) -> Band:
 def terms_of(band: Band) -> list[Band]:
     r"""The single bands that a band combines, at any depth; a single band itself."""
     return [each for part in band.parts for each in terms_of(part)] or [band]
+
+
+def replaced(band: Band, terms: Mapping[int, Band]) -> Band:
+    r"""A band with its single bands replaced, by the ``id`` of the replaced bands."""
+    if band.combine is None:
+        return terms[id(band)]
+    whole = band.combine([replaced(part, terms) for part in band.parts])
+    return whole.limited(band.sources, band.flaws)
 
 
 def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
@@ -257,15 +626,16 @@ def changed_bands(
     ``delta`` is the joint failure probability, divided in the same proportions as before.
     """
     terms = list({id(term): term for band in bands for term in terms_of(band)}.values())
-    own = [{} for _ in terms]
+    arguments: list[dict[str, Any]] = [{} for _ in terms]
     for name, value in changes.items():
-        for each, entry in zip(own, per_output(name, value, len(terms)), strict=True):
+        listed = per_output(name, value, len(terms))
+        for each, entry in zip(arguments, listed, strict=True):
             each[name] = entry
     if delta is not None:
         shares = [term.assumptions.delta or 0.0 for term in terms]
-        for each, share in zip(own, shares, strict=True):
+        for each, share in zip(arguments, shares, strict=True):
             each["delta"] = delta * share / sum(shares)
-    pairs = zip(terms, own, strict=True)
+    pairs = zip(terms, arguments, strict=True)
     return {id(term): term.at(**each) for term, each in pairs}
 
 
@@ -277,3 +647,18 @@ def check_dimensions(name: str, bands: Sequence[Band]) -> None:
             f"The {name} are on inputs of {sorted(known)} columns; they must agree: give "
             "every model all input columns, those that do not matter for it too."
         )
+
+
+def check_points(name: str, X: Tensor, dimension: int, q: bool = False) -> None:
+    r"""Refuse points that are not ``n x d`` (``b x 1 x d`` with ``q``) or not finite."""
+    shape = tuple(tensor(name, X).shape)
+    if not (len(shape) >= 2 and shape[-2] == 1 if q else len(shape) == 2):
+        raise BotorchTensorDimensionError(
+            f"{name} must be `{'b x 1' if q else 'n'} x {dimension}`, got shape {shape}."
+            f"{ONE_POINT if q else ''}"
+        )
+    if shape[-1] != dimension:
+        raise BotorchTensorDimensionError(
+            f"{name} has {shape[-1]} columns; the model was trained on {dimension}."
+        )
+    finite(name, X)

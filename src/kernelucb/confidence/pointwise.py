@@ -4,16 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from botorch.exceptions import UnsupportedError
 from torch import Tensor
 from torch.nn.functional import normalize
 from torch.quasirandom import SobolEngine
 
-from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.radius import noise_energy_bound
 from kernelucb.regression import KernelRegression, Projection
 from kernelucb.regression.from_model import ModelData
@@ -321,132 +318,3 @@ class FixedDesign(Pointwise):
             height = (self.ball**2 - v_best.square()).clamp_min(0.0).sqrt()
             sides.append(points.baseline + along * v_best + sign * across * height)
         return Limits(*sides)
-
-
-@dataclass(frozen=True)
-class Source(ABC):
-    r"""A source of limits on values beside a band's set, with a share of ``delta``.
-
-    Attributes:
-        ratio: Failure probability of the limits over that of the set.
-        noise_factor: Noise scale over the scale for which the limits were stated.
-    """
-
-    ratio: float
-    noise_factor: float = 1.0
-
-    @abstractmethod
-    def limits(self, data: ModelData, norm: float | None, delta: float) -> Pointwise:
-        r"""The limits that follow from data, for a norm bound in prior units."""
-
-    @property
-    @abstractmethod
-    def assumption(self) -> Assumption:
-        r"""The assumption of the limits beside noise and norm."""
-
-    @property
-    @abstractmethod
-    def theorem(self) -> str:
-        r"""The theorem of the limits, in words."""
-
-
-@dataclass(frozen=True)
-class ReplicateSource(Source):
-    r"""Limits from the outcomes of each observed input alone; see ``Replicates``.
-
-    Attributes:
-        num_inputs: Number of inputs that may ever be observed; None if not fixed
-            beforehand.
-    """
-
-    num_inputs: int | None = None
-
-    def limits(self, data: ModelData, norm: float | None, delta: float) -> Replicates:
-        r"""See ``Replicates``."""
-        distinct = len(distinct_rows(data.train_inputs)[0])
-        if self.num_inputs is not None and distinct > self.num_inputs:
-            raise ValueError(
-                f"num_inputs is {self.num_inputs}, and {distinct} different inputs were "
-                "observed; give the number of all inputs that may be observed, or None."
-            )
-        scale = float(data.noise_std[0]) / self.noise_factor
-        return Replicates(data, self.num_inputs, delta, scale)
-
-    @property
-    def assumption(self) -> Assumption:
-        r"""How the inputs are counted."""
-        counted = "in the order in which they were first observed"
-        if self.num_inputs is not None:
-            counted = f"{self.num_inputs} of them, fixed beforehand"
-        statement = f"each input is counted by itself as well ({counted})"
-        return Assumption("replicates", statement, Status.GIVEN)
-
-    @property
-    def theorem(self) -> str:
-        r"""Robbins' mixture."""
-        return "each input's outcomes alone (Robbins 1970)"
-
-
-@dataclass(frozen=True)
-class DesignSource(Source):
-    r"""Limits from batches whose inputs were chosen without a look at their outcomes.
-
-    Attributes:
-        num_runs: Sizes of the batches, from the first observation on.
-        domain: ``N x d`` points, or the ``2 x d`` limits of a box.
-        is_box: Whether ``domain`` holds the limits of a box.
-        norm: Norm bound for which the weights are chosen, prior units; fixed before the
-            outcomes, whatever norm bound is used afterwards.
-    """
-
-    num_runs: tuple[int, ...] = ()
-    domain: tuple[tuple[float, ...], ...] = ()
-    is_box: bool = False
-    norm: float = 0.0
-
-    def limits(self, data: ModelData, norm: float | None, delta: float) -> FixedDesign:
-        r"""See ``FixedDesign``."""
-        if sum(self.num_runs) > len(data.train_targets):
-            raise ValueError(
-                f"num_runs counts {sum(self.num_runs)} runs, and there are "
-                f"{len(data.train_targets)} observations."
-            )
-        ends = torch.tensor([0, *self.num_runs]).cumsum(0).tolist()
-        noise = data.noise_std / self.noise_factor
-        batches = [
-            KernelRegression.from_data(
-                data._replace(
-                    train_inputs=data.train_inputs[first:last],
-                    train_targets=data.train_targets[first:last],
-                    noise_std=noise[first:last],
-                )
-            )
-            for first, last in pairwise(ends)
-        ]
-        if self.is_box and not data.prior.bounds_changes():
-            raise UnsupportedError(
-                "How far points of a box are from each other is not known for this kernel, "
-                "mean or input transform; give the points as candidates."
-            )
-        domain = torch.tensor(self.domain, dtype=torch.float64).to(data.train_inputs.device)
-        assert norm is not None
-        factors = norm / self.norm, self.noise_factor
-        return FixedDesign(batches, self.norm, delta, domain, self.is_box, *factors)
-
-    @property
-    def assumption(self) -> Assumption:
-        r"""Inputs chosen without a look at their own outcomes."""
-        first = f"the inputs of the first {self.num_runs[0]} observations were chosen"
-        if len(self.num_runs) > 1:
-            sizes = ", ".join(map(str, self.num_runs))
-            first = f"the inputs of each of the first batches (of {sizes}) were chosen"
-        statement = (
-            f"{first} without looking at their own outcomes, as many as planned, and are "
-            "weighed for a norm bound that was fixed before"
-        )
-        return Assumption("design", statement, Status.GIVEN)
-
-    @property
-    def theorem(self) -> str:
-        r"""Fixed weights."""
-        return "intervals of a fixed design (Vakili et al. 2021; docs/mathematics.md)"

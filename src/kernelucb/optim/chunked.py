@@ -9,7 +9,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.checks import tensor, whole_number
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.ucb import BandUCB
 
 _LOG = logging.getLogger(__name__)
 # Values of the same point in different places of a call differ by less, relatively.
@@ -72,7 +72,7 @@ def _best_of_chunk(
 ) -> tuple[int, float]:
     r"""Position and value of the best candidate; any position if none exceeds ``floor``."""
     X = chunk.unsqueeze(-2)
-    if not isinstance(acqf, KernelUCB):
+    if not isinstance(acqf, BandUCB):
         values = acqf(X)
         position = int(values.argmax())  # of a NaN, where there is one
         return position, float(values[position])

@@ -8,7 +8,7 @@ from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.domains import checked_box, checked_points
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.combined import CombinedState, WeightedSum
 from kernelucb.plotting.style import (
     BLACK,
@@ -30,7 +30,7 @@ _FAINTEST = 0.08  # opacity of marks that say nothing about what is drawn
 
 @torch.no_grad()
 def plot_bands(
-    acquisitions: Mapping[str, KernelUCB],
+    acquisitions: Mapping[str, BandUCB],
     X: Tensor,
     *,
     coordinate: int = 0,
@@ -115,7 +115,7 @@ def plot_bands(
 
 @torch.no_grad()
 def plot_slice(
-    acqf: KernelUCB,
+    acqf: BandUCB,
     point: Tensor,
     *,
     bounds: Tensor,
@@ -212,7 +212,7 @@ def slice_points(
 
 @torch.no_grad()
 def slice_weights(
-    acquisition: KernelUCB, X: Tensor, line: Tensor, coordinate: int, *others: int
+    acquisition: BandUCB, X: Tensor, line: Tensor, coordinate: int, *others: int
 ) -> Tensor:
     r"""How much points say about a line or plane: squared correlation with their images.
 
@@ -245,7 +245,7 @@ def slice_weights(
 
 
 @torch.no_grad()
-def band_widths(acquisitions: Mapping[str, KernelUCB], X: Tensor) -> dict[str, float]:
+def band_widths(acquisitions: Mapping[str, BandUCB], X: Tensor) -> dict[str, float]:
     r"""Mean width of each band over ``n x d`` points, outcome units."""
     sides = {name: acqf.bounds(X) for name, acqf in acquisitions.items()}
     return {name: float((upper - lower).mean()) for name, (lower, upper) in sides.items()}

@@ -13,7 +13,7 @@ from torch.nn import Module, ModuleList
 
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points, rows_of
-from kernelucb.acquisition.outcome_bands import outcome_bands
+from kernelucb.acquisition.outcomes import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import joined_assumptions
 from kernelucb.confidence.base import Described

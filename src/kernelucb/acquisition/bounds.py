@@ -1,0 +1,669 @@
+r"""Bounds from the regression of an exact GP: a builder of the band, and its class."""
+
+import math
+from dataclasses import replace
+from typing import Any, Self, cast
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate, plain
+from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.confidence.assumptions import Assumptions, Status
+from kernelucb.confidence.band import Band, Noise, check_points, rebuildable
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.combined import CombinedSet, PlusError
+from kernelucb.confidence.fit.choice import (
+    Filters,
+    Fit,
+    MartingaleMixture,
+    check_fit,
+    fit_of,
+)
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.forms import Form, confidence_set
+from kernelucb.confidence.martingale_mixture.problem import (
+    known_noise_problem,
+    unknown_noise_problem,
+)
+from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
+from kernelucb.confidence.norm.tracker import (
+    NearNormBall,
+    NormBound,
+    NormBoundLike,
+    ball_and_error,
+    norm_bound_under_prior,
+)
+from kernelucb.confidence.replicate_noise import ReplicateNoise
+from kernelucb.confidence.ridge_band import (
+    abbasi_yadkori_band,
+    fixed_ridge_band,
+    igp_ucb_band,
+    wang_de_freitas_band,
+)
+from kernelucb.confidence.srinivas import FiniteDomain, Theorem
+from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
+from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.exact import data_of
+from kernelucb.regression.from_model import NoiseStd, observed_inputs
+from kernelucb.regression.kernel_family import Lengths
+from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
+
+
+class RegressionUCB(BandUCB):
+    r"""A bound from the regression of an exact GP."""
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Model | KernelRegression,
+        *,
+        kernel: str | None = None,
+        lengthscale: Lengths | None = None,
+        outputscale: float = 1.0,
+        mean: float = 0.0,
+        **options: Any,
+    ) -> Self:
+        r"""Build the bound from a model, optionally with another kernel and mean.
+
+        With a ``kernel`` the bound takes only the data from the model. So the model may be
+        refitted in every round for a search, while the bound's prior stays fixed.
+
+        Args:
+            model: A single-output exact GP (``SingleTaskGP``) or a ``KernelRegression``.
+            kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``; when absent
+                kernel and mean are those of the model.
+            lengthscale: With a kernel: one number, or one for each column of the model's
+                inputs, in their units after its input transform.
+            outputscale: Prior variance, outcome units squared.
+            mean: Prior mean, outcome units.
+            options: Further arguments of the class.
+
+        Raises:
+            ValueError: If the kernel is unknown or without length scale, a number is out of
+                its range, or length scale, output scale or mean come without a kernel.
+            BotorchTensorDimensionError: If there is another number of length scales.
+        """
+        if kernel is None:
+            if lengthscale is not None or outputscale != 1.0 or mean != 0.0:
+                raise ValueError(
+                    "lengthscale, outputscale and mean go with the name of a kernel; give "
+                    'one, such as kernel="matern52", or leave them out.'
+                )
+            return cls(model=model, **options)
+        noise = options.get("noise_std")
+        known = None if isinstance(noise, UnknownNoise | ReplicateNoise) else noise
+        chosen = fixed_kernel(kernel, lengthscale, outputscale)
+        data = data_of(model, known)
+        check_lengths(lengthscale, data.train_inputs)
+        prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
+        data = data._replace(prior=prior, estimated=data.estimated_anyway)
+        return cls(model=KernelRegression.from_data(data), **options)
+
+
+def _of_state(
+    whole: ConfidenceSet[Any, Any], state: KernelRegression, **fields: Any
+) -> Band:
+    r"""The band of a set from a state whose noise scales are numbers."""
+    fields = {"noise": Noise(state.data), **fields}
+    return Band(whole, data=state, observed=observed_inputs(state.data), **fields)
+
+
+def relaxed_numbers(
+    band: Band, norm_factor: float, noise_factor: float, norm_bound: float | None = None
+) -> dict[str, Any]:
+    r"""A larger norm bound, and larger noise scales, as arguments of a builder.
+
+    ``norm_bound`` is multiplied by ``norm_factor``; by default the norm bound in use.
+
+    Raises:
+        ValueError: If a factor is out of its range.
+        UnsupportedError: If the band has no noise scale that could be larger.
+    """
+    used = band.norm_bounds[0] if norm_bound is None else norm_bound
+    norm = positive_scalar("norm_factor", norm_factor) * float(used)
+    changes: dict[str, Any] = {"norm_bound": band.assumptions["norm"].number(norm)}
+    if noise_factor == 1.0:
+        return changes
+    if not noise_factor > 1.0:
+        raise ValueError(f"noise_factor must be at least 1, got {noise_factor}.")
+    if band.noise is None or not band.noise.relaxed:
+        raise UnsupportedError(
+            "This band has no noise scale of its own that could be larger; only its norm "
+            "bound can be."
+        )
+    noise = noise_factor * band.noise.data.noise_std
+    given = band.assumptions["noise"].status is Status.GIVEN
+    return changes | {"noise_std": noise if given else estimated(noise)}
+
+
+def relaxed_fit(fit: Fit, noise_factor: float) -> Fit:
+    r"""A fit that is one event for all norm bounds and noise scales."""
+    chosen = fit_of(fit)
+    if not isinstance(chosen, Filters):
+        return chosen
+    factor = chosen.noise_factor * noise_factor
+    return replace(chosen, every_norm=True, noise_factor=factor)
+
+
+def _relaxed_mixture(
+    band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
+) -> dict[str, Any]:
+    changes = relaxed_numbers(band, norm_factor, noise_factor)
+    given = cast(Any, band.rebuild).keywords
+    _, error = ball_and_error(given.get("norm_bound"))
+    if error > 0.0:
+        changes["norm_bound"] = NearNormBall(changes["norm_bound"], error)
+    return changes | {"fit": relaxed_fit(given.get("fit", "filters"), noise_factor)}
+
+
+@rebuildable()
+def martingale_mixture(
+    model: Any,
+    norm_bound: NormBoundLike | NearNormBall = None,
+    noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
+    delta: float = 0.05,
+    fit: Fit = "filters",
+    form: Form = "dual",
+) -> Band:
+    r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
+    probability("delta", delta)
+    check_fit(fit, delta, noise_std=noise_std)
+    ball, error = ball_and_error(norm_bound)
+    replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
+    scales: Any = noise_std
+    whole, levels, factor = delta, 1, 1.0
+    if replicates is not None:
+        scales = plain(replicates.scales(observed_inputs(model), whole))
+        levels = replicates.num_levels
+        fit, delta = replicates.applied(fit, whole)
+    if isinstance(noise_std, UnknownNoise):
+        if error > 0.0:
+            raise ValueError(
+                "model_error needs a known noise scale, which says how much of the "
+                "misfit is noise; give noise_std as a number, or leave out model_error."
+            )
+        state, mixture = KernelRegression.of(model), fit_of(fit, "mixture")
+        scale = cast(Filters | MartingaleMixture, mixture).scales
+        problem = unknown_noise_problem(state, ball, noise_std, delta, scale)
+    else:
+        state = KernelRegression.of(model, scales)
+        problem = known_noise_problem(state, ball, fit, delta, model_error=error)
+    assumptions = problem.assumptions
+    if replicates is not None:
+        runs = observed_inputs(model), state.train_targets
+        assumptions = replicates.assumptions(assumptions, whole, *runs, state.outcome_map)
+        problem = problem._replace(assumptions=assumptions)
+        factor = replicates.factor(whole)
+    found = confidence_set(problem, form)
+    if error > 0.0:
+        found = CombinedSet([found], PlusError(error), found.assumptions)
+    numbers = not isinstance(noise_std, UnknownNoise) and not isinstance(
+        fit, PrequentialRadius
+    )
+    noise = Noise(state.data, levels, factor, replicates is None) if numbers else None
+    is_number = isinstance(ball, float | int | Tensor) and not is_estimate(ball)
+    return _of_state(
+        found,
+        state,
+        noise=noise,
+        given_norm=float(ball) / state.outcome_scale if is_number else None,
+        norm_bounds=(problem.norm_bound,),
+        least_norms=(EstimatedNumber(problem.least_consistent_norm),),
+        noise_interval=problem.noise_interval,
+        relaxation=_relaxed_mixture,
+        function_constraints=problem.constraints,
+    )
+
+
+class MartingaleMixtureUCB(RegressionUCB):
+    r"""Largest value over the functions that explain the data, anytime.
+
+    ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that fit the
+    data, by a mixture of filters or within Flynn & Reeb's radius. Both rest on the same
+    assumptions; the mixture's band is usually narrower. If the assumptions are true, the
+    band ``bounds(X)`` holds the true function at every point and every round at once with
+    probability ``1 - delta``, for inputs chosen from the past by any rule. ``assumptions``
+    lists the given and the estimated ones.
+
+    Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Eq. (12) on
+    a ``Grid``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
+    mixture of filters (proven in ``docs/mathematics.md``), several scales and
+    ``UnknownNoise`` are ours. Assumes a kernel, mean and norm bound fixed before the data,
+    conditionally sub-Gaussian noise of scale ``noise_std``,
+    ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
+
+    Example:
+        >>> acqf = MartingaleMixtureUCB(model, norm_bound=10.0, noise_std=0.1)
+        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
+        ...                                  raw_samples=256)
+        >>> lower, upper = acqf.bounds(X)
+
+    With ``UnknownNoise`` the set holds pairs of a function and a noise scale, for
+    independent Gaussian noise of one scale: no noise scale need be given, and with
+    probability ``1 - delta``, at every round at once, the band holds the true function and
+    ``noise_interval`` holds the noise scale. No state is kept from round to round.
+
+    Norms and noise scales that come from the data count as estimated when given to another
+    bound, and so do numbers computed from these norms and noise scales.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        norm_bound: NormBoundLike | NearNormBall = None,
+        noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
+        delta: float = 0.05,
+        fit: Fit = "filters",
+        form: Form = "dual",
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Martingale-mixture upper confidence bound.
+
+        Args:
+            model: A single-output exact GP (``SingleTaskGP``, or an ``ExactGP`` of GPyTorch
+                whose ``forward`` is made of ``mean_module`` and ``covar_module``), or a
+                ``KernelRegression``. With ``Log``, ``Power`` or ``Bilog`` as its outcome
+                transform (``Standardize`` last, if at all) "outcome units" below are those
+                after it, where the noise is additive; only ``bounds`` maps back.
+            norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
+                ``covar_module`` as it stands, outcome units; fixed before the data, the
+                same number in every round, since the mixture of filters is tied to it: try
+                several by ``relaxed``. By default estimated from the data, and
+                ``assumptions`` says so; ``"cautious"`` is a larger estimate, and a
+                ``NormTracker`` keeps the estimate from falling in later rounds. Give a
+                ``NearNormBall`` if ``f`` is only near a function of bounded norm.
+            noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
+                observation, or a function that maps ``n x d`` inputs to ``n`` scales and
+                was known beforehand; from the likelihood (or ``train_Yvar``) when absent. A
+                ``ReplicateNoise`` is an upper limit from repeated runs. With
+                ``UnknownNoise()`` the noise is Gaussian, with one scale, and the set is
+                tight for scales of 0.001 to 10 prior standard deviations; with its two
+                limits only scales between them count.
+            delta: Failure probability.
+            fit: What bounds the distance to the data: ``"filters"``, a mixture of
+                e-processes that weigh directions of the data by how much the kernel
+                explains of them, with weights for a narrow band; ``"martingale"``, the
+                closed form of Flynn & Reeb's martingale mixture, one of its members; or a
+                ``PrequentialRadius`` of the same observations in the same order, from
+                predictions by refitted models; noise and ``delta`` are then those of the
+                radius. With unknown noise the first two are the same. Other scales of the
+                mixture than 1 (``"mixture"`` for unknown noise) are given by
+                ``Filters(covariance_scale=...)`` or ``MartingaleMixture(...)``.
+            form: ``"dual"`` is the minimum over every ridge parameter, ``Grid(...)`` over a
+                grid of them, ``"analytic"`` or ``Analytic(alpha=...)`` the closed form at
+                one, ``"convex"`` the same as ``"dual"`` through a cone program (but
+                ``"dual"`` for a set that was empty and had to be widened).
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
+
+        Raises:
+            ValueError: If a scalar is out of its range, or ``fit`` has other observations.
+            UnsupportedError: If the model or the transform cannot be represented.
+            InputDataError: If the model's data are empty or not finite.
+        """
+        band = martingale_mixture(model, norm_bound, noise_std, delta, fit, form)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
+
+    def witness(self, X: Tensor, upper: bool = True) -> Witness:
+        r"""The function that attains the set's upper (or lower) bound at a ``1 x d`` point.
+
+        The witness maps ``n x d`` points to ``n`` values on the scale of ``latent_bounds``,
+        has attributes for its norm and its distance to the data, and belongs to the exact
+        set (``form="dual"``) whatever the form. With a ``model_error`` the witness is a
+        function of bounded norm near ``f``, which attains the bound up to this error.
+
+        Raises:
+            BotorchTensorDimensionError: If ``X`` is not ``1 x d``.
+            UnsupportedError: If the function is known to lie in a range, which the witness
+                might leave.
+        """
+        if self.band.outcome_range is not None:
+            raise UnsupportedError(
+                "The band lies within a range, which the function that attains the bound "
+                "without a range may leave; ask the band without it (leave out "
+                "band.within)."
+            )
+        state = self.band.required_set.regression
+        if X.shape != (1, state.dimension):
+            raise BotorchTensorDimensionError(
+                f"X must be `1 x {state.dimension}`, got {tuple(X.shape)}."
+            )
+        check_points("X", X, state.dimension)
+        constraints = self.band.function_constraints
+        exact = ExactSet(state, constraints, self.assumptions)
+        with torch.no_grad():
+            return attaining_function(exact, exact.project(X), 1 if upper else -1)
+
+
+def _ridge(
+    model: Any,
+    norm_bound: NormBoundLike,
+    noise_std: float | Tensor | None,
+    delta: float,
+    one_scale: bool = False,
+) -> tuple[KernelRegression, NormBound]:
+    r"""The data, with one noise scale where that is wanted, and the norm bound."""
+    probability("delta", delta)
+    state = KernelRegression.of(model, noise_std)
+    state = state.with_largest_noise() if one_scale else state
+    return state, norm_bound_under_prior(norm_bound, state, delta)
+
+
+@rebuildable()
+def abbasi_yadkori(
+    model: Any,
+    norm_bound: NormBoundLike = None,
+    noise_std: float | Tensor | None = None,
+    delta: float = 0.05,
+    alpha: float | None = None,
+) -> Band:
+    r"""The band of ``AbbasiYadkoriUCB``."""
+    state, norm = _ridge(model, norm_bound, noise_std, delta)
+    noise_variance = float(state.noise_scales.max()) ** 2
+    tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
+    whole = abbasi_yadkori_band(state, norm, delta, tau)
+    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
+
+
+class AbbasiYadkoriUCB(RegressionUCB):
+    r"""Self-normalised bound of Abbasi-Yadkori, anytime.
+
+    ``mean_alpha +- (B + noise_std sqrt(log_det + 2 ln(1/delta)) / sqrt(alpha)) sd_alpha``.
+
+    Source: Abbasi-Yadkori (2012), Theorem 3.11; Durand et al. (2018), Theorem 1. Assumes
+    a kernel and mean fixed before the data, conditionally sub-Gaussian noise,
+    ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
+    Looser than ``MartingaleMixtureUCB(fit="martingale", form="analytic")`` at the same
+    ridge parameter.
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        alpha: Ridge parameter, outcome units squared; ``noise_std^2`` when absent. With one
+            noise scale per observation, relative to the largest noise variance.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        norm_bound: NormBoundLike = None,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        alpha: float | None = None,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        band = abbasi_yadkori(model, norm_bound, noise_std, delta, alpha)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
+
+
+@rebuildable()
+def igp(
+    model: Any,
+    norm_bound: NormBoundLike = None,
+    noise_std: float | Tensor | None = None,
+    delta: float = 0.05,
+    horizon: int = 1000,
+) -> Band:
+    r"""The band of ``IGPUCB``."""
+    positive_scalar("horizon", horizon)
+    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=True)
+    if state.num_observations > horizon:
+        raise ValueError(
+            f"horizon is {horizon}, but there are {state.num_observations} "
+            "observations already; the bound holds up to the horizon only."
+        )
+    whole = igp_ucb_band(state, norm, delta, horizon)
+    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
+
+
+class IGPUCB(RegressionUCB):
+    r"""Improved GP-UCB, valid for all rounds up to a horizon.
+
+    Source: Chowdhury & Gopalan (2017), Theorem 2, with ``eta = 2 / horizon`` and
+    ``t eta`` taken as 2. Assumptions as for ``AbbasiYadkoriUCB``; one noise scale for all
+    observations (the largest, where the model has several).
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        horizon: Number of rounds ``T`` that the bound must hold for; at least the number of
+            observations.
+
+    Raises:
+        ValueError: If there are more observations than ``horizon``.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        norm_bound: NormBoundLike = None,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        horizon: int = 1000,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        band = igp(model, norm_bound, noise_std, delta, horizon)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
+
+
+@rebuildable()
+def wang_de_freitas(
+    model: Any,
+    norm_bound: NormBoundLike = None,
+    noise_std: float | Tensor | None = None,
+    delta: float = 0.05,
+    fixed_design: bool = False,
+) -> Band:
+    r"""The band of ``WangDeFreitasUCB``."""
+    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=True)
+    whole = wang_de_freitas_band(state, norm, delta, fixed_design)
+    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
+
+
+class WangDeFreitasUCB(RegressionUCB):
+    r"""Bound of Wang & de Freitas, for a fixed design and each round alone (not anytime).
+
+    Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand et al. (2018) with
+    its last term corrected (see ``wang_de_freitas_band``). Assumptions as for
+    ``AbbasiYadkoriUCB``, and inputs that were fixed before the noise: inputs that an
+    acquisition function chose from earlier outcomes are not covered, so in a search this is
+    a heuristic, and ``assumptions`` says so unless ``fixed_design`` is set. One noise scale
+    for all observations (the largest, where the model has several).
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        delta: Failure probability of one round.
+        fixed_design: Whether the inputs were fixed before any outcome was seen.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        norm_bound: NormBoundLike = None,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        fixed_design: bool = False,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        band = wang_de_freitas(model, norm_bound, noise_std, delta, fixed_design)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
+
+
+_FINITE_DOMAIN = FiniteDomain()
+
+
+@rebuildable()
+def srinivas(
+    model: Any,
+    noise_std: float | Tensor | None = None,
+    delta: float = 0.05,
+    theorem: Theorem = _FINITE_DOMAIN,
+    scale: float = 1.0,
+) -> Band:
+    r"""The band of ``SrinivasUCB``."""
+    probability("delta", delta)
+    positive_scalar("scale", scale)
+    chosen: Any = theorem
+    if not isinstance(chosen, Theorem):
+        raise UnsupportedError(
+            "theorem must be an instance of FiniteDomain, CompactDomain or "
+            f"BoundedNorm, got {theorem!r}."
+        )
+    state = KernelRegression.of(model, noise_std)
+    terms = theorem.terms(state, delta)
+    assumptions: Assumptions = terms.assumptions
+    if scale < 1.0:
+        assumptions = assumptions.without_guarantee(
+            f"beta is multiplied by {scale:g}; no theorem covers that"
+        )
+    width = math.sqrt(scale * terms.beta)
+    whole = fixed_ridge_band(terms.regression, 1.0, width, assumptions)
+    return _of_state(whole, state, constants={"beta": terms.beta})
+
+
+class SrinivasUCB(RegressionUCB):
+    r"""GP-UCB with the betas of Srinivas et al. (2010), anytime.
+
+    ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
+    be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``: at the
+    points of the domain), Theorem 2 (``CompactDomain``: at the points played) or Theorem 3
+    (``BoundedNorm``: at every point).
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Example:
+        >>> acqf = SrinivasUCB(model, theorem=FiniteDomain(size=1000))
+
+    Args:
+        theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
+        scale: Factor of ``beta_t``. A factor below 1 (the paper's experiments use 0.2) has
+            no guarantee, and ``assumptions`` says so.
+
+    Attributes:
+        beta: ``beta_t``, without ``scale``.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        theorem: Theorem = _FINITE_DOMAIN,
+        scale: float = 1.0,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        band = srinivas(model, noise_std, delta, theorem, scale)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
+
+
+@rebuildable()
+def streaming(
+    model: Any,
+    norm_bound: NormBoundLike = None,
+    noise_std: UnknownNoise | None = None,
+    delta: float = 0.05,
+    tracker: StreamingNoiseTracker | None = None,
+) -> Band:
+    r"""The band of ``StreamingKernelUCB``."""
+    state = KernelRegression.of(model)
+    whole, tracker = streaming_band(
+        state, tracker, norm_bound, cast(UnknownNoise, noise_std), delta
+    )
+    interval = tracker.lower, tracker.upper
+    norm = whole.assumptions["norm"].number(tracker.norm_bound)
+    prior_norm = float(tracker.norm_bound) / state.outcome_scale
+    return _of_state(
+        whole,
+        state,
+        noise=None,
+        norm_bounds=(norm,),
+        noise_interval=interval,
+        constants={"alpha": (float(interval[1]) / prior_norm) ** 2},
+    )
+
+
+class StreamingKernelUCB(RegressionUCB):
+    r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
+
+    ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
+    ``alpha = noise_upper^2 / B^2``, where ``noise_upper``, an upper bound on the noise
+    scale, comes from the data.
+
+    With a ``tracker`` the noise interval is the interval of Corollary 1, a running maximum
+    and minimum over all rounds so far. Without a tracker the corollary takes one step for
+    each observation, every step on all data: valid, since the noise bounds hold for every
+    regulariser on the same event, but the interval may widen again in the next round.
+
+    Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
+    UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
+    conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
+    is), ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their
+    noise. The noise of the model's likelihood is not used.
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Example:
+        >>> acqf = StreamingKernelUCB(
+        ...     model, norm_bound=5.0, noise_std=UnknownNoise(0.01, 1.0)
+        ... )
+
+    Args:
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default the
+            norm bound of the ``tracker``; estimated without a ``tracker``, or with a
+            ``NormTracker``.
+        noise_std: Limits of the noise scale: a lower limit, which is required, and an upper
+            limit or None.
+        delta: Failure probability of the band and the noise interval together.
+        tracker: Bounds on the noise so far, built with the same limits and norm bound and
+            at most this ``delta``. It is updated with the model's data.
+
+    Raises:
+        ValueError: If the tracker has other limits, a larger ``delta`` or more observations
+            than the model.
+        UnsupportedError: If the model has one noise scale for each observation.
+
+    Attributes:
+        noise_interval: Lower and upper bound on the noise scale from the data, outcome
+            units; the upper bound is infinite while no limit is known and data are few.
+        alpha: Ridge parameter ``noise_upper^2 / B^2``, as the prior covariance in
+            outcome units squared.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        norm_bound: NormBoundLike = None,
+        noise_std: UnknownNoise,
+        delta: float = 0.05,
+        tracker: StreamingNoiseTracker | None = None,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        band = streaming(model, norm_bound, noise_std, delta, tracker)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)

@@ -1,0 +1,266 @@
+r"""The acquisition function of a band, and how BoTorch and Ax build the bounds."""
+
+from collections.abc import Callable
+from functools import partial
+from inspect import Parameter, Signature, signature
+from typing import Any, Self
+
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.objective import (
+    IdentityMCObjective,
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from kernelucb._numerics.arrays import in_parts
+from kernelucb._numerics.checks import finite_scalar, tensor
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.band import Band, band_of, check_points
+from kernelucb.confidence.base import ConfidenceSet, Described, Support
+from kernelucb.confidence.combined import searched
+from kernelucb.regression.outcome_map import check_identity
+
+
+class BandUCB(Described, AcquisitionFunction):
+    r"""Upper side of a band: ``max f(x)`` over the functions that explain the data.
+
+    The one acquisition function of all bounds; their classes build the band. With a
+    ``ScalarizedPosteriorTransform`` of weight ``w`` and offset ``o`` the value is the bound
+    on ``o + w f``, so a negative weight swaps the sides. ``bounds`` is the plain band,
+    without sign, posterior transform or pending points.
+
+    Args:
+        band: The band; or an acquisition function that has one, whose band is taken.
+        maximize: If False, the value is minus the lower bound.
+        posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+        X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
+        model: For BoTorch's tools that read ``model``; the bound does not.
+
+    Raises:
+        UnsupportedError: If ``band`` is no set of functions, or the transform is not of one
+            outcome in outcome units.
+
+    Attributes:
+        band: The band, a value: ``acqf.band.at(delta=0.01)``, ``acqf.band.norm_bounds``.
+    """
+
+    band: Band
+    # Limits on other outcomes that a search keeps to
+    outcome_constraints: Any = None
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        r"""Answer calls made for BoTorch's UCB."""
+        if "beta" in options:
+            raise TypeError(
+                f"{cls.__name__} has no beta: its width follows from delta and the other "
+                f"arguments, which are given by name. See help({cls.__name__})."
+            )
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        band: Any,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+        model: Any = None,
+    ) -> None:
+        super().__init__(model=model)
+        self.band, self.maximize = band_of("band", band), maximize
+        self._set = self.band.required_set  # a module: moves with the function
+        self.posterior_transform = posterior_transform
+        self._weight, self._offset = 1.0, 0.0
+        if posterior_transform is not None:
+            (self._weight,), self._offset = affine_weights(posterior_transform, 1)
+        if abs(self._weight) != 1.0 or self._offset != 0.0:
+            way = "use one of weight 1 or -1 without an offset, or none"
+            check_identity(self.band.outcome_map, "A posterior transform", way)
+        self.set_X_pending(X_pending)
+
+    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+        # Tensors of another band beside the assumptions of this one would be no band.
+        raise UnsupportedError(
+            f"{type(self).__name__} loads no state: build it again from its arguments, or "
+            "save it with pickle."
+        )
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``n x d`` points, two ``n``-vectors, outcome units."""
+        return self.band.bounds(X)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""The assumptions of the guarantee: given, estimated or violated."""
+        return self.band.assumptions
+
+    @property
+    def direction(self) -> int:
+        r"""1 where large outcomes are sought, -1 where small ones are."""
+        return 1 if self.maximize == (self._weight > 0) else -1
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Condition variances on ``p x d`` points that are being evaluated (GP-BUCB).
+
+        Means and radii stay as they are; ``bounds`` ignores pending points.
+
+        Raises:
+            BotorchTensorDimensionError: If ``X_pending`` is not ``p x d``.
+            InputDataError: If a value is not finite.
+        """
+        X = None
+        if X_pending is not None and tensor("X_pending", X_pending).numel() > 0:
+            X = X_pending.detach().clone()
+            check_points("X_pending", X, self.band.required_set.regression.dimension)
+        scoring = self._searched(0 if X is None else len(X))
+        # Conditioned first: a refused call changes nothing.
+        self._scoring_set = scoring if X is None else scoring.with_pending(X)
+        self._X_pending = X
+
+    @property
+    def X_pending(self) -> Tensor | None:
+        r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        return self._X_pending
+
+    @X_pending.setter
+    def X_pending(self, X_pending: Tensor | None) -> None:
+        # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
+        self.set_X_pending(X_pending)
+
+    def _searched(self, num_pending: int) -> ConfidenceSet[Any, Any]:
+        r"""The set whose upper bound is maximised while ``num_pending`` points are pending.
+
+        Without a range, at whose end the bounds of many points would be equal.
+        """
+        return searched(self.band.required_set)
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.
+
+        Maps ``b x 1 x d`` candidate points, where ``b`` may be several dimensions, to a
+        tensor of shape ``b``.
+
+        Raises:
+            BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
+            InputDataError: If a value is not finite.
+        """
+        return self._values(X, self._scoring_set.support)
+
+    def majorant(self, X: Tensor) -> Tensor:
+        r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
+        return self._values(X, self._scoring_set.majorant)
+
+    def _values(self, X: Tensor, support: Callable[[Any, int], Support]) -> Tensor:
+        check_points("X", X, self.band.required_set.regression.dimension, q=True)
+        batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
+        values = in_parts(X.reshape(-1, X.shape[-1]), partial(self._value, support))
+        return values.reshape(batch_shape).to(X.dtype)
+
+    def _value(self, support: Callable[[Any, int], Support], X: Tensor) -> Tensor:
+        r"""Acquisition values of ``n x d`` points, ``n`` numbers."""
+        points, sign = self._scoring_set.project(X), 1.0 if self.maximize else -1.0
+        weight, offset = sign * self._weight, sign * self._offset
+        half_width = support(points, 1 if weight > 0 else -1).value
+        return offset + weight * points.baseline + abs(weight) * half_width
+
+    def _described(self) -> dict[str, Any]:
+        return self.band._described()  # pyright: ignore[reportPrivateUsage]
+
+
+def affine_weights(
+    transform: PosteriorTransform | None, *counts: int
+) -> tuple[list[float], float]:
+    r"""Weights and offset of a transform; ``counts`` are the allowed numbers of weights.
+
+    Raises:
+        UnsupportedError: If the transform is not affine, has another number of weights, or
+            all weights are 0.
+    """
+    if not isinstance(transform, ScalarizedPosteriorTransform):
+        raise UnsupportedError(
+            f"The posterior transform {type(transform).__name__} is not an affine map of "
+            "the outcome; use ScalarizedPosteriorTransform with one weight for each."
+        )
+    name = "The weight of the posterior transform"
+    listed = transform.get_buffer("weights").double().tolist()
+    weights = [finite_scalar(name, weight) for weight in listed]
+    if len(weights) not in counts:
+        raise UnsupportedError(
+            f"The posterior transform has {len(weights)} weights; the model has "
+            f"{counts[-1]} output{'s' if counts[-1] > 1 else ''}. For a sum of several use "
+            "ScalarizedUCB."
+        )
+    if not any(weights):
+        raise UnsupportedError("All weights of the posterior transform are 0; use another.")
+    offset = finite_scalar("The offset of the posterior transform", transform.offset)
+    return weights, offset
+
+
+# What Ax and BoTorch would otherwise drop without a word, and what to do instead.
+_OF_ONE = (
+    "the bound is for one objective; weigh several by a posterior transform, or use "
+    "ConstrainedUCB with thresholds for all but one"
+)
+_UNCONSTRAINED = "outcome constraints are not part of the bound; use ConstrainedUCB"
+_REJECTED = {
+    "constraints": _UNCONSTRAINED,
+    "constraints_tuple": _UNCONSTRAINED,
+    "objective_thresholds": _OF_ONE,
+    "ref_point": _OF_ONE,
+    "objective": "Monte Carlo objectives have no closed-form bound; use a posterior "
+    "transform",
+}
+
+
+def register_input_constructor(
+    acqf_class: type[AcquisitionFunction],
+) -> type[AcquisitionFunction]:
+    r"""Register a BoTorch input constructor with the arguments of the class itself.
+
+    It takes what ``from_model`` of the class takes, or the class where it has none. It
+    checks that every required argument is there, and rejects what would otherwise be
+    ignored silently (constraints, objectives, thresholds).
+    """
+    parameters = parameters_of(acqf_class)
+    names = {parameter.name for parameter in parameters}
+    refused = {name: why for name, why in _REJECTED.items() if name not in names}
+    rejected = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in refused]
+
+    def construct_inputs(model: Any, **options: Any) -> dict[str, Any]:
+        for name, reason in refused.items():
+            value = options.pop(name, None)
+            if value is not None and not isinstance(value, IdentityMCObjective):
+                raise UnsupportedError(
+                    f"{acqf_class.__name__} does not take `{name}`: {reason}."
+                )
+        for parameter in parameters:
+            required = parameter.default is Parameter.empty
+            if required and parameter.name not in {"model", *options}:
+                raise ValueError(
+                    f"{acqf_class.__name__} needs the option `{parameter.name}`."
+                )
+        # BoTorch asks for arguments where ``from_model`` gives an object. It ends in
+        # ``cls(name=value, ...)``, so with ``dict`` as its class it gives these.
+        build: Any = getattr(acqf_class, "from_model", None)
+        if build is None:
+            return {"model": model, **options}
+        return build.__func__(dict, model=model, **options)
+
+    construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
+    construct_inputs.__signature__ = Signature(parameters + rejected)  # type: ignore[attr-defined]
+    acqf_input_constructor(acqf_class)(construct_inputs)
+    return acqf_class
+
+
+def parameters_of(acqf_class: type[AcquisitionFunction]) -> list[Parameter]:
+    r"""The model, and the options that Ax and BoTorch may give.
+
+    The parameters of ``from_model``, whose ``**options`` are those of the class, or else of
+    the class.
+    """
+    given = signature(getattr(acqf_class, "from_model", acqf_class)).parameters
+    named = {n: each for n, each in given.items() if each.kind is not Parameter.VAR_KEYWORD}
+    further = signature(acqf_class).parameters if len(named) < len(given) else {}
+    return [*named.values(), *(each for n, each in further.items() if n not in named)]

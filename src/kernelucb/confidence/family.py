@@ -1,0 +1,148 @@
+r"""A family of kernels: covers, the search rule, and what its union rests on."""
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.digits import assumed
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.fit.choice import Filters, Fit, MixtureFit, fit_of
+from kernelucb.regression.kernel_family import Cover, LengthscaleFamily
+from kernelucb.regression.named import kernel_in_words
+
+# The norm bound that covariance scale 1 goes with, prior units.
+_UNIT_NORM = 10.0
+# Multiples of the golden ratio modulo one are spread evenly, along arithmetic progressions
+# as well: so also where observations come in batches of equal size.
+GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
+
+
+def tied_scale(norm_bound: float) -> float:
+    r"""The covariance scale of a kernel with a norm bound, where none is given.
+
+    Kernel ``s^2 k`` with norm bound ``B / s`` then gives the same band as ``k`` with ``B``.
+    """
+    return (norm_bound / _UNIT_NORM) ** 2
+
+
+def is_tied(fit: Fit) -> bool:
+    r"""Whether a family's fit depends on the norm bounds, so these must be fixed before."""
+    fit = fit_of(fit)
+    if not isinstance(fit, MixtureFit):
+        return False
+    of_filters = isinstance(fit, Filters) and not fit.every_norm
+    return of_filters or fit.covariance_scale is None
+
+
+def explores_for_all(count: int, widest_every: int | None) -> bool:
+    r"""Whether the round after ``count`` observations explores for all kernels.
+
+    The answer follows from the count alone, so nothing need be remembered between rounds.
+    """
+    if widest_every is None:
+        return False
+    return count * GOLDEN_RATIO % 1.0 * widest_every < 1.0
+
+
+def covering(kernels: Sequence[Kernel], dimension: int) -> list[Cover]:
+    r"""Covers of kernels for ``dimension`` input columns.
+
+    In a ``LengthscaleFamily`` each cover also holds the lengths up to the next kernel;
+    otherwise each kernel is its own cover.
+    """
+    if isinstance(kernels, LengthscaleFamily):
+        return kernels.covering(dimension)
+    return [Cover(kernel, 1.0) for kernel in kernels]
+
+
+def per_kernel(
+    norm_bound: float | Sequence[float], kernels: Sequence[Kernel]
+) -> list[float]:
+    r"""A norm bound for each kernel, from one for all or one for each.
+
+    Raises:
+        ValueError: If the number differs, or a bound is not above zero.
+    """
+    given: Any = norm_bound  # a tensor too, where one number was estimated
+    one = given.dim() == 0 if isinstance(given, Tensor) else isinstance(given, float | int)
+    bounds: list[Any] = [given] * len(kernels) if one else [*given]
+    if len(bounds) != len(kernels):
+        raise ValueError(
+            f"norm_bound has {len(bounds)} entries for {len(kernels)} kernels."
+        )
+    return [positive_scalar("norm_bound", bound) for bound in bounds]
+
+
+def of_family(
+    member: Assumptions,
+    kernels: Sequence[Kernel],
+    norm_bounds: Sequence[float],
+    estimated: Set[str],
+    model_error: float = 0.0,
+    is_tied: bool = False,
+) -> Assumptions:
+    r"""The assumptions of a family's band, from those of one member.
+
+    ``norm_bounds`` are those of the user, to which the sets' event ``is_tied`` or not.
+    """
+    source = f"Union over a family of kernels (ours), each by {member.source}"
+    kernel = _kernel(kernels, "kernel" in estimated)
+    norm = _norm(norm_bounds, "norm" in estimated, model_error)
+    if is_tied and norm.status is Status.GIVEN:
+        norm = replace(norm, statement=f"{norm.statement}, fixed before the data")
+    return replace(member, source=source).with_item(kernel).with_item(norm)
+
+
+def _kernel(kernels: Sequence[Kernel], estimated: bool) -> Assumption:
+    covered = "; ".join(dict.fromkeys(map(kernel_in_words, kernels)))
+    if isinstance(kernels, LengthscaleFamily):
+        covered = kernels.covers
+    statement = f"f - mean has the stated norm under one of these: {covered}"
+    if not estimated:
+        fixed = f"{statement}; they were fixed before the data"
+        return Assumption("kernel", fixed, Status.GIVEN)
+    fitted = (
+        f"{statement}; their hyper-parameters are or were trainable, or the scaling of the "
+        "inputs was learned, so they may have been fitted to these data"
+    )
+    return Assumption("kernel", fitted, Status.ESTIMATED)
+
+
+def _norm(norm_bounds: Sequence[float], estimated: bool, model_error: float) -> Assumption:
+    least, most = min(norm_bounds), max(norm_bounds)
+    numbers = assumed(most)
+    if least != most:
+        numbers = f"{assumed(least)} to {numbers}, by kernel"
+    statement = f"the RKHS norm of f - mean under that kernel is at most {numbers}"
+    if model_error > 0.0:
+        nearby = statement.replace("f - mean", "g - mean")
+        statement = (
+            f"f is everywhere within {assumed(model_error)} of a function g; {nearby}"
+        )
+    if estimated:
+        return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
+    return Assumption("norm", statement, Status.GIVEN)
+
+
+def family_report(
+    kernels: Sequence[Kernel],
+    verdicts: Sequence[str],
+    contradicted: Sequence[bool],
+    num_observations: int,
+    assumptions: Assumptions,
+) -> str:
+    r"""A report in words: contradicted kernels, one line each, and the assumptions."""
+    lines = [
+        f"Of {len(contradicted)} kernels, {num_observations} observations contradict "
+        f"{sum(contradicted) or 'none'} at level {assumptions.delta:.6g}."
+    ]
+    if isinstance(kernels, LengthscaleFamily):
+        ranges = kernels.ranges_in_words(contradicted)
+        lines += [f"Contradicted: {ranges}, at their norm bound."] if ranges else []
+    pairs = zip(map(kernel_in_words, kernels), verdicts, strict=True)
+    lines += [f"  {kernel}: {verdict}" for kernel, verdict in pairs]
+    return "\n".join([*lines, str(assumptions)])

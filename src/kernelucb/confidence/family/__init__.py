@@ -1,1 +1,0 @@
-r"""Confidence sets over a family of kernels."""

@@ -1,0 +1,222 @@
+r"""Sources of limits on single values beside a band: a range, replicates, a design."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any, Self
+
+import torch
+from botorch.exceptions import UnsupportedError
+
+from kernelucb._numerics.digits import as_given, coordinate
+from kernelucb._numerics.estimates import is_estimate
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.combined import within
+from kernelucb.confidence.martingale_mixture.problem import announce
+from kernelucb.confidence.pointwise import FixedDesign, KnownRange, Pointwise, Replicates
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.from_model import ModelData
+from kernelucb.regression.pooling import distinct_rows
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    r"""A source of limits on values beside a band's set, with a share of ``delta``.
+
+    Attributes:
+        ratio: Failure probability of the limits over that of the set.
+        noise_factor: Noise scale over the scale for which the limits were stated.
+    """
+
+    ratio: float
+    noise_factor: float = 1.0
+    theorem = ""  # in words
+
+    def relaxed(self, noise_factor: float) -> Self:
+        r"""The same limits for a larger noise scale."""
+        return replace(self, noise_factor=noise_factor * self.noise_factor)
+
+    @abstractmethod
+    def limits(self, band: Any, delta: float) -> Pointwise:
+        r"""The limits that follow from the data of a band, at failure probability."""
+
+    @property
+    @abstractmethod
+    def assumption(self) -> Assumption:
+        r"""The assumption of the limits beside noise and norm."""
+
+    def within(self, band: Any, whole: ConfidenceSet[Any, Any], delta: float) -> Any:
+        r"""The set of a band, cut before or not, that holds at ``delta``; cut again."""
+        share = self.ratio * delta
+        values = self.limits(band, share / band.noise.levels)
+        assumptions = whole.assumptions.spending(self.theorem, share)
+        assumptions = assumptions.with_extra(self.assumption)
+        item = self.contradiction(band, whole, values, assumptions)
+        if item is not None:
+            assumptions = assumptions.with_item(item)
+        return within(whole, values, assumptions)
+
+    def contradiction(
+        self, band: Any, whole: ConfidenceSet[Any, Any], values: Any, known: Assumptions
+    ) -> Assumption | None:
+        r"""An assumption that the limits contradict."""
+        return None
+
+
+@dataclass(frozen=True)
+class ReplicateSource(Source):
+    r"""Limits from the outcomes of each observed input alone; see ``Replicates``.
+
+    Attributes:
+        num_inputs: Number of inputs that may ever be observed; None if not fixed
+            beforehand.
+    """
+
+    num_inputs: int | None = None
+    theorem = "each input's outcomes alone (Robbins 1970)"
+
+    def limits(self, band: Any, delta: float) -> Replicates:
+        data: ModelData = band.noise.data
+        distinct = len(distinct_rows(data.train_inputs)[0])
+        if self.num_inputs is not None and distinct > self.num_inputs:
+            raise ValueError(
+                f"num_inputs is {self.num_inputs}, and {distinct} different inputs were "
+                "observed; give the number of all inputs that may be observed, or None."
+            )
+        # For the noise scale that was expected before, of which rho is a multiple.
+        scale = float(data.noise_std[0]) / (band.noise.factor * self.noise_factor)
+        return Replicates(data, self.num_inputs, delta, scale)
+
+    @property
+    def assumption(self) -> Assumption:
+        r"""How the inputs are counted."""
+        counted = "in the order in which they were first observed"
+        if self.num_inputs is not None:
+            counted = f"{self.num_inputs} of them, fixed beforehand"
+        statement = f"each input is counted by itself as well ({counted})"
+        return Assumption("replicates", statement, Status.GIVEN)
+
+    def contradiction(
+        self, band: Any, whole: ConfidenceSet[Any, Any], values: Any, known: Assumptions
+    ) -> Assumption | None:
+        r"""The norm, where an input's outcomes lie outside the band there."""
+        if band.observed is None:
+            return None
+        lower, upper = whole.bounds(band.observed)
+        limits = values.limits(band.observed)
+        apart = (limits.lower > upper) | (limits.upper < lower)
+        if not bool(apart.any()) or known.violated:
+            return None
+        row = [coordinate(each) for each in band.observed[apart][0].tolist()]
+        statement = (
+            f"{known['norm'].statement}; the outcomes at ({', '.join(row)}) alone "
+            "contradict this: their mean lies outside the band (or noise_std is too small)"
+        )
+        item = Assumption("norm", statement, Status.VIOLATED)
+        announce(item, "The outcomes' own interval is used there.")
+        return item
+
+
+@dataclass(frozen=True)
+class DesignSource(Source):
+    r"""Limits from batches whose inputs were chosen without a look at their outcomes.
+
+    Attributes:
+        num_runs: Sizes of the batches, from the first observation on.
+        domain: ``N x d`` points, or the ``2 x d`` limits of a box.
+        is_box: Whether ``domain`` holds the limits of a box.
+        norm: Norm bound for which the weights are chosen, prior units; fixed before the
+            outcomes, whatever norm bound is used afterwards.
+    """
+
+    num_runs: tuple[int, ...] = ()
+    domain: tuple[tuple[float, ...], ...] = ()
+    is_box: bool = False
+    norm: float = 0.0
+    theorem = "intervals of a fixed design (Vakili et al. 2021; docs/mathematics.md)"
+
+    def limits(self, band: Any, delta: float) -> FixedDesign:
+        data: ModelData = band.noise.data
+        if sum(self.num_runs) > len(data.train_targets):
+            raise ValueError(
+                f"num_runs counts {sum(self.num_runs)} runs, and there are "
+                f"{len(data.train_targets)} observations."
+            )
+        if self.is_box and not data.prior.bounds_changes():
+            raise UnsupportedError(
+                "How far points of a box are from each other is not known for this kernel, "
+                "mean or input transform; give the points as candidates."
+            )
+        factor = band.noise.factor * self.noise_factor
+        ends, noise = [0, *accumulate(self.num_runs)], data.noise_std / factor
+        batches = [
+            KernelRegression.from_data(
+                data._replace(
+                    train_inputs=data.train_inputs[first:last],
+                    train_targets=data.train_targets[first:last],
+                    noise_std=noise[first:last],
+                )
+            )
+            for first, last in pairwise(ends)
+        ]
+        domain = torch.tensor(self.domain, dtype=torch.float64).to(data.train_inputs.device)
+        factors = band.prior_norm / self.norm, factor
+        return FixedDesign(batches, self.norm, delta, domain, self.is_box, *factors)
+
+    @property
+    def assumption(self) -> Assumption:
+        r"""Inputs chosen without a look at their own outcomes."""
+        first = f"the inputs of the first {self.num_runs[0]} observations were chosen"
+        if len(self.num_runs) > 1:
+            sizes = ", ".join(map(str, self.num_runs))
+            first = f"the inputs of each of the first batches (of {sizes}) were chosen"
+        statement = (
+            f"{first} without looking at their own outcomes, as many as planned, and are "
+            "weighed for a norm bound that was fixed before"
+        )
+        return Assumption("design", statement, Status.GIVEN)
+
+
+@dataclass(frozen=True)
+class RangeSource(Source):
+    r"""A range that holds the function everywhere, outcome units, at no ``delta``."""
+
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    def limits(self, band: Any, delta: float = 0.0) -> KnownRange:
+        ends = torch.tensor([self.lower, self.upper], dtype=torch.float64)
+        return KnownRange(*band.outcome_map.forward(ends).tolist())
+
+    @property
+    def assumption(self) -> Assumption:
+        r"""The range, given or estimated."""
+        limits = f"between {as_given(self.lower)} and {as_given(self.upper)}"
+        if math.isinf(self.lower):
+            limits = f"at most {as_given(self.upper)}"
+        elif math.isinf(self.upper):
+            limits = f"at least {as_given(self.lower)}"
+        estimate = is_estimate(self.lower) or is_estimate(self.upper)
+        status = Status.ESTIMATED if estimate else Status.GIVEN
+        return Assumption("range", f"f is {limits} everywhere", status)
+
+    def within(self, band: Any, whole: ConfidenceSet[Any, Any], delta: float) -> Any:
+        r"""The set within the range, which the data may contradict."""
+        values, item, inputs = self.limits(band), self.assumption, band.observed
+        if inputs is None:
+            unchecked = "not compared with the data, whose inputs the bound does not know"
+            item = replace(item, statement=f"{item.statement} ({unchecked})")
+            inputs = torch.zeros(0, whole.regression.dimension, dtype=torch.float64)
+        least, most = whole.bounds(inputs)
+        if bool((least > values.upper).any() | (most < values.lower).any()):
+            wrong = (
+                f"{item.statement}; the data contradict this: the band lies outside at an "
+                "input that was observed (or norm bound or noise scale are too small)"
+            )
+            item = replace(item, statement=wrong, status=Status.VIOLATED)
+            announce(item, "The band is left as it was.")
+            values = KnownRange(-math.inf, math.inf)
+        assumptions = whole.assumptions.with_extra(item).with_item(item)
+        return within(whole, values, assumptions)
