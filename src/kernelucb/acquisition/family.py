@@ -94,7 +94,8 @@ def kernel_family(
         if isinstance(data, LikelihoodRegression):
             runs = data.train_inputs, data.outcomes, data.dimension
             state = LikelihoodRegression.from_parts(prior, *runs, estimated)
-            return likelihood(state, used, delta, "martingale" if fit == "filters" else fit)
+            of_counts: Any = "martingale" if fit == "filters" else fit
+            return likelihood(state, used, delta, of_counts)
         state = KernelRegression.from_data(data._replace(prior=prior, estimated=estimated))
         bound = NearNormBall(used, error) if error > 0.0 else used
         scaled = fit_of(fit, tied_scale(used))
@@ -120,7 +121,7 @@ def kernel_family(
         item = _none_left(*found, len(kernels), counts)
         assumptions, left = assumptions.with_item(item), [bands[nearest]]
     sets = [each.required_set for each in left]
-    number, is_range = assumptions["norm"].number, isinstance(kernels, LengthscaleFamily)
+    number = assumptions["norm"].number
     whole = CombinedSet(sets, Union(), assumptions)
     return Band(
         whole,
@@ -129,7 +130,7 @@ def kernel_family(
         noise=_noise(data, fit),
         norm_bounds=tuple(map(number, norms)),
         least_norms=tuple(map(EstimatedNumber, least)),
-        lengthscales=kernels.lengthscales if is_range else (),
+        lengthscales=getattr(kernels, "lengthscales", ()),
         consistent=consistent,
         relaxation=_relaxed_family,
     )
@@ -386,7 +387,7 @@ class KernelFamilyUCB(BandUCB):
                 number is out of its range, or there would be too many kernels.
             UnsupportedError: If the length scales do not fit the model's inputs.
         """
-        lengths = {"shortest": shortest, "longest": longest}
+        lengths: dict[str, Any] = {"shortest": shortest, "longest": longest}
         lengths |= {"ratio": ratio, "each_coordinate": each_coordinate}
         described = {"kernel": kernel, "outputscale": outputscale, **lengths}
         given = [name for name, value in described.items() if value is not None]

@@ -416,9 +416,8 @@ class Band(Described):
         if not sources and not flaws:
             return self
         band, whole = copy(self), self.required_set
-        delta = self.delta
         for source in sources:
-            whole = source.within(self, whole, delta)
+            whole = source.within(self, whole, self.delta or 0.0)
         whole = draft_of(whole)
         whole.assumptions = whole.assumptions.no_better_than(flaws)
         band.plain, band.sources, band.flaws = self, sources, flaws
@@ -493,8 +492,8 @@ def rebuildable(
             if not isinstance(given["model"], KernelRegression | LikelihoodRegression):
                 given["model"] = reads(given["model"])
             # Copies, since models, kernels and tensors may change afterwards.
-            arguments: Any = {name: _copied(each) for name, each in given.items()}
-            band = builder(**arguments)
+            arguments = {name: _copied(each) for name, each in given.items()}
+            band: Band = cast(Any, builder)(**arguments)
             band.rebuild = partial(build, **arguments)
             return band
 
