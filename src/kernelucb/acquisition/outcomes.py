@@ -1,7 +1,6 @@
 r"""Bands of several outcomes at a joint failure probability, and of their weighted sum."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from inspect import signature
 from typing import Any, Self
 
 from botorch.acquisition.objective import PosteriorTransform
@@ -12,7 +11,7 @@ from torch.nn import Module, ModuleList
 
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.bounds import MartingaleMixtureUCB
-from kernelucb.acquisition.ucb import BandUCB, affine_weights, parameters_of
+from kernelucb.acquisition.ucb import BandUCB, affine_weights
 from kernelucb.confidence.band import Band, weighted_sum
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.confidence.unknown_noise import UnknownNoise
@@ -96,39 +95,17 @@ def bands_of_outputs(
         raise ValueError(
             "norm_bound: a NormTracker is for one outcome; give each outcome its own."
         )
+    listed = {"noise_std": noise_std, "bound": bound, "options": options}
     noises, bounds, further = (
-        per_output(name, value, len(models))
-        for name, value in (
-            ("noise_std", noise_std),
-            ("bound", bound),
-            ("options", options),
-        )
+        per_output(name, value, len(models)) for name, value in listed.items()
     )
     bands: dict[int, Band] = {}
     for j in used:
         named = {"norm_bound": norms[j], "noise_std": noises[j]}
-        builder, arguments = _checked(bounds[j], named, further[j] or {})
-        bands[j] = builder(models[j], delta=delta, **arguments).band
+        named = {name: value for name, value in named.items() if value is not None}
+        builder: Any = getattr(bounds[j], "from_model", bounds[j])
+        bands[j] = builder(models[j], delta=delta, **named, **(further[j] or {})).band
     return bands
-
-
-def _checked(
-    bound: type[BandUCB], named: Mapping[str, Any], further: Mapping[str, Any]
-) -> tuple[Any, dict[str, Any]]:
-    r"""What builds a band, and its arguments, which it takes."""
-    taken = set(signature(bound).parameters)
-    given = {n: value for n, value in named.items() if n in taken or value is not None}
-    if twice := further.keys() & {"model", "delta", *named}:
-        names = ", ".join(sorted(twice))
-        raise ValueError(f"options holds {names}; give that as an argument of its own.")
-    builder: Any = bound
-    if further.keys() - taken:  # described by names and numbers
-        builder = getattr(bound, "from_model", bound)
-        taken = {each.name for each in parameters_of(bound)}
-    if unknown := (given.keys() | further.keys()) - taken:
-        names = ", ".join(sorted(map(str, unknown)))
-        raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
-    return builder, {**given, **further}
 
 
 class ScalarizedUCB(BandUCB):
