@@ -28,9 +28,7 @@ from kernelucb.certificates import (
     runs_needed,
 )
 from kernelucb.confidence.family.kernels import KernelFamily
-from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -51,14 +49,11 @@ from kernelucb.safety import SafeSet, optimize_acqf_safely
 
 __all__ = [
     "AbbasiYadkoriUCB",
-    "Analytic",
     "BKBBandit",
     "BKBUCB",
     "CertifiedGapStopping",
     "ConstrainedUCB",
     "FamilyBandit",
-    "Filters",
-    "Grid",
     "GuardedAcquisition",
     "IGPUCB",
     "KernelBandit",
@@ -68,7 +63,6 @@ __all__ = [
     "KernelThompsonSampling",
     "LikelihoodRegression",
     "LikelihoodUCB",
-    "MartingaleMixture",
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",

@@ -17,7 +17,6 @@ from simulation import Arms, Claim, History, crossings
 from torch.testing import assert_close
 
 from kernelucb import (
-    MartingaleMixture,
     MartingaleMixtureUCB,
     PrequentialRadius,
     StreamingKernelUCB,
@@ -117,11 +116,11 @@ def radius_of(history, arms, **options):
 
 
 def library_one_scale(history):
-    return radius_of(history, ARMS, fit=MartingaleMixture(1.5))
+    return radius_of(history, ARMS, fit="martingale", covariance_scale=1.5)
 
 
 def library_mixture(history):
-    return radius_of(history, FEW, fit=MartingaleMixture("mixture"))
+    return radius_of(history, FEW, fit="martingale", covariance_scale="mixture")
 
 
 def library_refitted(history):

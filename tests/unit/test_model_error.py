@@ -7,7 +7,6 @@ import torch
 from torch.testing import assert_close
 
 from kernelucb import (
-    Grid,
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
@@ -119,7 +118,7 @@ def test_no_function_near_the_ball_is_left_out(fit):
         assert float(high) <= exact + 0.1
 
 
-@pytest.mark.parametrize("form", [{}, {"form": Grid()}, {"form": "convex"}])
+@pytest.mark.parametrize("form", [{}, {"form": "grid"}, {"form": "convex"}])
 @pytest.mark.parametrize("fit", ["filters", "martingale"])
 def test_an_error_of_zero_changes_nothing(fit, form):
     problem = make_problem(n=12)

@@ -13,9 +13,7 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    Grid,
     KernelRegression,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     NormTracker,
     PrequentialRadius,
@@ -158,7 +156,7 @@ def test_least_norm_is_the_cone_program(case, c, units):
     squared = socp.squared_radius(prior, deviations, noise_std, 0.05, c)
     expected = socp.least_norm(K, deviations, noise_std, squared)
     assert expected > 0.4  # the data say something
-    least = least_consistent_norm(model, noise, fit=MartingaleMixture(c))
+    least = least_consistent_norm(model, noise, fit="martingale", covariance_scale=c)
     assert least == pytest.approx(expected, rel=LEAST_NORM, abs=0.0)
 
 
@@ -240,7 +238,7 @@ def test_it_never_falls_over_rounds(problem):
     assert tracker.least_consistent_norm == least
 
 
-FORMS = [{}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"}]
+FORMS = [{}, {"form": "grid"}, {"form": "analytic"}, {"form": "convex"}]
 
 
 def caught(build):

@@ -13,7 +13,6 @@ from scipy.stats import chi2
 
 from kernelucb import (
     AbbasiYadkoriUCB,
-    Filters,
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
@@ -25,6 +24,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb._numerics.digits import at_most
+from kernelucb.confidence.fit.choice import MixtureFit
 from kernelucb.confidence.fit.radius import noise_energy_bound
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -310,7 +310,7 @@ def test_the_noise_of_replicates_is_a_chi_square_limit():
     assert f"at most {at_most(upper)}" in acqf.assumptions["noise"].statement
     assert float(acqf.regression.noise_scales[0]) == pytest.approx(upper)
     # The fit is fixed for the middle of what was expected, at what is left of delta.
-    fit = Filters(noise_factor=upper / math.sqrt(0.5))
+    fit = MixtureFit(True, noise_factor=upper / math.sqrt(0.5))
     options = {"norm_bound": NORM, "noise_std": upper, "fit": fit, "delta": 0.04}
     close(acqf.bounds(ARMS), MartingaleMixtureUCB(acqf.model, **options).bounds(ARMS))
     again = acqf.at(delta=0.01)

@@ -11,7 +11,6 @@ from botorch.models.transforms.input import ChainedInputTransform, Normalize, Wa
 from torch.testing import assert_close
 
 from kernelucb import (
-    Grid,
     KernelRegression,
     MartingaleMixtureUCB,
     NystromRegression,
@@ -79,7 +78,7 @@ def test_many_predictions_at_once(monkeypatch):
     assert by_model.squared == pytest.approx(by_numbers.squared, rel=LINEAR_SOLVE)
 
 
-@pytest.mark.parametrize("form", [{}, {"form": Grid()}, {"form": "analytic"}])
+@pytest.mark.parametrize("form", [{}, {"form": "grid"}, {"form": "analytic"}])
 def test_every_form_takes_it(form):
     problem, options = make_problem(n=15, d=2, kernel="matern52"), {"delta": DELTA}
     radius = one_step_ahead(problem)

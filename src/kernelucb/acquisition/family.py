@@ -21,7 +21,8 @@ from kernelucb.confidence.combined import CombinedPoints, CombinedState
 from kernelucb.confidence.family.data import EVERY_SCALE, family_data
 from kernelucb.confidence.family.kernels import KernelFamily, Select
 from kernelucb.confidence.family.members import family_of, family_report, per_kernel
-from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
+from kernelucb.confidence.fit.choice import Fit, MixtureFit, fit_of
+from kernelucb.confidence.fit.radius import CovarianceScale
 from kernelucb.confidence.norm.tracker import NearNormBall, ball_and_error
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import (
@@ -82,6 +83,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         fit: Fit = "filters",
+        covariance_scale: CovarianceScale | None = None,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -104,10 +106,10 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 observation; from the likelihood (or ``train_Yvar``) when absent. Not for
                 counts.
             delta: Failure probability.
-            fit: See ``MartingaleMixtureUCB``. A covariance scale that is left out is tied
+            fit: See ``MartingaleMixtureUCB``; no choice for counts.
+            covariance_scale: See ``MartingaleMixtureUCB``. Where it is left out, it is tied
                 to the norm bound, so that the band does not depend on the kernels' output
-                scales. For counts ``MartingaleMixture(covariance_scale=...)`` as for
-                ``LikelihoodUCB``, or the default.
+                scales; for counts see ``LikelihoodUCB``.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
@@ -122,9 +124,11 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         # A copy: kernels and mean may change, or be fitted, afterwards.
         self.family = self._arguments["kernels"] = deepcopy(KernelFamily.of(kernels))
         self.fit: Fit = fit
+        self.covariance_scale: CovarianceScale | None = covariance_scale
+        chosen = fit_of(fit, covariance_scale)
         ball, error = ball_and_error(norm_bound)
         norm_bounds = per_kernel(ball, self.family.kernels)
-        data = family_data(self._taken(model), noise_std, fit, delta, error)
+        data = family_data(self._taken(model), noise_std, chosen, delta, error)
         self._members, band = family_of(self.family, data, norm_bounds)
         self.num_observations = len(data.precision)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
@@ -226,8 +230,9 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         changes["kernels"] = family
         if isinstance(self.model, LikelihoodRegression):
             return changes
-        fit = fit_of(self.fit, EVERY_SCALE)  # an event that no norm bound enters
-        if isinstance(fit, Filters):
+        # An event that no norm bound enters.
+        fit = fit_of(self.fit, self.covariance_scale, EVERY_SCALE)
+        if isinstance(fit, MixtureFit) and fit.filters:
             factor = fit.noise_factor * noise_factor
             fit = replace(fit, every_norm=True, noise_factor=factor)
         return changes | {"fit": fit}

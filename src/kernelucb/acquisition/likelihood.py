@@ -12,7 +12,8 @@ from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.acquisition.input_constructors import with_options_of
-from kernelucb.confidence.fit.choice import MartingaleMixture
+from kernelucb.confidence.fit.choice import fit_of
+from kernelucb.confidence.fit.radius import CovarianceScale
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
@@ -55,9 +56,9 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     Args:
         model: A ``LikelihoodRegression``, or a variational GP whose likelihood, kernel and
             mean are taken; see ``LikelihoodRegression.from_model``.
-        fit: The mixture of functions ``N(mean, c k)``, over five scales ``c`` from 1/16 to
-            16; ``MartingaleMixture(covariance_scale=...)`` for others, fixed before the
-            data.
+        fit: ``"martingale"``, the mixture of functions ``N(mean, c k)``.
+        covariance_scale: One or several scales ``c``, fixed before the data; five from 1/16
+            to 16 by default.
         form: How the set is bounded. ``"ellipsoid"``: by an ellipsoid around the set, cut
             by tangents of the losses at 256 functions; bands are a few percent wider, more
             for rates in many dimensions. ``"tangent"``: by tangents at functions searched
@@ -78,19 +79,20 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         *,
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
-        fit: Literal["martingale"] | MartingaleMixture = "martingale",
+        fit: Literal["martingale"] = "martingale",
+        covariance_scale: CovarianceScale | None = None,
         form: LikelihoodForm = "ellipsoid",
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        if not isinstance(fit, MartingaleMixture) and fit != "martingale":
+        if fit != "martingale":
             raise ValueError(
-                f'fit must be "martingale" or MartingaleMixture(...), got {fit!r}: filters '
-                "and predictions are for additive noise."
+                f'fit must be "martingale", got {fit!r}: filters and predictions are for '
+                "additive noise."
             )
         data = self._arguments["model"] = LikelihoodRegression.from_model(model)
-        ratio = Ratio.of(probability("delta", delta), fit)
+        ratio = Ratio.of(probability("delta", delta), fit_of(fit, covariance_scale))
         self._level = ratio.level(data)
         band = likelihood_set(data, norm_bound, ratio, self._level, form)
         state = band.regression

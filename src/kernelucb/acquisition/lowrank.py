@@ -11,7 +11,8 @@ from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
-from kernelucb.confidence.fit.choice import Fit, check_fit, sketched_fit
+from kernelucb.confidence.fit.choice import Fit, check_fit, fit_of, sketched_fit
+from kernelucb.confidence.fit.radius import CovarianceScale
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
     mixture_assumptions,
@@ -145,6 +146,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
         fit: Fit = "filters",
+        covariance_scale: CovarianceScale | None = None,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -156,7 +158,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
                 f"Expected a NystromRegression, got {type(model).__name__}; build one with "
                 "NystromRegression.from_model(model, inducing_points)."
             )
-        radius, source = sketched_fit(fit, model, delta)
+        radius, source = sketched_fit(fit_of(fit, covariance_scale), model, delta)
         norm = resolve_norm_bound(norm_bound, model, radius)
         assumptions = mixture_assumptions(source, model, fit, delta, norm).by(_SOURCE)
         problem = mixture_problem(model, radius, norm, assumptions)

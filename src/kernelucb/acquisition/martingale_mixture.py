@@ -13,13 +13,8 @@ from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber, plain
 from kernelucb.acquisition.base import RegressionUCB, relaxed_numbers
 from kernelucb.confidence.combined import CombinedSet, PlusError
-from kernelucb.confidence.fit.choice import (
-    Filters,
-    Fit,
-    MartingaleMixture,
-    check_fit,
-    fit_of,
-)
+from kernelucb.confidence.fit.choice import Fit, MixtureFit, check_fit, fit_of
+from kernelucb.confidence.fit.radius import CovarianceScale
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.forms import Form, confidence_set
 from kernelucb.confidence.martingale_mixture.problem import (
@@ -46,7 +41,7 @@ class MartingaleMixtureUCB(RegressionUCB):
     lists the given and the estimated ones.
 
     Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Eq. (12) on
-    a ``Grid``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
+    a grid, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
     mixture of filters (proven in ``docs/mathematics.md``), several scales and
     ``UnknownNoise`` are ours. Assumes a kernel, mean and norm bound fixed before the data,
     conditionally sub-Gaussian noise of scale ``noise_std``,
@@ -64,7 +59,7 @@ class MartingaleMixtureUCB(RegressionUCB):
     ``noise_interval`` holds the noise scale. No state is kept from round to round.
 
     Attributes:
-        fit: The fit, as given.
+        fit: The fit, as given; so is ``covariance_scale``.
         model_error: Largest distance of ``f`` from the functions of the set at any point,
             outcome units.
         norm_bound: The norm bound in use, outcome units; larger than the given norm bound
@@ -86,6 +81,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
         delta: float = 0.05,
         fit: Fit = "filters",
+        covariance_scale: CovarianceScale | None = None,
         form: Form = "dual",
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -120,12 +116,21 @@ class MartingaleMixtureUCB(RegressionUCB):
                 closed form of Flynn & Reeb's martingale mixture, one of its members; or a
                 ``PrequentialRadius`` of the same observations in the same order, from
                 predictions by refitted models; noise and ``delta`` are then those of the
-                radius. With unknown noise the first two are the same. Other scales of the
-                mixture than 1 (``"mixture"`` for unknown noise) are given by
-                ``Filters(covariance_scale=...)`` or ``MartingaleMixture(...)``.
-            form: ``"dual"`` is the minimum over every ridge parameter, ``Grid(...)`` over a
-                grid of them, ``"analytic"`` or ``Analytic(alpha=...)`` the closed form at
-                one, ``"convex"`` the same as ``"dual"`` through a cone program (but
+                radius. With unknown noise the first two are the same.
+            covariance_scale: Scale ``c`` of the martingale mixture ``N(0, c K)`` relative
+                to the model's prior, fixed before the data; 1 by default. Several numbers,
+                or ``"mixture"`` for 17 powers of two from 1/256 to 256 (the default for
+                unknown noise), mix over ``J`` scales with equal weights: anytime as well,
+                with a squared radius (noise units) at most ``2 ln J`` above that of the
+                best scale in hindsight. The filters' other members have their own scales.
+            form: ``"dual"`` is the minimum over every ridge parameter; several numbers are
+                a grid of ridge parameters (outcome units squared, relative to the largest
+                noise variance), and ``"grid"`` is Flynn & Reeb's grid of five around
+                ``noise_std^2 / covariance_scale``. One number is the closed form at this
+                ridge parameter, ``"analytic"`` at that of the narrowest band at observed
+                inputs, among twelve; for ``fit="martingale"`` at ``noise_std^2 /
+                covariance_scale`` (of several, of the scale that explains the data best).
+                ``"convex"`` is the same as ``"dual"`` through a cone program (but
                 ``"dual"`` for a set that was empty and had to be widened).
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
@@ -139,24 +144,24 @@ class MartingaleMixtureUCB(RegressionUCB):
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std)
         ball, error = ball_and_error(norm_bound)
-        given_fit = fit
+        chosen = fit_of(fit, covariance_scale)
         replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
         whole, data = delta, self._taken(model)
         if replicates is not None:
             noise_std = plain(replicates.scales(observed_inputs(data), whole))
-            fit, delta = replicates.applied(fit, whole)
+            chosen, delta = replicates.applied(chosen, whole)
         if isinstance(noise_std, UnknownNoise):
             if error > 0.0:
                 raise ValueError(
                     "model_error needs a known noise scale, which says how much of the "
                     "misfit is noise; give noise_std as a number, or leave out model_error."
                 )
-            state, mixture = KernelRegression.of(data), fit_of(fit, "mixture")
-            scale = cast(Filters | MartingaleMixture, mixture).scales
+            state, mixture = KernelRegression.of(data), fit_of(chosen, None, "mixture")
+            scale = cast(MixtureFit, mixture).scales
             problem = unknown_noise_problem(state, ball, noise_std, delta, scale)
         else:
             state = KernelRegression.of(data, cast(NoiseStd, noise_std))
-            problem = known_noise_problem(state, ball, fit, delta, model_error=error)
+            problem = known_noise_problem(state, ball, chosen, delta, model_error=error)
         if replicates is not None:
             runs = observed_inputs(data), state.train_targets
             known = replicates.assumptions(
@@ -168,7 +173,8 @@ class MartingaleMixtureUCB(RegressionUCB):
             band = CombinedSet([band], PlusError(error), band.assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
-        self.fit: Fit = given_fit
+        self.fit: Fit = fit
+        self.covariance_scale: CovarianceScale | None = covariance_scale
         self.form, self.model_error = form, error
         self.norm_bound = problem.norm_bound
         self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
@@ -184,8 +190,8 @@ class MartingaleMixtureUCB(RegressionUCB):
         self, norm_factor: float, noise_factor: float, lengthscale: float | None
     ) -> dict[str, Any]:
         changes = relaxed_numbers(self, norm_factor, noise_factor)
-        fit = fit_of(self.fit)
-        if isinstance(fit, Filters):
+        fit = fit_of(self.fit, self.covariance_scale)
+        if isinstance(fit, MixtureFit) and fit.filters:
             factor = fit.noise_factor * noise_factor
             changes["fit"] = replace(fit, every_norm=True, noise_factor=factor)
         if self.model_error > 0.0:

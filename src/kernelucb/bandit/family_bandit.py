@@ -100,7 +100,7 @@ class FamilyBandit:
                 norm_bound=norm,
                 noise_std=self._noise_std,
                 delta=self.delta,
-                fit=fit_of(self._fit, tied_scale(norm)),  # pyright: ignore[reportArgumentType]
+                fit=fit_of(self._fit, default_scale=tied_scale(norm)),  # pyright: ignore[reportArgumentType]
                 mean_module=self.family.prior_mean,
             )
             for cover, norm in zip(covers, in_use(self._norms, covers), strict=True)

@@ -20,7 +20,7 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.digits import as_given, at_most
 from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
+from kernelucb.confidence.fit.choice import Fit, fit_of
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.regression.pooling import distinct_rows
@@ -192,7 +192,7 @@ class ReplicateNoise:
             raise ValueError(
                 "A PrequentialRadius has its own noise scales; leave out noise_std."
             )
-        if isinstance(chosen, Filters):
+        if chosen.filters:
             chosen = replace(chosen, noise_factor=self.factor(delta))
         return chosen, left
 

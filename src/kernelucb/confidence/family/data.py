@@ -14,9 +14,7 @@ from kernelucb.confidence.assumptions import Assumptions, PriorKnowledge, rkhs_a
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.fit.choice import (
-    Filters,
     Fit,
-    MartingaleMixture,
     MixtureFit,
     check_fit,
     data_fit,
@@ -98,7 +96,7 @@ class NoisyData(_OfAnyPrior):
 
     def appraised(self, state: KernelRegression, norm_bound: float) -> Appraisal:
         r"""Least norm and set of one kernel, by its regression state."""
-        fit = fit_of(self.fit, tied_scale(norm_bound))
+        fit = fit_of(self.fit, default_scale=tied_scale(norm_bound))
         mixture = data_fit(fit, state, self.delta, norm_bound, self.model_error)
         found = for_least_norm(mixture)
 
@@ -115,7 +113,8 @@ class NoisyData(_OfAnyPrior):
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""The assumptions of the set of one kernel."""
-        source = fit_source(fit_of(self.fit, tied_scale(norm_bound)), self.model_error)
+        fit = fit_of(self.fit, default_scale=tied_scale(norm_bound))
+        source = fit_source(fit, self.model_error)
         norm = given_norm(norm_bound)
         assumptions = rkhs_assumptions(source, known, self.delta, norm)
         if isinstance(self.fit, PrequentialRadius):
@@ -128,7 +127,7 @@ def is_tied(fit: Fit) -> bool:
     fit = fit_of(fit)
     if not isinstance(fit, MixtureFit):
         return False
-    of_filters = isinstance(fit, Filters) and not fit.every_norm
+    of_filters = fit.filters and not fit.every_norm
     return of_filters or fit.covariance_scale is None
 
 
@@ -202,7 +201,7 @@ def family_data(
     if isinstance(model, LikelihoodRegression):
         without_meaning = {
             "noise_std": noise_std is not None,
-            "fit": not (isinstance(fit, MartingaleMixture) or fit == "filters"),
+            "fit": not isinstance(fit_of(fit), MixtureFit),
             "model_error": model_error > 0.0,
         }
         if names := [name for name, given in without_meaning.items() if given]:

@@ -2,7 +2,6 @@ r"""The forms of the bound: exact, at one regulariser, on a grid, as a cone prog
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -26,75 +25,28 @@ _PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
 _ACCEPTED_GAP = 1e-6
 
 
-@dataclass(frozen=True)
-class Analytic:
-    r"""The closed form at one ridge parameter.
+# A number is the ridge parameter of the closed form, several numbers are a grid of them.
+Form = Literal["dual", "analytic", "convex", "grid"] | float | Sequence[float] | Tensor
 
-    Source: Flynn & Reeb (2024), Corollary 4.6.
 
-    Attributes:
-        alpha: Ridge parameter, outcome units squared, relative to the largest noise
-            variance. By default the ridge parameter of the narrowest band at observed
-            inputs, among twelve; for ``fit="martingale"`` ``noise_std^2 /
-            covariance_scale`` (with several scales, of the scale that explains the data
-            best).
+def is_grid(form: Form | None) -> bool:
+    r"""Whether a form is a grid of ridge parameters, by name or in numbers."""
+    listed = isinstance(form, Sequence | Tensor) and not isinstance(form, str)
+    return listed or form == "grid"
 
-    Raises:
-        ValueError: If ``alpha`` is not a finite number above zero.
+
+def grid_regularizers(form: Any, tau_ref: float, noise_variance: float) -> Tensor:
+    r"""Regularisers ``tau`` of a form, multiples of the noise variance.
+
+    ``form`` is one or several ridge parameters, outcome units squared, or ``"grid"`` for
+    Flynn & Reeb's grid around ``tau_ref = 1 / covariance_scale``.
     """
-
-    alpha: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.alpha is not None:
-            object.__setattr__(self, "alpha", positive_scalar("alpha", self.alpha))
-
-
-@dataclass(frozen=True)
-class Grid:
-    r"""The least bound over a grid of ridge parameters.
-
-    Source: Flynn & Reeb (2024), Eq. (12) over a finite set.
-
-    Attributes:
-        alphas: Ridge parameters, outcome units squared, relative to the largest noise
-            variance; or ``"paper"`` for five around ``noise_std^2 / covariance_scale``.
-
-    Raises:
-        ValueError: If a number is not finite and above zero, or there is no number.
-    """
-
-    alphas: Sequence[float] | Tensor | float | Literal["paper"] = "paper"
-
-    def __post_init__(self) -> None:
-        grid = grid_regularizers(self.alphas, 1.0, 1.0)
-        if not isinstance(self.alphas, str):
-            object.__setattr__(self, "alphas", tuple(grid.tolist()))
-
-
-Form = Literal["dual", "analytic", "convex"] | Analytic | Grid
-
-
-def grid_regularizers(
-    alphas: Sequence[float] | Tensor | float | Literal["paper"],
-    tau_ref: float,
-    noise_variance: float,
-) -> Tensor:
-    r"""A grid of regularisers ``tau``, multiples of the noise variance.
-
-    ``alphas`` are ridge parameters in outcome units squared, or ``"paper"`` for the grid
-    around ``tau_ref = 1 / covariance_scale``.
-    """
-    if isinstance(alphas, str):
-        if alphas != "paper":
-            raise ValueError(
-                f'alphas must be a tensor, a number, "paper" or None, got {alphas!r}.'
-            )
+    if isinstance(form, str):
         return tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
-    grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
+    grid = torch.as_tensor(form, dtype=torch.float64).reshape(-1)
     if grid.numel() == 0:
-        raise ValueError("alphas must hold at least one number.")
-    return positive_values("alphas", grid, grid.numel()) / noise_variance
+        raise ValueError("form must hold at least one ridge parameter.")
+    return positive_values("form", grid, grid.numel()) / noise_variance
 
 
 def analytic_band(
@@ -173,16 +125,15 @@ def confidence_set(problem: MixtureProblem[Any], form: Form) -> ConfidenceSet[An
     regression, constraints = problem.regression, problem.constraints
     assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
     noise_variance = float(regression.noise_scales.max()) ** 2
-    if isinstance(form, Grid):
-        grid = grid_regularizers(form.alphas, tau_ref, noise_variance)
+    if is_grid(form):
+        grid = grid_regularizers(form, tau_ref, noise_variance)
         return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
-    if isinstance(form, Analytic):
-        tau = tau_ref if form.alpha is None else form.alpha / noise_variance
-        return analytic_band(regression, constraints, tau, assumptions.by(ANALYTIC_SOURCE))
-    one_of("form", form, "dual", "analytic", "convex")
-    if form == "analytic":
-        return confidence_set(problem, Analytic())
-    # A relaxed set is nearly one function: too thin for an interior-point solver.
-    thin = constraints.contradiction is not None
-    kind = ConvexSet if form == "convex" and not thin else ExactSet
-    return kind(regression, constraints, assumptions.by(kind.source))
+    if not isinstance(form, str):
+        tau_ref = positive_scalar("form", form) / noise_variance
+    elif one_of("form", form, "dual", "analytic", "convex", "grid") != "analytic":
+        # A relaxed set is nearly one function: too thin for an interior-point solver.
+        thin = constraints.contradiction is not None
+        kind = ConvexSet if form == "convex" and not thin else ExactSet
+        return kind(regression, constraints, assumptions.by(kind.source))
+    assumptions = assumptions.by(ANALYTIC_SOURCE)
+    return analytic_band(regression, constraints, tau_ref, assumptions)

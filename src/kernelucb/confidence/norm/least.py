@@ -9,9 +9,9 @@ from torch import Tensor
 from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
+from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit, fit_of
 from kernelucb.confidence.fit.filters import Appraisal, Array
-from kernelucb.confidence.fit.radius import FitConstraint, Radius
+from kernelucb.confidence.fit.radius import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.exact import FilteredRegression
 
@@ -32,6 +32,7 @@ def least_consistent_norm(
     *,
     delta: float = 0.05,
     fit: ClosedForm = "filters",
+    covariance_scale: CovarianceScale | None = None,
     model_error: float = 0.0,
 ) -> float:
     r"""Lower bound on the RKHS norm of ``f - mean``, anytime.
@@ -52,8 +53,8 @@ def least_consistent_norm(
         model: A single-output exact GP, or a ``KernelRegression``.
         noise_std: Noise scale in outcome units, from the likelihood when absent.
         delta: Failure probability.
-        fit: ``"filters"``, ``"martingale"``, or ``Filters`` or ``MartingaleMixture`` with
-            a covariance scale; see ``MartingaleMixtureUCB``.
+        fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
+        covariance_scale: See ``MartingaleMixtureUCB``.
         model_error: With a number above 0, outcome units, the norm is that of functions
             that are nowhere farther than this from ``f``.
 
@@ -70,7 +71,8 @@ def least_consistent_norm(
     probability("delta", delta)
     model_error = nonnegative_scalar("model_error", model_error)
     regression = KernelRegression.of(model, noise_std)
-    fitted = data_fit(fit, regression, delta, model_error=model_error)
+    chosen = fit_of(fit, covariance_scale)
+    fitted = data_fit(chosen, regression, delta, model_error=model_error)
     return EstimatedNumber(for_least_norm(fitted).norm * regression.outcome_scale)
 
 

@@ -17,8 +17,8 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.choice import ClosedForm, data_fit
-from kernelucb.confidence.fit.radius import Radius
+from kernelucb.confidence.fit.choice import ClosedForm, data_fit, fit_of
+from kernelucb.confidence.fit.radius import CovarianceScale, Radius
 from kernelucb.confidence.norm.least import for_least_norm, least_norm, ridge_norm
 from kernelucb.regression import KernelRegression, RidgeState
 
@@ -144,6 +144,7 @@ class NormTracker:
         noise_std: float | None = None,
         delta: float = 0.05,
         fit: ClosedForm = "filters",
+        covariance_scale: CovarianceScale | None = None,
     ) -> float:
         r"""Update with a model's data; return the norm bound, outcome units.
 
@@ -154,7 +155,8 @@ class NormTracker:
         """
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
-        self.estimate(*for_least_norm(data_fit(fit, regression, delta)).constraint)
+        fitted = data_fit(fit_of(fit, covariance_scale), regression, delta)
+        self.estimate(*for_least_norm(fitted).constraint)
         return self.norm_bound
 
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
