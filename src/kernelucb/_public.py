@@ -28,13 +28,11 @@ from kernelucb.certificates import (
     runs_needed,
 )
 from kernelucb.confidence.family.kernels import KernelFamily
-from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.norm.least import least_consistent_norm
-from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
+from kernelucb.confidence.noise import ReplicateNoise, UnknownNoise
+from kernelucb.confidence.norm import NearNormBall, NormTracker, least_consistent_norm
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.confidence.replicate_noise import ReplicateNoise
+from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.diagnostics import (
     check_consistency,
     describe_norm_bound,

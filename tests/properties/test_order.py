@@ -14,7 +14,7 @@ from kernelucb import (
     NearNormBall,
     least_consistent_norm,
 )
-from kernelucb.confidence.fit.choice import fit_of
+from kernelucb.confidence.fit import fit_of
 from oracles.closed_forms import log_det
 from problems import KERNELS, make_problem, uniform
 from tolerances import ORDER

@@ -24,11 +24,11 @@ from kernelucb import (
     UnknownNoise,
     check_consistency,
 )
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.noise import JointSet
+from kernelucb.confidence.radius import (
     mixture_radius,
     noise_energy_bound,
 )
-from kernelucb.confidence.unknown_noise import JointSet
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from oracles.streaming_many import Pooled, half_widths, sandwich
 from problems import frozen_kernel

@@ -25,13 +25,13 @@ from kernelucb import (
 )
 from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.choice import fit_of
-from kernelucb.confidence.fit.filters import PRIOR_WEIGHTS
-from kernelucb.confidence.fit.radius import KernelFree, Radius, mixture_radius
-from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
-from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
-from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.dual import ExactSet, GridSet
+from kernelucb.confidence.filters import PRIOR_WEIGHTS
+from kernelucb.confidence.fit import fit_of
+from kernelucb.confidence.mixture import consistent_constraints
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.radius import KernelFree, Radius, mixture_radius
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.exact import FilteredRegression, SpectralFilter
 from problems import (

@@ -17,12 +17,12 @@ from kernelucb import (
     least_consistent_norm,
 )
 from kernelucb._numerics import spectral
-from kernelucb.confidence.fit.choice import data_fit
-from kernelucb.confidence.fit.filters import FilterMixture
-from kernelucb.confidence.fit.radius import KernelFree, covariance_scales, mixture_radius
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import Constraints
-from kernelucb.confidence.norm.least import for_least_norm, least_norm
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.filters import FilterMixture
+from kernelucb.confidence.fit import data_fit
+from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.norm import for_least_norm, least_norm
+from kernelucb.confidence.radius import KernelFree, covariance_scales, mixture_radius
 from oracles import socp
 from oracles.filtered import counted
 from oracles.mixture_program import energy_alone, flynn_reeb, hybrid, upper_deviation

@@ -17,8 +17,8 @@ from kernelucb import (
     least_consistent_norm,
     regret_certificate,
 )
-from kernelucb.confidence.fit.filters import FilterMixture
-from kernelucb.confidence.fit.radius import mixture_radius, noise_energy_bound
+from kernelucb.confidence.filters import FilterMixture
+from kernelucb.confidence.radius import mixture_radius, noise_energy_bound
 from kernelucb.regression.exact import FilteredRegression
 from oracles import socp
 from oracles.filtered import counted

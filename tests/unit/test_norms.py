@@ -27,9 +27,9 @@ from kernelucb import (
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.acquisition import BoundedNorm
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.fit.radius import Radius, mixture_radius, noise_energy_bound
-from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
-from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.mixture import consistent_constraints
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.radius import Radius, mixture_radius, noise_energy_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import socp
 from oracles.filtered import counted

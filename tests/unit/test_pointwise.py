@@ -24,9 +24,9 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb._numerics.digits import at_most
-from kernelucb.confidence.fit.choice import MixtureFit
-from kernelucb.confidence.fit.radius import noise_energy_bound
+from kernelucb.confidence.fit import MixtureFit
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
+from kernelucb.confidence.radius import noise_energy_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import ORDER

@@ -17,7 +17,7 @@ from kernelucb import (
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.fit.radius import mixture_radius, with_energy
+from kernelucb.confidence.radius import mixture_radius, with_energy
 from problems import frozen_model, make_problem, uniform
 from tolerances import LINEAR_SOLVE
 

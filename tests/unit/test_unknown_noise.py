@@ -16,8 +16,8 @@ from kernelucb import (
     MartingaleMixtureUCB,
     UnknownNoise,
 )
-from kernelucb.confidence.fit.radius import DEFAULT_SCALES, covariance_scales
-from kernelucb.confidence.unknown_noise import JointSet
+from kernelucb.confidence.noise import JointSet
+from kernelucb.confidence.radius import DEFAULT_SCALES, covariance_scales
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import joint, socp
 from problems import KERNELS, frozen_model, make_problem, normal, uniform

@@ -36,11 +36,10 @@ from kernelucb._numerics.estimates import (
 )
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, changed_bands, terms_of
-from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support
 from kernelucb.confidence.combined import CombinedSet, searched, within
-from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.martingale_mixture.problem import announce
-from kernelucb.confidence.norm.tracker import ball_and_error
+from kernelucb.confidence.mixture import announce
+from kernelucb.confidence.noise import ReplicateNoise, UnknownNoise
+from kernelucb.confidence.norm import ball_and_error
 from kernelucb.confidence.pointwise import (
     DEFAULT_NORM,
     DesignSource,
@@ -49,8 +48,8 @@ from kernelucb.confidence.pointwise import (
     ReplicateSource,
     Source,
 )
-from kernelucb.confidence.replicate_noise import ReplicateNoise
-from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.sets import ConfidenceSet, PointsT, StateT, Support
 from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of

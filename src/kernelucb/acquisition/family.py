@@ -16,14 +16,14 @@ from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.digits import at_least
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedPoints, CombinedState
 from kernelucb.confidence.family.data import EVERY_SCALE, family_data
 from kernelucb.confidence.family.kernels import KernelFamily, Select
 from kernelucb.confidence.family.members import family_of, family_report, per_kernel
-from kernelucb.confidence.fit.choice import Fit, MixtureFit, fit_of
-from kernelucb.confidence.fit.radius import CovarianceScale
-from kernelucb.confidence.norm.tracker import NearNormBall, ball_and_error
+from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
+from kernelucb.confidence.norm import NearNormBall, ball_and_error
+from kernelucb.confidence.radius import CovarianceScale
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import (
     Lengths,

@@ -11,15 +11,15 @@ from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
-from kernelucb.confidence.fit.choice import Fit, check_fit, fit_of, sketched_fit
-from kernelucb.confidence.fit.radius import CovarianceScale
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import (
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.fit import Fit, check_fit, fit_of, sketched_fit
+from kernelucb.confidence.mixture import (
     mixture_assumptions,
     mixture_problem,
 )
-from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.norm import NormBoundLike, resolve_norm_bound
+from kernelucb.confidence.radius import CovarianceScale
+from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.regression import NystromRegression
 from kernelucb.regression.lowrank.dtc import DTCRegression
 

@@ -13,18 +13,16 @@ from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber, plain
 from kernelucb.acquisition.base import RegressionUCB, relaxed_numbers
 from kernelucb.confidence.combined import CombinedSet, PlusError
-from kernelucb.confidence.fit.choice import Fit, MixtureFit, check_fit, fit_of
-from kernelucb.confidence.fit.radius import CovarianceScale
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.forms import Form, confidence_set
-from kernelucb.confidence.martingale_mixture.problem import (
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.fit import Fit, MixtureFit, check_fit, fit_of
+from kernelucb.confidence.forms import Form, Witness, attaining_function, confidence_set
+from kernelucb.confidence.mixture import (
     known_noise_problem,
     unknown_noise_problem,
 )
-from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
-from kernelucb.confidence.norm.tracker import NearNormBall, NormBoundLike, ball_and_error
-from kernelucb.confidence.replicate_noise import ReplicateNoise
-from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.confidence.noise import ReplicateNoise, UnknownNoise
+from kernelucb.confidence.norm import NearNormBall, NormBoundLike, ball_and_error
+from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import FilteredRegression
 from kernelucb.regression.from_model import NoiseStd, observed_inputs

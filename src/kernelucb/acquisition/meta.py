@@ -11,7 +11,6 @@ from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb._numerics.digits import one_minus
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.base import QueryPoints
 from kernelucb.confidence.meta import (
     PosteriorBand,
     PosteriorPoints,
@@ -19,6 +18,7 @@ from kernelucb.confidence.meta import (
     exploration_factor,
     meta_assumptions,
 )
+from kernelucb.confidence.sets import QueryPoints
 
 # Standard deviations count as at least this share of the distance to the target: the
 # improvement is then finite where nothing is left to learn, and ordered by the mean.

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import RegressionUCB
-from kernelucb.confidence.norm.tracker import (
+from kernelucb.confidence.noise import UnknownNoise
+from kernelucb.confidence.norm import (
     NormBound,
     NormBoundLike,
     norm_bound_under_prior,
 )
-from kernelucb.confidence.ridge_band import (
+from kernelucb.confidence.ridge import (
     abbasi_yadkori_band,
     fixed_ridge_band,
     igp_ucb_band,
@@ -26,7 +27,6 @@ from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
     streaming_band,
 )
-from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 
 

@@ -11,8 +11,8 @@ from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import builder_of, parameters_of
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
-from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
-from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.confidence.noise import UnknownNoise
+from kernelucb.confidence.norm import NormBoundLike, NormTracker
 from kernelucb.regression.from_model import per_output, single_output_models
 
 NormBounds = NormBoundLike | Sequence[NormBoundLike]

@@ -43,9 +43,9 @@ from kernelucb.acquisition import (
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import builder_of
-from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
+from kernelucb.confidence.noise import UnknownNoise
+from kernelucb.confidence.norm import NearNormBall, NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
-from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression

@@ -19,15 +19,15 @@ from kernelucb.confidence.assumptions import (
     PriorKnowledge,
     rkhs_assumptions,
 )
-from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.norm import NormTracker, estimated_norm, given_norm
+from kernelucb.confidence.radius import (
     mixture_radius,
 )
-from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given_norm
-from kernelucb.confidence.ridge_band import (
+from kernelucb.confidence.ridge import (
     check_resolved,
     fixed_ridge_band,
 )
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.regression.prior import Prior
 
 # An estimated norm bound is renewed after this share of new observations: rare enough that

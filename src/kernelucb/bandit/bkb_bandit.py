@@ -14,7 +14,7 @@ from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, w
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
-from kernelucb.confidence.norm.tracker import NormBoundLike, estimated_norm, tracker_of
+from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
 from kernelucb.regression.lowrank.dtc import DTCRegression
 from kernelucb.regression.lowrank.sketch import SketchedData, check_noise
 from kernelucb.regression.prior import Prior

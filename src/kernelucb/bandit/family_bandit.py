@@ -23,7 +23,7 @@ from kernelucb.confidence.family.members import (
     of_family,
     per_kernel,
 )
-from kernelucb.confidence.fit.choice import ClosedForm, fit_of
+from kernelucb.confidence.fit import ClosedForm, fit_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _LOG = logging.getLogger(__name__)

@@ -22,12 +22,12 @@ from kernelucb.bandit.mixture import MixtureBands
 from kernelucb.bandit.observations import Arms, Observations, Signs
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.band import Band
-from kernelucb.confidence.fit.choice import ClosedForm, fit_of
-from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.fit.radius import CovarianceScale
-from kernelucb.confidence.martingale_mixture.forms import Form, is_grid
-from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
-from kernelucb.confidence.ridge_band import (
+from kernelucb.confidence.fit import ClosedForm, fit_of
+from kernelucb.confidence.forms import Form, is_grid
+from kernelucb.confidence.norm import NormBoundLike, NormTracker, tracker_of
+from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.radius import CovarianceScale
+from kernelucb.confidence.ridge import (
     ABBASI_YADKORI_SOURCE,
     IGP_UCB_SOURCE,
     abbasi_yadkori_width,

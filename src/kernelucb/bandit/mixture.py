@@ -20,13 +20,31 @@ from kernelucb.confidence.assumptions import (
     Assumptions,
     PriorKnowledge,
 )
-from kernelucb.confidence.fit.choice import (
+from kernelucb.confidence.dual import (
+    ExactSet,
+    FunctionSet,
+    GridSet,
+    regularizer_range,
+)
+from kernelucb.confidence.filters import PRIOR_WEIGHTS, FilterMixture
+from kernelucb.confidence.fit import (
     MixtureFit,
     data_fit,
     fit_source,
 )
-from kernelucb.confidence.fit.filters import PRIOR_WEIGHTS, FilterMixture
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.forms import (
+    ANALYTIC_SOURCE,
+    Form,
+    grid_regularizers,
+    is_grid,
+)
+from kernelucb.confidence.mixture import (
+    INTERIOR,
+    Constraints,
+    consistent_constraints,
+)
+from kernelucb.confidence.norm import NormTracker, for_least_norm, least_norm
+from kernelucb.confidence.radius import (
     FitConstraint,
     KernelFree,
     Radius,
@@ -36,25 +54,6 @@ from kernelucb.confidence.fit.radius import (
     mixture_source,
     with_energy,
 )
-from kernelucb.confidence.martingale_mixture.dual import (
-    ExactSet,
-    FunctionSet,
-    GridSet,
-    regularizer_range,
-)
-from kernelucb.confidence.martingale_mixture.forms import (
-    ANALYTIC_SOURCE,
-    Form,
-    grid_regularizers,
-    is_grid,
-)
-from kernelucb.confidence.martingale_mixture.problem import (
-    INTERIOR,
-    Constraints,
-    consistent_constraints,
-)
-from kernelucb.confidence.norm.least import for_least_norm, least_norm
-from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression, RidgeState
 

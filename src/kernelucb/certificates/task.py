@@ -25,8 +25,8 @@ from kernelucb.certificates.boxes import (
 from kernelucb.certificates.spaces import Domain, MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import NoSafePointError
 
 _SCAN = 1024

@@ -8,7 +8,7 @@ from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, Described
+from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.regression.from_model import per_output
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 

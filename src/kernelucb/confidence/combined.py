@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import ModuleList
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, Support
 from kernelucb.confidence.pointwise import Limits, Pointwise
+from kernelucb.confidence.sets import ConfidenceSet, Support
 from kernelucb.regression.state import State
 
 Part = ConfidenceSet[Any, Any]

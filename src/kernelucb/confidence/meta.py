@@ -8,7 +8,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb.confidence.assumptions import REPORTED, Assumption, Assumptions, Status
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
 from kernelucb.regression.outcome_map import IDENTITY
 
 _FINITE_SOURCE = "Wang, Kim & Kaelbling (2018), Theorem 2"

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb.confidence.assumptions import Assumptions, PriorKnowledge, rkhs_assumptions
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
-from kernelucb.confidence.fit.choice import (
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.fit import (
     Fit,
     MixtureFit,
     check_fit,
@@ -21,14 +21,13 @@ from kernelucb.confidence.fit.choice import (
     fit_of,
     fit_source,
 )
-from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import SOURCES
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import known_noise_problem
-from kernelucb.confidence.norm.least import for_least_norm
-from kernelucb.confidence.norm.tracker import given_norm
+from kernelucb.confidence.mixture import known_noise_problem
+from kernelucb.confidence.norm import for_least_norm, given_norm
+from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.from_model import ModelData

@@ -17,10 +17,10 @@ from kernelucb.confidence.assumptions import (
     Knowledge,
     Status,
 )
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Union
 from kernelucb.confidence.family.data import Appraisal, FamilyData
 from kernelucb.confidence.family.kernels import KernelFamily
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.kernel_family import Cover, LengthscaleFamily
 from kernelucb.regression.named import kernel_in_words

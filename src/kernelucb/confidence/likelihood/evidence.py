@@ -22,8 +22,8 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit.choice import MixtureFit
-from kernelucb.confidence.fit.radius import CovarianceScale, covariance_scales
+from kernelucb.confidence.fit import MixtureFit
+from kernelucb.confidence.radius import CovarianceScale, covariance_scales
 from kernelucb.regression.likelihood.losses import Likelihood, Loss
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 

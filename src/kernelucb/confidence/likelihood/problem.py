@@ -9,19 +9,19 @@ from torch import Tensor
 from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import one_of, positive_scalar
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.base import QueryPoints
-from kernelucb.confidence.fit.radius import FitConstraint, Radius
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.forms import attaining_weights
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.tangents import SOURCES, LikelihoodForm, TangentSet
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import INTERIOR, Constraints, announce
-from kernelucb.confidence.martingale_mixture.witness import attaining_weights
-from kernelucb.confidence.norm.tracker import (
+from kernelucb.confidence.mixture import INTERIOR, Constraints, announce
+from kernelucb.confidence.norm import (
     NormBound,
     NormBoundLike,
     given_norm,
     tracker_of,
 )
+from kernelucb.confidence.radius import FitConstraint, Radius
+from kernelucb.confidence.sets import QueryPoints
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 

@@ -18,9 +18,9 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
-from kernelucb.confidence.martingale_mixture.dual import ExactSet, FunctionSet
-from kernelucb.confidence.martingale_mixture.problem import Constraints
+from kernelucb.confidence.dual import ExactSet, FunctionSet
+from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.sets import QueryPoints, RidgePoints, Support
 from kernelucb.regression import KernelRegression, Projection
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 

@@ -16,24 +16,22 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit.choice import Fit, data_fit, fit_of, fit_source
-from kernelucb.confidence.fit.filters import FilterMixture
-from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.fit.radius import CovarianceScale, Radius
-from kernelucb.confidence.norm.least import (
+from kernelucb.confidence.filters import FilterMixture
+from kernelucb.confidence.fit import Fit, data_fit, fit_of, fit_source
+from kernelucb.confidence.noise import JOINT_SOURCE, JointSet, UnknownNoise
+from kernelucb.confidence.norm import (
     LeastNorm,
+    NormBound,
+    NormBoundLike,
     for_least_norm,
     is_resolved,
     least_misfit,
     least_norm,
-)
-from kernelucb.confidence.norm.tracker import (
-    NormBound,
-    NormBoundLike,
     norm_source,
     resolve_norm_bound,
 )
-from kernelucb.confidence.unknown_noise import JOINT_SOURCE, JointSet, UnknownNoise
+from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.radius import CovarianceScale, Radius
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression, RidgeState
 

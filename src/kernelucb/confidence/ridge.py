@@ -16,8 +16,8 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.base import ConfidenceSet, RidgePoints, RidgeStateT, Support
-from kernelucb.confidence.norm.tracker import NormBound
+from kernelucb.confidence.norm import NormBound
+from kernelucb.confidence.sets import ConfidenceSet, RidgePoints, RidgeStateT, Support
 from kernelucb.regression import KernelRegression
 
 ABBASI_YADKORI_SOURCE = (

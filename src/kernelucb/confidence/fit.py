@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernelucb._numerics.checks import one_of
-from kernelucb.confidence.fit.filters import FILTERS_SOURCE, FilterMixture
-from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.filters import FILTERS_SOURCE, FilterMixture
+from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.radius import (
     CovarianceScale,
     FitConstraint,
     Radius,

@@ -19,14 +19,14 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import (
+from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.sets import (
     ConfidenceSet,
     QueryPoints,
     RidgePoints,
     RidgeStateT,
     Support,
 )
-from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.regression import RidgeState
 from kernelucb.regression.state import Projection
 

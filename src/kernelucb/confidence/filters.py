@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 from torch import Tensor
 
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.radius import (
     FitConstraint,
     KernelFree,
     Radius,
