@@ -17,6 +17,7 @@ from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosterio
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import (
@@ -49,7 +50,7 @@ from kernelucb.confidence.pointwise import (
     Source,
 )
 from kernelucb.confidence.prequential import PrequentialRadius
-from kernelucb.confidence.sets import ConfidenceSet, PointsT, StateT, Support
+from kernelucb.confidence.sets import ConfidenceSet, Support
 from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
@@ -60,6 +61,8 @@ from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
 from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State
 
+StateT = TypeVar("StateT", bound=State, default=State, covariant=True)
+PointsT = TypeVar("PointsT", default=Any)
 _Support = Callable[[Any, int], Support]
 # Assumptions that an argument of the constructor states; norm bounds that are too small
 # for every kernel of a family contradict the kernels.
@@ -197,7 +200,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     def __init__(
         self,
         model: Model | State | LikelihoodRegression,
-        confidence_set: ConfidenceSet[StateT, PointsT],
+        confidence_set: ConfidenceSet,
         maximize: bool,
         posterior_transform: PosteriorTransform | None,
         X_pending: Tensor | None,
@@ -284,7 +287,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         return band._knowing(self._range, sources, tuple(flaws))
 
     @property
-    def confidence_set(self) -> ConfidenceSet[StateT, PointsT]:
+    def confidence_set(self) -> ConfidenceSet:
         r"""The set of functions that explain the data, and stay in a known range."""
         ranged: Any = self._kept
         return ranged[0] if ranged else self._set
@@ -491,9 +494,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
             band.set_X_pending(self._X_pending)
         return band
 
-    def _with_sources(
-        self, own: ConfidenceSet[Any, Any], sources: Sequence[Source]
-    ) -> ConfidenceSet[Any, Any]:
+    def _with_sources(self, own: ConfidenceSet, sources: Sequence[Source]) -> ConfidenceSet:
         r"""The set, cut by each source; its assumptions count all of them."""
         delta, assumptions = cast(float, own.assumptions.delta), own.assumptions
         data, levels, factor = cast(ModelData, self._numbers()), 1, 1.0
@@ -523,7 +524,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         return data_of(self._arguments["model"], given)
 
     def _contradiction(
-        self, own: ConfidenceSet[Any, Any], known: Replicates, assumptions: Assumptions
+        self, own: ConfidenceSet, known: Replicates, assumptions: Assumptions
     ) -> Assumption | None:
         r"""The norm as violated, where an input's outcomes lie outside the band there."""
         if self.observed is None:
@@ -542,9 +543,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         announce(item, "The outcomes' own interval is used there.")
         return item
 
-    def _in_range(
-        self, own: ConfidenceSet[Any, Any], lower: float, upper: float
-    ) -> CombinedSet:
+    def _in_range(self, own: ConfidenceSet, lower: float, upper: float) -> CombinedSet:
         r"""The set within a range, outcome units, which the data may contradict."""
         ends = self.outcome_map.forward(torch.tensor([lower, upper], dtype=torch.float64))
         limits = f"between {as_given(lower)} and {as_given(upper)}"
@@ -648,7 +647,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         self._scoring_set = self._searched(len(X_pending)).with_pending(X_pending)
         self._X_pending = X_pending.detach()
 
-    def _searched(self, num_pending: int) -> ConfidenceSet[StateT, PointsT]:
+    def _searched(self, num_pending: int) -> ConfidenceSet:
         r"""The set whose upper bound is maximised while ``num_pending`` points are pending.
 
         Without a known range, at whose end the bounds of many points would be equal.

@@ -303,7 +303,7 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         told = verdicts, contradicted, self.num_observations, self.assumptions
         return family_report(self.family.kernels, *told)
 
-    def _searched(self, num_pending: int) -> ConfidenceSet[Any, Any]:
+    def _searched(self, num_pending: int) -> ConfidenceSet:
         r"""The set whose upper bound is maximised."""
         whole: Any = super()._searched(num_pending)
         widest = self.family.explores_for_all(self.num_observations + num_pending)

@@ -169,7 +169,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
 
 
-class _SketchedSet(ExactSet[NystromRegression]):
+class _SketchedSet(ExactSet):
     r"""The exact set of a sketch, whose sides never cross.
 
     If no function fits, round-off may swap the two sides of the relaxed set; they are then

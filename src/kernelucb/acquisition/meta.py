@@ -13,7 +13,6 @@ from kernelucb._numerics.digits import one_minus
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.meta import (
     PosteriorBand,
-    PosteriorPoints,
     PosteriorState,
     exploration_factor,
     meta_assumptions,
@@ -75,7 +74,7 @@ class MetaUCB(KernelUCB[PosteriorState]):
         self.zeta = zeta
 
 
-class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
+class MetaPI(KernelUCB[PosteriorState, QueryPoints]):
     r"""Probability of improvement under a prior estimated from earlier tasks.
 
     ``(mu_t - target) / sqrt(k_t)``, which orders points as the probability of improvement

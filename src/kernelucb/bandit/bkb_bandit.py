@@ -145,13 +145,15 @@ class BKBBandit:
 
     @property
     def _norm(self) -> float:
-        return self._given if self._tracker is None else self._tracker.estimates[0]
+        return self._given if self._tracker is None else float(self._tracker.norm_bound)
 
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on."""
         if self._tracker is not None:
-            statement = estimated_norm(*self._tracker.estimates)
+            statement = estimated_norm(
+                self._tracker.norm_bound, self._tracker.least_consistent_norm
+            )
         else:
             statement = self.rule.norm(self.norm_bound, self._regression()).assumption
         known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -177,16 +177,14 @@ class MixtureBands(Bands):
 
     def constraint(
         self, regression: KernelRegression, filtered: bool = True
-    ) -> FitConstraint[Any]:
+    ) -> FitConstraint:
         r"""The fit as narrow as the stateless sets have it, or by the radius alone."""
         if filtered and self._is_filtered:
             return self.mixture(regression).for_band(self.norm_bound)
         hidden = regression.hidden_part(self.norm_bound)
         return FitConstraint(regression, self._radius(regression, hidden))
 
-    def confidence_set(
-        self, state: RidgeState, constraints: Constraints
-    ) -> FunctionSet[Any]:
+    def confidence_set(self, state: RidgeState, constraints: Constraints) -> FunctionSet:
         r"""The stateless set with given constraints."""
         assumptions = self.assumptions(state)
         if self._form == "dual":
@@ -231,7 +229,7 @@ class MixtureBands(Bands):
         r"""See ``Bands``."""
         return self.current().norm / self.norm_bound
 
-    def _new_current(self) -> CurrentSet | FunctionSet[Any]:
+    def _new_current(self) -> CurrentSet | FunctionSet:
         if not self.is_resolved:
             regression = self.observations.regression()
             return self._stateless(self.constraint(regression), regression)
@@ -286,8 +284,8 @@ class MixtureBands(Bands):
         return basis.basis @ (basis.mean_terms * shares[best]), float(misfits[best])
 
     def _stateless(
-        self, constraint: FitConstraint[Any], regression: KernelRegression
-    ) -> FunctionSet[Any]:
+        self, constraint: FitConstraint, regression: KernelRegression
+    ) -> FunctionSet:
         r"""The stateless set, relaxed with a warning where it is empty."""
         state, radius = constraint
         least = least_norm(state, radius)

@@ -92,9 +92,9 @@ class Task:
         return replace(task, recommended=task._admissible(point.to(region.lower)))
 
     @property
-    def confidence_set(self) -> ConfidenceSet[Any, Any]:
+    def confidence_set(self) -> ConfidenceSet:
         r"""The objective's set of functions."""
-        return cast(ConfidenceSet[Any, Any], self.bound.confidence_set)
+        return cast(ConfidenceSet, self.bound.confidence_set)
 
     @property
     def sign(self) -> int:

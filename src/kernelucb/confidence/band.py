@@ -76,7 +76,7 @@ class Band(Described):
         return min(self.norm_bounds, default=math.nan)
 
     @property
-    def confidence_set(self) -> ConfidenceSet[Any, Any] | None:
+    def confidence_set(self) -> ConfidenceSet | None:
         r"""The set of functions that explain the data; None where there is none."""
         return None
 

@@ -21,7 +21,7 @@ from kernelucb.confidence.radius import (
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.regression.lowrank.dtc import DTCRegression
 
-DataFit = FitConstraint[KernelRegression] | FilterMixture
+DataFit = FitConstraint | FilterMixture
 
 
 @dataclass(frozen=True)

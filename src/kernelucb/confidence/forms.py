@@ -14,7 +14,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.dual import ExactSet, GridSet
 from kernelucb.confidence.mixture import Constraints, MixtureProblem
 from kernelucb.confidence.ridge import RidgeBand
-from kernelucb.confidence.sets import ConfidenceSet, RidgePoints, RidgeStateT, Support
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
 from kernelucb.exceptions import SolverError
 from kernelucb.regression import Projection, RidgeState
 
@@ -51,11 +51,11 @@ def grid_regularizers(form: Any, tau_ref: float, noise_variance: float) -> Tenso
 
 
 def analytic_band(
-    regression: RidgeStateT,
+    regression: RidgeState,
     constraints: Constraints,
     regularizer: float,
     assumptions: Assumptions,
-) -> RidgeBand[RidgeStateT]:
+) -> RidgeBand:
     r"""The ellipsoid around the ridge estimate that holds the confidence set, anytime.
 
     Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is
@@ -70,7 +70,7 @@ def analytic_band(
     return RidgeBand(regression, regularizer, width, assumptions)
 
 
-class ConvexSet(ExactSet[RidgeStateT]):
+class ConvexSet(ExactSet):
     r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
 
     Source: Flynn & Reeb (2024), Theorem 4.4. In the eigenbasis of the kernel matrix (ours)
@@ -88,7 +88,7 @@ class ConvexSet(ExactSet[RidgeStateT]):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
 
-    def support(self, points: RidgePoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Value of the cone program, checked against the dual."""
         if self.design is not self.regression:  # what is pending has no outcomes to fit
             return super().support(points, sign)
@@ -121,7 +121,7 @@ class ConvexSet(ExactSet[RidgeStateT]):
         return self._program
 
 
-def confidence_set(problem: MixtureProblem[Any], form: Form) -> ConfidenceSet[Any]:
+def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
     r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
     regression, constraints = problem.regression, problem.constraints
     assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
@@ -177,9 +177,7 @@ class Witness(NamedTuple):
 
 
 @torch.no_grad()
-def attaining_function(
-    confidence_set: ExactSet[Any], points: RidgePoints, sign: int
-) -> Witness:
+def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int) -> Witness:
     r"""Maximiser of ``sign * f(x)`` over the confidence set, at one projected point.
 
     Source: stationarity of the Lagrangian of Flynn & Reeb (2024), Eq. (9): the ridge
@@ -203,7 +201,7 @@ def attaining_function(
 
 @torch.no_grad()
 def attaining_weights(
-    confidence_set: ExactSet[Any], points: RidgePoints, sign: int
+    confidence_set: ExactSet, points: QueryPoints, sign: int
 ) -> tuple[Tensor, Tensor]:
     r"""Coordinates of the maximisers of ``sign * f(x)`` at ``b`` points.
 

@@ -23,7 +23,6 @@ from kernelucb.confidence.filters import Appraisal, Array
 from kernelucb.confidence.fit import ClosedForm, DataFit, data_fit, fit_of
 from kernelucb.confidence.radius import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
-from kernelucb.regression.exact import FilteredRegression
 
 # Tolerances in ln(tau): of the least norm, and of the weights for it.
 _ROOT, _NEAR = 1e-13, 1e-3
@@ -89,7 +88,7 @@ def least_consistent_norm(
 class LeastNorm(NamedTuple):
     r"""The constraint of a fit for which the least norm is large, and this norm."""
 
-    constraint: FitConstraint[Any]  # the data as the fit weighs them, and the radius
+    constraint: FitConstraint  # the data as the fit weighs them, and the radius
     norm: float  # prior units
     fit: DataFit
 
@@ -99,11 +98,13 @@ class _Ridge(NamedTuple):
 
     lam: Array
     squares: Array
+    cutoff: float  # the smallest regulariser
 
     @classmethod
     def of(cls, regression: RidgeState) -> "_Ridge":
         targets = regression.targets.cpu().numpy()
-        return cls(regression.eigenvalues.cpu().numpy(), targets**2)
+        lam = regression.eigenvalues.cpu().numpy()
+        return cls(lam, targets**2, regression.eigenvalue_cutoff)
 
     def norm(self, tau: float) -> float:
         r"""``||f - m||``, prior units."""
@@ -116,19 +117,18 @@ class _Ridge(NamedTuple):
         return float(self.squares @ (left * left))
 
     def least_regularizer(
-        self, squared_radius: float, cutoff: float, start: float, tolerance: float = _ROOT
+        self, squared_radius: float, start: float, tolerance: float = _ROOT
     ) -> float | None:
         r"""Regulariser ``tau`` of the function of least norm, by its squared radius.
 
-        Infinite where the zero function fits, None where no function fits. The search
-        begins at ``start`` and ends at the ``cutoff``.
+        Infinite where the zero function fits, None where no function fits.
         """
         if float(self.squares.sum()) <= squared_radius:
             return math.inf
-        ends = math.log(start), math.log(cutoff)
         root = increasing_root(
             lambda log_tau: self.misfit(math.exp(log_tau)) - squared_radius,
-            *ends,
+            math.log(start),
+            math.log(self.cutoff),
             tolerance,
         )
         return None if root is None else math.exp(root)
@@ -140,9 +140,8 @@ def least_norm(regression: RidgeState, radius: Radius) -> float:
     Ours: the minimiser is a ridge estimate; its regulariser solves
     ``sum (tau z / (lam + tau))^2 = radius^2``, whose left side increases in ``tau``.
     """
-    ridge, cutoff = _Ridge.of(regression), regression.eigenvalue_cutoff
-    start = max(radius.tau_ref, cutoff)
-    tau = ridge.least_regularizer(radius.squared(regression), cutoff, start)
+    ridge, squared = _Ridge.of(regression), radius.squared(regression)
+    tau = ridge.least_regularizer(squared, max(radius.tau_ref, ridge.cutoff))
     return math.inf if tau is None else ridge.norm(tau)
 
 
@@ -153,11 +152,6 @@ def least_misfit(regression: RidgeState, norm: float) -> float:
         lambda log_tau: norm - ridge.norm(math.exp(log_tau)), lowest, lowest, _ROOT
     )
     return ridge.misfit(math.exp(lowest if root is None else root))
-
-
-def ridge_norm(regression: RidgeState, tau: float) -> float:
-    r"""``||f - m||`` of the ridge estimate at ``tau``, prior units."""
-    return _Ridge.of(regression).norm(tau)
 
 
 def is_resolved(regression: RidgeState, norm: float, squared_radius: float) -> bool:
@@ -178,14 +172,14 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
     """
     if isinstance(fit, FitConstraint):
         return LeastNorm(fit, least_norm(*fit), fit)
-    lam, squares = _Ridge.of(fit.regression)
-    cutoff = start = fit.regression.eigenvalue_cutoff
+    lam, squares, cutoff = _Ridge.of(fit.regression)
+    start = cutoff
 
     def appraise(weights: Array) -> Appraisal:
         nonlocal start
         values, squared_radius, decisive_share = fit.ellipsoid(weights)
-        counted = _Ridge(values * lam, values * squares)
-        found = counted.least_regularizer(squared_radius, cutoff, start, _NEAR)
+        counted = _Ridge(values * lam, values * squares, cutoff)
+        found = counted.least_regularizer(squared_radius, start, _NEAR)
         tau = cutoff if found is None else found
         least = math.inf if found is None else counted.norm(tau)
         start = start if math.isinf(tau) else tau
@@ -198,8 +192,8 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
 
 
 def _resolved(
-    constraint: FitConstraint[FilteredRegression],
-) -> tuple[FitConstraint[FilteredRegression], float]:
+    constraint: FitConstraint,
+) -> tuple[FitConstraint, float]:
     r"""The constraint widened for round-off, and the least norm under this constraint.
 
     The larger the norm ``N`` of the true function, the more of the outcomes round-off may
@@ -334,18 +328,8 @@ class NormTracker:
                 "least consistent one contradicts the data."
             )
         self.floor = positive_scalar("floor", floor)
-        self.estimates = 0.0, 0.0  # of the norm bound and the least norm, plain numbers
+        self.norm_bound = self.least_consistent_norm = EstimatedNumber(0.0)
         self.outcomes: str | None = None
-
-    @property
-    def norm_bound(self) -> float:
-        r"""See the class."""
-        return EstimatedNumber(self.estimates[0])
-
-    @property
-    def least_consistent_norm(self) -> float:
-        r"""See the class."""
-        return EstimatedNumber(self.estimates[1])
 
     @classmethod
     def cautious(cls) -> "NormTracker":
@@ -385,9 +369,9 @@ class NormTracker:
         """
         outcomes = regression.outcome_map.same_as(self.outcomes)
         centre, scale = least_norm(regression, radius), regression.outcome_scale
-        before, least = self.estimates
+        before, least = float(self.norm_bound), float(self.least_consistent_norm)
         if math.isinf(centre):
-            centre = ridge_norm(regression, radius.tau_ref)
+            centre = _Ridge.of(regression).norm(radius.tau_ref)
         else:
             least = max(least, centre * scale)
         estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
@@ -395,8 +379,9 @@ class NormTracker:
         if norm > before:
             words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
             _LOG.info(words, norm, before, least)
-        vars(self).update(estimates=(norm, least), outcomes=outcomes)
-        return NormBound(norm / regression.outcome_scale, estimated_norm(norm, least))
+        self.outcomes, self.norm_bound = outcomes, EstimatedNumber(norm)
+        self.least_consistent_norm = EstimatedNumber(least)
+        return NormBound(norm / scale, estimated_norm(norm, least))
 
 
 # A number, or a tracker that estimates the norm bound (by name, or the default).
@@ -450,12 +435,8 @@ def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
     return norm_bound if isinstance(norm_bound, NormTracker) else None
 
 
-def norm_source(
-    norm_bound: NormBoundLike, regression: RidgeState
-) -> NormBound | NormTracker:
-    r"""The norm bound, or the tracker that will estimate it from data and their fit."""
-    if (tracker := tracker_of(norm_bound)) is not None:
-        return tracker
+def given_bound(norm_bound: object, regression: RidgeState) -> NormBound:
+    r"""A norm bound of the user's, outcome units, for data."""
     given = positive_scalar("norm_bound", norm_bound)
     return NormBound(float(given) / regression.outcome_scale, given_norm(given))
 
@@ -464,8 +445,9 @@ def resolve_norm_bound(
     norm_bound: NormBoundLike, regression: RidgeState, radius: Radius
 ) -> NormBound:
     r"""The norm bound given, or its estimate from data and the radius of their fit."""
-    source = norm_source(norm_bound, regression)
-    return source if isinstance(source, NormBound) else source.estimate(regression, radius)
+    if (tracker := tracker_of(norm_bound)) is not None:
+        return tracker.estimate(regression, radius)
+    return given_bound(norm_bound, regression)
 
 
 def norm_bound_under_prior(

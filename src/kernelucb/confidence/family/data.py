@@ -48,7 +48,7 @@ class Appraisal(NamedTuple):
     )
     # Makes the kernel's set, widened with a warning if empty, and a least norm that allows
     # for round-off
-    confidence_set: Callable[[], tuple[ConfidenceSet[Any, Any], float]]
+    confidence_set: Callable[[], tuple[ConfidenceSet, float]]
 
 
 class _OfAnyPrior:
@@ -99,11 +99,11 @@ class NoisyData(_OfAnyPrior):
         mixture = data_fit(fit, state, self.delta, norm_bound, self.model_error)
         found = for_least_norm(mixture)
 
-        def confidence_set() -> tuple[ConfidenceSet[Any, Any], float]:
+        def confidence_set() -> tuple[ConfidenceSet, float]:
             known = norm_bound, fit, self.delta, found, self.model_error
             problem = known_noise_problem(state, *known)
             sides = problem.constraints, problem.assumptions.by(ExactSet.source)
-            band: ConfidenceSet[Any, Any] = ExactSet(problem.regression, *sides)
+            band: ConfidenceSet = ExactSet(problem.regression, *sides)
             if self.model_error > 0.0:
                 band = CombinedSet([band], PlusError(self.model_error), band.assumptions)
             return band, problem.least_consistent_norm
@@ -167,7 +167,7 @@ class CountData(_OfAnyPrior):
         level = self.ratio.level(state)
         least = least_norm_mode(state, level).norm  # infinite where none is likely enough
 
-        def confidence_set() -> tuple[ConfidenceSet[Any, Any], float]:
+        def confidence_set() -> tuple[ConfidenceSet, float]:
             return likelihood_set(state, norm_bound, self.ratio, level), least
 
         return Appraisal(least, confidence_set)

@@ -43,7 +43,7 @@ class Member(NamedTuple):
     kernel: str
     norm_bound: float
     least_consistent_norm: float
-    confidence_set: ConfidenceSet[Any, Any] | None
+    confidence_set: ConfidenceSet | None
     norm_factor: float
 
 
