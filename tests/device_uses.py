@@ -24,8 +24,6 @@ from kernelucb import (
     CertifiedGapStopping,
     ConstrainedUCB,
     FamilyBandit,
-    Filters,
-    Grid,
     GuardedAcquisition,
     KernelBandit,
     KernelFamily,
@@ -178,9 +176,9 @@ ACQUISITIONS = {
     **{name: partial(of_the_contract, name) for name in BANDS if name != "meta"},
     "fitted": fitted,
     "tracked norm": lambda t: exact(t, norm_bound=NormTracker()),
-    "mixture": lambda t: exact(t, fit=Filters("mixture")),
-    "grid": lambda t: exact(t, form=Grid()),
-    "own grid": lambda t: exact(t, form=Grid([0.1, 1.0])),
+    "mixture": lambda t: exact(t, covariance_scale="mixture"),
+    "grid": lambda t: exact(t, form="grid"),
+    "own grid": lambda t: exact(t, form=[0.1, 1.0]),
     "several noises": lambda t: exact(t, noise_std=t.noise),
     "weighted": lambda t: exact(t, posterior_transform=negative(t)),
     "noise without limits": lambda t: exact(t, noise_std=UnknownNoise()),
@@ -222,8 +220,9 @@ def sketched_update(there):
     state = NystromRegression(
         X, Y, there.kernel, 0.1, X[:10], remainder_points=there.points
     )
-    state, fit = state.observe(X[:1], Y[:1]), Filters("mixture")
-    return list(SketchedMartingaleMixtureUCB(state, fit=fit, **NORM).bounds(there.points))
+    state, scales = state.observe(X[:1], Y[:1]), {"covariance_scale": "mixture"}
+    acqf = SketchedMartingaleMixtureUCB(state, **scales, **NORM)
+    return list(acqf.bounds(there.points))
 
 
 def earlier_tasks(there):
@@ -324,7 +323,7 @@ def norms(there):
     assert str(describe_norm_bound(there.model, 3.0, bounds=there.square))
     assert str(describe_norm_bound(there.model, 3.0, candidates=there.points))
     assert check_consistency(there.model, 3.0).consistent
-    return numbers(there, least_consistent_norm(there.model, fit=Filters("mixture")))
+    return numbers(there, least_consistent_norm(there.model, covariance_scale="mixture"))
 
 
 def gains(there):

@@ -18,10 +18,7 @@ from benchmarks.runner import ROOT, KnownFunction, fixed_kernel, picture
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    Filters,
-    Grid,
     KernelRegression,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     WangDeFreitasUCB,
 )
@@ -30,7 +27,7 @@ from kernelucb.plotting import band_widths, plot_bands
 NORM, NOISE, DELTA, NUM_CENTRES = 10.0, 0.1, 0.01, 20
 SCALE = 50 ** (-1 / 5)
 GIVEN = {"norm_bound": NORM, "delta": DELTA}
-PAPER = {**GIVEN, "fit": MartingaleMixture(SCALE)}
+PAPER = {**GIVEN, "fit": "martingale", "covariance_scale": SCALE}
 OURS = "mixture of filters (ours)"
 OUTPUT = ROOT / "docs" / "images" / "readme_band.png"
 
@@ -50,7 +47,7 @@ def problem(seed: int):
 
 def bands(state: KernelRegression) -> dict:
     return {
-        OURS: MartingaleMixtureUCB(state, fit=Filters(SCALE), **GIVEN),
+        OURS: MartingaleMixtureUCB(state, covariance_scale=SCALE, **GIVEN),
         "exact (CMM)": MartingaleMixtureUCB(state, **PAPER),
         "AMM": MartingaleMixtureUCB(state, form="analytic", **PAPER),
         "Abbasi-Yadkori": AbbasiYadkoriUCB(state, alpha=NOISE**2 / SCALE, **GIVEN),
@@ -81,7 +78,7 @@ def draw(acquisitions: dict, X: torch.Tensor, truth, data, output: Path) -> None
 
 def print_widths(acquisitions: dict, state: KernelRegression, X: torch.Tensor) -> None:
     others = {
-        "DMM (grid of 5)": MartingaleMixtureUCB(state, form=Grid(), **PAPER),
+        "DMM (grid of 5)": MartingaleMixtureUCB(state, form="grid", **PAPER),
         "Wang-de Freitas": WangDeFreitasUCB(state, **GIVEN),
     }
     widths = band_widths({**acquisitions, **others}, X)

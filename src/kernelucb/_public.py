@@ -29,15 +29,11 @@ from kernelucb.certificates import (
     runs_needed,
 )
 from kernelucb.confidence.band import Band
-from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
-from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
-from kernelucb.confidence.norm.least import least_consistent_norm
-from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
+from kernelucb.confidence.noise import ReplicateNoise, UnknownNoise
+from kernelucb.confidence.norm import NearNormBall, NormTracker, least_consistent_norm
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.confidence.replicate_noise import ReplicateNoise
+from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.diagnostics import (
     check_consistency,
     describe_norm_bound,
@@ -52,7 +48,6 @@ from kernelucb.safety import SafeSet, optimize_acqf_safely
 
 __all__ = [
     "AbbasiYadkoriUCB",
-    "Analytic",
     "Band",
     "BandUCB",
     "BKBBandit",
@@ -60,8 +55,6 @@ __all__ = [
     "CertifiedGapStopping",
     "ConstrainedUCB",
     "FamilyBandit",
-    "Filters",
-    "Grid",
     "GuardedAcquisition",
     "IGPUCB",
     "KernelBandit",
@@ -70,7 +63,6 @@ __all__ = [
     "KernelThompsonSampling",
     "LikelihoodRegression",
     "LikelihoodUCB",
-    "MartingaleMixture",
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",

@@ -16,8 +16,8 @@ from scipy.stats import binom
 from kernelucb.acquisition.base import RegressionUCB
 from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.confidence.assumptions import rkhs_assumptions
-from kernelucb.confidence.norm.tracker import norm_bound_under_prior
-from kernelucb.confidence.ridge_band import FIXED_DESIGN, fixed_ridge_band
+from kernelucb.confidence.norm import norm_bound_under_prior
+from kernelucb.confidence.ridge import FIXED_DESIGN, fixed_ridge_band
 from kernelucb.regression import KernelRegression
 from kernelucb.testing import band_checks
 from problems import normal, uniform

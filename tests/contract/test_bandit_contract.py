@@ -6,7 +6,7 @@ import pytest
 import torch
 from bands import NORM
 
-from kernelucb import FamilyBandit, Grid, KernelBandit, KernelFamily
+from kernelucb import FamilyBandit, KernelBandit, KernelFamily
 from kernelucb.testing import Truth, bandit_checks, check_bandit
 from problems import frozen_kernel, uniform
 
@@ -16,7 +16,7 @@ KERNELS = [TRUTH.kernel, frozen_kernel("matern52", 0.3)]
 ARMS = uniform(20, 2, seed=3)
 OPTIONS = {
     "exact": {"fit": "martingale"},
-    "grid": {"fit": "martingale", "form": Grid()},
+    "grid": {"fit": "martingale", "form": "grid"},
     "analytic": {"fit": "martingale", "form": "analytic"},
     "filters": {},
     "energy": {"form": "analytic"},

@@ -16,7 +16,6 @@ from benchmarks.papers.durand_2018.play import (
 )
 from kernelucb import (
     AbbasiYadkoriUCB,
-    Filters,
     KernelRegression,
     MartingaleMixtureUCB,
     StreamingKernelUCB,
@@ -29,7 +28,7 @@ KNOWN = {"norm_bound": NORM, "noise_std": 0.1, "delta": 0.1}
 UNKNOWN = KNOWN | {"noise_std": UnknownNoise(0.01, 1.0)}
 BOUNDS = {
     "theorem1": lambda state: AbbasiYadkoriUCB(state, alpha=0.01 / NORM**2, **KNOWN),
-    "exact": lambda state: MartingaleMixtureUCB(state, fit=Filters("mixture"), **KNOWN),
+    "exact": lambda state: MartingaleMixtureUCB(state, covariance_scale="mixture", **KNOWN),
     "corollary1": lambda state: StreamingKernelUCB(state, **UNKNOWN),
     "joint": lambda state: MartingaleMixtureUCB(state, **UNKNOWN),
 }

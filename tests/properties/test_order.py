@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    Analytic,
-    Grid,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     NearNormBall,
     least_consistent_norm,
 )
+from kernelucb.confidence.fit import fit_of
 from oracles.closed_forms import log_det
 from problems import KERNELS, make_problem, uniform
 from tolerances import ORDER
@@ -45,7 +43,7 @@ larger_problems = st.builds(
 deltas, usual_deltas = st.floats(1e-6, 0.9), st.floats(1e-4, 0.05)
 scales = st.floats(0.05, 20.0)
 factors, larger_factors = st.floats(1.01, 5.0), st.floats(1.2, 3.0)
-FORMS = ({}, {"form": Grid()}, {"form": "analytic"})
+FORMS = ({}, {"form": "grid"}, {"form": "analytic"})
 
 # The weights of a mixture of filters are within 2 % of the best for any one set
 # (``docs/results/filters.md``), so laws of the whole mixture hold for the chosen ellipsoid
@@ -78,12 +76,12 @@ def assert_inside(inner, outer, half_width):
 @given(problems, deltas, scales, factors)
 def test_exact_within_grid_within_analytic_within_abbasi_yadkori(problem, delta, c, factor):
     r"""Flynn & Reeb (2024), Theorem 6.3; the grid contains the analytic alpha."""
-    fit = MartingaleMixture(c)
+    fit = fit_of("martingale", c)
     norm = consistent_norm(problem, factor, delta, fit)
     options = {"norm_bound": norm, "delta": delta, "fit": fit}
     alpha = problem.noise_std**2 / c
     exact, paper, analytic = (bounds(problem, **options, **form) for form in FORMS)
-    grid = bounds(problem, form=Grid([0.2 * alpha, alpha, 7.0 * alpha]), **options)
+    grid = bounds(problem, form=[0.2 * alpha, alpha, 7.0 * alpha], **options)
     ay = bounds(problem, AbbasiYadkoriUCB, norm_bound=norm, delta=delta, alpha=alpha)
     for middle in (grid, paper):
         assert_inside(exact, middle, norm)
@@ -105,7 +103,7 @@ def test_exact_within_grid_within_analytic_within_abbasi_yadkori(problem, delta,
 @given(problems, deltas, factors, st.integers(12, 5000))
 def test_analytic_within_improved_gp_ucb(problem, delta, factor, horizon):
     r"""At ``alpha = 1 + eta``, that is ``c = sigma^2 / (1 + eta)``."""
-    fit = MartingaleMixture(problem.noise_std**2 / (1.0 + 2.0 / horizon))
+    fit = fit_of("martingale", problem.noise_std**2 / (1.0 + 2.0 / horizon))
     norm = consistent_norm(problem, factor, delta, fit)
     options = {"norm_bound": norm, "delta": delta}
     analytic = bounds(problem, fit=fit, form="analytic", **options)
@@ -130,7 +128,7 @@ def test_the_truth_is_inside_where_the_set_holds_it(fit, problem, delta, factor)
 
 @given(problems, deltas, st.floats(0.1, 0.99), scales, factors, factors)
 def test_more_confidence_or_norm_is_a_wider_band(problem, delta, share, c, factor, growth):
-    fit = MartingaleMixture(c)
+    fit = fit_of("martingale", c)
     norm = consistent_norm(problem, factor, delta, fit)
     kinds = [{"fit": fit, **form} for form in FORMS]
     kinds += [{"acqf_class": AbbasiYadkoriUCB}, {"acqf_class": IGPUCB}]
@@ -164,10 +162,10 @@ def test_a_larger_noise_scale_is_a_wider_band(problem, delta, c, factor, growth)
     fixed ridge parameters so do the grid and analytic bounds; with the default ones,
     which move with the noise, nothing of the kind holds.
     """
-    noise, fit = problem.noise_std, MartingaleMixture(c)
+    noise, fit = problem.noise_std, fit_of("martingale", c)
     norm = consistent_norm(problem, factor, delta, fit)
     options = {"norm_bound": norm, "delta": delta, "fit": fit}
-    for form in ("dual", Grid([0.1 * noise**2, noise**2]), Analytic(noise**2)):
+    for form in ("dual", [0.1 * noise**2, noise**2], noise**2):
         narrow, wide = (
             bounds(problem, noise_std=scale * noise, form=form, **options)
             for scale in (1.0, growth)
@@ -180,7 +178,7 @@ def test_least_norm_grows_with_delta_and_falls_with_noise(problem, delta, c):
     r"""A smaller set is farther from zero."""
 
     def least(noise_std, delta):
-        fit = MartingaleMixture(c)
+        fit = fit_of("martingale", c)
         return least_consistent_norm(problem.state, noise_std, delta=delta, fit=fit)
 
     base, slack = least(problem.noise_std, delta), ORDER * problem.function.norm

@@ -21,7 +21,6 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     KernelRegression,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     SrinivasUCB,
     WangDeFreitasUCB,
@@ -124,7 +123,9 @@ def wang_width(n, log_det):
 
 
 GIVEN = {"norm_bound": NORM, "delta": DELTA}
-ANALYTIC = partial(MartingaleMixtureUCB, fit=MartingaleMixture(2.0), form="analytic")
+ANALYTIC = partial(
+    MartingaleMixtureUCB, fit="martingale", covariance_scale=2.0, form="analytic"
+)
 RKHS = BoundedNorm(NORM, GAIN)
 LIPSCHITZ = CompactDomain(lipschitz_a=LIPSCHITZ_A, lipschitz_b=LIPSCHITZ_B)
 BANDS = {

@@ -15,7 +15,7 @@ import pytest
 import torch
 from simulation import Arms, Claim, History
 
-from kernelucb import ConstrainedUCB, MartingaleMixture, OutcomeConstraints
+from kernelucb import ConstrainedUCB, OutcomeConstraints
 from kernelucb.acquisition import outcome_bands
 from oracles.crossings import Sequences, gaussian
 from problems import RKHSFunction
@@ -78,7 +78,7 @@ class Setting:
     def library(self, pair, index, rounds):
         r"""The constrained bound after a sequence's history, outcome units."""
         histories = [History.of(self.arms, game, index, rounds) for game in pair]
-        options = {"fit": MartingaleMixture(1.0 / TAU), "form": "analytic"}
+        options = {"fit": "martingale", "covariance_scale": 1.0 / TAU, "form": "analytic"}
         bands = outcome_bands(
             [each.state(self.arms.kernel) for each in histories],
             norm_bound=self.norms,

@@ -18,7 +18,7 @@ from simulation import Arms, Claim, crossings
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression
-from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.filters import FilterMixture
 from oracles.crossings import Sequences, gaussian, nearest_miss, optimistic, rademacher
 from oracles.filters import (
     Filters,

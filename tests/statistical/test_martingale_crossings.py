@@ -17,7 +17,6 @@ from simulation import Arms, Claim, History, crossings
 from torch.testing import assert_close
 
 from kernelucb import (
-    MartingaleMixture,
     MartingaleMixtureUCB,
     PrequentialRadius,
     StreamingKernelUCB,
@@ -25,11 +24,11 @@ from kernelucb import (
     UnknownNoise,
     check_consistency,
 )
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.noise import JointSet
+from kernelucb.confidence.radius import (
     mixture_radius,
     noise_energy_bound,
 )
-from kernelucb.confidence.unknown_noise import JointSet
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from oracles.streaming_many import Pooled, half_widths, sandwich
 from problems import frozen_kernel
@@ -117,11 +116,11 @@ def radius_of(history, arms, **options):
 
 
 def library_one_scale(history):
-    return radius_of(history, ARMS, fit=MartingaleMixture(1.5))
+    return radius_of(history, ARMS, fit="martingale", covariance_scale=1.5)
 
 
 def library_mixture(history):
-    return radius_of(history, FEW, fit=MartingaleMixture("mixture"))
+    return radius_of(history, FEW, fit="martingale", covariance_scale="mixture")
 
 
 def library_refitted(history):

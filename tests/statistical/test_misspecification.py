@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from simulation import Claim
 
 from kernelucb import KernelRegression, check_consistency, least_consistent_norm
-from kernelucb.confidence.fit.radius import noise_energy_bound
+from kernelucb.confidence.radius import noise_energy_bound
 from problems import RKHSFunction, frozen_kernel, normal, uniform
 
 NORM, NOISE_STD, RUNS = 5.0, 0.1, 30

@@ -13,15 +13,11 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    Analytic,
     FamilyBandit,
-    Filters,
-    Grid,
     KernelBandit,
     KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     NormTracker,
     least_consistent_norm,
@@ -29,13 +25,13 @@ from kernelucb import (
 )
 from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.choice import fit_of
-from kernelucb.confidence.fit.filters import PRIOR_WEIGHTS
-from kernelucb.confidence.fit.radius import KernelFree, Radius, mixture_radius
-from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
-from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
-from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.dual import ExactSet, GridSet
+from kernelucb.confidence.filters import PRIOR_WEIGHTS
+from kernelucb.confidence.fit import fit_of
+from kernelucb.confidence.mixture import consistent_constraints
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.radius import KernelFree, Radius, mixture_radius
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.exact import FilteredRegression, SpectralFilter
 from problems import (
@@ -60,7 +56,7 @@ from tolerances import (
 NORM, NOISE, DELTA, ARMS, DIMENSION, FEW = 5.0, 0.1, 0.05, 25, 2, 14
 OPTIONS = {
     "exact": {"fit": "martingale"},
-    "grid": {"fit": "martingale", "form": Grid()},
+    "grid": {"fit": "martingale", "form": "grid"},
     "analytic": {"fit": "martingale", "form": "analytic"},
     "filters": {},
     "energy": {"form": "analytic"},
@@ -83,7 +79,7 @@ def stateless(bandit, bound, kernel, norm_bound=NORM, mean_module=None, **option
     if bound == "igp":
         return IGPUCB(regression, **options)
     if bound == "abbasi_yadkori":
-        alpha = options.pop("form", Analytic()).alpha
+        alpha = options.pop("form", None)
         return AbbasiYadkoriUCB(regression, alpha=alpha, **options)
     acqf = MartingaleMixtureUCB(regression, **options)
     return on_the_grid(bandit, acqf.confidence_set) if bound == "exact" else acqf
@@ -287,15 +283,15 @@ def test_without_observations(bound):
 
 
 CHOICES = [
-    ("exact", {"fit": MartingaleMixture(0.3)}),
-    ("grid", {"fit": MartingaleMixture(0.3), "form": Grid([0.004, 0.05])}),
-    ("analytic", {"fit": MartingaleMixture(0.3), "form": Analytic(0.03)}),
-    ("filters", {"fit": Filters(0.3)}),
-    ("energy", {"fit": Filters(0.3), "form": Analytic(0.03)}),
-    ("abbasi_yadkori", {"form": Analytic(0.02)}),
+    ("exact", {"fit": "martingale", "covariance_scale": 0.3}),
+    ("grid", {"fit": "martingale", "covariance_scale": 0.3, "form": [0.004, 0.05]}),
+    ("analytic", {"fit": "martingale", "covariance_scale": 0.3, "form": 0.03}),
+    ("filters", {"covariance_scale": 0.3}),
+    ("energy", {"covariance_scale": 0.3, "form": 0.03}),
+    ("abbasi_yadkori", {"form": 0.02}),
     ("igp", {"horizon": 70}),
     *(
-        (bound, {"fit": (Filters if bound in FILTERED else MartingaleMixture)(scales)})
+        (bound, {**OPTIONS[bound], "covariance_scale": scales})
         for bound in MIXTURES
         for scales in ([0.05, 1.0, 4.0], "mixture")
     ),
@@ -335,7 +331,7 @@ def test_an_empty_set_is_said_once_and_widened(bound):
         ({"bound": "best"}, 'bound must be "martingale_mixture", "abbasi_yadkori" or'),
         ({"bound": "igp_ucb", "horizon": 0}, "horizon must be"),
         ({"bound": "abbasi_yadkori", "fit": "martingale"}, "takes no fit"),
-        ({"bound": "abbasi_yadkori", "form": Grid()}, "takes one ridge parameter"),
+        ({"bound": "abbasi_yadkori", "form": "grid"}, "takes one ridge parameter"),
     ],
 )
 def test_wrong_arguments(options, message):

@@ -24,9 +24,9 @@ from kernelucb.confidence.bkb import (
     required_qbar,
     theorem2_width,
 )
-from kernelucb.confidence.fit.radius import mixture_radius, with_energy
-from kernelucb.confidence.norm.least import least_norm
-from kernelucb.confidence.ridge_band import abbasi_yadkori_width
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.radius import mixture_radius, with_energy
+from kernelucb.confidence.ridge import abbasi_yadkori_width
 from kernelucb.models import BKBModel
 from kernelucb.regression.lowrank.sketch import draw, first_state, inclusion_probabilities
 from oracles import bkb_width

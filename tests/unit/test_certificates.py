@@ -49,7 +49,7 @@ from kernelucb.certificates.boxes import (
 )
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.certificates.spaces import Region
-from kernelucb.confidence.martingale_mixture.dual import Ellipsoids
+from kernelucb.confidence.dual import Ellipsoids
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,

@@ -18,7 +18,7 @@ from kernelucb import (
     NystromRegression,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.martingale_mixture import dual
+from kernelucb.confidence import dual
 from kernelucb.models import BKBModel
 from kernelucb.optim import sharded
 from kernelucb.optim.chunked import argmax

@@ -35,8 +35,8 @@ from kernelucb import (
 from kernelucb._numerics.digits import at_least, between
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.certificates.task import Task
-from kernelucb.confidence.fit.filters import FilterMixture, Hybrids
-from kernelucb.confidence.fit.radius import KernelFree, mixture_radius
+from kernelucb.confidence.filters import FilterMixture, Hybrids
+from kernelucb.confidence.radius import KernelFree, mixture_radius
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
     UncertifiedError,

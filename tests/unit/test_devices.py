@@ -16,9 +16,6 @@ from contract import bands
 from device_uses import CUDA_ONLY, PROBLEM, SEARCHES, VALUES, There
 from pretended_device import AVAILABLE, pretended_device
 
-# What has no tensors.
-RESULTS = {"Analytic", "MartingaleMixture"}
-
 
 @contextmanager
 def cuda():
@@ -81,4 +78,4 @@ def test_every_public_name_is_used():
     for module in (device_uses, bands):
         nodes = ast.walk(ast.parse(Path(module.__file__).read_text("utf-8")))
         used |= {node.id for node in nodes if isinstance(node, ast.Name)}
-    assert set(kernelucb.__all__) - used == RESULTS
+    assert set(kernelucb.__all__) <= used

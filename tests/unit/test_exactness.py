@@ -9,7 +9,7 @@ from gpytorch.kernels import LinearKernel
 from torch.autograd import gradcheck
 from torch.testing import assert_close
 
-from kernelucb import Analytic, Grid, MartingaleMixture, MartingaleMixtureUCB
+from kernelucb import MartingaleMixtureUCB
 from oracles import closed_forms, socp
 from problems import frozen_model, make_problem, uniform
 from tolerances import (
@@ -79,7 +79,7 @@ def solved(case, c):
 )
 def test_exact_bound_is_the_cone_program(case, c, form):
     problem, model, norm, expected = solved(case, c)
-    options = {"delta": DELTA, "fit": MartingaleMixture(c), "form": form}
+    options = {"delta": DELTA, "fit": "martingale", "covariance_scale": c, "form": form}
     acqf = MartingaleMixtureUCB(model, norm_bound=norm, **options)
     assert_close(acqf.bounds(problem.test_X), expected, rtol=0.0, atol=SOCP)
 
@@ -134,9 +134,9 @@ def test_gradient_of_the_exact_bound(kernel, maximize):
 @pytest.mark.parametrize("alpha", [0.003, 0.01, 0.5])
 def test_analytic_is_the_grid_at_one_alpha(alpha):
     problem = make_problem(n=12, kernel="matern52")
-    options = {"norm_bound": 3.0, "fit": MartingaleMixture(0.7)}
-    analytic = MartingaleMixtureUCB(problem.model, form=Analytic(alpha), **options)
-    grid = MartingaleMixtureUCB(problem.model, form=Grid([alpha]), **options)
+    options = {"norm_bound": 3.0, "fit": "martingale", "covariance_scale": 0.7}
+    analytic = MartingaleMixtureUCB(problem.model, form=alpha, **options)
+    grid = MartingaleMixtureUCB(problem.model, form=[alpha], **options)
     K, k, v, y = arrays(problem)
     mean, half = closed_forms.dual_ellipsoid(
         K, k, v, y, alpha, problem.noise_std, 3.0, DELTA, 0.7
@@ -150,7 +150,12 @@ def test_analytic_is_the_grid_at_one_alpha(alpha):
 def test_analytic_bound_in_closed_form(c):
     r"""Corollary 4.6 with Lemma C.2."""
     problem = make_problem(n=12, kernel="matern52")
-    options = {"delta": DELTA, "fit": MartingaleMixture(c), "form": "analytic"}
+    options = {
+        "delta": DELTA,
+        "fit": "martingale",
+        "covariance_scale": c,
+        "form": "analytic",
+    }
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
     K, k, v, y = arrays(problem)
     mean, half = closed_forms.analytic_mixture(K, k, v, y, problem.noise_std, 3.0, DELTA, c)
@@ -160,9 +165,9 @@ def test_analytic_bound_in_closed_form(c):
 
 @pytest.mark.parametrize("c", [0.25, 1.0])
 def test_paper_grid(c):
-    r"""``form=Grid()``: the least of the five ellipsoids of Section 6."""
+    r"""``form="grid"``: the least of the five ellipsoids of Section 6."""
     problem = make_problem(n=12)
-    options = {"fit": MartingaleMixture(c), "form": Grid()}
+    options = {"fit": "martingale", "covariance_scale": c, "form": "grid"}
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
     K, k, v, y = arrays(problem)
     sigma, uppers = problem.noise_std, []

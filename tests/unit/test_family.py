@@ -22,7 +22,6 @@ from torch.testing import assert_close
 
 from kernelucb import (
     CertifiedGapStopping,
-    Filters,
     KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
@@ -234,7 +233,7 @@ KERNELS = [frozen_kernel("rbf", scale) for scale in (0.6, 0.3, 0.15)]
 X = torch.cat([uniform(40, 2, 7), PROBLEM.X[:3]])
 GIVEN = {"norm_bound": 6.0, "noise_std": 0.1}
 # Tied to the norm bound, as the family does.
-SCALED = {"fit": Filters(0.36)}
+SCALED = {"covariance_scale": 0.36}
 RANGE = lengthscale_family(RBFKernel(), 0.15, 0.6)
 
 
@@ -348,7 +347,7 @@ def test_a_norm_bound_is_that_of_each_length_scale_where_kernels_cover_by_a_larg
     acqf, (_, cover) = family(each), each.covering(2)
     assert cover.norm_factor == pytest.approx(2.0)
     assert acqf.norm_bounds == pytest.approx((6.0, 6.0))
-    alone = single(each[1], norm_bound=12.0, fit=Filters(1.44)).least_consistent_norm
+    alone = single(each[1], norm_bound=12.0, covariance_scale=1.44).least_consistent_norm
     assert acqf.least_consistent_norms[1] == pytest.approx(0.5 * alone, rel=LEAST_NORM)
 
 
@@ -356,9 +355,9 @@ def test_a_family_of_norm_bounds():
     r"""Balls of one kernel are nested: the largest is the band, the smallest the search."""
     acqf = family(KERNELS[1:2] * 3, norm_bound=[0.1, 4.0, 8.0], select="simplest")
     assert acqf.consistent == (False, True, True)
-    options = {"norm_bound": 8.0, "fit": Filters(0.64)}
+    options = {"norm_bound": 8.0, "covariance_scale": 0.64}
     assert_close(acqf.bounds(X), single(KERNELS[1], **options).bounds(X))
-    smaller = single(KERNELS[1], norm_bound=4.0, fit=Filters(0.16)).bounds(X)[1]
+    smaller = single(KERNELS[1], norm_bound=4.0, covariance_scale=0.16).bounds(X)[1]
     near(acqf(X.unsqueeze(1)), smaller)
 
 

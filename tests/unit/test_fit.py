@@ -1,6 +1,7 @@
 r"""How far functions may be from the data: filters of the spectrum, mixtures of scales."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -11,20 +12,17 @@ from scipy.special import logsumexp
 from torch.testing import assert_close
 
 from kernelucb import (
-    Filters,
-    Grid,
     KernelRegression,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     least_consistent_norm,
 )
 from kernelucb._numerics import spectral
-from kernelucb.confidence.fit.choice import data_fit
-from kernelucb.confidence.fit.filters import FilterMixture
-from kernelucb.confidence.fit.radius import KernelFree, covariance_scales, mixture_radius
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import Constraints
-from kernelucb.confidence.norm.least import for_least_norm, least_norm
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.filters import FilterMixture
+from kernelucb.confidence.fit import data_fit
+from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.norm import for_least_norm, least_norm
+from kernelucb.confidence.radius import KernelFree, covariance_scales, mixture_radius
 from oracles import socp
 from oracles.filtered import counted
 from oracles.mixture_program import energy_alone, flynn_reeb, hybrid, upper_deviation
@@ -255,7 +253,7 @@ def test_refers_to_the_scale_that_explains_the_data_best():
     best = min(scales, key=lambda scale: squared_radius(state, scale))
     radius = mixture_radius(state, DELTA, scales)
     assert radius.tau_ref == pytest.approx(1.0 / best)
-    options = {"fit": MartingaleMixture(scales), "form": "analytic"}
+    options = {"fit": "martingale", "covariance_scale": scales, "form": "analytic"}
     acqf = MartingaleMixtureUCB(state, norm_bound=30.0, **options)
     assert acqf.confidence_set.regularizer == pytest.approx(1.0 / best)
 
@@ -269,22 +267,20 @@ def test_nothing_cancels_at_small_noise():
     assert both.slack == pytest.approx(one.slack, rel=1e-6)
 
 
-@pytest.mark.parametrize("form", ["dual", Grid(), "analytic", "convex"])
-@pytest.mark.parametrize("kind", [Filters, MartingaleMixture])
-def test_names_and_numbers_of_a_fit(kind, form):
+@pytest.mark.parametrize("form", ["dual", "grid", "analytic", "convex"])
+@pytest.mark.parametrize("fit", ["filters", "martingale"])
+def test_names_and_numbers_of_a_fit(fit, form):
     r"""The name means a scale of one; one scale, alone or repeated, is the plain bound."""
-    problem, norm = make_problem(n=12, d=2, kernel="matern52"), {"norm_bound": 3.0}
-    name = "filters" if kind is Filters else "martingale"
-    fits = [name, kind(1.0), kind(None), kind([1.0]), kind([1.0, 1.0, 1.0])]
-    acqfs = (MartingaleMixtureUCB(problem.state, fit=f, form=form, **norm) for f in fits)
+    problem = make_problem(n=12, d=2, kernel="matern52")
+    make = partial(MartingaleMixtureUCB, problem.state, norm_bound=3.0, fit=fit, form=form)
+    acqfs = (make(covariance_scale=c) for c in (None, 1.0, [1.0], [1.0, 1.0, 1.0]))
     plain, *others = (acqf.bounds(problem.test_X[:3]) for acqf in acqfs)
     for other in others:
         assert_close(other, plain, rtol=REARRANGED, atol=REARRANGED)
-    mixed = MartingaleMixtureUCB(problem.state, fit=kind("mixture"), form=form, **norm)
+    mixed = make(covariance_scale="mixture")
     truth = problem.function(problem.test_X)
     lower, upper = mixed.bounds(problem.test_X)
     assert bool(((lower <= truth) & (truth <= upper)).all())
-    assert kind("mixture").scales == covariance_scales("mixture")
 
 
 def test_the_least_consistent_norm_takes_a_mixture():
@@ -292,6 +288,6 @@ def test_the_least_consistent_norm_takes_a_mixture():
     state = make_problem(n=30, norm=20.0, seed=2).state
     scales = covariance_scales("mixture")
     assert len(scales) == 17
-    mixed = least_consistent_norm(state, fit=Filters("mixture"))
-    single = [least_consistent_norm(state, fit=Filters(c)) for c in scales]
+    mixed = least_consistent_norm(state, covariance_scale="mixture")
+    single = [least_consistent_norm(state, covariance_scale=c) for c in scales]
     assert 0.5 * max(single) <= mixed <= max(single)

@@ -3,7 +3,7 @@ r"""The exact band against 60-digit arithmetic, where double precision is strain
 import pytest
 import torch
 
-from kernelucb import Filters, KernelRegression, MartingaleMixture, MartingaleMixtureUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb.regression.exact import FilteredRegression
 from oracles.high_precision import exact_bands
 from problems import RKHSFunction, frozen_kernel, normal, uniform
@@ -13,7 +13,6 @@ TRUE_NORM, DELTA = 3.0, 0.05
 
 
 STRAINED = ["duplicates", "near-duplicates, 1e-6", "a dense line"]
-KINDS = {"filters": Filters, "martingale": MartingaleMixture}
 
 
 def make_inputs(name: str) -> torch.Tensor:
@@ -42,7 +41,7 @@ def relative_error(
     arguments = given | {"covariance_scale": outcome_scale**2}
     scale = noise_std * outcome_scale
     state = KernelRegression(X, Y, kernel, scale)
-    acqf = MartingaleMixtureUCB(state, fit=KINDS[fit](outcome_scale**2), **given)
+    acqf = MartingaleMixtureUCB(state, fit=fit, covariance_scale=outcome_scale**2, **given)
     counted = acqf.confidence_set.regression
     if fit == "filters":
         assert isinstance(counted, FilteredRegression)

@@ -25,11 +25,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import (
-    Filters,
     KernelRegression,
     LikelihoodRegression,
     LikelihoodUCB,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     SafeSet,
     check_consistency,
@@ -152,7 +150,7 @@ def test_gaussian_outcomes_give_the_martingale_mixture(noise, scale):
     ours = likelihood_set(data, NORM, ratio, ratio.level(data))
     points = uniform(50, 2, 5)
     state = KernelRegression(X, Y, own, noise)
-    options = {"fit": MartingaleMixture(scale), "delta": DELTA}
+    options = {"fit": "martingale", "covariance_scale": scale, "delta": DELTA}
     theirs = MartingaleMixtureUCB(state, norm_bound=NORM, **options)
     assert_close(ours.bounds(points), theirs.bounds(points), rtol=0.0, atol=1e-9)
 
@@ -556,7 +554,7 @@ def test_rates_are_counts_again():
         ({"likelihood": "binomial", "num_trials": 0.5}, "num_trials must hold whole"),
         ({"likelihood": "binomial", "num_trials": 2, "train_Y": 3.0 * Y}, "more successes"),
         ({"likelihood": "poisson", "exposure": 0.0}, "exposure"),
-        ({"fit": Filters()}, "fit must be"),
+        ({"fit": "filters"}, "fit must be"),
         ({"posterior_transform": DOUBLE}, "weight 1 or -1"),
     ],
 )

@@ -58,10 +58,10 @@ def test_the_library_attaches_nothing_but_a_null_handler():
 def test_a_norm_bound_that_rises(log, capsys):
     tracker = NormTracker()
     band(norm_bound=tracker)
-    (message,) = log.of("confidence.norm.tracker")
+    (message,) = log.of("confidence.norm")
     assert f"Norm bound estimated: {tracker.norm_bound:.4g}, was 0 (least" in message
     band(norm_bound=tracker)
-    assert len(log.of("confidence.norm.tracker")) == 1
+    assert len(log.of("confidence.norm")) == 1
     assert capsys.readouterr() == ("", "")
 
 

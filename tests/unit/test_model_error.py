@@ -7,7 +7,6 @@ import torch
 from torch.testing import assert_close
 
 from kernelucb import (
-    Grid,
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
@@ -18,8 +17,8 @@ from kernelucb import (
     least_consistent_norm,
     regret_certificate,
 )
-from kernelucb.confidence.fit.filters import FilterMixture
-from kernelucb.confidence.fit.radius import mixture_radius, noise_energy_bound
+from kernelucb.confidence.filters import FilterMixture
+from kernelucb.confidence.radius import mixture_radius, noise_energy_bound
 from kernelucb.regression.exact import FilteredRegression
 from oracles import socp
 from oracles.filtered import counted
@@ -119,7 +118,7 @@ def test_no_function_near_the_ball_is_left_out(fit):
         assert float(high) <= exact + 0.1
 
 
-@pytest.mark.parametrize("form", [{}, {"form": Grid()}, {"form": "convex"}])
+@pytest.mark.parametrize("form", [{}, {"form": "grid"}, {"form": "convex"}])
 @pytest.mark.parametrize("fit", ["filters", "martingale"])
 def test_an_error_of_zero_changes_nothing(fit, form):
     problem = make_problem(n=12)

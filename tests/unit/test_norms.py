@@ -13,9 +13,7 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    Grid,
     KernelRegression,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     NormTracker,
     PrequentialRadius,
@@ -29,9 +27,9 @@ from kernelucb import (
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.acquisition import BoundedNorm
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.fit.radius import Radius, mixture_radius, noise_energy_bound
-from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
-from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.mixture import consistent_constraints
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.radius import Radius, mixture_radius, noise_energy_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import socp
 from oracles.filtered import counted
@@ -158,7 +156,7 @@ def test_least_norm_is_the_cone_program(case, c, units):
     squared = socp.squared_radius(prior, deviations, noise_std, 0.05, c)
     expected = socp.least_norm(K, deviations, noise_std, squared)
     assert expected > 0.4  # the data say something
-    least = least_consistent_norm(model, noise, fit=MartingaleMixture(c))
+    least = least_consistent_norm(model, noise, fit="martingale", covariance_scale=c)
     assert least == pytest.approx(expected, rel=LEAST_NORM, abs=0.0)
 
 
@@ -240,7 +238,7 @@ def test_it_never_falls_over_rounds(problem):
     assert tracker.least_consistent_norm == least
 
 
-FORMS = [{}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"}]
+FORMS = [{}, {"form": "grid"}, {"form": "analytic"}, {"form": "convex"}]
 
 
 def caught(build):

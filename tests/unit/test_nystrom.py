@@ -13,7 +13,6 @@ from torch.testing import assert_close
 
 from kernelucb import (
     BKBBandit,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     NystromRegression,
     PrequentialRadius,
@@ -149,7 +148,7 @@ def test_sums_against_dense_matrices():
 @pytest.mark.parametrize("scale", [0.3, [0.1, 1.0, 10.0], "mixture"])
 def test_radius_is_an_upper_bound_on_the_closed_form(scale):
     problem = make_problem(n=20, d=2, kernel="matern32")
-    options = {"norm_bound": NORM, "fit": MartingaleMixture(scale)}
+    options = {"norm_bound": NORM, "fit": "martingale", "covariance_scale": scale}
     closed = MartingaleMixtureUCB(problem.state, **options)
     squared = closed.function_constraints.radius.squared(problem.state)
     for m in (4, 20):

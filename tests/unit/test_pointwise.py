@@ -13,7 +13,6 @@ from scipy.stats import chi2
 
 from kernelucb import (
     AbbasiYadkoriUCB,
-    Filters,
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
@@ -25,8 +24,9 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb._numerics.digits import at_most
-from kernelucb.confidence.fit.radius import noise_energy_bound
+from kernelucb.confidence.fit import MixtureFit
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
+from kernelucb.confidence.radius import noise_energy_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import ORDER
@@ -310,7 +310,7 @@ def test_the_noise_of_replicates_is_a_chi_square_limit():
     assert f"at most {at_most(upper)}" in acqf.assumptions["noise"].statement
     assert float(acqf.regression.noise_scales[0]) == pytest.approx(upper)
     # The fit is fixed for the middle of what was expected, at what is left of delta.
-    fit = Filters(noise_factor=upper / math.sqrt(0.5))
+    fit = MixtureFit(True, noise_factor=upper / math.sqrt(0.5))
     options = {"norm_bound": NORM, "noise_std": upper, "fit": fit, "delta": 0.04}
     close(acqf.bounds(ARMS), MartingaleMixtureUCB(acqf.model, **options).bounds(ARMS))
     again = acqf.at(delta=0.01)

@@ -11,14 +11,13 @@ from botorch.models.transforms.input import ChainedInputTransform, Normalize, Wa
 from torch.testing import assert_close
 
 from kernelucb import (
-    Grid,
     KernelRegression,
     MartingaleMixtureUCB,
     NystromRegression,
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.fit.radius import mixture_radius, with_energy
+from kernelucb.confidence.radius import mixture_radius, with_energy
 from problems import frozen_model, make_problem, uniform
 from tolerances import LINEAR_SOLVE
 
@@ -79,7 +78,7 @@ def test_many_predictions_at_once(monkeypatch):
     assert by_model.squared == pytest.approx(by_numbers.squared, rel=LINEAR_SOLVE)
 
 
-@pytest.mark.parametrize("form", [{}, {"form": Grid()}, {"form": "analytic"}])
+@pytest.mark.parametrize("form", [{}, {"form": "grid"}, {"form": "analytic"}])
 def test_every_form_takes_it(form):
     problem, options = make_problem(n=15, d=2, kernel="matern52"), {"delta": DELTA}
     radius = one_step_ahead(problem)

@@ -5,7 +5,7 @@ import torch
 from botorch.models import SingleTaskGP
 from torch.testing import assert_close
 
-from kernelucb import Grid, KernelRegression, MartingaleMixtureUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.pooling import pool
 from problems import frozen_kernel, generator, make_problem, normal, uniform
@@ -121,7 +121,7 @@ def test_mean_at_small_noise_matches_a_cholesky_solve():
     assert float(error) <= SMALL_NOISE_MEAN
 
 
-@pytest.mark.parametrize("form", ["dual", Grid(), "analytic", "convex"])
+@pytest.mark.parametrize("form", ["dual", "grid", "analytic", "convex"])
 def test_a_bound_costs_one_eigh_and_pending_points_one_of_their_size(eigh_calls, form):
     problem = make_problem(n=9)
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, form=form)
@@ -174,7 +174,7 @@ def problem(request):
 # Nearly repeated ones are left out: towards tau = 0, where the least value may be found,
 # the larger regression itself knows their variances to round-off only.
 @pytest.mark.parametrize("kind", ["apart", "at data and repeated"])
-@pytest.mark.parametrize("options", [{}, {"form": Grid()}])  # others: test_acquisition
+@pytest.mark.parametrize("options", [{}, {"form": "grid"}])  # others: test_acquisition
 def test_values_are_those_of_the_larger_design(problem, kind, options):
     pending = pending_points(problem, kind)
     options = {"fit": "martingale", **options}

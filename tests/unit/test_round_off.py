@@ -10,7 +10,6 @@ from gpytorch.kernels import PolynomialKernel
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    Grid,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -30,7 +29,7 @@ def test_noise_scales_too_far_apart_are_refused():
 
 BOUNDS = {
     "exact": MartingaleMixtureUCB,
-    "grid": partial(MartingaleMixtureUCB, form=Grid()),
+    "grid": partial(MartingaleMixtureUCB, form="grid"),
     "analytic": partial(MartingaleMixtureUCB, form="analytic"),
     "Abbasi-Yadkori": AbbasiYadkoriUCB,
     "IGP": IGPUCB,

@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import (
-    Filters,
-    Grid,
     KernelRegression,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     UnknownNoise,
 )
-from kernelucb.confidence.fit.radius import DEFAULT_SCALES, covariance_scales
-from kernelucb.confidence.unknown_noise import JointSet
+from kernelucb.confidence.noise import JointSet
+from kernelucb.confidence.radius import DEFAULT_SCALES, covariance_scales
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import joint, socp
 from problems import KERNELS, frozen_model, make_problem, normal, uniform
@@ -53,7 +50,7 @@ def oracle_of(problem, scales=DEFAULT_SCALES, bounds=BOUNDS):
 def test_radius_is_the_largest_of_all_noise_scales(n, scales):
     problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
     R2 = oracle_of(problem, covariance_scales(scales))(np.geomspace(*BOUNDS, 20001))
-    acqf = unknown(problem.state, fit=Filters(scales))
+    acqf = unknown(problem.state, covariance_scale=scales)
     unit = float(acqf.regression.noise_std[0])
     squared = acqf.function_constraints.radius.squared(acqf.regression) * unit**2
     # No function of bounded norm is farther from the data than this.
@@ -103,9 +100,14 @@ def test_interval_holds_the_scales_that_some_function_explains(n):
 def test_one_noise_scale_is_the_known_one():
     r"""The mixture radius of the known noise is what is left of the joint set."""
     problem = make_problem(n=20, d=2, kernel="matern52", noise_std=0.2)
-    for options in ({}, {"form": Grid()}, {"form": "analytic"}):
+    for options in ({}, {"form": "grid"}, {"form": "analytic"}):
         ours = unknown(problem.state, (0.2, 0.2), **options)
-        given = {"norm_bound": NORM, "delta": DELTA, "fit": MartingaleMixture("mixture")}
+        given = {
+            "norm_bound": NORM,
+            "delta": DELTA,
+            "fit": "martingale",
+            "covariance_scale": "mixture",
+        }
         known = MartingaleMixtureUCB(problem.state, **given, **options)
         assert ours.noise_interval == (0.2, 0.2)
         own, other = ours.bounds(problem.test_X), known.bounds(problem.test_X)
@@ -117,7 +119,7 @@ def test_forms_are_in_order():
     points = problem.test_X
     exact, grid, analytic, convex = (
         unknown(problem.state, **options).bounds(points)[1]
-        for options in ({}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"})
+        for options in ({}, {"form": "grid"}, {"form": "analytic"}, {"form": "convex"})
     )
     assert bool((exact <= grid + ORDER).all())
     assert bool((grid <= analytic + ORDER).all())
@@ -135,7 +137,7 @@ def test_scales_with_the_outcomes(seed, n, factor):
         scaled,
         tuple(factor * bound for bound in BOUNDS),
         norm_bound=factor * NORM,
-        fit=Filters([factor**2 * c for c in DEFAULT_SCALES]),
+        covariance_scale=[factor**2 * c for c in DEFAULT_SCALES],
     )
     found, expected = (torch.stack(a.bounds(problem.test_X)) for a in (theirs, ours))
     assert_close(found, factor * expected, rtol=0.0, atol=10 * SCALE * factor * NORM)

@@ -17,7 +17,6 @@ from benchmarks.runner.study import Settings
 from kernelucb import (
     AbbasiYadkoriUCB,
     KernelRegression,
-    MartingaleMixture,
     MartingaleMixtureUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
@@ -111,7 +110,9 @@ def _bands(
     guessed = common | {"noise_std": upper, "alpha": (upper / norm) ** 2}
     unknown = common | {"noise_std": UnknownNoise(task["noise_lower"], upper)}
     return {
-        "exact": MartingaleMixtureUCB(model, fit=MartingaleMixture("mixture"), **known),
+        "exact": MartingaleMixtureUCB(
+            model, fit="martingale", covariance_scale="mixture", **known
+        ),
         "exact_one": MartingaleMixtureUCB(model, fit="martingale", **known),
         "theorem1": AbbasiYadkoriUCB(model, alpha=(noise_std / norm) ** 2, **known),
         "theorem1_noise": AbbasiYadkoriUCB(model, alpha=noise_std**2, **known),
@@ -213,8 +214,8 @@ class Learner:
                 return StreamingKernelUCB(model, **unknown, tracker=self.tracker)
             case "joint":
                 return MartingaleMixtureUCB(model, **unknown)
-        fit = MartingaleMixture(task["covariance_scale"])
-        return MartingaleMixtureUCB(model, fit=fit, **known)
+        known |= {"fit": "martingale", "covariance_scale": task["covariance_scale"]}
+        return MartingaleMixtureUCB(model, **known)
 
 
 @torch.no_grad()

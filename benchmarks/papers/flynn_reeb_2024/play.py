@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from benchmarks.runner import KnownFunction, fixed_kernel, stream
-from kernelucb import Analytic, Filters, Grid, KernelBandit, MartingaleMixture
+from kernelucb import KernelBandit
 
 Settings = dict[str, Any]
 
@@ -26,13 +26,13 @@ def make_bandit(task: Settings) -> KernelBandit:
     noise_std = task["noise_factor"] * task["noise_std"]
     scale = covariance_scale(task, task["horizon"])
     given = {"default": None, "paper": scale}.get(task["scale"], task["scale"])
-    fit = Filters if task["fit"] == "filters" else MartingaleMixture
     options: dict[str, Any] = {
         "martingale_mixture": {
-            "fit": fit(given),
-            "form": Grid() if task["form"] == "grid" else task["form"],
+            "fit": task["fit"],
+            "covariance_scale": given,
+            "form": task["form"],
         },
-        "abbasi_yadkori": {"form": Analytic(noise_std**2 / scale)},
+        "abbasi_yadkori": {"form": noise_std**2 / scale},
         "igp_ucb": {"horizon": task["horizon"]},
     }[task["bound"]]
     return KernelBandit(

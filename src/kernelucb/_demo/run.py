@@ -20,7 +20,7 @@ from kernelucb._numerics.digits import assumed
 from kernelucb.acquisition import GuardedAcquisition, MartingaleMixtureUCB
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.confidence.norm import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.named import fixed_mean

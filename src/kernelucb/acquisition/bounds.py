@@ -15,40 +15,38 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimat
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumptions, Status
 from kernelucb.confidence.band import Band, Noise, check_points, rebuildable
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
-from kernelucb.confidence.fit.choice import (
-    Filters,
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.fit import (
     Fit,
-    MartingaleMixture,
+    MixtureFit,
     check_fit,
     fit_of,
 )
-from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.forms import Form, confidence_set
-from kernelucb.confidence.martingale_mixture.problem import (
+from kernelucb.confidence.forms import Form, Witness, attaining_function, confidence_set
+from kernelucb.confidence.mixture import (
     known_noise_problem,
     unknown_noise_problem,
 )
-from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
-from kernelucb.confidence.norm.tracker import (
+from kernelucb.confidence.noise import ReplicateNoise, UnknownNoise
+from kernelucb.confidence.norm import (
     NearNormBall,
     NormBound,
     NormBoundLike,
     ball_and_error,
     norm_bound_under_prior,
 )
-from kernelucb.confidence.replicate_noise import ReplicateNoise
-from kernelucb.confidence.ridge_band import (
+from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.radius import CovarianceScale
+from kernelucb.confidence.ridge import (
     abbasi_yadkori_band,
     fixed_ridge_band,
     igp_ucb_band,
     wang_de_freitas_band,
 )
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.confidence.srinivas import FiniteDomain, Theorem
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
-from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.from_model import NoiseStd, observed_inputs
@@ -107,9 +105,7 @@ class RegressionUCB(BandUCB):
         return cls(model=KernelRegression.from_data(data), **options)
 
 
-def _of_state(
-    whole: ConfidenceSet[Any, Any], state: KernelRegression, **fields: Any
-) -> Band:
+def _of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> Band:
     r"""The band of a set from a state whose noise scales are numbers."""
     fields = {"noise": Noise(state.data), **fields}
     return Band(whole, data=state, observed=observed_inputs(state.data), **fields)
@@ -146,7 +142,7 @@ def relaxed_numbers(
 def relaxed_fit(fit: Fit, noise_factor: float) -> Fit:
     r"""A fit that is one event for all norm bounds and noise scales."""
     chosen = fit_of(fit)
-    if not isinstance(chosen, Filters):
+    if isinstance(chosen, PrequentialRadius) or not chosen.filters:
         return chosen
     factor = chosen.noise_factor * noise_factor
     return replace(chosen, every_norm=True, noise_factor=factor)
@@ -160,7 +156,8 @@ def _relaxed_mixture(
     _, error = ball_and_error(given.get("norm_bound"))
     if error > 0.0:
         changes["norm_bound"] = NearNormBall(changes["norm_bound"], error)
-    return changes | {"fit": relaxed_fit(given.get("fit", "filters"), noise_factor)}
+    fit = fit_of(given.get("fit", "filters"), given.get("covariance_scale"))
+    return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}
 
 
 @rebuildable()
@@ -170,31 +167,33 @@ def martingale_mixture(
     noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
     delta: float = 0.05,
     fit: Fit = "filters",
+    covariance_scale: CovarianceScale | None = None,
     form: Form = "dual",
 ) -> Band:
     r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
     probability("delta", delta)
     check_fit(fit, delta, noise_std=noise_std)
     ball, error = ball_and_error(norm_bound)
+    chosen = fit_of(fit, covariance_scale)
     replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
     scales: Any = noise_std
     whole, levels, factor = delta, 1, 1.0
     if replicates is not None:
         scales = plain(replicates.scales(observed_inputs(model), whole))
         levels = replicates.num_levels
-        fit, delta = replicates.applied(fit, whole)
+        chosen, delta = replicates.applied(chosen, whole)
     if isinstance(noise_std, UnknownNoise):
         if error > 0.0:
             raise ValueError(
                 "model_error needs a known noise scale, which says how much of the "
                 "misfit is noise; give noise_std as a number, or leave out model_error."
             )
-        state, mixture = KernelRegression.of(model), fit_of(fit, "mixture")
-        scale = cast(Filters | MartingaleMixture, mixture).scales
+        state, mixture = KernelRegression.of(model), fit_of(chosen, None, "mixture")
+        scale = cast(MixtureFit, mixture).scales
         problem = unknown_noise_problem(state, ball, noise_std, delta, scale)
     else:
         state = KernelRegression.of(model, scales)
-        problem = known_noise_problem(state, ball, fit, delta, model_error=error)
+        problem = known_noise_problem(state, ball, chosen, delta, model_error=error)
     assumptions = problem.assumptions
     if replicates is not None:
         runs = observed_inputs(model), state.train_targets
@@ -233,7 +232,7 @@ class MartingaleMixtureUCB(RegressionUCB):
     lists the given and the estimated ones.
 
     Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Eq. (12) on
-    a ``Grid``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
+    a grid, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
     mixture of filters (proven in ``docs/mathematics.md``), several scales and
     ``UnknownNoise`` are ours. Assumes a kernel, mean and norm bound fixed before the data,
     conditionally sub-Gaussian noise of scale ``noise_std``,
@@ -262,6 +261,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
         delta: float = 0.05,
         fit: Fit = "filters",
+        covariance_scale: CovarianceScale | None = None,
         form: Form = "dual",
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -296,12 +296,21 @@ class MartingaleMixtureUCB(RegressionUCB):
                 closed form of Flynn & Reeb's martingale mixture, one of its members; or a
                 ``PrequentialRadius`` of the same observations in the same order, from
                 predictions by refitted models; noise and ``delta`` are then those of the
-                radius. With unknown noise the first two are the same. Other scales of the
-                mixture than 1 (``"mixture"`` for unknown noise) are given by
-                ``Filters(covariance_scale=...)`` or ``MartingaleMixture(...)``.
-            form: ``"dual"`` is the minimum over every ridge parameter, ``Grid(...)`` over a
-                grid of them, ``"analytic"`` or ``Analytic(alpha=...)`` the closed form at
-                one, ``"convex"`` the same as ``"dual"`` through a cone program (but
+                radius. With unknown noise the first two are the same.
+            covariance_scale: Scale ``c`` of the martingale mixture ``N(0, c K)`` relative
+                to the model's prior, fixed before the data; 1 by default. Several numbers,
+                or ``"mixture"`` for 17 powers of two from 1/256 to 256 (the default for
+                unknown noise), mix over ``J`` scales with equal weights: anytime as well,
+                with a squared radius (noise units) at most ``2 ln J`` above that of the
+                best scale in hindsight. The filters' other members have their own scales.
+            form: ``"dual"`` is the minimum over every ridge parameter; several numbers are
+                a grid of ridge parameters (outcome units squared, relative to the largest
+                noise variance), and ``"grid"`` is Flynn & Reeb's grid of five around
+                ``noise_std^2 / covariance_scale``. One number is the closed form at this
+                ridge parameter, ``"analytic"`` at that of the narrowest band at observed
+                inputs, among twelve; for ``fit="martingale"`` at ``noise_std^2 /
+                covariance_scale`` (of several, of the scale that explains the data best).
+                ``"convex"`` is the same as ``"dual"`` through a cone program (but
                 ``"dual"`` for a set that was empty and had to be widened).
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
@@ -312,7 +321,9 @@ class MartingaleMixtureUCB(RegressionUCB):
             UnsupportedError: If the model or the transform cannot be represented.
             InputDataError: If the model's data are empty or not finite.
         """
-        band = martingale_mixture(model, norm_bound, noise_std, delta, fit, form)
+        band = martingale_mixture(
+            model, norm_bound, noise_std, delta, fit, covariance_scale, form
+        )
         super().__init__(band, maximize, posterior_transform, X_pending, model)
 
     def witness(self, X: Tensor, upper: bool = True) -> Witness:

@@ -38,8 +38,8 @@ from kernelucb.confidence.band import (
     joined_assumptions,
     weighted_sum,
 )
-from kernelucb.confidence.base import Described
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.sets import Described
 from kernelucb.regression.from_model import per_output, single_output_models
 
 Limits = tuple[float | None, float | None]

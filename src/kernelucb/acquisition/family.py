@@ -20,8 +20,8 @@ from kernelucb.acquisition.likelihood import likelihood
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, Noise, rebuildable
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Union
+from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.family import (
     covering,
     explores_for_all,
@@ -31,24 +31,25 @@ from kernelucb.confidence.family import (
     per_kernel,
     tied_scale,
 )
-from kernelucb.confidence.fit.choice import (
+from kernelucb.confidence.fit import (
     Fit,
-    MartingaleMixture,
+    MixtureFit,
     check_fit,
     fit_of,
     fit_source,
 )
-from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.tangents import SOURCES
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import mixture_assumptions
-from kernelucb.confidence.norm.tracker import (
+from kernelucb.confidence.mixture import mixture_assumptions
+from kernelucb.confidence.norm import (
     NearNormBall,
     NormBound,
     ball_and_error,
     given_norm,
 )
+from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.radius import CovarianceScale
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
@@ -75,15 +76,16 @@ def kernel_family(
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
     fit: Fit = "filters",
+    covariance_scale: CovarianceScale | None = None,
     mean: float | Mean | None = None,
 ) -> Band:
     r"""The band of ``KernelFamilyUCB``: the union of the bands of its kernels."""
     if len(kernels) == 0:
         raise ValueError("kernels is empty; a family needs at least one kernel.")
     ball, error = ball_and_error(norm_bound)
-    given = per_kernel(ball, kernels)
+    given, chosen = per_kernel(ball, kernels), fit_of(fit, covariance_scale)
     norms, module = [float(norm) for norm in given], fixed_mean(mean)
-    data: Any = _data(model, noise_std, fit, delta, error)
+    data: Any = _data(model, noise_std, chosen, delta, error)
     covers = covering(kernels, data.train_inputs.shape[-1])
     parts = [estimated_parts(kernel, module) for kernel in kernels]
     estimated = data.estimated_anyway.union(*parts)
@@ -94,11 +96,11 @@ def kernel_family(
         if isinstance(data, LikelihoodRegression):
             runs = data.train_inputs, data.outcomes, data.dimension
             state = LikelihoodRegression.from_parts(prior, *runs, estimated)
-            of_counts: Any = "martingale" if fit == "filters" else fit
-            return likelihood(state, used, delta, of_counts)
+            scales = chosen.covariance_scale if isinstance(chosen, MixtureFit) else None
+            return likelihood(state, used, delta, covariance_scale=scales)
         state = KernelRegression.from_data(data._replace(prior=prior, estimated=estimated))
         bound = NearNormBall(used, error) if error > 0.0 else used
-        scaled = fit_of(fit, tied_scale(used))
+        scaled = fit_of(chosen, default_scale=tied_scale(used))
         return martingale_mixture(state, bound, delta=delta, fit=scaled)
 
     with warnings.catch_warnings():  # of contradictions: said below, if of all kernels
@@ -110,7 +112,7 @@ def kernel_family(
     consistent = tuple(not each.assumptions.violated for each in bands)
     norm_status = "norm" if any(map(is_estimate, given)) else ""
     assumptions = _assumptions(
-        bands, kernels, norms, estimated | {norm_status}, fit, error, delta
+        bands, kernels, norms, estimated | {norm_status}, chosen, error, delta
     )
     left = [each for each, is_left in zip(bands, consistent, strict=True) if is_left]
     if not left:
@@ -127,7 +129,7 @@ def kernel_family(
         whole,
         data=whole.regression,
         observed=_observed(data),
-        noise=_noise(data, fit),
+        noise=_noise(data, chosen),
         norm_bounds=tuple(map(number, norms)),
         least_norms=tuple(map(EstimatedNumber, least)),
         lengthscales=getattr(kernels, "lengthscales", ()),
@@ -142,7 +144,7 @@ def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: float) -> A
     if isinstance(model, LikelihoodRegression):
         without_meaning = {
             "noise_std": noise_std is not None,
-            "fit": not (isinstance(fit, MartingaleMixture) or fit == "filters"),
+            "fit": not isinstance(fit, MixtureFit),
             "model_error": error > 0.0,
         }
         if names := [name for name, given in without_meaning.items() if given]:
@@ -186,7 +188,7 @@ def _assumptions(
         given = state.outcomes.kind, frozenset(estimated), given_norm(largest)
         member, tied = ratio.assumptions(*given).by(SOURCES["ellipsoid"]), False
     else:
-        chosen, tied = fit_of(fit, tied_scale(largest)), is_tied(fit)
+        chosen, tied = fit_of(fit, default_scale=tied_scale(largest)), is_tied(fit)
         norm = NormBound(largest, given_norm(largest))
         source = fit_source(chosen, error)
         member = mixture_assumptions(source, state, chosen, delta, norm)
@@ -227,8 +229,10 @@ def _relaxed_family(
     changes["kernels"] = kernels
     if isinstance(given["model"], LikelihoodRegression):
         return changes
-    fit = fit_of(given.get("fit", "filters"), EVERY_SCALE)  # no norm bound enters the event
-    return changes | {"fit": relaxed_fit(fit, noise_factor)}
+    # No norm bound enters the event.
+    scale = given.get("covariance_scale")
+    fit = fit_of(given.get("fit", "filters"), scale, EVERY_SCALE)
+    return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}
 
 
 def _from_length(
@@ -296,6 +300,7 @@ class KernelFamilyUCB(BandUCB):
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         fit: Fit = "filters",
+        covariance_scale: CovarianceScale | None = None,
         mean: float | Mean | None = None,
         widest_every: int | None = _WIDEST_EVERY,
         maximize: bool = True,
@@ -321,10 +326,10 @@ class KernelFamilyUCB(BandUCB):
                 observation; from the likelihood (or ``train_Yvar``) when absent. Not for
                 counts.
             delta: Failure probability.
-            fit: See ``MartingaleMixtureUCB``. A covariance scale that is left out is tied
+            fit: See ``MartingaleMixtureUCB``; no choice for counts.
+            covariance_scale: See ``MartingaleMixtureUCB``. Where it is left out, it is tied
                 to the norm bound, so that the band does not depend on the kernels' output
-                scales. For counts ``MartingaleMixture(covariance_scale=...)`` as for
-                ``LikelihoodUCB``, or the default.
+                scales; for counts see ``LikelihoodUCB``.
             mean: Prior mean, outcome units: a number, or a frozen GPyTorch mean.
             widest_every: One in so many rounds maximises the union's bound, which explores
                 for the roughest kernel, spread evenly over the numbers of observations and
@@ -345,7 +350,9 @@ class KernelFamilyUCB(BandUCB):
         if widest_every is not None:
             whole_number("widest_every", widest_every)
         self.widest_every = widest_every
-        band = kernel_family(model, kernels, norm_bound, noise_std, delta, fit, mean)
+        band = kernel_family(
+            model, kernels, norm_bound, noise_std, delta, fit, covariance_scale, mean
+        )
         super().__init__(band, maximize, posterior_transform, X_pending, model)
 
     @classmethod
@@ -437,7 +444,7 @@ class KernelFamilyUCB(BandUCB):
         found = contradicted, band.data.num_observations, self.assumptions
         return family_report(kernels, verdicts, *found)
 
-    def _searched(self, num_pending: int) -> ConfidenceSet[Any, Any]:
+    def _searched(self, num_pending: int) -> ConfidenceSet:
         whole: Any = super()._searched(num_pending)
         count = self.band.data.num_observations + num_pending
         return whole if explores_for_all(count, self.widest_every) else whole.parts[0]

@@ -14,11 +14,12 @@ from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.bounds import relaxed_numbers
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import Band, rebuildable
-from kernelucb.confidence.fit.choice import MartingaleMixture
+from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
-from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.norm import NormBoundLike
+from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
@@ -28,16 +29,17 @@ def likelihood(
     model: Any,
     norm_bound: NormBoundLike = None,
     delta: float = 0.05,
-    fit: Literal["martingale"] | MartingaleMixture = "martingale",
+    fit: Literal["martingale"] = "martingale",
+    covariance_scale: CovarianceScale | None = None,
     form: LikelihoodForm = "ellipsoid",
 ) -> Band:
     r"""The band of ``LikelihoodUCB``; ``model`` is a ``LikelihoodRegression``."""
-    if not isinstance(fit, MartingaleMixture) and fit != "martingale":
+    if fit != "martingale":
         raise ValueError(
-            f'fit must be "martingale" or MartingaleMixture(...), got {fit!r}: filters '
-            "and predictions are for additive noise."
+            f'fit must be "martingale", got {fit!r}: filters and predictions are for '
+            "additive noise."
         )
-    ratio = Ratio.of(probability("delta", delta), fit)
+    ratio = Ratio.of(probability("delta", delta), fit_of(fit, covariance_scale))
     level = ratio.level(model)
     whole = likelihood_set(model, norm_bound, ratio, level, form)
     norm = whole.assumptions["norm"].number(whole.constraints.norm)
@@ -109,9 +111,9 @@ class LikelihoodUCB(BandUCB):
     Args:
         model: A ``LikelihoodRegression``, or a variational GP whose likelihood, kernel and
             mean are taken; see ``LikelihoodRegression.from_model``.
-        fit: The mixture of functions ``N(mean, c k)``, over five scales ``c`` from 1/16 to
-            16; ``MartingaleMixture(covariance_scale=...)`` for others, fixed before the
-            data.
+        fit: ``"martingale"``, the mixture of functions ``N(mean, c k)``.
+        covariance_scale: One or several scales ``c``, fixed before the data; five from 1/16
+            to 16 by default.
         form: How the set is bounded. ``"ellipsoid"``: by an ellipsoid around the set, cut
             by tangents of the losses at 256 functions; bands are a few percent wider, more
             for rates in many dimensions. ``"tangent"``: by tangents at functions searched
@@ -125,14 +127,15 @@ class LikelihoodUCB(BandUCB):
         *,
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
-        fit: Literal["martingale"] | MartingaleMixture = "martingale",
+        fit: Literal["martingale"] = "martingale",
+        covariance_scale: CovarianceScale | None = None,
         form: LikelihoodForm = "ellipsoid",
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
         data = LikelihoodRegression.from_model(model)
-        band = likelihood(data, norm_bound, delta, fit, form)
+        band = likelihood(data, norm_bound, delta, fit, covariance_scale, form)
         state = band.required_set.regression
         super().__init__(band, maximize, posterior_transform, X_pending, state)
 

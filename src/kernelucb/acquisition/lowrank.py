@@ -12,14 +12,15 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
-from kernelucb.confidence.fit.choice import Fit, check_fit, sketched_fit
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import (
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.fit import Fit, check_fit, fit_of, sketched_fit
+from kernelucb.confidence.mixture import (
     mixture_assumptions,
     mixture_problem,
 )
-from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.norm import NormBoundLike, resolve_norm_bound
+from kernelucb.confidence.radius import CovarianceScale
+from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.regression import NystromRegression
 from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.lowrank.dtc import DTCRegression
@@ -129,6 +130,7 @@ def sketched_mixture(
     norm_bound: NormBoundLike = None,
     delta: float = 0.05,
     fit: Fit = "filters",
+    covariance_scale: CovarianceScale | None = None,
 ) -> Band:
     r"""The band of ``SketchedMartingaleMixtureUCB``."""
     probability("delta", delta)
@@ -138,7 +140,7 @@ def sketched_mixture(
             f"Expected a NystromRegression, got {type(model).__name__}; build one with "
             "NystromRegression.from_model(model, inducing_points)."
         )
-    radius, source = sketched_fit(fit, model, delta)
+    radius, source = sketched_fit(fit_of(fit, covariance_scale), model, delta)
     norm = resolve_norm_bound(norm_bound, model, radius)
     assumptions = mixture_assumptions(source, model, fit, delta, norm).by(_SOURCE)
     problem = mixture_problem(model, radius, norm, assumptions)
@@ -190,15 +192,16 @@ class SketchedMartingaleMixtureUCB(BandUCB):
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
         fit: Fit = "filters",
+        covariance_scale: CovarianceScale | None = None,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        band = sketched_mixture(model, norm_bound, delta, fit)
+        band = sketched_mixture(model, norm_bound, delta, fit, covariance_scale)
         super().__init__(band, maximize, posterior_transform, X_pending, model)
 
 
-class _SketchedSet(ExactSet[NystromRegression]):
+class _SketchedSet(ExactSet):
     r"""The exact set of a sketch, whose sides never cross.
 
     If no function fits, round-off may swap the two sides of the relaxed set; they are then

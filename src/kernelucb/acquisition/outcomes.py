@@ -13,8 +13,8 @@ from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.bounds import MartingaleMixtureUCB
 from kernelucb.acquisition.ucb import BandUCB, affine_weights
 from kernelucb.confidence.band import Band, weighted_sum
-from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
-from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.confidence.noise import UnknownNoise
+from kernelucb.confidence.norm import NormBoundLike, NormTracker
 from kernelucb.regression.from_model import per_output, single_output_models
 
 NormBounds = NormBoundLike | Sequence[NormBoundLike]

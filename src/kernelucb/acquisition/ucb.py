@@ -19,8 +19,8 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, tensor
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, band_of, check_points
-from kernelucb.confidence.base import ConfidenceSet, Described, Support
 from kernelucb.confidence.combined import searched
+from kernelucb.confidence.sets import ConfidenceSet, Described, Support
 from kernelucb.regression.outcome_map import check_identity
 
 
@@ -129,7 +129,7 @@ class BandUCB(Described, AcquisitionFunction):
         # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
         self.set_X_pending(X_pending)
 
-    def _searched(self, num_pending: int) -> ConfidenceSet[Any, Any]:
+    def _searched(self, num_pending: int) -> ConfidenceSet:
         r"""The set whose upper bound is maximised while ``num_pending`` points are pending.
 
         Without a range, at whose end the bounds of many points would be equal.

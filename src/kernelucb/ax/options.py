@@ -43,11 +43,9 @@ from kernelucb.acquisition import (
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import builder_of
-from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
-from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
-from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
+from kernelucb.confidence.noise import UnknownNoise
+from kernelucb.confidence.norm import NearNormBall, NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
-from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
@@ -68,10 +66,6 @@ VALUES = (
     CompactDomain,
     BoundedNorm,
     NearNormBall,
-    Filters,
-    MartingaleMixture,
-    Analytic,
-    Grid,
 )
 
 # All that Ax may do to the data of a bound: outcomes stay as they were reported.

@@ -19,15 +19,15 @@ from kernelucb.confidence.assumptions import (
     PriorKnowledge,
     rkhs_assumptions,
 )
-from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.norm import NormTracker, estimated_norm, given_norm
+from kernelucb.confidence.radius import (
     mixture_radius,
 )
-from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given_norm
-from kernelucb.confidence.ridge_band import (
+from kernelucb.confidence.ridge import (
     check_resolved,
     fixed_ridge_band,
 )
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.regression.prior import Prior
 
 # An estimated norm bound is renewed after this share of new observations: rare enough that
@@ -71,7 +71,7 @@ class Bands(ABC):
     def norm_bound(self) -> float:
         r"""The norm bound given, or its estimate so far, outcome units."""
         if isinstance(self.norm, NormTracker):
-            return max(self.norm.estimates[0], self.norm.floor)
+            return max(float(self.norm.norm_bound), self.norm.floor)
         return self.norm
 
     @property
@@ -92,7 +92,7 @@ class Bands(ABC):
         guessed = "norm" in known.estimated
         norm = given_norm(EstimatedNumber(self.norm_bound) if guessed else self.norm_bound)
         if isinstance(self.norm, NormTracker):
-            norm = estimated_norm(self.norm_bound, self.norm.estimates[1])
+            norm = estimated_norm(self.norm_bound, self.norm.least_consistent_norm)
         horizon = None if math.isinf(self.num_rounds) else self.num_rounds
         return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
 
@@ -183,7 +183,7 @@ class RidgeBands(Bands):
     def _append(self, arm: Arms, target: float) -> None:
         self._systems.append(_outside_any_basis(arm, self._systems.count), target)
 
-    def _new_current(self) -> ConfidenceSet[Any] | None:
+    def _new_current(self) -> ConfidenceSet | None:
         if self.is_resolved:
             return None  # the growing system knows all
         regression, tau = self.observations.regression(), self.smallest_regularizer

@@ -14,7 +14,7 @@ from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, w
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
-from kernelucb.confidence.norm.tracker import NormBoundLike, estimated_norm, tracker_of
+from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
 from kernelucb.regression.lowrank.dtc import DTCRegression
 from kernelucb.regression.lowrank.sketch import SketchedData, check_noise
 from kernelucb.regression.prior import Prior
@@ -145,13 +145,15 @@ class BKBBandit:
 
     @property
     def _norm(self) -> float:
-        return self._given if self._tracker is None else self._tracker.estimates[0]
+        return self._given if self._tracker is None else float(self._tracker.norm_bound)
 
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on."""
         if self._tracker is not None:
-            statement = estimated_norm(*self._tracker.estimates)
+            statement = estimated_norm(
+                self._tracker.norm_bound, self._tracker.least_consistent_norm
+            )
         else:
             statement = self.rule.norm(self.norm_bound, self._regression()).assumption
         known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))

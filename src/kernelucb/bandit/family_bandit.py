@@ -25,7 +25,7 @@ from kernelucb.confidence.family import (
     per_kernel,
     tied_scale,
 )
-from kernelucb.confidence.fit.choice import ClosedForm, fit_of
+from kernelucb.confidence.fit import ClosedForm, fit_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.named import fixed_mean
 
@@ -111,7 +111,7 @@ class FamilyBandit:
                 norm_bound=norm,
                 noise_std=self._noise_std,
                 delta=self.delta,
-                fit=fit_of(self._fit, tied_scale(norm)),  # pyright: ignore[reportArgumentType]
+                fit=fit_of(self._fit, default_scale=tied_scale(norm)),  # pyright: ignore[reportArgumentType]
                 mean_module=self._mean,
             )
             for cover, norm in zip(covers, norms, strict=True)

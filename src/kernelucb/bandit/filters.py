@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from kernelucb.bandit.spectral import Moments, Points, SchurSystems, Spectrum
-from kernelucb.confidence.fit.filters import HYBRID_PRIOR, PRIOR_WEIGHTS, FilterMixture
-from kernelucb.confidence.fit.radius import KernelFree
-from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.filters import HYBRID_PRIOR, PRIOR_WEIGHTS, FilterMixture
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.radius import KernelFree
 
 # A filter costs a fifth of a round, so it must narrow the band by so much beside the ball.
 _LEAST_GAIN = 0.01

@@ -18,15 +18,16 @@ from kernelucb._numerics.estimates import (
 )
 from kernelucb._numerics.kernels import allowed_columns
 from kernelucb.bandit.bands import Bands, RidgeBands, RidgeTheorem, Shared
-from kernelucb.bandit.mixture import Form, MixtureBands
+from kernelucb.bandit.mixture import MixtureBands
 from kernelucb.bandit.observations import Arms, Observations, Signs
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.band import Band
-from kernelucb.confidence.fit.choice import ClosedForm, fit_of
-from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
-from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
-from kernelucb.confidence.ridge_band import (
+from kernelucb.confidence.fit import ClosedForm, fit_of
+from kernelucb.confidence.forms import Form, is_grid
+from kernelucb.confidence.norm import NormBoundLike, NormTracker, tracker_of
+from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.radius import CovarianceScale
+from kernelucb.confidence.ridge import (
     ABBASI_YADKORI_SOURCE,
     IGP_UCB_SOURCE,
     abbasi_yadkori_width,
@@ -37,7 +38,7 @@ from kernelucb.regression.prior import Prior
 
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
 _TAKEN = {
-    "martingale_mixture": {"form", "fit"},
+    "martingale_mixture": {"form", "fit", "covariance_scale"},
     "abbasi_yadkori": {"form"},
     "igp_ucb": {"horizon"},
 }
@@ -79,6 +80,7 @@ class KernelBandit(Band):
         bound: BoundName = "martingale_mixture",
         form: Form | None = None,
         fit: ClosedForm | None = None,
+        covariance_scale: CovarianceScale | None = None,
         horizon: int | None = None,
         mean_module: Mean | None = None,
     ) -> None:
@@ -95,15 +97,16 @@ class KernelBandit(Band):
             delta: Failure probability of all rounds together.
             bound: ``"martingale_mixture"``, ``"abbasi_yadkori"`` or ``"igp_ucb"``.
             form: For the martingale mixture: ``"dual"`` (the default) is the minimum over
-                every ridge parameter, ``Grid(...)`` the minimum over a grid of them,
-                ``"analytic"`` or ``Analytic(alpha=...)`` the closed form at one ridge
-                parameter (by default ``noise_std^2 / covariance_scale``). For
-                ``"abbasi_yadkori"``: ``Analytic(alpha=...)``, by default ``noise_std^2``.
-            fit: For the martingale mixture: ``"filters"`` (the default), ``"martingale"``,
-                or ``Filters`` or ``MartingaleMixture`` with a covariance scale; see
-                ``MartingaleMixtureUCB``. With ``"filters"`` the form ``"dual"`` uses two
-                members of the mixture, chosen anew with each eigenbasis of the data; the
-                other forms use the energy of the noise beside Flynn & Reeb's member.
+                every ridge parameter, several numbers (or ``"grid"``) the minimum over
+                a grid of them, one number the closed form at one ridge parameter, and
+                ``"analytic"`` at ``noise_std^2 / covariance_scale``. For
+                ``"abbasi_yadkori"`` one number, by default ``noise_std^2``.
+            fit: For the martingale mixture: ``"filters"`` (the default) or
+                ``"martingale"``; see ``MartingaleMixtureUCB``. With ``"filters"`` the form
+                ``"dual"`` uses two members of the mixture, chosen anew with each eigenbasis
+                of the data; the other forms use the energy of the noise beside Flynn &
+                Reeb's member.
+            covariance_scale: See ``MartingaleMixtureUCB``.
             horizon: Number of rounds that ``"igp_ucb"`` holds for, 1000 by default.
             mean_module: Known prior mean; zero when absent.
 
@@ -117,7 +120,8 @@ class KernelBandit(Band):
         noise = float(positive_scalar("noise_std", noise_std))
         self.prior = Prior(covar_module, mean_module)
         shared = Shared(self.prior, norm, noise, probability("delta", delta))
-        self.bands = _bands_of(bound, shared, form, fit, horizon)  # all that changes
+        # All that changes.
+        self.bands = _bands_of(bound, shared, form, fit, covariance_scale, horizon)
         parts = estimated_parts(covar_module, mean_module)
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self._columns = allowed_columns(covar_module)
@@ -262,6 +266,7 @@ def _bands_of(
     shared: Shared,
     form: Form | None,
     fit: ClosedForm | None,
+    covariance_scale: CovarianceScale | None,
     horizon: int | None,
 ) -> Bands:
     r"""The bound before any data.
@@ -272,17 +277,18 @@ def _bands_of(
         ValueError: If an option is out of its range, or the bound does not take it.
     """
     one_of("bound", name, *_TAKEN)
-    for option, value in {"form": form, "fit": fit, "horizon": horizon}.items():
+    given = {"form": form, "fit": fit, "horizon": horizon}
+    given["covariance_scale"] = covariance_scale
+    for option, value in given.items():
         if value is not None and option not in _TAKEN[name]:
             raise ValueError(f'bound="{name}" takes no {option}; leave it out.')
-    form = Analytic() if form == "analytic" else form
     if name == "martingale_mixture":
-        chosen = fit_of("filters" if fit is None else fit)
+        chosen = fit_of("filters" if fit is None else fit, covariance_scale)
         if isinstance(chosen, PrequentialRadius):
-            raise ValueError('fit must be "filters", "martingale" or one of their classes.')
+            raise ValueError('fit must be "filters" or "martingale".')
         form = "dual" if form is None else form
-        if not isinstance(form, Analytic | Grid):
-            one_of("form", form, "dual", "analytic")
+        if isinstance(form, str):
+            one_of("form", form, "dual", "analytic", "grid")
         return MixtureBands(shared, chosen, form)
     delta, noise_std = shared.delta, shared.noise_std
     if name == "igp_ucb":
@@ -291,12 +297,11 @@ def _bands_of(
         width = partial(igp_ucb_width, delta=delta, noise_std=noise_std)
         theorem = RidgeTheorem(IGP_UCB_SOURCE, tau, width, rounds)
     else:
-        if not isinstance(form, Analytic | None):
+        if is_grid(form) or isinstance(form, str):
             raise ValueError(
-                'bound="abbasi_yadkori" takes one ridge parameter: form=Analytic(alpha).'
+                'bound="abbasi_yadkori" takes one ridge parameter: form=alpha.'
             )
-        alpha = None if form is None else form.alpha
-        tau = 1.0 if alpha is None else alpha / noise_std**2
+        tau = 1.0 if form is None else positive_scalar("form", form) / noise_std**2
         width = partial(abbasi_yadkori_width, delta=delta, regularizer=tau)
         theorem = RidgeTheorem(ABBASI_YADKORI_SOURCE, tau, width)
     return RidgeBands(shared, theorem)

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,14 +20,31 @@ from kernelucb.confidence.assumptions import (
     Assumptions,
     PriorKnowledge,
 )
-from kernelucb.confidence.fit.choice import (
-    Filters,
-    MartingaleMixture,
+from kernelucb.confidence.dual import (
+    ExactSet,
+    FunctionSet,
+    GridSet,
+    regularizer_range,
+)
+from kernelucb.confidence.filters import PRIOR_WEIGHTS, FilterMixture
+from kernelucb.confidence.fit import (
+    MixtureFit,
     data_fit,
     fit_source,
 )
-from kernelucb.confidence.fit.filters import PRIOR_WEIGHTS, FilterMixture
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.forms import (
+    ANALYTIC_SOURCE,
+    Form,
+    grid_regularizers,
+    is_grid,
+)
+from kernelucb.confidence.mixture import (
+    INTERIOR,
+    Constraints,
+    consistent_constraints,
+)
+from kernelucb.confidence.norm import NormTracker, for_least_norm, least_norm
+from kernelucb.confidence.radius import (
     FitConstraint,
     KernelFree,
     Radius,
@@ -37,29 +54,8 @@ from kernelucb.confidence.fit.radius import (
     mixture_source,
     with_energy,
 )
-from kernelucb.confidence.martingale_mixture.dual import (
-    ExactSet,
-    FunctionSet,
-    GridSet,
-    regularizer_range,
-)
-from kernelucb.confidence.martingale_mixture.forms import (
-    ANALYTIC_SOURCE,
-    Analytic,
-    Grid,
-    grid_regularizers,
-)
-from kernelucb.confidence.martingale_mixture.problem import (
-    INTERIOR,
-    Constraints,
-    consistent_constraints,
-)
-from kernelucb.confidence.norm.least import for_least_norm, least_norm
-from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression, RidgeState
-
-Form = Literal["dual", "analytic"] | Analytic | Grid
 
 # Of the squared radius, that the excess of a filtered set must leave.
 _ROOM = 1e-6
@@ -97,8 +93,8 @@ class MixtureBands(Bands):
     r"""A bound over the functions that satisfy a fit and a norm constraint.
 
     ``"dual"`` takes the least over every regulariser, up to the steps of a fine grid, and
-    of ``Filters`` the mixture of filters; a ``Grid`` the least over its own and
-    ``Analytic`` the closed form, with the energy of the noise in place of filters.
+    of filters their mixture; a grid the least over its own and one ridge parameter
+    the closed form, with the energy of the noise in place of filters.
 
     That the set (of the first member) is not empty is shown by a fixed function that
     satisfies both constraints, in ``O(n)`` a round. Where it fails, usually after many
@@ -114,12 +110,10 @@ class MixtureBands(Bands):
         warned: Whether the user has been told of a contradiction.
     """
 
-    def __init__(
-        self, shared: Shared, fit: Filters | MartingaleMixture, form: Form
-    ) -> None:
+    def __init__(self, shared: Shared, fit: MixtureFit, form: Form) -> None:
         super().__init__(shared)
         self.fit, self._form = fit, form
-        self.source = GridSet.source if isinstance(form, Grid) else ANALYTIC_SOURCE
+        self.source = GridSet.source if is_grid(form) else ANALYTIC_SOURCE
         self.source = ExactSet.source if form == "dual" else self.source
         self.references = [1.0 / scale for scale in fit.scales]
         taus = [tau for ref in self.references for tau in self._regularizers(ref).tolist()]
@@ -133,20 +127,17 @@ class MixtureBands(Bands):
 
     def _regularizers(self, tau_ref: float) -> Tensor:
         r"""The ``tau`` that the bound minimises over, where they are given beforehand."""
-        if isinstance(self._form, Grid):
-            return grid_regularizers(self._form.alphas, tau_ref, self.noise_std**2)
-        taus = []
-        if isinstance(self._form, Analytic):
-            alpha = self._form.alpha
-            taus = [tau_ref if alpha is None else alpha / self.noise_std**2]
-        return torch.tensor(taus, dtype=torch.float64)
+        if self._form in ("dual", "analytic"):
+            taus = [] if self._form == "dual" else [tau_ref]
+            return torch.tensor(taus, dtype=torch.float64)
+        return grid_regularizers(self._form, tau_ref, self.noise_std**2)
 
     def assumptions(self, known: PriorKnowledge) -> Assumptions:
         r"""What the bound rests on."""
         source = fit_source(self.fit)
         if self._form != "dual":
             source = mixture_source(self.fit.scales)
-            source = energy_source(source) if isinstance(self.fit, Filters) else source
+            source = energy_source(source) if self.fit.filters else source
         return replace(super().assumptions(known), source=source).by(self.source)
 
     def mixture(self, regression: KernelRegression) -> FilterMixture:
@@ -156,7 +147,7 @@ class MixtureBands(Bands):
 
     @property
     def _is_filtered(self) -> bool:
-        return self._form == "dual" and isinstance(self.fit, Filters)
+        return self._form == "dual" and self.fit.filters
 
     def with_energy(
         self, predicted: Radius, form: float, count: int, hidden: float
@@ -169,7 +160,7 @@ class MixtureBands(Bands):
             count: Number of observations.
             hidden: What round-off hides of the outcomes; see ``hidden_part``.
         """
-        if isinstance(self.fit, MartingaleMixture):
+        if not self.fit.filters:
             return predicted.beside_hidden(hidden)
         squared = form + predicted.slack
         if self._is_filtered:
@@ -186,16 +177,14 @@ class MixtureBands(Bands):
 
     def constraint(
         self, regression: KernelRegression, filtered: bool = True
-    ) -> FitConstraint[Any]:
+    ) -> FitConstraint:
         r"""The fit as narrow as the stateless sets have it, or by the radius alone."""
         if filtered and self._is_filtered:
             return self.mixture(regression).for_band(self.norm_bound)
         hidden = regression.hidden_part(self.norm_bound)
         return FitConstraint(regression, self._radius(regression, hidden))
 
-    def confidence_set(
-        self, state: RidgeState, constraints: Constraints
-    ) -> FunctionSet[Any]:
+    def confidence_set(self, state: RidgeState, constraints: Constraints) -> FunctionSet:
         r"""The stateless set with given constraints."""
         assumptions = self.assumptions(state)
         if self._form == "dual":
@@ -240,7 +229,7 @@ class MixtureBands(Bands):
         r"""See ``Bands``."""
         return self.current().norm / self.norm_bound
 
-    def _new_current(self) -> CurrentSet | FunctionSet[Any]:
+    def _new_current(self) -> CurrentSet | FunctionSet:
         if not self.is_resolved:
             regression = self.observations.regression()
             return self._stateless(self.constraint(regression), regression)
@@ -295,8 +284,8 @@ class MixtureBands(Bands):
         return basis.basis @ (basis.mean_terms * shares[best]), float(misfits[best])
 
     def _stateless(
-        self, constraint: FitConstraint[Any], regression: KernelRegression
-    ) -> FunctionSet[Any]:
+        self, constraint: FitConstraint, regression: KernelRegression
+    ) -> FunctionSet:
         r"""The stateless set, relaxed with a warning where it is empty."""
         state, radius = constraint
         least = least_norm(state, radius)

@@ -18,8 +18,8 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.digits import between
 from kernelucb.certificates.spaces import Region
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Union
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.regression import RidgeState
 
 _LOG = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
 from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.domains import checked_limits
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import known_noise_problem
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.mixture import known_noise_problem
 from kernelucb.regression import KernelRegression
 
 _FIRST, _POINTS = 8, 512

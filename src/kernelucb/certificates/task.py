@@ -25,8 +25,8 @@ from kernelucb.certificates.boxes import (
 from kernelucb.certificates.spaces import Domain, MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import NoSafePointError
 
 _SCAN = 1024
@@ -94,9 +94,9 @@ class Task:
         return replace(task, recommended=task._admissible(point.to(region.lower)))
 
     @property
-    def confidence_set(self) -> ConfidenceSet[Any, Any]:
+    def confidence_set(self) -> ConfidenceSet:
         r"""The objective's set of functions."""
-        return cast(ConfidenceSet[Any, Any], self.bound.confidence_set)
+        return cast(ConfidenceSet, self.bound.confidence_set)
 
     @property
     def assumptions(self) -> Assumptions:

@@ -23,10 +23,10 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.estimates import EstimatedNumber, draft_of
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.base import ConfidenceSet, Described
 from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSource, Source
 from kernelucb.confidence.pointwise import DEFAULT_NORM
+from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.from_model import ModelData, per_output
@@ -83,7 +83,7 @@ class Band(Described):
         parts: The bands that this band combines; empty for a single band.
     """
 
-    confidence_set: ConfidenceSet[Any, Any] | None = None
+    confidence_set: ConfidenceSet | None = None
     data: Any = None
     observed: Tensor | None = None
     noise: Noise | None = None
@@ -108,7 +108,7 @@ class Band(Described):
     sources: tuple[Source, ...] = ()
     flaws: tuple[Assumption, ...] = ()
 
-    def __init__(self, confidence_set: ConfidenceSet[Any, Any], **fields: Any) -> None:
+    def __init__(self, confidence_set: ConfidenceSet, **fields: Any) -> None:
         self.confidence_set = confidence_set
         vars(self).update(fields)
 
@@ -146,7 +146,7 @@ class Band(Described):
         return IDENTITY if no_set else self.required_set.regression.outcome_map
 
     @property
-    def required_set(self) -> ConfidenceSet[Any, Any]:
+    def required_set(self) -> ConfidenceSet:
         r"""The set of functions of a band that has one."""
         if self.confidence_set is None:
             raise NotImplementedError(

@@ -14,8 +14,8 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit.choice import sketched_fit
-from kernelucb.confidence.norm.tracker import NormBound, NormBoundLike, resolve_norm_bound
+from kernelucb.confidence.fit import sketched_fit
+from kernelucb.confidence.norm import NormBound, NormBoundLike, resolve_norm_bound
 from kernelucb.regression.lowrank.dtc import DTCRegression
 from kernelucb.regression.lowrank.sketch import SketchedData
 

@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn import ModuleList
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, Support
 from kernelucb.confidence.pointwise import Limits, Pointwise
+from kernelucb.confidence.sets import ConfidenceSet, Support
 from kernelucb.regression.state import State
 
-Part = ConfidenceSet[Any, Any]
+Part = ConfidenceSet
 
 
 class CombinedPoints(NamedTuple):
@@ -313,7 +313,7 @@ class CombinedState:
         return CombinedState(states, self.rule)
 
 
-class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
+class CombinedSet(ConfidenceSet):
     r"""A set that combines several sets by a rule.
 
     Args:

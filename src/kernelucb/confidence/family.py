@@ -10,7 +10,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.digits import assumed
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.fit.choice import Filters, Fit, MixtureFit, fit_of
+from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
 from kernelucb.regression.kernel_family import Cover, LengthscaleFamily
 from kernelucb.regression.named import kernel_in_words
 
@@ -34,7 +34,7 @@ def is_tied(fit: Fit) -> bool:
     fit = fit_of(fit)
     if not isinstance(fit, MixtureFit):
         return False
-    of_filters = isinstance(fit, Filters) and not fit.every_norm
+    of_filters = fit.filters and not fit.every_norm
     return of_filters or fit.covariance_scale is None
 
 

@@ -12,10 +12,10 @@ from botorch.exceptions import UnsupportedError
 from kernelucb._numerics.digits import as_given, coordinate
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import within
-from kernelucb.confidence.martingale_mixture.problem import announce
+from kernelucb.confidence.mixture import announce
 from kernelucb.confidence.pointwise import FixedDesign, KnownRange, Pointwise, Replicates
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.pooling import distinct_rows
@@ -47,7 +47,7 @@ class Source(ABC):
     def assumption(self) -> Assumption:
         r"""The assumption of the limits beside noise and norm."""
 
-    def within(self, band: Any, whole: ConfidenceSet[Any, Any], delta: float) -> Any:
+    def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:
         r"""The set of a band, cut before or not, that holds at ``delta``; cut again."""
         share = self.ratio * delta
         values = self.limits(band, share / band.noise.levels)
@@ -59,7 +59,7 @@ class Source(ABC):
         return within(whole, values, assumptions)
 
     def contradiction(
-        self, band: Any, whole: ConfidenceSet[Any, Any], values: Any, known: Assumptions
+        self, band: Any, whole: ConfidenceSet, values: Any, known: Assumptions
     ) -> Assumption | None:
         r"""An assumption that the limits contradict."""
         return None
@@ -99,7 +99,7 @@ class ReplicateSource(Source):
         return Assumption("replicates", statement, Status.GIVEN)
 
     def contradiction(
-        self, band: Any, whole: ConfidenceSet[Any, Any], values: Any, known: Assumptions
+        self, band: Any, whole: ConfidenceSet, values: Any, known: Assumptions
     ) -> Assumption | None:
         r"""The norm, where an input's outcomes lie outside the band there."""
         if band.observed is None:
@@ -202,7 +202,7 @@ class RangeSource(Source):
         status = Status.ESTIMATED if estimate else Status.GIVEN
         return Assumption("range", f"f is {limits} everywhere", status)
 
-    def within(self, band: Any, whole: ConfidenceSet[Any, Any], delta: float) -> Any:
+    def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:
         r"""The set within the range, which the data may contradict."""
         values, item, inputs = self.limits(band), self.assumption, band.observed
         if inputs is None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb.confidence.assumptions import REPORTED, Assumption, Assumptions, Status
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
 from kernelucb.regression.outcome_map import IDENTITY
 
 _FINITE_SOURCE = "Wang, Kim & Kaelbling (2018), Theorem 2"
@@ -57,7 +57,7 @@ class PosteriorState:
         return PosteriorState(self.model.condition_on_observations(pending, means))
 
 
-class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]]):
+class PosteriorBand(ConfidenceSet):
     r"""Posterior mean plus or minus ``width`` posterior standard deviations.
 
     Variances come from ``design``: the same posterior, or that with pending points.
@@ -69,7 +69,7 @@ class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]])
         super().__init__(regression, assumptions)
         self.width = width
 
-    def support(self, points: QueryPoints[PosteriorPoints], sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Width times standard deviation; see ``ConfidenceSet``."""
         value = self.width * safe_sqrt(points.design.variance)
         zero = torch.zeros_like(value)

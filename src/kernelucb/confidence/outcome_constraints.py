@@ -11,7 +11,7 @@ from kernelucb._numerics.checks import finite_scalar, one_of
 from kernelucb._numerics.domains import rows_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, band_of, check_dimensions, joined_assumptions
-from kernelucb.confidence.base import Described
+from kernelucb.confidence.sets import Described
 from kernelucb.regression.from_model import per_output
 
 Side = Literal[">=", "<="]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch.quasirandom import SobolEngine
 
-from kernelucb.confidence.fit.radius import noise_energy_bound
+from kernelucb.confidence.radius import noise_energy_bound
 from kernelucb.regression import KernelRegression, Projection
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.pooling import distinct_rows

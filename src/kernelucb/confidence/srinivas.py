@@ -18,7 +18,7 @@ from kernelucb.confidence.assumptions import (
     bayesian_assumptions,
     rkhs_assumptions,
 )
-from kernelucb.confidence.norm.tracker import (
+from kernelucb.confidence.norm import (
     NormBoundLike,
     norm_bound_under_prior,
     tracker_of,

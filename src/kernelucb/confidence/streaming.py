@@ -23,9 +23,9 @@ from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
-from kernelucb.confidence.norm.tracker import NormBoundLike, given_norm, tracker_of
-from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
-from kernelucb.confidence.unknown_noise import JointSet, UnknownNoise
+from kernelucb.confidence.noise import JointSet, UnknownNoise
+from kernelucb.confidence.norm import NormBoundLike, given_norm, tracker_of
+from kernelucb.confidence.ridge import RidgeBand, fixed_ridge_band
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
 
@@ -263,7 +263,7 @@ def streaming_band(
     norm_bound: NormBoundLike,
     noise: UnknownNoise,
     delta: float,
-) -> tuple[RidgeBand[KernelRegression], StreamingNoiseTracker]:
+) -> tuple[RidgeBand, StreamingNoiseTracker]:
     r"""Band of Corollary 1 at ``delta / 4``, and the tracker of the noise that it rests on.
 
     ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with

@@ -14,23 +14,18 @@ from torch import Tensor
 from kernelucb._numerics.checks import nonnegative_scalar, positive_scalar, probability
 from kernelucb._numerics.digits import assumed, at_least, at_most
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.confidence.fit.choice import (
-    ClosedForm,
-    MartingaleMixture,
-    data_fit,
-    fit_of,
-)
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.fit import ClosedForm, MixtureFit, data_fit, fit_of
+from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
+from kernelucb.confidence.likelihood.problem import least_norm_mode
+from kernelucb.confidence.noise import NoiseGroup, log_densities
+from kernelucb.confidence.norm import for_least_norm, is_resolved, least_norm
+from kernelucb.confidence.radius import (
+    CovarianceScale,
     Radius,
     misfit_of_error,
     mixture_radius,
     noise_energy_bound,
 )
-from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
-from kernelucb.confidence.likelihood.problem import least_norm_mode
-from kernelucb.confidence.norm.least import for_least_norm, is_resolved, least_norm
-from kernelucb.confidence.replicate_noise import NoiseGroup
-from kernelucb.confidence.unknown_noise import log_densities
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import (
     LikelihoodRegression,
@@ -89,6 +84,7 @@ def check_consistency(
     delta: float = 0.05,
     fit: ClosedForm = "filters",
     model_error: float = 0.0,
+    covariance_scale: CovarianceScale | None = None,
 ) -> ConsistencyCheck:
     r"""Check kernel, norm bound and noise scale against the data, at any time.
 
@@ -112,10 +108,10 @@ def check_consistency(
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
         delta: Probability of a false alarm, over all rounds at which one may look.
-        fit: See ``MartingaleMixtureUCB``; for successes and counts a ``MartingaleMixture``
-            gives the scales of the evidence, see ``LikelihoodUCB``.
+        fit: See ``MartingaleMixtureUCB``; no choice for successes and counts.
         model_error: How far ``f`` may lie from a function of that norm, outcome units; see
             ``MartingaleMixtureUCB``.
+        covariance_scale: See ``MartingaleMixtureUCB``, for counts ``LikelihoodUCB``.
 
     Raises:
         ValueError: If a scalar is out of its range.
@@ -125,13 +121,15 @@ def check_consistency(
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     model_error = nonnegative_scalar("model_error", model_error)
-    chosen = fit_of(fit)
-    of_counts = fit == "filters" or isinstance(fit, MartingaleMixture)
-    of_noise = noise_std is not None or not of_counts or model_error > 0.0
+    chosen = fit_of(fit, covariance_scale)
+    of_noise = noise_std is not None or model_error > 0.0
+    of_noise |= not isinstance(chosen, MixtureFit)
     data = data_of(model, noise_std, of_noise)
     if isinstance(data, LikelihoodRegression):
-        least = least_norm_mode(data, Ratio.of(delta, fit).level(data)).norm
-    elif not isinstance(chosen, MartingaleMixture):  # holds the energy of the noise
+        least = least_norm_mode(data, Ratio.of(delta, chosen).level(data)).norm
+    elif (
+        not isinstance(chosen, MixtureFit) or chosen.filters
+    ):  # holds the energy of the noise
         fitted = data_fit(chosen, data, delta, model_error=model_error)
         least = for_least_norm(fitted).norm * data.outcome_scale
     else:  # which else takes half of delta

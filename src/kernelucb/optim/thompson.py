@@ -12,13 +12,13 @@ from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.domains import checked_limits, checked_points
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
-from kernelucb.confidence.ridge_band import abbasi_yadkori_band
+from kernelucb.confidence.noise import UnknownNoise
+from kernelucb.confidence.norm import NormBoundLike, norm_bound_under_prior
+from kernelucb.confidence.ridge import abbasi_yadkori_band
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
     streaming_band,
 )
-from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 

@@ -18,7 +18,7 @@ from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import MixedSpace, optimum_report, regret_certificate
 from kernelucb.certificates.claims import Claim, Wording
 from kernelucb.certificates.report import OptimumReport
-from kernelucb.confidence.replicate_noise import ReplicateNoise
+from kernelucb.confidence.noise import ReplicateNoise
 from kernelucb.page.table import Table, names_of, table_of
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.named import fixed_kernel, fixed_mean, unscaled

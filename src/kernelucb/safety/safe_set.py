@@ -16,14 +16,14 @@ from kernelucb._numerics.domains import checked_points, rows_of
 from kernelucb.acquisition.outcomes import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import joined_assumptions
-from kernelucb.confidence.base import Described
-from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.outcome_constraints import (
     Band,
     Constraint,
     OutcomeConstraints,
     Side,
 )
+from kernelucb.confidence.sets import Described
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 # Arguments of all bands together.

@@ -22,8 +22,8 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit.choice import MartingaleMixture
-from kernelucb.confidence.fit.radius import CovarianceScale, covariance_scales
+from kernelucb.confidence.fit import MixtureFit
+from kernelucb.confidence.radius import CovarianceScale, covariance_scales
 from kernelucb.regression.likelihood.losses import Likelihood, Loss
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
@@ -65,8 +65,8 @@ class Ratio(NamedTuple):
 
     @classmethod
     def of(cls, delta: float, fit: object) -> "Ratio":
-        r"""With the scales of a ``MartingaleMixture``, or the default scales."""
-        scales = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
+        r"""With the scales of a fit, or the default scales."""
+        scales = fit.covariance_scale if isinstance(fit, MixtureFit) else None
         return cls(delta) if scales is None else cls(delta, scales)
 
     def level(self, data: LikelihoodRegression) -> float:

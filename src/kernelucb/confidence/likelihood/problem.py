@@ -1,7 +1,7 @@
 r"""The set of functions for successes or counts under a norm bound; the least norm."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,20 +9,19 @@ from torch import Tensor
 from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import one_of, positive_scalar
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.base import QueryPoints
-from kernelucb.confidence.fit.radius import FitConstraint, Radius
+from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.forms import attaining_weights
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.tangents import SOURCES, LikelihoodForm, TangentSet
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import INTERIOR, Constraints, announce
-from kernelucb.confidence.martingale_mixture.witness import attaining_weights
-from kernelucb.confidence.norm.tracker import (
+from kernelucb.confidence.mixture import INTERIOR, Constraints, announce
+from kernelucb.confidence.norm import (
     NormBound,
     NormBoundLike,
     given_norm,
     tracker_of,
 )
-from kernelucb.regression import KernelRegression
+from kernelucb.confidence.radius import FitConstraint, Radius
+from kernelucb.confidence.sets import QueryPoints
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
 _LARGEST_REACH = 600.0  # of log odds or log rates
@@ -127,7 +126,7 @@ def _norm_by_tangents(data: LikelihoodRegression, mode: Mode, level: float) -> f
     return max(0.0, -limit / length)
 
 
-def _around(data: LikelihoodRegression, mode: Mode) -> FitConstraint[Any]:
+def _around(data: LikelihoodRegression, mode: Mode) -> FitConstraint:
     r"""An ellipsoid whose least norm is that of the mode.
 
     Its parabolas touch the losses there, so both have the same minimiser (the conditions
@@ -154,7 +153,7 @@ def _too_small(norm: float, least: float) -> tuple[Assumption, str]:
 @torch.no_grad()
 def enclosing_ellipsoid(
     data: LikelihoodRegression, norm: float, level: float, centre: Mode
-) -> FitConstraint[KernelRegression]:
+) -> FitConstraint:
     r"""An ellipsoid around ``{f : |f - mean| <= norm, sum_i l_i(f) <= level}``.
 
     Each pass puts parabolas below the losses, over the range of values at the data that the
@@ -200,7 +199,7 @@ class Range(NamedTuple):
 
 def parabolas(
     data: LikelihoodRegression, latent: Tensor, curvature: Tensor, level: float
-) -> FitConstraint[Any]:
+) -> FitConstraint:
     r"""All functions whose parabolas add up to at most ``level``.
 
     These touch the losses at ``u`` latent values. ``sum_i c_i (f_i - y_i)^2 <= 2 (level -
@@ -216,7 +215,7 @@ def parabolas(
 
 def _below(
     data: LikelihoodRegression, latent: Tensor, allowed: Range, level: float
-) -> FitConstraint[Any]:
+) -> FitConstraint:
     r"""By the parabolas of largest curvature that lie below the losses within a range.
 
     See ``Loss.least_secant``. By round-off they may lie above by a little, which is added.
@@ -230,7 +229,7 @@ def _below(
 
 
 def _band(
-    data: LikelihoodRegression, found: FitConstraint[KernelRegression], norm: float
+    data: LikelihoodRegression, found: FitConstraint, norm: float
 ) -> tuple[Range, Tensor, Tensor]:
     r"""Where the values at the data lie, of functions in the ellipsoid of at most the norm.
 

@@ -18,9 +18,9 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
-from kernelucb.confidence.martingale_mixture.dual import ExactSet, FunctionSet
-from kernelucb.confidence.martingale_mixture.problem import Constraints
+from kernelucb.confidence.dual import ExactSet, FunctionSet
+from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.sets import QueryPoints, Support
 from kernelucb.regression import KernelRegression, Projection
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
@@ -53,7 +53,7 @@ class Tangents(NamedTuple):
     limit: Tensor  # `b` values, with a part for directions which round-off hides
 
 
-class TangentSet(FunctionSet[KernelRegression]):
+class TangentSet(FunctionSet):
     r"""``{f : |f - mean| <= norm, sum_i l_i(f) <= level}`` by tangents of the losses.
 
     By convexity every function of the set satisfies ``sum_i l'_i f_i <= level - sum_i l_i
@@ -125,14 +125,14 @@ class TangentSet(FunctionSet[KernelRegression]):
             self.register_buffer("limits", limits)
             self.register_buffer("squares", slopes.square().sum(-1))
 
-    def support(self, points: RidgePoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Support:
         r"""The bound by the tangents, or by the ellipsoid where it is smaller."""
         own = points.centre
         touching = self.lowest_cut if self.form == "ellipsoid" else self.searched
         found = self._bounded(own, sign, touching(own, sign))
         return self._with_pending(points, sign, found)
 
-    def majorant(self, points: RidgePoints, sign: int) -> Support:
+    def majorant(self, points: QueryPoints, sign: int) -> Support:
         r"""The bound by the ellipsoid; with ``form="ellipsoid"`` the support itself."""
         if self.form == "ellipsoid":
             return self.support(points, sign)
@@ -154,7 +154,7 @@ class TangentSet(FunctionSet[KernelRegression]):
         value = found.value - gain
         return found._replace(value=value, gap=torch.full_like(value, torch.nan).detach())
 
-    def _with_pending(self, points: RidgePoints, sign: int, found: Support) -> Support:
+    def _with_pending(self, points: QueryPoints, sign: int, found: Support) -> Support:
         r"""Values nearer to the centre, as pending points lower standard deviations."""
         own, pending = points
         if pending is own:

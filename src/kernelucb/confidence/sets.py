@@ -2,23 +2,16 @@ r"""Confidence sets and their support functions, the interface of every bound.""
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from torch import Tensor
 from torch.nn import Module
-from typing_extensions import TypeVar
 
 from kernelucb._numerics.estimates import draft_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.regression import RidgeState
-from kernelucb.regression.state import Points, Projection, State
-
-StateT = TypeVar("StateT", bound=State, default=State, covariant=True)
-PointsT = TypeVar("PointsT", bound=Points, default=Any)
-RidgeStateT = TypeVar("RidgeStateT", bound=RidgeState, default=RidgeState, covariant=True)
 
 
-class QueryPoints(NamedTuple, Generic[PointsT]):
+class QueryPoints(NamedTuple):
     r"""Query points in the two states of a confidence set.
 
     ``centre`` is the projection on the state of the data, for means; ``design`` on the
@@ -26,22 +19,18 @@ class QueryPoints(NamedTuple, Generic[PointsT]):
     same object.
     """
 
-    centre: PointsT
-    design: PointsT
+    centre: Any
+    design: Any
 
     @property
     def baseline(self) -> Tensor:
         r"""``b`` values from which the support function is measured, outcome units."""
         return self.centre.baseline
 
-    def rows(self, mask: Tensor) -> "QueryPoints[PointsT]":
+    def rows(self, mask: Tensor) -> "QueryPoints":
         r"""The points where ``mask`` is true."""
-        known: Any = self
-        centre, same = known.centre.rows(mask), self.design is self.centre
-        return QueryPoints(centre, centre if same else known.design.rows(mask))
-
-
-RidgePoints = QueryPoints[Projection]
+        centre, same = self.centre.rows(mask), self.design is self.centre
+        return QueryPoints(centre, centre if same else self.design.rows(mask))
 
 
 class Support(NamedTuple):
@@ -77,7 +66,7 @@ class Described:
         return f"{type(self).__name__}({inner})\n  {verdict}"
 
 
-class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
+class ConfidenceSet(Described, Module, ABC):
     r"""A set of functions that holds the true one with the stated probability.
 
     For a model of transformed outcomes (``regression.outcome_map``) the functions are on
@@ -88,9 +77,10 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
         assumptions: The assumptions of the set.
     """
 
-    def __init__(self, regression: StateT, assumptions: Assumptions) -> None:
+    def __init__(self, regression: Any, assumptions: Assumptions) -> None:
         super().__init__()
-        self.regression, self.assumptions = regression, assumptions
+        self.regression: Any = regression
+        self.assumptions = assumptions
         self.design: Any = regression  # gives variances: the same, or with pending points
 
     @property
@@ -121,21 +111,19 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
             "num_observations": self.regression.num_observations,
         }
 
-    def project(self, X: Tensor) -> PointsT:
+    def project(self, X: Tensor) -> Any:
         r"""Project ``b x d`` raw points, once for each distinct state."""
-        centre: Any = self.regression.project(X)
-        same = self.design is self.regression
-        points: Any = QueryPoints(centre, centre if same else self.design.project(X))
-        return points
+        centre, same = self.regression.project(X), self.design is self.regression
+        return QueryPoints(centre, centre if same else self.design.project(X))
 
     @abstractmethod
-    def support(self, points: PointsT, sign: int) -> Support:
+    def support(self, points: Any, sign: int) -> Support:
         r"""Support function at ``b`` points from ``project``; differentiable in the points.
 
         ``sign`` is 1 for the upper side of the band, -1 for the lower.
         """
 
-    def majorant(self, points: PointsT, sign: int) -> Support:
+    def majorant(self, points: Any, sign: int) -> Support:
         r"""Upper bound on ``support``, cheaper where ``support`` needs a search."""
         return self.support(points, sign)
 

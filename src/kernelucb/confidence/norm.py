@@ -1,4 +1,4 @@
-r"""Norm bounds: given or estimated, or for a function near ``f`` only."""
+r"""The RKHS norm: its least consistent value, bounds and estimates."""
 
 import logging
 import math
@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from botorch.models.model import Model
+from torch import Tensor
 
+from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import (
     finite_scalar,
     nonnegative_scalar,
@@ -17,10 +19,220 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.choice import ClosedForm, data_fit
-from kernelucb.confidence.fit.radius import Radius
-from kernelucb.confidence.norm.least import for_least_norm, least_norm, ridge_norm
+from kernelucb.confidence.filters import Appraisal, Array
+from kernelucb.confidence.fit import ClosedForm, DataFit, data_fit, fit_of
+from kernelucb.confidence.radius import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
+
+# Tolerances in ln(tau): of the least norm, and of the weights for it.
+_ROOT, _NEAR = 1e-13, 1e-3
+# Steps towards the weights for it; more of them raise it by less than 0.1 %.
+_STEPS = 2
+# Part of a squared radius, noise units, that round-off may hide without a correction; where
+# round-off hides more, the relative tolerance of the least norm; a small norm, prior units,
+# and a factor for a search.
+_NEGLIGIBLE, _RESOLVED, _START, _FACTOR = 1e-5, 1e-3, 1e-6, 4.0
+_LITTLE = 0.01  # of a radius
+
+
+def least_consistent_norm(
+    model: Model,
+    noise_std: float | Tensor | None = None,
+    *,
+    delta: float = 0.05,
+    fit: ClosedForm = "filters",
+    covariance_scale: CovarianceScale | None = None,
+    model_error: float = 0.0,
+) -> float:
+    r"""Lower bound on the RKHS norm of ``f - mean``, anytime.
+
+    The smallest norm of a function that fits the data, by the fit of the confidence set. If
+    kernel, mean and noise scale were given and are right, the true norm is at least this
+    number with probability ``1 - delta``, for all rounds at once, and the data contradict a
+    smaller ``norm_bound``. If they were fitted to the same data, the number is an estimate.
+    The true norm may be larger: as a ``norm_bound``, this number and its multiples count as
+    estimated.
+
+    Source: the norm is minimised over the functions within the fit: a mixture of filters
+    (ours), or Flynn & Reeb (2024), Lemma 4.2, for ``fit="martingale"``. Assumes
+    conditionally sub-Gaussian noise, a kernel and mean fixed in advance, and outcomes that
+    are reported whatever their noise.
+
+    Args:
+        model: A single-output exact GP, or a ``KernelRegression``.
+        noise_std: Noise scale in outcome units, from the likelihood when absent.
+        delta: Failure probability.
+        fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
+        covariance_scale: See ``MartingaleMixtureUCB``.
+        model_error: With a number above 0, outcome units, the norm is that of functions
+            that are nowhere farther than this from ``f``.
+
+    Returns:
+        The norm in outcome units, for ``model.covar_module`` as it stands. Zero where the
+        prior mean fits the data; infinity where no norm is large enough (``noise_std`` is
+        too small).
+
+    Raises:
+        ValueError: If a scalar is out of its range.
+        UnsupportedError: If the model cannot be represented.
+        InputDataError: If the model's data are empty or not finite.
+    """
+    probability("delta", delta)
+    model_error = nonnegative_scalar("model_error", model_error)
+    regression = KernelRegression.of(model, noise_std)
+    chosen = fit_of(fit, covariance_scale)
+    fitted = data_fit(chosen, regression, delta, model_error=model_error)
+    return EstimatedNumber(for_least_norm(fitted).norm * regression.outcome_scale)
+
+
+class LeastNorm(NamedTuple):
+    r"""The constraint of a fit for which the least norm is large, and this norm."""
+
+    constraint: FitConstraint  # the data as the fit weighs them, and the radius
+    norm: float  # prior units
+    fit: DataFit
+
+
+class _Ridge(NamedTuple):
+    r"""Ridge estimates in the eigenbasis, from eigenvalues and squared targets."""
+
+    lam: Array
+    squares: Array
+    cutoff: float  # the smallest regulariser
+
+    @classmethod
+    def of(cls, regression: RidgeState) -> "_Ridge":
+        targets = regression.targets.cpu().numpy()
+        lam = regression.eigenvalues.cpu().numpy()
+        return cls(lam, targets**2, regression.eigenvalue_cutoff)
+
+    def norm(self, tau: float) -> float:
+        r"""``||f - m||``, prior units."""
+        shares = 1.0 / (self.lam + tau)
+        return math.sqrt(float((self.lam * self.squares) @ (shares * shares)))
+
+    def misfit(self, tau: float) -> float:
+        r"""Squared distance from the data, noise units; it increases in ``tau``."""
+        left = 1.0 / (self.lam / tau + 1.0)  # no power: NumPy's is ten times as slow
+        return float(self.squares @ (left * left))
+
+    def least_regularizer(
+        self, squared_radius: float, start: float, tolerance: float = _ROOT
+    ) -> float | None:
+        r"""Regulariser ``tau`` of the function of least norm, by its squared radius.
+
+        Infinite where the zero function fits, None where no function fits.
+        """
+        if float(self.squares.sum()) <= squared_radius:
+            return math.inf
+        root = increasing_root(
+            lambda log_tau: self.misfit(math.exp(log_tau)) - squared_radius,
+            math.log(start),
+            math.log(self.cutoff),
+            tolerance,
+        )
+        return None if root is None else math.exp(root)
+
+
+def least_norm(regression: RidgeState, radius: Radius) -> float:
+    r"""``min ||f - m||`` subject to the fit, in prior units.
+
+    Ours: the minimiser is a ridge estimate; its regulariser solves
+    ``sum (tau z / (lam + tau))^2 = radius^2``, whose left side increases in ``tau``.
+    """
+    ridge, squared = _Ridge.of(regression), radius.squared(regression)
+    tau = ridge.least_regularizer(squared, max(radius.tau_ref, ridge.cutoff))
+    return math.inf if tau is None else ridge.norm(tau)
+
+
+def least_misfit(regression: RidgeState, norm: float) -> float:
+    r"""``min ||f_w - y_w||^2`` over functions of at most the given norm (prior units)."""
+    ridge, lowest = _Ridge.of(regression), math.log(regression.eigenvalue_cutoff)
+    root = increasing_root(
+        lambda log_tau: norm - ridge.norm(math.exp(log_tau)), lowest, lowest, _ROOT
+    )
+    return ridge.misfit(math.exp(lowest if root is None else root))
+
+
+def is_resolved(regression: RidgeState, norm: float, squared_radius: float) -> bool:
+    r"""Whether round-off hides little of functions of a given norm (prior units).
+
+    A least norm that is not resolved says only that no function of the kernel explains the
+    outcomes; its size has no meaning.
+    """
+    hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
+    return hidden <= _LITTLE * math.sqrt(squared_radius)
+
+
+def for_least_norm(fit: DataFit) -> LeastNorm:
+    r"""The constraint of a fit for which the least norm is large.
+
+    For a mixture of filters the weights are chosen by the residuals of the function of
+    least norm; members that are tied to a norm bound get no weight.
+    """
+    if isinstance(fit, FitConstraint):
+        return LeastNorm(fit, least_norm(*fit), fit)
+    lam, squares, cutoff = _Ridge.of(fit.regression)
+    start = cutoff
+
+    def appraise(weights: Array) -> Appraisal:
+        nonlocal start
+        values, squared_radius, decisive_share = fit.ellipsoid(weights)
+        counted = _Ridge(values * lam, values * squares, cutoff)
+        found = counted.least_regularizer(squared_radius, start, _NEAR)
+        tau = cutoff if found is None else found
+        least = math.inf if found is None else counted.norm(tau)
+        start = start if math.isinf(tau) else tau
+        residuals = decisive_share * squares * (values * lam / tau + 1.0) ** -2
+        log_weights = fit.log_weights(residuals)
+        log_weights[fit.num_untied :] = -math.inf
+        return Appraisal(-least, log_weights, 1.0 if math.isinf(tau) else tau)
+
+    return LeastNorm(*_resolved(fit.constraint(*fit.search(appraise, _STEPS))), fit)
+
+
+def _resolved(
+    constraint: FitConstraint,
+) -> tuple[FitConstraint, float]:
+    r"""The constraint widened for round-off, and the least norm under this constraint.
+
+    The larger the norm ``N`` of the true function, the more of the outcomes round-off may
+    hide, and the smaller the norm ``L(N)`` that the outcomes then require. So the true norm
+    is at least the ``N`` with ``N = L(N)``, which bisection approaches from below. Where no
+    ridge estimate above the cut-off fits, the least norm is that of the closest estimate,
+    except where repeated outcomes alone misfit by too much.
+    """
+    regression, radius = constraint
+    squared, upper = radius.squared(regression), least_norm(*constraint)
+    shows = math.isinf(upper) or regression.hidden_part(upper) > _NEGLIGIBLE
+    if not shows or regression.scatter > squared:
+        return constraint, upper
+
+    def needed(norm: float) -> float:
+        return least_norm(*constraint.beside_hidden(norm))
+
+    used, least, lower = upper, needed(upper), 0.0
+    if math.isinf(upper) and math.isfinite(least):
+        used = upper = max(least, _START)
+        while (least := needed(upper)) > upper:
+            lower, upper = upper, _FACTOR * upper
+        used = upper
+    lower = max(lower, least)
+    while lower < (1.0 - _RESOLVED) * upper and upper > _START:
+        middle = math.sqrt(max(lower, _START * upper) * upper)
+        least = needed(middle)
+        if least > middle:
+            lower = middle
+        else:
+            used = upper = middle
+            lower = max(lower, least)
+    if math.isfinite(lower):
+        resolved = is_resolved(regression, lower, squared)
+        return constraint.beside_hidden(used) if resolved else constraint, lower
+    misfit = (1.0 + _NEGLIGIBLE) * least_misfit(regression, math.inf)
+    wider = FitConstraint(regression, Radius.of(misfit, regression, radius.tau_ref))
+    return wider, least_norm(*wider)
+
 
 _LOG = logging.getLogger(__name__)
 # Chosen by measurement: docs/results/practical.md; norm.md there for the cautious ones.
@@ -116,18 +328,8 @@ class NormTracker:
                 "least consistent one contradicts the data."
             )
         self.floor = positive_scalar("floor", floor)
-        self.estimates = 0.0, 0.0  # of the norm bound and the least norm, plain numbers
+        self.norm_bound = self.least_consistent_norm = EstimatedNumber(0.0)
         self.outcomes: str | None = None
-
-    @property
-    def norm_bound(self) -> float:
-        r"""See the class."""
-        return EstimatedNumber(self.estimates[0])
-
-    @property
-    def least_consistent_norm(self) -> float:
-        r"""See the class."""
-        return EstimatedNumber(self.estimates[1])
 
     @classmethod
     def cautious(cls) -> "NormTracker":
@@ -144,6 +346,7 @@ class NormTracker:
         noise_std: float | None = None,
         delta: float = 0.05,
         fit: ClosedForm = "filters",
+        covariance_scale: CovarianceScale | None = None,
     ) -> float:
         r"""Update with a model's data; return the norm bound, outcome units.
 
@@ -154,7 +357,8 @@ class NormTracker:
         """
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
-        self.estimate(*for_least_norm(data_fit(fit, regression, delta)).constraint)
+        fitted = data_fit(fit_of(fit, covariance_scale), regression, delta)
+        self.estimate(*for_least_norm(fitted).constraint)
         return self.norm_bound
 
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
@@ -165,9 +369,9 @@ class NormTracker:
         """
         outcomes = regression.outcome_map.same_as(self.outcomes)
         centre, scale = least_norm(regression, radius), regression.outcome_scale
-        before, least = self.estimates
+        before, least = float(self.norm_bound), float(self.least_consistent_norm)
         if math.isinf(centre):
-            centre = ridge_norm(regression, radius.tau_ref)
+            centre = _Ridge.of(regression).norm(radius.tau_ref)
         else:
             least = max(least, centre * scale)
         estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
@@ -175,8 +379,9 @@ class NormTracker:
         if norm > before:
             words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
             _LOG.info(words, norm, before, least)
-        vars(self).update(estimates=(norm, least), outcomes=outcomes)
-        return NormBound(norm / regression.outcome_scale, estimated_norm(norm, least))
+        self.outcomes, self.norm_bound = outcomes, EstimatedNumber(norm)
+        self.least_consistent_norm = EstimatedNumber(least)
+        return NormBound(norm / scale, estimated_norm(norm, least))
 
 
 # A number, or a tracker that estimates the norm bound (by name, or the default).
@@ -230,12 +435,8 @@ def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
     return norm_bound if isinstance(norm_bound, NormTracker) else None
 
 
-def norm_source(
-    norm_bound: NormBoundLike, regression: RidgeState
-) -> NormBound | NormTracker:
-    r"""The norm bound, or the tracker that will estimate it from data and their fit."""
-    if (tracker := tracker_of(norm_bound)) is not None:
-        return tracker
+def given_bound(norm_bound: object, regression: RidgeState) -> NormBound:
+    r"""A norm bound of the user's, outcome units, for data."""
     given = positive_scalar("norm_bound", norm_bound)
     return NormBound(float(given) / regression.outcome_scale, given_norm(given))
 
@@ -244,8 +445,9 @@ def resolve_norm_bound(
     norm_bound: NormBoundLike, regression: RidgeState, radius: Radius
 ) -> NormBound:
     r"""The norm bound given, or its estimate from data and the radius of their fit."""
-    source = norm_source(norm_bound, regression)
-    return source if isinstance(source, NormBound) else source.estimate(regression, radius)
+    if (tracker := tracker_of(norm_bound)) is not None:
+        return tracker.estimate(regression, radius)
+    return given_bound(norm_bound, regression)
 
 
 def norm_bound_under_prior(

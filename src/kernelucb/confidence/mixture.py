@@ -3,7 +3,8 @@ r"""From data, fit and norm bound to a set: its constraints and assumptions."""
 import math
 import warnings
 from dataclasses import replace
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -16,28 +17,25 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit.choice import Fit, data_fit, fit_of, fit_source
-from kernelucb.confidence.fit.filters import FilterMixture
-from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.fit.radius import CovarianceScale, Radius
-from kernelucb.confidence.norm.least import (
+from kernelucb.confidence.filters import FilterMixture
+from kernelucb.confidence.fit import Fit, data_fit, fit_of, fit_source
+from kernelucb.confidence.noise import JOINT_SOURCE, JointSet, UnknownNoise
+from kernelucb.confidence.norm import (
     LeastNorm,
+    NormBound,
+    NormBoundLike,
     for_least_norm,
+    given_bound,
     is_resolved,
     least_misfit,
     least_norm,
-)
-from kernelucb.confidence.norm.tracker import (
-    NormBound,
-    NormBoundLike,
-    norm_source,
     resolve_norm_bound,
+    tracker_of,
 )
-from kernelucb.confidence.unknown_noise import JOINT_SOURCE, JointSet, UnknownNoise
+from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.radius import CovarianceScale, Radius
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression, RidgeState
-
-State = TypeVar("State", bound=RidgeState)
 
 # An empty set is widened until it holds one function, and by this much more; so is a set
 # that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
@@ -129,7 +127,7 @@ def announce(contradiction: Assumption, action: str) -> None:
     warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)
 
 
-class MixtureProblem(NamedTuple, Generic[State]):
+class MixtureProblem(NamedTuple):
     r"""Data, constraints and assumptions of a martingale-mixture set.
 
     Attributes:
@@ -141,7 +139,7 @@ class MixtureProblem(NamedTuple, Generic[State]):
             the scale is known.
     """
 
-    regression: State
+    regression: RidgeState
     constraints: Constraints
     least: float
     assumptions: Assumptions
@@ -160,13 +158,13 @@ class MixtureProblem(NamedTuple, Generic[State]):
 
 
 def mixture_problem(
-    regression: State,
+    regression: RidgeState,
     radius: Radius,
     norm: NormBound,
     assumptions: Assumptions,
     least: float | None = None,
     relaxed: bool = False,
-) -> MixtureProblem[State]:
+) -> MixtureProblem:
     r"""The problem of a radius and a norm bound.
 
     ``least`` is the least consistent norm, by default of this radius; ``relaxed`` as for
@@ -186,7 +184,7 @@ def known_noise_problem(
     delta: float,
     least: LeastNorm | None = None,
     model_error: float = 0.0,
-) -> MixtureProblem[RidgeState]:
+) -> MixtureProblem:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
     Where the data contradict a mixture of filters but not Flynn & Reeb's member alone
@@ -196,14 +194,13 @@ def known_noise_problem(
     fit, count = fit_of(fit), regression.num_observations
     if isinstance(fit, PrequentialRadius) and fit.num_observations == count:
         regression = regression.with_noise_std(fit.noise_std)
-    norm = norm_source(norm_bound, regression)
-    if least is None:
-        given = norm.value if isinstance(norm, NormBound) else None
-        least = for_least_norm(data_fit(fit, regression, delta, given, model_error))
-    band, needed, whole = least
-    if not isinstance(norm, NormBound):
-        norm = norm.estimate(*band)
-        whole = data_fit(fit, regression, delta, norm.value, model_error)
+    weigh = partial(data_fit, fit, regression, delta, model_error=model_error)
+    tracker = tracker_of(norm_bound)
+    norm = None if tracker else given_bound(norm_bound, regression)
+    band, needed, whole = least or for_least_norm(weigh(norm and norm.value))
+    if norm is None:
+        norm = resolve_norm_bound(tracker, *band)
+        whole = weigh(norm.value)
     if model_error > 0.0:
         norm = norm.of_neighbour(model_error)
     source = fit_source(fit, model_error)
@@ -226,7 +223,7 @@ def unknown_noise_problem(
     noise: UnknownNoise,
     delta: float,
     covariance_scale: CovarianceScale,
-) -> MixtureProblem[KernelRegression]:
+) -> MixtureProblem:
     r"""As ``known_noise_problem``, for a noise scale that is not known."""
     joint = JointSet.of(regression, delta, covariance_scale, noise)
     regression = joint.regression

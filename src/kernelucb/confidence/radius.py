@@ -6,7 +6,7 @@ noise, which does not.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +18,6 @@ from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 from kernelucb.regression.lowrank.dtc import DTCRegression
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
-
-StateT = TypeVar("StateT", bound=RidgeState, covariant=True)
 
 # Fourth powers over those of norm bounds down to 1e-40 are then finite numbers.
 _LARGEST_MISFIT = 1e30
@@ -73,13 +71,13 @@ class Radius(NamedTuple):
         return Radius(self.tau_ref, self.slack + length * (2.0 * root + length))
 
 
-class FitConstraint(NamedTuple, Generic[StateT]):
+class FitConstraint(NamedTuple):
     r"""The data as the fit weighs them, and the radius around them."""
 
-    regression: StateT
+    regression: Any
     radius: Radius
 
-    def beside_hidden(self, norm: float) -> "FitConstraint[StateT]":
+    def beside_hidden(self, norm: float) -> "FitConstraint":
         r"""The constraint, widened for round-off, for a norm bound in prior units."""
         state: Any = self.regression  # one that knows what it hides
         tau_ref, slack = self.radius

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 from torch import Tensor
 
-from kernelucb.confidence.fit.radius import (
+from kernelucb.confidence.radius import (
     FitConstraint,
     KernelFree,
     Radius,
     energy_levels,
     mixture_radius,
 )
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import (
     FilteredRegression,
     SpectralFilter,
@@ -232,11 +232,11 @@ class FilterMixture:
         return 0.5 * (self.filters @ squared_residuals - self.prices)
 
     @property
-    def alone(self) -> FitConstraint[RidgeState]:
+    def alone(self) -> FitConstraint:
         r"""The constraint of Flynn & Reeb's member alone, by its prior weight."""
         return FitConstraint(self.regression, self.predicted)
 
-    def for_band(self, norm: float) -> FitConstraint[FilteredRegression]:
+    def for_band(self, norm: float) -> FitConstraint:
         r"""The constraint of a narrow band, for a norm bound in prior units."""
         return self.constraint(*self.search(self.widths(norm))).beside_hidden(norm)
 
@@ -276,9 +276,7 @@ class FilterMixture:
             log_weights = (1.0 - step) * log_weights + step * target
         return chosen, tau_ref
 
-    def constraint(
-        self, weights: Array, tau_ref: float = 1.0
-    ) -> FitConstraint[FilteredRegression]:
+    def constraint(self, weights: Array, tau_ref: float = 1.0) -> FitConstraint:
         r"""The constraint of ``J`` weights that sum up to one: the data by their filter."""
         level, shares = float(weights[0]) * self.level, torch.from_numpy(weights[1:])
         grid = self.hybrids.floors, self.hybrids.corners

@@ -15,7 +15,7 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, positive_values, probability, tensor
 from kernelucb._numerics.estimates import estimated, is_estimate, plain
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.radius import Radius, energy_source, with_energy
+from kernelucb.confidence.radius import Radius, energy_source, with_energy
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 
 PREDICTED = Assumption(

@@ -19,14 +19,12 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import (
+from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.sets import (
     ConfidenceSet,
     QueryPoints,
-    RidgePoints,
-    RidgeStateT,
     Support,
 )
-from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.regression import RidgeState
 from kernelucb.regression.state import Projection
 
@@ -38,7 +36,7 @@ _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 _TINY = torch.finfo(torch.float64).tiny
 
 
-class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
+class FunctionSet(ConfidenceSet):
     r"""All functions that satisfy the fit and the norm constraint, or a larger set.
 
     The support function is valid for every linear functional, so for differences of values
@@ -49,7 +47,7 @@ class FunctionSet(ConfidenceSet[RidgeStateT, RidgePoints]):
 
     def __init__(
         self,
-        regression: RidgeStateT,
+        regression: RidgeState,
         constraints: Constraints,
         assumptions: Assumptions,
     ) -> None:
@@ -98,7 +96,7 @@ class Ellipsoids:
     so that a search over ``tau`` costs ``O(r)`` a step. ``sign`` is 1 for the upper side.
     """
 
-    def __init__(self, functions: FunctionSet[Any], points: RidgePoints, sign: int) -> None:
+    def __init__(self, functions: FunctionSet, points: QueryPoints, sign: int) -> None:
         self.regression, self.design = functions.regression, functions.design
         self.constraints, self.points, self.sign = functions.constraints, points, sign
         self.eigenvalues = as_array(self.regression.eigenvalues)
@@ -202,7 +200,7 @@ class _WithSlopes(torch.autograd.Function):
         return None, None, None, grad.unsqueeze(-1) * feature_slopes, grad * residual_slopes
 
 
-class GridSet(FunctionSet[RidgeStateT]):
+class GridSet(FunctionSet):
     r"""Minimum of the ellipsoid bounds over a grid of regularisers (DMM), anytime.
 
     Source: Flynn & Reeb (2024), Eq. (12) over a finite set. Valid for any grid of ``g``
@@ -218,7 +216,7 @@ class GridSet(FunctionSet[RidgeStateT]):
 
     def __init__(
         self,
-        regression: RidgeStateT,
+        regression: RidgeState,
         constraints: Constraints,
         regularizers: Tensor,
         assumptions: Assumptions,
@@ -246,7 +244,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         excess = self.constraints.excess(regression, grid).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / grid)
 
-    def support(self, points: RidgePoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Least ellipsoid bound over the grid."""
         with torch.no_grad():
             index = self.ellipsoid_bounds(points, sign).argmin(dim=-1)
@@ -254,7 +252,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         value = Ellipsoids(self, points, sign).bounds(as_array(tau))
         return Support(value, tau, torch.zeros_like(tau))
 
-    def ellipsoid_bounds(self, points: RidgePoints, sign: int) -> Tensor:
+    def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
         grid, shrinkage = self.regularizers, self.shrinkage
@@ -262,7 +260,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
 
-class ExactSet(GridSet[RidgeStateT]):
+class ExactSet(GridSet):
     r"""The exact bound: the maximum over the confidence set itself, anytime.
 
     Source: Flynn & Reeb (2024), Theorem 4.5 and Eq. (12); strong duality makes the minimum
@@ -276,7 +274,7 @@ class ExactSet(GridSet[RidgeStateT]):
 
     def __init__(
         self,
-        regression: RidgeStateT,
+        regression: RidgeState,
         constraints: Constraints,
         assumptions: Assumptions,
     ) -> None:
@@ -292,7 +290,7 @@ class ExactSet(GridSet[RidgeStateT]):
         super()._place(torch.logspace(*logs, _GRID_SIZE, dtype=torch.float64))
         self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
 
-    def support(self, points: RidgePoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers."""
         ellipsoids = Ellipsoids(self, points, sign)
         xp = ellipsoids.xp
@@ -323,7 +321,7 @@ class ExactSet(GridSet[RidgeStateT]):
             gap=torch.where(inside, 0.0, gap),
         )
 
-    def majorant(self, points: RidgePoints, sign: int) -> Support:
+    def majorant(self, points: QueryPoints, sign: int) -> Support:
         r"""Least bound over the grid that brackets the search."""
         return super().support(points, sign)
 

@@ -16,9 +16,9 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.base import ConfidenceSet, RidgePoints, RidgeStateT, Support
-from kernelucb.confidence.norm.tracker import NormBound
-from kernelucb.regression import KernelRegression
+from kernelucb.confidence.norm import NormBound
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
+from kernelucb.regression import KernelRegression, RidgeState
 
 ABBASI_YADKORI_SOURCE = (
     "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"
@@ -33,7 +33,7 @@ FIXED_DESIGN = Assumption(
 )
 
 
-class RidgeBand(ConfidenceSet[RidgeStateT, RidgePoints]):
+class RidgeBand(ConfidenceSet):
     r"""``mean_tau(x) +- width * sqrt(var_tau(x))`` at one regulariser ``tau``.
 
     ``width`` is dimensionless; ``tau = alpha / noise_std^2``.
@@ -41,7 +41,7 @@ class RidgeBand(ConfidenceSet[RidgeStateT, RidgePoints]):
 
     def __init__(
         self,
-        regression: RidgeStateT,
+        regression: RidgeState,
         regularizer: float,
         width: float,
         assumptions: Assumptions,
@@ -49,7 +49,7 @@ class RidgeBand(ConfidenceSet[RidgeStateT, RidgePoints]):
         super().__init__(regression, assumptions)
         self.regularizer, self.width = regularizer, width
 
-    def support(self, points: RidgePoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
         tau = points.centre.baseline.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
@@ -88,7 +88,7 @@ def fixed_ridge_band(
     regularizer: float,
     width: float,
     assumptions: Assumptions,
-) -> RidgeBand[KernelRegression]:
+) -> RidgeBand:
     r"""The band of a theorem that fixes ``tau``.
 
     Raises:
@@ -100,7 +100,7 @@ def fixed_ridge_band(
 
 def abbasi_yadkori_band(
     regression: KernelRegression, norm: NormBound, delta: float, regularizer: float
-) -> RidgeBand[KernelRegression]:
+) -> RidgeBand:
     r"""The self-normalised bound at any ``tau``, anytime."""
     log_det = float(regression.log_det(regularizer))
     width = abbasi_yadkori_width(log_det, norm.value, delta, regularizer)
@@ -122,7 +122,7 @@ def abbasi_yadkori_width(
 
 def igp_ucb_band(
     regression: KernelRegression, norm: NormBound, delta: float, horizon: int
-) -> RidgeBand[KernelRegression]:
+) -> RidgeBand:
     r"""Improved GP-UCB for all rounds up to ``horizon``, at one noise scale."""
     noise_std = float(regression.noise_scales[0]) / regression.outcome_scale
     regularizer = igp_ucb_regularizer(noise_std, horizon)
@@ -149,7 +149,7 @@ def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -
 
 def wang_de_freitas_band(
     regression: KernelRegression, norm: NormBound, delta: float, fixed_design: bool
-) -> RidgeBand[KernelRegression]:
+) -> RidgeBand:
     r"""Posterior band of width ``l``, for fixed inputs and each round alone.
 
     ``l^2 = B^2 + sqrt(8 g ln(2/delta)) + sqrt(2 ln(4/delta)) B + 2 g + 2 ln(2/delta)`` with

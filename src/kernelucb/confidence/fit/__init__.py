@@ -1,1 +1,0 @@
-r"""How far the data may lie from the function, anytime."""

@@ -1,1 +1,0 @@
-r"""Martingale-mixture confidence sets (Flynn & Reeb 2024)."""
