@@ -14,7 +14,7 @@ from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate, plain
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumptions, Status
-from kernelucb.confidence.band import Band, Noise, check_points, rebuildable
+from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.fit import (
@@ -48,7 +48,7 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.confidence.srinivas import FiniteDomain, Theorem
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.exact import data_of
+from kernelucb.regression.exact import FilteredRegression, data_of
 from kernelucb.regression.from_model import NoiseStd, observed_inputs
 from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
@@ -108,7 +108,7 @@ class RegressionUCB(BandUCB):
 def _of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> Band:
     r"""The band of a set from a state whose noise scales are numbers."""
     fields = {"noise": Noise(state.data), **fields}
-    return Band(whole, data=state, observed=observed_inputs(state.data), **fields)
+    return Band(whole, data=state, observed=inputs_of(state.data), **fields)
 
 
 def relaxed_numbers(
@@ -194,6 +194,9 @@ def martingale_mixture(
     else:
         state = KernelRegression.of(model, scales)
         problem = known_noise_problem(state, ball, chosen, delta, model_error=error)
+    used: Any = problem.regression
+    # The data and the prior, without the filter by which the set weighs the data.
+    used = used.state if isinstance(used, FilteredRegression) else used
     assumptions = problem.assumptions
     if replicates is not None:
         runs = observed_inputs(model), state.train_targets
@@ -210,7 +213,7 @@ def martingale_mixture(
     is_number = isinstance(ball, float | int | Tensor) and not is_estimate(ball)
     return _of_state(
         found,
-        state,
+        used,
         noise=noise,
         given_norm=float(ball) / state.outcome_scale if is_number else None,
         norm_bounds=(problem.norm_bound,),

@@ -19,7 +19,7 @@ from kernelucb.acquisition.bounds import martingale_mixture, relaxed_fit, relaxe
 from kernelucb.acquisition.likelihood import likelihood
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.band import Band, Noise, rebuildable
+from kernelucb.confidence.band import Band, Noise, inputs_of, rebuildable
 from kernelucb.confidence.combined import CombinedSet, Union
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.family import (
@@ -53,7 +53,6 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
-from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.kernel_family import (
     Cover,
     Lengths,
@@ -128,7 +127,7 @@ def kernel_family(
     return Band(
         whole,
         data=whole.regression,
-        observed=_observed(data),
+        observed=inputs_of(data),
         noise=_noise(data, chosen),
         norm_bounds=tuple(map(number, norms)),
         least_norms=tuple(map(EstimatedNumber, least)),
@@ -156,13 +155,6 @@ def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: float) -> A
         return model
     check_fit(fit, delta, noise_std=noise_std)
     return data_of(model, noise_std)
-
-
-def _observed(data: Any) -> Tensor | None:
-    try:
-        return observed_inputs(data)
-    except UnsupportedError:
-        return None
 
 
 def _noise(data: Any, fit: Fit) -> Noise | None:

@@ -13,14 +13,13 @@ from torch import Tensor
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.bounds import relaxed_numbers
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.band import Band, rebuildable
+from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.radius import CovarianceScale
-from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 
@@ -46,7 +45,7 @@ def likelihood(
     return Band(
         whole,
         data=model,
-        observed=observed_inputs(model),
+        observed=inputs_of(model),
         norm_bounds=(norm,),
         appraise=partial(_least_norm, model, level),
         relaxation=_relaxed,

@@ -10,7 +10,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.band import Band, rebuildable
+from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.fit import Fit, check_fit, fit_of, sketched_fit
@@ -22,7 +22,6 @@ from kernelucb.confidence.norm import NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.regression import NystromRegression
-from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.lowrank.dtc import DTCRegression
 
 _SOURCE = (
@@ -58,17 +57,10 @@ def bkb(
     return Band(
         RidgeBand(state, state.regularizer, width, assumptions),
         data=state,
-        observed=_observed(model),
+        observed=inputs_of(model),
         norm_bounds=(norm.in_outcome_units(state),),
         constants={"width": width},
     )
-
-
-def _observed(model: Any) -> Tensor | None:
-    try:
-        return observed_inputs(model)
-    except UnsupportedError:  # a sketch keeps no inputs
-        return None
 
 
 class BKBUCB(BandUCB):
@@ -147,9 +139,10 @@ def sketched_mixture(
     return Band(
         _SketchedSet(model, problem.constraints, problem.assumptions),
         data=model,
-        observed=_observed(model),
+        observed=inputs_of(model),
         norm_bounds=(problem.norm_bound,),
         least_norms=(EstimatedNumber(problem.least_consistent_norm),),
+        function_constraints=problem.constraints,
     )
 
 

@@ -11,14 +11,13 @@ from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb._numerics.digits import one_minus
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.band import Band, rebuildable
+from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.meta import (
     PosteriorBand,
     PosteriorState,
     exploration_factor,
     meta_assumptions,
 )
-from kernelucb.regression.from_model import observed_inputs
 
 # Standard deviations count as at least this share of the distance to the target: the
 # improvement is then finite where nothing is left to learn, and ordered by the mean.
@@ -52,11 +51,9 @@ def _one_deviation(model: Any) -> Band:
 
 
 def _of_set(model: Any, whole: PosteriorBand, constants: dict[str, float]) -> Band:
-    try:
-        observed = observed_inputs(model)
-    except UnsupportedError:  # no evaluations so far
-        observed = None
-    return Band(whole, data=whole.regression, observed=observed, constants=constants)
+    return Band(
+        whole, data=whole.regression, observed=inputs_of(model), constants=constants
+    )
 
 
 class MetaUCB(BandUCB):

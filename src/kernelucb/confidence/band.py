@@ -29,7 +29,7 @@ from kernelucb.confidence.pointwise import DEFAULT_NORM
 from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import data_of
-from kernelucb.regression.from_model import ModelData, per_output
+from kernelucb.regression.from_model import ModelData, observed_inputs, per_output
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap, check_identity
 
@@ -108,7 +108,7 @@ class Band(Described):
     sources: tuple[Source, ...] = ()
     flaws: tuple[Assumption, ...] = ()
 
-    def __init__(self, confidence_set: ConfidenceSet, **fields: Any) -> None:
+    def __init__(self, confidence_set: ConfidenceSet | None = None, **fields: Any) -> None:
         self.confidence_set = confidence_set
         vars(self).update(fields)
 
@@ -563,6 +563,14 @@ def weighted_sum(
     )
 
 
+def inputs_of(model: Any) -> Tensor | None:
+    r"""Observed inputs of a model or its data, ``n x d``; None if not known."""
+    try:
+        return observed_inputs(model)
+    except UnsupportedError:
+        return None
+
+
 def band_of(name: str, value: Any) -> Band:
     r"""The band of an acquisition function, or a band itself.
 
@@ -653,7 +661,7 @@ def check_points(name: str, X: Tensor, dimension: int, q: bool = False) -> None:
     shape = tuple(tensor(name, X).shape)
     if not (len(shape) >= 2 and shape[-2] == 1 if q else len(shape) == 2):
         raise BotorchTensorDimensionError(
-            f"{name} must be `{'b x 1' if q else 'n'} x {dimension}`, got shape {shape}."
+            f"{name} must be `{'b x 1' if q else 'n'} x d`, got shape {shape}."
             f"{ONE_POINT if q else ''}"
         )
     if shape[-1] != dimension:
