@@ -14,11 +14,7 @@ from torch.testing import assert_close
 
 from kernelucb import OutcomeConstraints
 from kernelucb.confidence.band import Band
-from kernelucb.regression.likelihood.losses import (
-    BinomialLoss,
-    PoissonLoss,
-    _trapezoid_error,
-)
+from kernelucb.regression.counts import Loss, _trapezoid_error
 from kernelucb.regression.outcome_map import OutcomeMap, Step
 from oracles.gaussian_loss import GaussianLoss
 from oracles.likelihood import log_base_measure
@@ -26,9 +22,9 @@ from problems import float64
 from tolerances import EPS, GRADCHECK, REARRANGED
 
 LOSSES = {
-    "binomial": BinomialLoss(float64([3.0]), float64([7.0]), "binomial"),
-    "successes": BinomialLoss(float64([1.0]), float64([1.0]), "bernoulli"),
-    "poisson": PoissonLoss(float64([4.0]), float64([2.0]), "poisson"),
+    "binomial": Loss(float64([3.0]), float64([7.0]), "binomial"),
+    "successes": Loss(float64([1.0]), float64([1.0]), "bernoulli"),
+    "poisson": Loss(float64([4.0]), float64([2.0]), "poisson"),
     "gaussian": GaussianLoss(float64([0.3]), float64([5.0])),
 }
 # ``l(f)`` in many digits, of the same outcomes.
@@ -132,7 +128,7 @@ def test_log_probabilities_are_those_of_scipy():
         "poisson": stats.poisson.logpmf(counts.numpy(), trials.numpy() * rate).sum(),
     }
     for kind, expected in theirs.items():
-        loss = (BinomialLoss if kind == "binomial" else PoissonLoss)(counts, trials, kind)
+        loss = Loss(counts, trials, kind)
         own = log_base_measure(kind, (counts, trials)) - float(loss.value(f).sum())
         assert own == pytest.approx(expected, rel=REARRANGED)
 

@@ -4,7 +4,6 @@ Of Gaussian outcomes the set is the martingale mixture's.
 """
 
 import math
-import pickle
 import warnings
 
 import pytest
@@ -36,9 +35,8 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
-from kernelucb.confidence.likelihood.problem import likelihood_set
-from kernelucb.confidence.likelihood.tangents import TangentSet
+from kernelucb.confidence.counts import likelihood_set
+from kernelucb.confidence.evidence import Ratio, log_evidence
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.prior import Prior
 from oracles.gaussian_loss import GaussianLoss
@@ -152,7 +150,8 @@ def test_gaussian_outcomes_give_the_martingale_mixture(noise, scale):
     ours = likelihood_set(data, NORM, ratio, ratio.level(data))
     points = uniform(50, 2, 5)
     state = KernelRegression(X, Y, own, noise)
-    options = {"fit": MartingaleMixture(scale), "delta": DELTA}
+    # A tenth of the mixture is for values at each input, of which Gaussians have none.
+    options = {"fit": MartingaleMixture(scale), "delta": 0.9 * DELTA}
     theirs = MartingaleMixtureUCB(state, norm_bound=NORM, **options)
     assert_close(ours.bounds(points), theirs.bounds(points), rtol=0.0, atol=1e-9)
 
@@ -397,14 +396,6 @@ def test_the_gradient_does_not_jump(maximize):
         return float(gradient.diff(dim=0).norm(dim=-1).max())
 
     assert largest_change(3200) < 0.15 * largest_change(200)
-
-
-def test_nothing_is_searched_after_construction(monkeypatch):
-    acqf = of_counts(form="ellipsoid")
-    monkeypatch.setattr(TangentSet, "near_maximisers", lambda *_: pytest.fail("searched"))
-    acqf.set_X_pending(POINTS[:2])
-    again = pickle.loads(pickle.dumps(acqf))
-    assert bool(again(POINTS.unsqueeze(-2)).isfinite().all())
 
 
 KERNEL = frozen_kernel("matern52", 0.4)

@@ -53,10 +53,10 @@ from kernelucb.confidence.replicate_noise import ReplicateNoise
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.counts import LikelihoodRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.from_model import ModelData, observed_inputs
 from kernelucb.regression.kernel_family import Lengths
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
 from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State

@@ -24,12 +24,12 @@ from kernelucb.confidence.family.members import family_of, family_report, per_ke
 from kernelucb.confidence.fit.choice import Filters, Fit, fit_of
 from kernelucb.confidence.norm.tracker import NearNormBall, ball_and_error
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.counts import LikelihoodRegression
 from kernelucb.regression.kernel_family import (
     Lengths,
     LengthscaleFamily,
     lengthscale_family,
 )
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import named_kernel
 
 

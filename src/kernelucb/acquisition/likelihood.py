@@ -12,13 +12,12 @@ from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB, relaxed_numbers
 from kernelucb.acquisition.input_constructors import with_options_of
+from kernelucb.confidence.counts import LikelihoodForm, least_norm_mode, likelihood_set
+from kernelucb.confidence.evidence import Ratio
 from kernelucb.confidence.fit.choice import MartingaleMixture
-from kernelucb.confidence.likelihood.evidence import Ratio
-from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
-from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.counts import LikelihoodRegression
 
 
 class LikelihoodUCB(KernelUCB[KernelRegression]):

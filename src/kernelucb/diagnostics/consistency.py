@@ -14,6 +14,8 @@ from torch import Tensor
 from kernelucb._numerics.checks import nonnegative_scalar, positive_scalar, probability
 from kernelucb._numerics.digits import assumed, at_least, at_most
 from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.confidence.counts import least_norm_mode
+from kernelucb.confidence.evidence import Ratio, log_evidence
 from kernelucb.confidence.fit.choice import (
     ClosedForm,
     MartingaleMixture,
@@ -26,13 +28,11 @@ from kernelucb.confidence.fit.radius import (
     mixture_radius,
     noise_energy_bound,
 )
-from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
-from kernelucb.confidence.likelihood.problem import least_norm_mode
 from kernelucb.confidence.norm.least import for_least_norm, is_resolved, least_norm
 from kernelucb.confidence.replicate_noise import NoiseGroup
 from kernelucb.confidence.unknown_noise import log_densities
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.likelihood.regression import (
+from kernelucb.regression.counts import (
     LikelihoodRegression,
     PseudoRegression,
 )

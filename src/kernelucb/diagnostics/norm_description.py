@@ -26,8 +26,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.kernels import Combined
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.likelihood.losses import LINKS, Likelihood
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.counts import LINKS, Likelihood, LikelihoodRegression
 from kernelucb.regression.prior import Prior
 
 # Points at which priors that vary over the domain are looked at.

@@ -13,6 +13,8 @@ from kernelucb._numerics.checks import probability
 from kernelucb.confidence.assumptions import Assumptions, PriorKnowledge, rkhs_assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
+from kernelucb.confidence.counts import SOURCES, least_norm_mode, likelihood_set
+from kernelucb.confidence.evidence import Ratio
 from kernelucb.confidence.fit.choice import (
     Filters,
     Fit,
@@ -24,17 +26,14 @@ from kernelucb.confidence.fit.choice import (
     fit_source,
 )
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.likelihood.evidence import Ratio
-from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
-from kernelucb.confidence.likelihood.tangents import SOURCES
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import known_noise_problem
 from kernelucb.confidence.norm.least import for_least_norm
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.counts import LikelihoodRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.prior import Prior
 
 # The norm bound that covariance scale 1 goes with, prior units.
