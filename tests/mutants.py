@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant("confidence/streaming.py", "1.0 + math.sqrt(2.0 * constant / t)", "1.0 + math.sqrt(constant / t)", "tests/unit/test_streaming.py"),
     Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(outside))", "noise + norm * inside", "tests/unit/test_bkb.py"),
     Mutant("confidence/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
-    Mutant("confidence/likelihood/problem.py", "squared = slack + float((slope.square() / curvature).sum())", "squared = slack - float((slope.square() / curvature).sum())", "tests/unit/test_likelihood_set.py"),
+    Mutant("confidence/counts.py", "squared = slack + float((slope.square() / curvature).sum())", "squared = slack - float((slope.square() / curvature).sum())", "tests/unit/test_likelihood_set.py"),
     # What keeps a band's status, and its copy of the model.
     Mutant("acquisition/base.py", "band._knowing(self._range, sources, tuple(flaws))", "band._knowing(self._range, sources, ())", "tests/unit/test_bands_at.py"),
     Mutant("acquisition/base.py", 'model = self._arguments["model"] = data_of(model)', "model = data_of(model)", "tests/unit/test_bands_at.py"),

@@ -42,8 +42,8 @@ from kernelucb.diagnostics import (
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.page.report import report
 from kernelucb.regression import KernelRegression, NystromRegression
+from kernelucb.regression.counts import LikelihoodRegression
 from kernelucb.regression.kernel_family import lengthscale_family
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.safety import SafeSet, optimize_acqf_safely
 
 __all__ = [

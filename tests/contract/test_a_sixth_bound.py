@@ -14,7 +14,7 @@ from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from scipy.stats import binom
 
 from kernelucb.acquisition.base import RegressionUCB
-from kernelucb.acquisition.input_constructors import register_input_constructor
+from kernelucb.acquisition.ucb import register_input_constructor
 from kernelucb.confidence.assumptions import rkhs_assumptions
 from kernelucb.confidence.norm import norm_bound_under_prior
 from kernelucb.confidence.ridge import FIXED_DESIGN, fixed_ridge_band

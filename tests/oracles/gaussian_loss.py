@@ -1,8 +1,10 @@
 r"""The loss of outcomes with Gaussian noise, which takes counts' way through the code."""
 
+import math
+
 from torch import Tensor
 
-from kernelucb.regression.likelihood.losses import Loss
+from kernelucb.regression.counts import Loss
 
 
 class GaussianLoss(Loss):
@@ -20,24 +22,23 @@ class GaussianLoss(Loss):
     def outcomes(self) -> Tensor:
         return self.counts / self.amounts
 
-    @property
-    def precision(self) -> Tensor:
-        return self.amounts
-
     def pooled(self, index: Tensor, count: int) -> "GaussianLoss":
         return self
 
     def value(self, latent: Tensor) -> Tensor:
-        return 0.5 * self.precision * (latent - self.outcomes).square()
+        return 0.5 * self.amounts * (latent - self.outcomes).square()
 
     def slope(self, latent: Tensor) -> Tensor:
-        return self.precision * (latent - self.outcomes)
+        return self.amounts * (latent - self.outcomes)
 
     def curvature(self, latent: Tensor) -> Tensor:
-        return self.precision.expand_as(latent)
+        return self.amounts.expand_as(latent)
 
     def expected(self, mean: Tensor, variance: Tensor) -> Tensor:
-        return self.value(mean) + 0.5 * self.precision * variance
+        return self.value(mean) + 0.5 * self.amounts * variance
+
+    def log_independent(self, mean: Tensor) -> float:
+        return -math.inf  # the mixture has no such part
 
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
-        return 0.5 * self.precision * step.square()
+        return 0.5 * self.amounts * step.square()

@@ -5,7 +5,6 @@ from itertools import combinations_with_replacement, pairwise
 
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from hypothesis import given
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from kernelucb import information_gain
 from oracles import information
-from problems import frozen_kernel, frozen_model, generator, make_problem, uniform
+from problems import float64, frozen_kernel, frozen_model, generator, make_problem, uniform
 from tolerances import LINEAR_SOLVE, ORDER, REARRANGED
 
 GREEDY_SHARE = 1.0 - 0.36787944117144233  # 1 - 1/e
@@ -21,48 +20,49 @@ KERNELS = ["rbf", "matern32"]
 BOUNDS = ("greedy", "spectral", "upper_bound")
 
 
+def bounds(kernel, X, sigma, rounds):
+    given = {"noise_std": sigma, "num_points": rounds}
+    return {
+        method: information_gain(kernel, X, method=method, **given) for method in BOUNDS
+    }
+
+
 @pytest.mark.parametrize("sigma", [0.05, 1.0])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_exact_gain(kernel, sigma):
     k, X = frozen_kernel(kernel, outputscale=2.0), uniform(10, 2, seed=1)
     expected = information.gain(k(X).to_dense(), sigma)
-    assert information_gain(k, X, noise_std=sigma) == pytest.approx(
-        expected, rel=LINEAR_SOLVE
-    )
+    found = information_gain(k, X, noise_std=sigma)
+    assert found == pytest.approx(expected, rel=LINEAR_SOLVE)
 
 
-def test_model_supplies_points_noise_and_kernel():
+@pytest.mark.parametrize("kind", ["model", "state", "several scales", "transforms"])
+def test_model_supplies_points_noise_and_kernel(kind):
+    r"""Of several scales the largest; inputs are transformed, a gain has no units."""
     problem = make_problem(n=7, noise_std=0.2)
-    expected = information_gain(problem.kernel, problem.X, noise_std=0.2)
+    X, Y, kernel = problem.X, problem.Y, problem.kernel
+    model = problem.state if kind == "state" else problem.model
+    if kind == "several scales":
+        noise = torch.linspace(0.05, 0.2, 7, dtype=torch.float64)
+        model = frozen_model(X, Y, kernel, noise)
+    if kind == "transforms":
+        inputs = Normalize(d=1, bounds=float64([[0.0], [10.0]]))
+        scaled = {"input_transform": inputs, "outcome_transform": Standardize(m=1)}
+        model = frozen_model(10.0 * X, 50.0 * Y, kernel, 0.2, **scaled)
+        elsewhere = uniform(4, 1, seed=2)
+        expected = information_gain(kernel, elsewhere, noise_std=0.2)
+        found = information_gain(model, 10.0 * elsewhere)
+        assert found == pytest.approx(expected, rel=LINEAR_SOLVE)
+    expected = information_gain(kernel, X, noise_std=0.2)
     assert expected > 1.0
-    for model in (problem.model, problem.state):
-        assert information_gain(model) == pytest.approx(expected, rel=REARRANGED)
-        halved = information_gain(problem.kernel, problem.X, noise_std=0.4)
-        doubled = information_gain(model, noise_std=0.4)
-        assert doubled == pytest.approx(halved, rel=REARRANGED)
-    noise = torch.linspace(0.05, 0.2, 7, dtype=torch.float64)  # counts as the largest
-    several = frozen_model(problem.X, problem.Y, problem.kernel, noise)
-    assert information_gain(several) == pytest.approx(expected, rel=REARRANGED)
-
-
-def test_model_with_transforms():
-    r"""Inputs are transformed, and the gain has no outcome units."""
-    problem = make_problem(n=7)
-    bounds = torch.tensor([[0.0], [10.0]], dtype=torch.float64)
-    model = frozen_model(
-        10.0 * problem.X,
-        50.0 * problem.Y,
-        problem.kernel,
-        0.2,
-        outcome_transform=Standardize(m=1),
-        input_transform=Normalize(d=1, bounds=bounds),
-    )
-    expected = information_gain(problem.kernel, problem.X, noise_std=0.2)
     assert information_gain(model) == pytest.approx(expected, rel=LINEAR_SOLVE)
-    elsewhere = uniform(4, 1, seed=2)
-    assert information_gain(model, 10.0 * elsewhere) == pytest.approx(
-        information_gain(problem.kernel, elsewhere, noise_std=0.2), rel=LINEAR_SOLVE
-    )
+
+
+def test_a_noise_scale_replaces_that_of_the_model():
+    problem = make_problem(n=7, noise_std=0.2)
+    expected = information_gain(problem.kernel, problem.X, noise_std=0.4)
+    found = information_gain(problem.model, noise_std=0.4)
+    assert found == pytest.approx(expected, rel=REARRANGED)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4, 7])
@@ -72,10 +72,8 @@ def test_bounds_are_above_the_maximum(kernel, sigma, rounds):
     r"""Seven rounds on five points: repeats are needed."""
     k, X = frozen_kernel(kernel), uniform(5, 1, seed=3)
     best = information.maximum_gain(k(X).to_dense(), sigma, rounds)
-    for method in BOUNDS:
-        bound = information_gain(k, X, noise_std=sigma, num_points=rounds, method=method)
-        assert best - ORDER <= bound
-        assert bound <= 3.0 * best / GREEDY_SHARE  # a bound, not a large number
+    for bound in bounds(k, X, sigma, rounds).values():
+        assert best - ORDER <= bound <= 3.0 * best / GREEDY_SHARE  # not a large number
 
 
 @given(
@@ -88,26 +86,23 @@ def test_no_method_gives_less_than_the_upper_bound(seed, rounds, sigma, kernel):
     r"""And it stays above the gain of any points: here of random ones, with repeats."""
     k, X = frozen_kernel(kernel), uniform(8, 2, seed)
     chosen = torch.randint(8, (rounds,), generator=generator(seed))
-    best = information.gain(k(X[chosen]).to_dense(), sigma)
-    bounds = {
-        method: information_gain(k, X, noise_std=sigma, num_points=rounds, method=method)
-        for method in BOUNDS
-    }
-    assert best - ORDER <= bounds["upper_bound"]
-    assert bounds["upper_bound"] <= min(bounds.values()) * (1.0 + REARRANGED)
+    best, found = (
+        information.gain(k(X[chosen]).to_dense(), sigma),
+        bounds(k, X, sigma, rounds),
+    )
     independent = 0.5 * rounds * math.log1p(1.0 / sigma**2)
-    assert bounds["upper_bound"] <= independent * (1.0 + REARRANGED)
+    least = min(independent, *found.values())
+    assert best - ORDER <= found["upper_bound"] <= least * (1.0 + REARRANGED)
 
 
 def test_the_upper_bound_is_that_of_the_best_step():
     r"""Minoux: for every step of the greedy rule, its gain and ``T`` times the next."""
     k, X, rounds = frozen_kernel("rbf"), uniform(6, 1, seed=7), 9
-    gram = k(X).to_dense()
+    gram, found = k(X).to_dense(), bounds(k, X, 0.3, rounds)
     gains = [information.greedy_gain(gram, 0.3, step) for step in range(rounds + 2)]
     steps = [low + rounds * (high - low) for low, high in pairwise(gains)]
-    bound = information_gain(k, X, noise_std=0.3, num_points=rounds, method="upper_bound")
-    spectral = information_gain(k, X, noise_std=0.3, num_points=rounds, method="spectral")
-    assert bound == pytest.approx(min(*steps, spectral), rel=LINEAR_SOLVE)
+    expected = min(*steps, found["spectral"])
+    assert found["upper_bound"] == pytest.approx(expected, rel=LINEAR_SOLVE)
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 8])
@@ -115,8 +110,7 @@ def test_the_upper_bound_is_that_of_the_best_step():
 def test_greedy_bound_is_the_greedy_gain_over_its_share(kernel, rounds):
     k, X = frozen_kernel(kernel), uniform(5, 1, seed=4)
     expected = information.greedy_gain(k(X).to_dense(), 0.3, rounds) / GREEDY_SHARE
-    bound = information_gain(k, X, noise_std=0.3, num_points=rounds, method="greedy")
-    assert bound == pytest.approx(expected, rel=LINEAR_SOLVE)
+    assert bounds(k, X, 0.3, rounds)["greedy"] == pytest.approx(expected, rel=LINEAR_SOLVE)
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 6])
@@ -126,21 +120,14 @@ def test_spectral_bound_is_the_best_allocation(rounds):
     """
     k, X = frozen_kernel("matern32"), uniform(4, 1, seed=5)
     lam = torch.linalg.eigvalsh(k(X).to_dense()) / 0.3**2
-    bound = information_gain(k, X, noise_std=0.3, num_points=rounds, method="spectral")
-
-    def gain(allocation):
-        return 0.5 * float(torch.log1p(allocation * lam).sum())
-
-    whole = 0.0
-    for choice in combinations_with_replacement(range(4), rounds):
-        allocation = torch.bincount(torch.tensor(choice), minlength=4)
-        whole = max(whole, gain(allocation))
-    assert whole - ORDER <= bound
-    leading = lam[-rounds:]
-    weights = torch.rand(20000, len(leading), dtype=torch.float64).log()
-    simplex = rounds * weights / weights.sum(-1, keepdim=True)
-    real = 0.5 * torch.log1p(simplex * leading).sum(-1).max()
-    assert float(real) - ORDER <= bound <= max(float(real), whole) * 1.02
+    choices = torch.tensor(list(combinations_with_replacement(range(4), rounds)))
+    counts = torch.stack([torch.bincount(choice, minlength=4) for choice in choices])
+    whole = float(0.5 * torch.log1p(counts * lam).sum(-1).max())
+    random = torch.rand(20000, len(lam[-rounds:]), dtype=torch.float64).log()
+    simplex = rounds * random / random.sum(-1, keepdim=True)
+    real = float(0.5 * torch.log1p(simplex * lam[-rounds:]).sum(-1).max())
+    bound = bounds(k, X, 0.3, rounds)["spectral"]
+    assert max(whole, real) - ORDER <= bound <= max(real, whole) * 1.02
 
 
 def test_bounds_of_independent_points():
@@ -148,8 +135,4 @@ def test_bounds_of_independent_points():
     k, X = frozen_kernel("rbf"), 1e3 * torch.arange(5, dtype=torch.float64)[:, None]
     gain = 2.5 * math.log1p(4.0)
     expected = {"greedy": gain / GREEDY_SHARE, "spectral": gain, "upper_bound": gain}
-    for method in BOUNDS:
-        bound = information_gain(k, X, noise_std=0.5, method=method)  # a round a point
-        assert bound == pytest.approx(expected[method], rel=REARRANGED)
-        with pytest.raises(InputDataError, match="There are no X; give at least one"):
-            information_gain(k, X[:0], noise_std=0.1, num_points=3, method=method)
+    assert bounds(k, X, 0.5, None) == pytest.approx(expected, rel=REARRANGED)

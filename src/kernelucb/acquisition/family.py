@@ -21,7 +21,9 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, Noise, inputs_of, rebuildable
 from kernelucb.confidence.combined import CombinedSet, Union
+from kernelucb.confidence.counts import SOURCES
 from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.evidence import Ratio
 from kernelucb.confidence.family import (
     covering,
     explores_for_all,
@@ -38,8 +40,6 @@ from kernelucb.confidence.fit import (
     fit_of,
     fit_source,
 )
-from kernelucb.confidence.likelihood.evidence import Ratio
-from kernelucb.confidence.likelihood.tangents import SOURCES
 from kernelucb.confidence.mixture import mixture_assumptions
 from kernelucb.confidence.norm import (
     NearNormBall,
@@ -52,6 +52,7 @@ from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.counts import LikelihoodRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.kernel_family import (
     Cover,
@@ -59,7 +60,6 @@ from kernelucb.regression.kernel_family import (
     LengthscaleFamily,
     lengthscale_family,
 )
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import fixed_mean, kernel_in_words, named_kernel
 
 # Covariance scales for all norm bounds at once: those of norm bounds from 0.16 to 41,000.

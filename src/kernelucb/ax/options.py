@@ -42,7 +42,7 @@ from kernelucb.acquisition import (
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.input_constructors import builder_of
+from kernelucb.acquisition.ucb import builder_of
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NearNormBall, NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain

@@ -28,9 +28,9 @@ from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSour
 from kernelucb.confidence.pointwise import DEFAULT_NORM
 from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.counts import LikelihoodRegression
 from kernelucb.regression.exact import data_of
 from kernelucb.regression.from_model import ModelData, observed_inputs, per_output
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap, check_identity
 
 Arguments = ParamSpec("Arguments")

@@ -14,20 +14,21 @@ from torch import Tensor
 from kernelucb._numerics.checks import nonnegative_scalar, positive_scalar, probability
 from kernelucb._numerics.digits import assumed, at_least, at_most
 from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.confidence.counts import least_norm_mode
+from kernelucb.confidence.evidence import Ratio, log_evidence
 from kernelucb.confidence.fit import ClosedForm, MixtureFit, data_fit, fit_of
-from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
-from kernelucb.confidence.likelihood.problem import least_norm_mode
 from kernelucb.confidence.noise import NoiseGroup, log_densities
-from kernelucb.confidence.norm import for_least_norm, is_resolved, least_norm
+from kernelucb.confidence.norm import for_least_norm, is_resolved
 from kernelucb.confidence.radius import (
     CovarianceScale,
+    FitConstraint,
     Radius,
     misfit_of_error,
     mixture_radius,
     noise_energy_bound,
 )
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.likelihood.regression import (
+from kernelucb.regression.counts import (
     LikelihoodRegression,
     PseudoRegression,
 )
@@ -121,29 +122,27 @@ def check_consistency(
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     model_error = nonnegative_scalar("model_error", model_error)
-    chosen = fit_of(fit, covariance_scale)
+    chosen, regions, differ = fit_of(fit, covariance_scale), (), ""
     of_noise = noise_std is not None or model_error > 0.0
     of_noise |= not isinstance(chosen, MixtureFit)
     data = data_of(model, noise_std, of_noise)
     if isinstance(data, LikelihoodRegression):
         least = least_norm_mode(data, Ratio.of(delta, chosen).level(data)).norm
-    elif (
-        not isinstance(chosen, MixtureFit) or chosen.filters
-    ):  # holds the energy of the noise
-        fitted = data_fit(chosen, data, delta, model_error=model_error)
+    else:
+        if isinstance(chosen, MixtureFit) and not chosen.filters:
+            # Needs the energy of the noise beside it.
+            radius = mixture_radius(data, 0.5 * delta, chosen.scales)
+            energy = noise_energy_bound(data.num_observations, 0.5 * delta)
+            energy = Radius.of(energy, data, radius.tau_ref)
+            radius = min(radius, energy, key=lambda each: each.slack)
+            radius = radius.widened(data, misfit_of_error(data, model_error))
+            fitted = FitConstraint(data, radius)
+        else:
+            fitted = data_fit(chosen, data, delta, model_error=model_error)
         least = for_least_norm(fitted).norm * data.outcome_scale
-    else:  # which else takes half of delta
-        radius = mixture_radius(data, 0.5 * delta, chosen.scales)
-        energy = noise_energy_bound(data.num_observations, 0.5 * delta)
-        slack = min(radius.slack, energy - float(data.quadratic_form(radius.tau_ref)))
-        misfit = misfit_of_error(data, model_error)
-        radius = Radius(radius.tau_ref, slack).widened(data, misfit)
-        least = least_norm(data, radius) * data.outcome_scale
-    least = EstimatedNumber(least)
-    regions, differ = (), ""
-    if isinstance(data, KernelRegression):
         regions = noise_regions(data.train_inputs, data.train_targets)
         differ = _difference(regions, data)
+    least = EstimatedNumber(least)
     if least <= norm_bound:
         remedy = (
             f"No contradiction: functions of norm {at_most(least)} explain the data, the "
@@ -181,12 +180,12 @@ def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
     region = ((degrees - 0.5) * _REGIONS / degrees[-1]).long()
     groups: list[NoiseGroup] = []
     for each in range(_REGIONS):
-        own = order[region == each]
-        freedom = int((counts[own] - 1.0).sum())
-        if freedom < _LEAST_DEGREES or not float(squares[own].sum()) > 0.0:
+        some = order[region == each]
+        freedom, total = int((counts[some] - 1.0).sum()), float(squares[some].sum())
+        if freedom < _LEAST_DEGREES or not total > 0.0:
             return ()
-        scale = EstimatedNumber(math.sqrt(float(squares[own].sum()) / freedom))
-        groups.append(NoiseGroup(float(means[own].mean()), freedom, scale))
+        scale = EstimatedNumber(math.sqrt(total / freedom))
+        groups.append(NoiseGroup(float(means[some].mean()), freedom, scale))
     return tuple(groups)
 
 
@@ -197,12 +196,10 @@ def _difference(regions: tuple[NoiseGroup, ...], data: KernelRegression) -> str:
     """
     if not regions or not data.has_one_noise_scale:
         return ""
-    degrees = [each.degrees for each in regions]
-    squares = [each.estimate**2 for each in regions]
-    pooled = sum(n * s for n, s in zip(degrees, squares, strict=True)) / sum(degrees)
-    pairs = zip(degrees, squares, strict=True)
-    statistic = sum(n * math.log(pooled / s) for n, s in pairs)
-    if chi2.sf(statistic, len(regions) - 1) >= _CHANCE:
+    degrees = sum(each.degrees for each in regions)
+    pooled = sum(each.degrees * each.estimate**2 for each in regions) / degrees
+    parts = (n * math.log(pooled / scale**2) for _, n, scale in regions)
+    if chi2.sf(sum(parts), len(regions) - 1) >= _CHANCE:
         return ""
     scales = ", ".join(f"{each.estimate:.3g}" for each in regions)
     where = ", ".join(f"{each.label:.3g}" for each in regions)
@@ -259,16 +256,16 @@ def _diagnosis(
             f"{assumed(given)}). {larger_noise}"
         )
     base = float(_log_evidence(regression, (1.0,))[0])
-    larger = _log_evidence(regression, _NOISE_FACTORS) - base
-    noise_gain, factor = _best(larger, _NOISE_FACTORS)
+    noise = _log_evidence(regression, _NOISE_FACTORS) - base
+    noise_gain, factor = float(noise.max()), _NOISE_FACTORS[int(noise.argmax())]
     # Normal noise of the larger scale seldom scatters less than this.
     if repeats and scatter < 2.0 * gammaincinv(0.5 * repeats, delta) * factor**2:
         noise_gain = 0.0
     length_gain, shorter = -math.inf, 1.0
     if regression.prior.has_constant_variance:  # its length scales are known
         states = map(regression.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
-        lengths = torch.cat([_log_evidence(state, (1.0,)) for state in states])
-        length_gain, shorter = _best(lengths - base, _LENGTHSCALE_FACTORS)
+        lengths = [float(_log_evidence(state, (1.0,))[0]) - base for state in states]
+        length_gain, shorter = max(zip(lengths, _LENGTHSCALE_FACTORS, strict=True))
     norm = least / regression.outcome_scale
     finite = is_resolved(regression, norm, float(regression.num_observations))
     enough = f"norm_bound must be at least {at_most(least)} (given {assumed(norm_bound)})."
@@ -307,21 +304,15 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
     return log_densities(regression, _SCALES, variances)[0].amax(0)
 
 
-def _best(values: Tensor, factors: tuple[float, ...]) -> tuple[float, float]:
-    r"""The largest value, and its factor."""
-    return float(values.max()), factors[int(values.argmax())]
-
-
 def _likely_cause(
     data: LikelihoodRegression, least: float, norm_bound: float
 ) -> tuple[Cause, str]:
     r"""The same for successes and counts."""
-    base = log_evidence(data, _LATENT_SCALES)
-    states = map(data.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
-    gains = [
-        log_evidence(each, _LATENT_SCALES) - base for each in states if each is not None
-    ]
-    best = max(gains, default=0.0)
+    base, best, shorter = log_evidence(data, _LATENT_SCALES), -math.inf, 1.0
+    for factor in _LENGTHSCALE_FACTORS:
+        state = data.with_shorter_lengthscales(factor)
+        gain = -math.inf if state is None else log_evidence(state, _LATENT_SCALES) - base
+        best, shorter = max((best, shorter), (gain, factor))
     if best < _GAIN:
         return "norm", (
             "norm_bound is too small, or the outcomes do not follow the likelihood (more "
@@ -330,7 +321,7 @@ def _likely_cause(
         )
     return "kernel", (
         "The kernel is too smooth for these outcomes: length scales about "
-        f"{_LENGTHSCALE_FACTORS[gains.index(best)]:.2g} times shorter explain them better. "
+        f"{shorter:.2g} times shorter explain them better. "
         f"Fix a shorter one. If it is right, norm_bound must be at least "
         f"{at_most(least)} (given {assumed(norm_bound)})."
     )

@@ -26,8 +26,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.kernels import Combined
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.likelihood.losses import LINKS, Likelihood
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.counts import LINKS, Likelihood, LikelihoodRegression
 from kernelucb.regression.prior import Prior
 
 # Points at which priors that vary over the domain are looked at.
@@ -91,25 +90,16 @@ class NoisyOutcomes(NamedTuple):
         )
 
 
-class Tally(NamedTuple):
-    r"""Successes among trials, or counts in an exposure, added up."""
-
-    number: float
-    amount: float  # trials, or exposure
-
-    @property
-    def rate(self) -> float:
-        r"""Proportion of successes, or number for each unit of exposure."""
-        return self.number / self.amount
-
-
 class CountedOutcomes(NamedTuple):
-    r"""Successes or counts: all of them, and at the inputs with extreme rates."""
+    r"""Successes or counts: all of them, and at the inputs with extreme rates.
+
+    Each a number of successes among trials, or of counts in an exposure, added up.
+    """
 
     kind: Likelihood
-    total: Tally
-    lowest: Tally
-    highest: Tally
+    total: tuple[float, float]
+    lowest: tuple[float, float]
+    highest: tuple[float, float]
 
     def __str__(self) -> str:
         words, between = "{:.0f} of {:.10g} trials succeeded", "{:.0f} of {:.10g}"
@@ -117,8 +107,10 @@ class CountedOutcomes(NamedTuple):
             words = "{:.0f} counted in an exposure of {:.10g}"
             between = "{:.0f} in {:.10g}"
         low, high = between.format(*self.lowest), between.format(*self.highest)
-        rate = f"({self.total.rate:.3g})"
-        return f"{words.format(*self.total)} {rate}; input by input from {low} to {high}"
+        rate = self.total[0] / self.total[1]
+        return (
+            f"{words.format(*self.total)} ({rate:.3g}); input by input from {low} to {high}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,10 +188,11 @@ class NormDescription:
         return "noise" if isinstance(self.observed, NoisyOutcomes) else "likelihood"
 
     def __str__(self) -> str:
-        kind = getattr(self.observed, "kind", None)
-        counted, rate = kind is not None, kind == "poisson"
-        latent = f" for f, the {'log rate' if rate else 'log odds'}"
-        where = latent if counted else f", in {self.outcome_unit}"
+        counted, rate = isinstance(self.observed, CountedOutcomes), False
+        where = f", in {self.outcome_unit}"
+        if isinstance(self.observed, CountedOutcomes):
+            rate = self.observed.kind == "poisson"
+            where = f" for f, the {'log rate' if rate else 'log odds'}"
         subject, mean = "f - m", "m(x), which varies"
         if self.prior_mean is not None:
             low, high = self.prior_mean - self.range, self.prior_mean + self.range
@@ -209,11 +202,8 @@ class NormDescription:
         if counted and self.outcome_range is not None:
             ends = " and ".join(between(*self.outcome_range))
             means.append(f"so the {self.outcome_unit} is between {ends}")
-        means += [
-            f"{subject} changes by at most {at_most(self.across)} between any two points; "
-            "along",
-            *(f"  {change}" for change in self.inputs),
-        ]
+        between_two = f"{subject} changes by at most {at_most(self.across)} between any two"
+        means += [f"{between_two} points; along", *(f"  {each}" for each in self.inputs)]
         if not self.everywhere:
             means.append(
                 "these are the largest values at points of the domain, not proven between "
@@ -222,13 +212,13 @@ class NormDescription:
         if counted:
             odds = "rate" if rate else "odds p / (1 - p)"
             means.append(f"adding c to f multiplies the {odds} by exp(c)")
+        says = self.observed, self._least_norm(), self.consistency.remedy
         lines = [
             self.summary,
             f"What a norm of at most {assumed(self.norm_bound)} means{where}:",
             *(f"  {line}" for line in means),
             "What the data say:",
-            *(f"  {line}" for line in (self.observed, self._least_norm())),
-            f"  {self.consistency.remedy}",
+            *(f"  {line}" for line in says),
             "No data can show that a norm bound is large enough: whether it is rests on "
             "what you know of the range and the slope above.",
         ]
@@ -239,8 +229,8 @@ class NormDescription:
         if least == 0.0:
             return "least consistent norm 0: the data say nothing about the norm yet"
         if math.isinf(least):
-            scale = self._beside == "noise"
-            at = "at this noise scale" if scale else "under this kernel and likelihood"
+            noisy = self._beside == "noise"
+            at = "at this noise scale" if noisy else "under this kernel and likelihood"
             return f"no norm is consistent with the data {at}"
         given = f"if kernel, mean and {self._beside} are as given"
         status = f"certified with probability {one_minus(self.delta)} {given}"
@@ -309,31 +299,39 @@ def describe_norm_bound(
     norm_bound = positive_scalar("norm_bound", norm_bound)
     probability("delta", delta)
     data = data_of(model, noise_std, noise_std is not None)
-    box, points = _domain(bounds, candidates, data.dimension)
-    box, points = box.to(data.train_inputs), points.to(data.train_inputs)
+    prior, inputs = data.prior, data.train_inputs
+    box, points = (each.to(inputs) for each in _domain(bounds, candidates, data.dimension))
     sides = (box[1] - box[0]).tolist()
     usual = [f"input {i}" for i in range(len(sides))]
     names = _one_each("input_names", "names", input_names, usual)
     lengths = _one_each("steps", "numbers", steps, [0.1 * side for side in sides])
-    inputs = data.prior.transform(points)
-    means = data.prior.mean(torch.cat([inputs, data.train_inputs]))
-    constant = bool((means == means[0]).all())
-    ball = _Ball(data.prior, float(norm_bound) / data.prior.scale, box, points)
-    counted = isinstance(data, LikelihoodRegression)
-    observed = _counted(data) if counted else _noisy(data, delta)
-    unit = "outcome units" if outcome_unit is None else outcome_unit
-    if not counted:
+    means = prior.mean(torch.cat([prior.transform(points), inputs]))
+    ball = _Ball(prior, float(norm_bound) / prior.scale, box, points)
+    largest = ball.norm * math.sqrt(ball.variance)
+    across = 2.0 * largest
+    if prior.is_stationary:  # then the ends of the box differ most
+        across = ball.norm * float(prior.metric(*prior.transform(box).split(1)))
+    unit = outcome_unit or "outcome units"
+    if isinstance(data, LikelihoodRegression):
+        observed = _counted(data)
+        rate = "probability of a success"
+        if observed.kind == "poisson":
+            rate = "rate for each unit of exposure"
+        unit = outcome_unit or rate
+    else:
         unit += data.outcome_map.after
-    elif outcome_unit is None:
-        rates = data.loss.kind == "poisson"
-        unit = "rate for each unit of exposure" if rates else "probability of a success"
+        residuals = data.train_targets - prior.mean(inputs)
+        tail = math.log(2.0 * data.num_observations / delta)
+        reach = math.sqrt(2.0 * tail) * float(data.noise_scales.max())
+        reach = EstimatedNumber(reach) if "noise" in data.estimated else reach
+        observed = NoisyOutcomes(EstimatedNumber(residuals.abs().max()), reach, delta)
     return NormDescription(
         norm_bound=norm_bound,
-        range=ball.range,
-        across=ball.across,
+        range=largest,
+        across=across,
         inputs=tuple(map(ball.change, range(len(sides)), names, lengths, sides)),
-        everywhere=data.prior.is_stationary,
-        prior_mean=float(means[0]) if constant else None,
+        everywhere=prior.is_stationary,
+        prior_mean=float(means[0]) if bool((means == means[0]).all()) else None,
         observed=observed,
         consistency=check_consistency(data, norm_bound, delta=delta),
         estimated=tuple(sorted(data.estimated)) + ("norm",) * is_estimate(norm_bound),
@@ -342,24 +340,13 @@ def describe_norm_bound(
     )
 
 
-def _noisy(regression: KernelRegression, delta: float) -> NoisyOutcomes:
-    residuals = regression.train_targets - regression.prior.mean(regression.train_inputs)
-    tail = math.log(2.0 * regression.num_observations / delta)
-    reach = math.sqrt(2.0 * tail) * float(regression.noise_scales.max())
-    return NoisyOutcomes(
-        EstimatedNumber(residuals.abs().max()),
-        EstimatedNumber(reach) if "noise" in regression.estimated else reach,
-        delta,
-    )
-
-
 def _counted(data: LikelihoodRegression) -> CountedOutcomes:
-    pooled = data.loss.counts.tolist(), data.loss.amounts.tolist()
-    at_inputs = [Tally(*pair) for pair in zip(*pooled, strict=True)]
+    counts, amounts = data.loss.counts, data.loss.amounts
+    pairs = list(zip(counts.tolist(), amounts.tolist(), strict=True))
     # Of equal rates the one from more trials or exposure.
-    lowest = min(at_inputs, key=lambda tally: (tally.rate, -tally.amount))
-    highest = max(at_inputs, key=lambda tally: (tally.rate, tally.amount))
-    total = Tally(float(data.loss.counts.sum()), float(data.loss.amounts.sum()))
+    lowest = min(pairs, key=lambda pair: (pair[0] / pair[1], -pair[1]))
+    highest = max(pairs, key=lambda pair: (pair[0] / pair[1], pair[1]))
+    total = float(counts.sum()), float(amounts.sum())
     return CountedOutcomes(data.loss.kind, total, lowest, highest)
 
 
@@ -403,15 +390,6 @@ class _Ball:
         # Where the prior is the same everywhere, one point stands for all.
         self.points = box[:1] if prior.is_stationary else points
         self.variance = float(prior.variance(prior.transform(self.points)).max())
-        self.range = norm * math.sqrt(self.variance)
-
-    @property
-    def across(self) -> float:
-        r"""Largest change of ``f - m`` between two points, outcome units."""
-        if not self.prior.is_stationary:
-            return 2.0 * self.range
-        lower, upper = self.prior.transform(self.box).split(1)
-        return self.norm * float(self.prior.metric(lower, upper))
 
     def change(self, column: int, name: str, step: float, side: float) -> InputChange:
         r"""How much ``f - m`` can change along one input, over a step or all of it."""
@@ -441,35 +419,33 @@ class _Ball:
             if None in slopes:
                 return None
             return math.sqrt(kernel.factor * sum(slope**2 for slope in slopes if slope))
-        step = float(self.box[1, column] - self.box[0, column])
-        variance = self.variance if part is None else float(self._variance(part).max())
-        across = self._metric(column, step, part)
+        variance, side = self.variance, float(self.box[1, column] - self.box[0, column])
+        if part is not None:
+            inputs = self.prior.transform(self.points)
+            variance = float(part.values(inputs, inputs, pairs=True).max())
+        across = self._metric(column, side, part)
         if across**2 <= _UNSEEN * variance:
-            return self.norm * across / step
+            return self.norm * across / side
         # Shorter ones would be rounded by more than the margin.
         largest = float(self.points[:, column].abs().max())
         shortest = 2.0 * torch.finfo(self.points.dtype).eps / _MARGIN * largest
-        small = False
+        step, squared = side, across**2
         for _ in range(_MOST_HALVINGS):
-            small = self._metric(column, step, part) ** 2 <= _SMALL * variance
-            if small or step <= shortest:
+            if squared <= _SMALL * variance or step <= shortest:
                 break
             step *= 0.5
-        coarse, fine = (self._metric(column, c * step, part) ** 2 for c in (1.0, 0.5))
-        if fine > _SATURATED * variance:
+            squared = self._metric(column, step, part) ** 2
+        half = self._metric(column, 0.5 * step, part) ** 2
+        if half > _SATURATED * variance:
             return math.inf
-        coarse, fine = coarse / step**2, fine / (0.5 * step) ** 2
+        coarse, fine = squared / step**2, half / (0.5 * step) ** 2
         if fine > _DIVERGES * coarse:
             return None
-        if not small:
+        if squared > _SMALL * variance:
             return math.inf
         # The error of the squared quotient is of order h for Matern 3/2, else of order h^2.
         limit = max(2.0 * fine - coarse, fine)
         return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)
-
-    def _variance(self, part: Any) -> Tensor:
-        inputs = self.prior.transform(self.points)
-        return part.values(inputs, inputs, pairs=True)
 
     def _metric(self, column: int, step: float, part: Any = None) -> float:
         r"""Largest kernel metric over a step along one input, at most its side."""

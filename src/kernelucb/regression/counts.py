@@ -1,8 +1,11 @@
-r"""Successes or counts, with a prior of the latent function."""
+r"""Successes or counts: their log-likelihoods, and a prior of what they depend on."""
 
-from functools import cached_property
+import math
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple, Self
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.approximate_gp import ApproximateGPyTorchModel
@@ -13,33 +16,234 @@ from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 from gpytorch.means import Mean
 from gpytorch.models import ApproximateGP
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from kernelucb._numerics.checks import one_of, training_targets
+from kernelucb._numerics.arrays import safe_sqrt
+from kernelucb._numerics.checks import as_double, one_of, positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import ModelData, prior_is_as_read, read_model
 from kernelucb.regression.kernel_family import Lengths
-from kernelucb.regression.likelihood.losses import (
-    LINKS,
-    Likelihood,
-    Loss,
-    checked_outcomes,
-)
 from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
+from kernelucb.regression.outcome_map import OutcomeMap, Step
 from kernelucb.regression.pooling import Pooled, distinct_rows
 from kernelucb.regression.prior import Prior
 
-Reported = Literal["counts", "rates"]
-Parts = tuple[Prior, Tensor, Loss, int, frozenset[str]]
+Likelihood = Literal["bernoulli", "binomial", "poisson"]
+LINKS = {
+    "bernoulli": OutcomeMap((Step("Logit"),)),
+    "binomial": OutcomeMap((Step("Logit"),)),
+    "poisson": OutcomeMap((Step("Log"),)),
+}
 _LIKELIHOODS: dict[type, Likelihood] = {
     BernoulliLikelihood: "bernoulli",
     PoissonLikelihood: "poisson",
 }
+# Larger counts have no neighbours among 64-bit numbers.
+_LARGEST_COUNT = 2.0**53
 # Standardize and decimal files round outcomes: counts by so much of themselves, counts from
 # rates by so much.
 _ROUNDED, _ROUNDED_RATES = 1e-6, 1e-3
-# Of Newton's method.
-_MOST_STEPS, _CONVERGED = 200, 1e-13
+# Below this step a secant comes from an integral: the difference would cancel. Nearest
+# poles are pi away, so ten nodes leave 1e-15.
+_SHORT, _NODES = 1.0, 10
+# Step and reach of the rule that is searched over, and of the one that gives a bound.
+_SEARCHED, _STEP, _REACH = (0.5, 6.0), 0.125, 9.0
+# Of Newton's method: steps, halvings of one, and the relative gain at which it ends.
+_MOST_STEPS, _MOST_HALVINGS, _CONVERGED = 200, 44, 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    r"""Outcomes at ``n`` inputs: ``l_i(f) = -ln p(outcome i | f)``.
+
+    Without terms that no ``f`` changes: ``N softplus(f) - s f`` for ``s`` successes in
+    ``N`` trials with log odds ``f``; ``E exp(f) - y f`` for a count ``y`` at exposure ``E``
+    with log rate ``f``. Convex in the latent value ``f``; tensors of latent values have
+    ``n`` columns, one for each input.
+
+    Attributes:
+        counts: ``n`` numbers of successes, or counts.
+        amounts: ``n`` numbers of trials, or exposures.
+        kind: The distribution of an outcome given the latent value.
+    """
+
+    counts: Tensor
+    amounts: Tensor
+    kind: Likelihood
+
+    def pooled(self, index: Tensor, count: int) -> Self:
+        r"""The sums at ``count`` inputs; outcome ``i`` was observed at ``index[i]``."""
+        zeros = self.counts.new_zeros(count)
+        counts = zeros.index_add(0, index, self.counts)
+        return replace(self, counts=counts, amounts=zeros.index_add(0, index, self.amounts))
+
+    def value(self, latent: Tensor) -> Tensor:
+        r"""The loss at each input, as the shape of ``latent``."""
+        if self.kind == "poisson":
+            return self.amounts * latent.exp() - self.counts * latent
+        failures = self.amounts - self.counts
+        return -self.counts * logsigmoid(latent) - failures * logsigmoid(-latent)
+
+    def slope(self, latent: Tensor) -> Tensor:
+        r"""Its first derivative."""
+        if self.kind == "poisson":
+            return self.amounts * latent.exp() - self.counts
+        failures = self.amounts - self.counts
+        return failures * latent.sigmoid() - self.counts * (-latent).sigmoid()
+
+    def curvature(self, latent: Tensor) -> Tensor:
+        r"""Its second derivative, not negative."""
+        if self.kind == "poisson":
+            return self.amounts * latent.exp()
+        return self.amounts * latent.sigmoid() * (-latent).sigmoid()
+
+    def expected(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Mean of the loss under ``N(mean, variance)`` at each input, nearly; ``n``."""
+        if self.kind == "poisson":
+            return self.amounts * (mean + 0.5 * variance).exp() - self.counts * mean
+        return self._mean_value(mean, safe_sqrt(variance), *_SEARCHED)
+
+    def expected_bound(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Upper bound on that, ``n`` values; for trials with what the rule may miss."""
+        if self.kind == "poisson":
+            return self.expected(mean, variance)
+        deviation = variance.sqrt()
+        value = self._mean_value(mean, deviation, _STEP, _REACH)
+        return value + self.amounts * _trapezoid_error(mean, deviation)
+
+    def _mean_value(
+        self, mean: Tensor, deviation: Tensor, step: float, reach: float
+    ) -> Tensor:
+        # The trapezoidal rule is far better for wide Gaussians than Gauss and Hermite's.
+        grid, weights = (part.to(mean) for part in _trapezoid(step, reach))
+        return weights @ self.value(mean + deviation * grid)
+
+    def log_independent(self, mean: Tensor) -> float:
+        r"""Log-evidence if the value at each input were drawn on its own, without a kernel.
+
+        From the conjugate prior of Jeffreys' shape: ``Beta(1/2, 1/2)`` of a probability,
+        ``Gamma(1/2)`` with the mean ``exp(mean)`` of a rate.
+        """
+        if self.kind == "poisson":
+            rate = 0.5 * (-mean).exp()
+            parts = torch.lgamma(self.counts + 0.5) - 0.5 * math.log(math.pi)
+            parts = parts + 0.5 * rate.log()
+            return float((parts - (self.counts + 0.5) * (rate + self.amounts).log()).sum())
+        failures = self.amounts - self.counts
+        parts = torch.lgamma(self.counts + 0.5) + torch.lgamma(failures + 0.5)
+        return float((parts - torch.lgamma(self.amounts + 1.0) - math.log(math.pi)).sum())
+
+    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
+        r"""``l(centre + step)`` above the tangent at ``centre``, for steps above 1."""
+        if self.kind == "poisson":
+            return self.amounts * centre.exp() * (step.expm1() - step)
+        flip = torch.where(centre > 0.0, -1.0, 1.0)  # the same from the other side
+        start, step = flip * centre, flip * step
+        rise = logsigmoid(-start) - logsigmoid(-start - step)
+        return self.amounts * (rise - start.sigmoid() * step)
+
+    def secant(self, centre: Tensor, end: Tensor) -> Tensor:
+        r"""Curvature of the parabola that touches at ``centre`` and meets at ``end``.
+
+        ``2 (l(end) - l(centre) - l'(centre) (end - centre)) / (end - centre)^2``, which is
+        ``2 int_0^1 (1 - t) l''(centre + t (end - centre)) dt``.
+        """
+        step = end - centre
+        short = step.abs() < _SHORT
+        far = torch.where(short, _SHORT, step)
+        times, weights = (part.to(step) for part in _unit_interval())
+        near = torch.where(short, step, 0.0)
+        values = self.curvature(centre + times.reshape(-1, *[1] * near.dim()) * near)
+        integral = torch.tensordot(weights, values.expand(len(times), *near.shape), 1)
+        return torch.where(short, integral, 2.0 * self._excess(centre, far) / far.square())
+
+    def least_secant(self, centre: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        r"""Least secant curvature from ``centre`` to a point between two ends.
+
+        It is at an end: the second derivative rises and then falls along any ray from
+        ``centre`` (or does one of both), and so does its mean with weights
+        ``(1 - t)``, since that kernel is totally positive. See ``docs/mathematics.md``.
+        """
+        ends = (self.secant(centre, end) for end in (lower, upper))
+        return torch.fmin(*ends)  # where a rate overflows the other end has the least
+
+
+def checked_outcomes(
+    likelihood: Likelihood,
+    counts: Tensor,
+    num_trials: float | Tensor | None,
+    exposure: float | Tensor | None,
+) -> Loss:
+    r"""From what the user gave, ``n`` finite outcomes.
+
+    Raises:
+        ValueError: If an argument is missing, or has no meaning for the likelihood.
+        InputDataError: If the likelihood gives an outcome no probability.
+    """
+    one_of("likelihood", likelihood, *LINKS)
+    if exposure is not None and likelihood != "poisson":
+        raise ValueError('exposure is for likelihood="poisson"; leave it out.')
+    if num_trials is not None and likelihood != "binomial":
+        raise ValueError('num_trials is for likelihood="binomial"; leave it out.')
+    if num_trials is None and likelihood == "binomial":
+        raise ValueError(
+            'likelihood="binomial" needs num_trials, one number or one for each '
+            'outcome; for outcomes that are 0 or 1 use "bernoulli".'
+        )
+    poisson = likelihood == "poisson"
+    name, given = ("exposure", exposure) if poisson else ("num_trials", num_trials)
+    amounts = positive_values(name, 1.0 if given is None else given, len(counts)).to(counts)
+    if likelihood == "bernoulli" and bool(((counts != 0.0) & (counts != 1.0)).any()):
+        raise InputDataError(
+            'train_Y must be 0 or 1 for likelihood="bernoulli"; for numbers of '
+            'successes use "binomial" with num_trials, for counts "poisson".'
+        )
+    for name, values in {"num_trials": amounts, "train_Y": counts}.items():
+        whole = (values == values.round()) & (values >= 0.0) & (values <= _LARGEST_COUNT)
+        if not bool(whole.all()) and not (poisson and values is amounts):
+            raise InputDataError(
+                f"{name} must hold whole numbers from 0 to 2^53, got "
+                f"{float(values[~whole][0]):g}."
+            )
+    if not poisson and bool((counts > amounts).any()):
+        raise InputDataError(
+            "train_Y has more successes than num_trials; train_Y must be numbers of "
+            "successes (not proportions), of num_trials each."
+        )
+    return Loss(counts, amounts, likelihood)
+
+
+@cache
+def _unit_interval() -> tuple[Tensor, Tensor]:
+    r"""Nodes in [0, 1] and weights of ``int 2 (1 - t) g(t) dt``, by Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    times = 0.5 * (nodes + 1.0)
+    return as_double(times), as_double(weights * (1.0 - times))
+
+
+@cache
+def _trapezoid(step: float, reach: float) -> tuple[Tensor, Tensor]:
+    r"""Nodes as a column, and weights, for the mean under ``N(0, 1)``."""
+    count = round(2.0 * reach / step) + 1
+    grid = torch.linspace(-reach, reach, count, dtype=torch.float64)
+    weights = step / math.sqrt(2.0 * math.pi) * (-0.5 * grid.square()).exp()
+    return grid.unsqueeze(-1), weights
+
+
+def _trapezoid_error(mean: Tensor, deviation: Tensor) -> Tensor:
+    r"""Upper bound on what the rule misses of the mean of ``softplus`` and of its mirror.
+
+    By the Poisson sum ``2 q / (1 - q)`` times the integral along the line that is ``eta``
+    away, ``q = exp(-2 pi eta / step)``: at most ``4 q exp(eta^2 / 2) (|mean| + deviation +
+    6)`` while ``q`` is at most a half. By the total variation also ``step`` times the
+    bracket, which is the smaller one elsewhere. What lies beyond the ends is below
+    ``exp(-reach^2 / 2)`` times the bracket. See ``docs/mathematics.md``.
+    """
+    eta = (0.9 * math.pi / deviation.clamp_min(1e-3)).clamp_max(2.0 * math.pi / _STEP)
+    size = mean.abs() + deviation + 6.0
+    missed = 4.0 * (0.5 * eta.square() - 2.0 * math.pi * eta / _STEP).exp()
+    return size * (missed.clamp_max(_STEP) + math.exp(-0.5 * _REACH**2))
 
 
 class Mode(NamedTuple):
@@ -80,6 +284,7 @@ class LikelihoodRegression:
         loss: The same, added up at the ``u`` distinct inputs.
         prior: Frozen prior of the latent function; its ``outcome_map`` is the link.
         estimated: Which of ``"kernel"`` and ``"mean"`` may have been fitted to these data.
+        num_observations: Number of outcomes ``n``.
     """
 
     def __init__(
@@ -117,30 +322,35 @@ class LikelihoodRegression:
         counts, mean = training_targets(train_X, train_Y), fixed_mean(mean_module)
         outcomes = checked_outcomes(likelihood, counts, num_trials, exposure)
         prior = Prior(covar_module, mean, outcome_map=LINKS[likelihood])
-        inputs, estimated = (
-            train_X.detach().to(torch.float64, copy=True),
-            estimated_parts(covar_module, mean),
-        )
+        inputs = train_X.detach().to(torch.float64, copy=True)
+        estimated = estimated_parts(covar_module, mean)
         self._set(prior, inputs, outcomes, train_X.shape[-1], estimated)
 
     @classmethod
-    def from_parts(cls, *parts: *Parts) -> Self:
+    def from_parts(cls, *parts: Any) -> Self:
         r"""From prior, kernel inputs (``n x d'``), outcomes, ``d`` and what was fitted."""
         data = cls.__new__(cls)
         data._set(*parts)
         return data
 
     @torch.no_grad()
-    def _set(self, *parts: *Parts) -> None:
-        prior, inputs, self.outcomes, self.dimension, self.estimated = parts
+    def _set(
+        self,
+        prior: Prior,
+        inputs: Tensor,
+        outcomes: Loss,
+        dimension: int,
+        estimated: frozenset[str],
+    ) -> None:
+        self.outcomes, self.dimension, self.estimated = outcomes, dimension, estimated
         self.prior, self.train_inputs = prior.to(inputs.device), inputs
         prior.check_fits(inputs)
+        self.num_observations = len(inputs)
         self.positions, self.index = distinct_rows(inputs)
-        self.distinct_inputs = inputs[self.positions]
-        self.loss = self.outcomes.pooled(self.index, len(self.positions))
-        self.mean = prior.mean(self.distinct_inputs)
-        self.variance = prior.variance(self.distinct_inputs)
-        kernel_matrix = prior.covariance(self.distinct_inputs, self.distinct_inputs)
+        self.distinct_inputs = distinct = inputs[self.positions]
+        self.loss = outcomes.pooled(self.index, len(distinct))
+        self.mean, self.variance = prior.mean(distinct), prior.variance(distinct)
+        kernel_matrix = prior.covariance(distinct, distinct)
         self.kernel_matrix = 0.5 * (kernel_matrix + kernel_matrix.mT)
         if not bool(torch.isfinite(self.kernel_matrix).all()):
             raise InputDataError(
@@ -156,7 +366,7 @@ class LikelihoodRegression:
         likelihood: Likelihood | None = None,
         num_trials: float | Tensor | None = None,
         exposure: float | Tensor | None = None,
-        outcomes: Reported = "counts",
+        outcomes: Literal["counts", "rates"] = "counts",
         kernel: Kernel | str | None = None,
         lengthscale: Lengths | None = None,
         outputscale: float = 1.0,
@@ -197,18 +407,17 @@ class LikelihoodRegression:
             ValueError: If an argument is missing or out of place.
         """
         one_of("outcomes", outcomes, "counts", "rates")
+        chosen: Any = kernel
         if isinstance(kernel, str):
-            chosen: Any = fixed_kernel(kernel, lengthscale, outputscale)
-        elif lengthscale is None and outputscale == 1.0:
-            chosen = kernel
-        else:
+            chosen = fixed_kernel(kernel, lengthscale, outputscale)
+        elif lengthscale is not None or outputscale != 1.0:
             raise ValueError(
                 "lengthscale and outputscale go with the name of a kernel; give one, such "
                 'as kernel="rbf", or leave them out.'
             )
         if isinstance(model, LikelihoodRegression):
-            own = (likelihood, num_trials, exposure, kernel, mean, train_X, train_Y)
-            if any(each is not None for each in own):
+            described = likelihood, num_trials, exposure, kernel, mean, train_X, train_Y
+            if any(each is not None for each in described):
                 raise ValueError(
                     "The model is a LikelihoodRegression, which holds outcomes, "
                     "likelihood, kernel and mean; leave out what describes them."
@@ -216,6 +425,7 @@ class LikelihoodRegression:
             return model
         variational = isinstance(model, ApproximateGPyTorchModel | ApproximateGP)
         data = _variational(model, train_X, train_Y) if variational else read_model(model)
+        read, module = data.prior, fixed_mean(mean)
         likelihood = likelihood or _LIKELIHOODS.get(
             type(getattr(model, "likelihood", None))
         )
@@ -224,7 +434,6 @@ class LikelihoodRegression:
                 "The model does not say what its outcomes are; give "
                 'likelihood="bernoulli", "binomial" or "poisson".'
             )
-        module, read = fixed_mean(mean), data.prior
         if not read.outcome_map.is_identity:
             raise UnsupportedError(
                 f"The model is of the outcome{read.outcome_map.after}; give one of the "
@@ -238,8 +447,10 @@ class LikelihoodRegression:
                 "or log rates; give kernel=..., fixed before the data."
             )
         check_lengths(lengthscale, data.train_inputs)
-        counts = _counts(data.train_targets, outcomes, num_trials, exposure)
+        amount = exposure if num_trials is None else num_trials
+        counts = _counts(data.train_targets, outcomes == "rates", amount)
         checked = checked_outcomes(likelihood, counts, num_trials, exposure)
+        # An input transform that was fitted makes any kernel behind it an estimate.
         learned = frozenset({"kernel"} if data.learned_inputs else ())
         estimated = estimated_parts(chosen, module) | learned
         transform: Any = read.input_transform
@@ -252,11 +463,6 @@ class LikelihoodRegression:
         transformed = self.prior.input_transform is not None
         return self.estimated & {"kernel"} if transformed else frozenset[str]()
 
-    @property
-    def num_observations(self) -> int:
-        r"""Number of outcomes ``n``."""
-        return len(self.train_inputs)
-
     def with_shorter_lengthscales(self, factor: float) -> "LikelihoodRegression | None":
         r"""Under a kernel with all length scales divided by ``factor``.
 
@@ -265,8 +471,8 @@ class LikelihoodRegression:
         """
         if not self.prior.has_constant_variance or self.prior.plain.mean is None:
             return None
-        known = self.outcomes, self.dimension, self.estimated
-        return self.from_parts(self.prior, factor * self.train_inputs, *known)
+        inputs, rest = factor * self.train_inputs, (self.dimension, self.estimated)
+        return self.from_parts(self.prior, inputs, self.outcomes, *rest)
 
     @cached_property
     def most_probable(self) -> Mode:
@@ -280,21 +486,21 @@ class LikelihoodRegression:
         Newton's method with halved steps, in the coefficients of the kernel sections:
         Rasmussen & Williams (2006), Algorithm 3.1. It begins at ``start``.
         """
+
+        def objective(mode: Mode) -> float:
+            return mode.loss + 0.5 * regularizer * mode.norm**2
+
         best = self.at(torch.zeros_like(self.mean) if start is None else start.weights)
-        value = best.loss + 0.5 * regularizer * best.norm**2
         for _ in range(_MOST_STEPS):
-            step = self._newton_step(best, regularizer)
-            size, found = 1.0, best
-            while size > _CONVERGED:
-                found = self.at(best.weights + size * step)
-                changed = found.loss + 0.5 * regularizer * found.norm**2
-                if changed <= value:  # NaN and infinity are not
-                    break
-                size *= 0.5
-            else:
-                return best
-            gain, best, value = value - changed, found, changed
-            if gain <= _CONVERGED * (1.0 + abs(value)):
+            before, step = best, self._newton_step(best, regularizer)
+            halved = (
+                self.at(before.weights + 0.5**i * step) for i in range(_MOST_HALVINGS)
+            )
+            # Not above the value before: NaN and infinity fail this.
+            lower = (mode for mode in halved if objective(mode) <= objective(before))
+            best = next(lower, before)
+            gain = objective(before) - objective(best)
+            if gain <= _CONVERGED * (1.0 + abs(objective(best))):
                 break
         return best
 
@@ -310,10 +516,10 @@ class LikelihoodRegression:
         slope, curvature = self.loss.slope(mode.latent), self.loss.curvature(mode.latent)
         roots = curvature.sqrt()
         system = roots.unsqueeze(-1) * self.kernel_matrix * roots / regularizer
-        factor = _factor(system + torch.eye(len(roots)).to(system))
         target = curvature * (mode.latent - self.mean) - slope
-        shift = (roots * (self.kernel_matrix @ target) / regularizer).unsqueeze(-1)
-        solved = torch.cholesky_solve(shift, factor).squeeze(-1)
+        shift = roots * (self.kernel_matrix @ target) / regularizer
+        # Cholesky's factor would not exist where round-off hides the unit part.
+        solved = torch.linalg.solve(system + torch.eye(len(roots)).to(system), shift)
         return (target - roots * solved) / regularizer - mode.weights
 
     @torch.no_grad()
@@ -327,33 +533,13 @@ class LikelihoodRegression:
         """
         targets = latent - self.loss.slope(latent) / curvature
         noise, counts = curvature.rsqrt(), self.index.bincount().to(latent)
-        pooled = Pooled(
-            self.distinct_inputs, targets - self.mean, noise, None, self.positions
-        )
-        data = ModelData(
-            prior=self.prior,
-            train_inputs=self.train_inputs,
-            train_targets=targets[self.index],
-            noise_std=(noise * counts.sqrt())[self.index],
-            dimension=self.dimension,
-            # No noise scale of an outcome: a bound that took it for one must not say so.
-            estimated=self.estimated | {"noise"},
-        )
+        deviations = targets - self.mean
+        pooled = Pooled(self.distinct_inputs, deviations, noise, None, self.positions)
+        # No noise scale of an outcome: a bound that took it for one must not say so.
+        estimated = self.estimated | {"noise"}
+        seen = targets[self.index], (noise * counts.sqrt())[self.index]
+        data = ModelData(self.prior, self.train_inputs, *seen, self.dimension, estimated)
         return PseudoRegression.from_data(data, pooled)
-
-
-def _factor(matrix: Tensor) -> Tensor:
-    r"""Cholesky factor; of a matrix a little larger where round-off hides its unit part.
-
-    Newton's steps are then shorter, and end where they would have.
-    """
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    excess = torch.finfo(matrix.dtype).eps * len(matrix) * matrix.diagonal().max()
-    while bool(failed):
-        larger = matrix + excess * torch.eye(len(matrix)).to(matrix)
-        factor, failed = torch.linalg.cholesky_ex(larger)
-        excess = 10.0 * excess
-    return factor
 
 
 def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> ModelData:
@@ -371,58 +557,44 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
         raise UnsupportedError(
             f"{name} has an outcome transform; successes and counts are taken as they are."
         )
-    if not (hasattr(inner, "covar_module") and hasattr(inner, "mean_module")):
-        raise UnsupportedError(f"{name} must have `mean_module` and `covar_module`.")
     model.eval()
     transform = getattr(model, "input_transform", None)
-    if train_X is None or train_Y is None:
-        inputs, targets = _kept(transform, inner, name)
-        dimension = getattr(transform, "d", inputs.shape[-1])
-    else:
+    if train_X is not None and train_Y is not None:
         targets, dimension = training_targets(train_X, train_Y), train_X.shape[-1]
         inputs = train_X if transform is None else transform(train_X)
+    else:
+        kept = getattr(inner, "train_inputs", None)
+        targets = getattr(inner, "train_targets", None)
+        if targets is None or kept is None:
+            raise InputDataError(
+                f"{name} does not keep its outcomes; give train_X and train_Y as well."
+            )
+        if transform is not None and any(True for _ in transform.parameters()):
+            raise InputDataError(
+                f"{name} keeps its inputs as its transform made them when it was built, "
+                "and the transform has parameters that may be others now; give train_X "
+                "and train_Y as well."
+            )
+        inputs, targets = kept[0], targets.detach().to(torch.float64, copy=True).reshape(-1)
+        if inputs.dim() != 2:
+            raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
+        dimension = getattr(transform, "d", inputs.shape[-1])
     inputs = inputs.detach().to(torch.float64, copy=True)
     with torch.no_grad():
-        own = inputs.to(next(iter(inner.covar_module.parameters()), inputs).dtype)
-        if not prior_is_as_read(inner, own):
+        rows = inputs.to(next(iter(inner.covar_module.parameters()), inputs).dtype)
+        if not prior_is_as_read(inner, rows):
             raise UnsupportedError(
                 f"{name} has a `forward` that is not made of `mean_module` and "
                 "`covar_module`; give kernel and data to a LikelihoodRegression."
             )
     learned = transform is not None and learns(transform, inputs)
     prior = Prior(inner.covar_module, inner.mean_module, transform)
-    known = inputs, targets, targets, dimension, frozenset[str](), learned
-    return ModelData(prior, *known)
+    noise = torch.ones_like(targets)  # none: asked by nobody
+    return ModelData(prior, inputs, targets, noise, dimension, frozenset(), learned)
 
 
-def _kept(transform: Any, inner: Any, name: str) -> tuple[Tensor, Tensor]:
-    r"""Inputs as the kernel sees them, and outcomes, that a variational GP keeps."""
-    targets = getattr(inner, "train_targets", None)
-    kept = getattr(inner, "train_inputs", None)
-    if targets is None or kept is None:
-        raise InputDataError(
-            f"{name} does not keep its outcomes; give train_X and train_Y as well."
-        )
-    if transform is not None and any(True for _ in transform.parameters()):
-        raise InputDataError(
-            f"{name} keeps its inputs as its transform made them when it was built, and "
-            "the transform has parameters that may be others now; give train_X and "
-            "train_Y as well."
-        )
-    if kept[0].dim() != 2:
-        raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
-    return kept[0], targets.detach().to(torch.float64, copy=True).reshape(-1)
-
-
-def _counts(
-    targets: Tensor,
-    outcomes: Reported,
-    num_trials: float | Tensor | None,
-    exposure: float | Tensor | None,
-) -> Tensor:
+def _counts(targets: Tensor, of_rates: bool, amount: float | Tensor | None) -> Tensor:
     r"""Whole numbers from outcomes that rounding may have touched."""
-    of_rates = outcomes == "rates"
-    amount = exposure if num_trials is None else num_trials
     scale = amount if of_rates and amount is not None else 1.0
     values = targets * torch.as_tensor(scale, dtype=torch.float64).to(targets).reshape(-1)
     whole = values.round()

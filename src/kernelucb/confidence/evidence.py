@@ -4,16 +4,16 @@ By Ville's inequality the true function's likelihood is then bounded from below 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
+from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.checks import as_double
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -24,13 +24,13 @@ from kernelucb.confidence.assumptions import (
 )
 from kernelucb.confidence.fit import MixtureFit
 from kernelucb.confidence.radius import CovarianceScale, covariance_scales
-from kernelucb.regression.likelihood.losses import Likelihood, Loss
-from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
+from kernelucb.regression.counts import Likelihood, LikelihoodRegression
 
 LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
 
-Array = NDArray[np.float64]
-_MOST_STEPS, _CONVERGED = 40, 1e-5
+# Of the search for a Gaussian: steps, evaluations, and a slope in nats at which it ends.
+_SEARCH = {"maxiter": 40, "maxfun": 80, "gtol": 1e-5}
+# Least curvature of a parabola, over the largest.
 _SMALLEST_WEIGHT = 1e-10
 # Prior weight of values at each input that no kernel connects: 0.1 nats for the others.
 _INDEPENDENT = 0.1
@@ -44,11 +44,9 @@ _OUTCOMES: dict[Likelihood, str] = {
     "poisson": "is a Poisson count of mean exposure * exp(f(x)), with an exposure that was "
     "fixed before",
 }
-_REPORTED = Assumption(
-    "outcomes",
+_REPORTED = (
     "outcomes are not changed after they were observed, their trials or exposures were "
-    "fixed before, and whether and when one is reported does not depend on what it is",
-    Status.GIVEN,
+    "fixed before, and whether and when one is reported does not depend on what it is"
 )
 
 
@@ -80,10 +78,8 @@ class Ratio(NamedTuple):
         the bound on the evidence is ours, see ``docs/mathematics.md``.
         """
         evidence = log_evidence(data, covariance_scales(self.covariance_scale))
-        independent = data.loss.log_independent(data.mean)
-        if independent is not None:
-            shares = math.log1p(-_INDEPENDENT), math.log(_INDEPENDENT)
-            evidence = np.logaddexp(shares[0] + evidence, shares[1] + independent)
+        independent = data.loss.log_independent(data.mean) + math.log(_INDEPENDENT)
+        evidence = np.logaddexp(evidence + math.log1p(-_INDEPENDENT), independent)
         return math.log(1.0 / self.delta) - float(evidence)
 
     def assumptions(
@@ -97,14 +93,15 @@ class Ratio(NamedTuple):
         known = Knowledge(estimated, torch.ones(1))
         assumptions = rkhs_assumptions(_SOURCE, known, self.delta, norm)
         statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
-        own = {
+        instead = {
             "noise": Assumption("likelihood", statement, Status.GIVEN),
-            "outcomes": _REPORTED,
+            "outcomes": Assumption("outcomes", _REPORTED, Status.GIVEN),
         }
-        items = tuple(own.get(item.name, item) for item in assumptions.items)
+        items = tuple(instead.get(item.name, item) for item in assumptions.items)
         return replace(assumptions, items=items)
 
 
+@torch.no_grad()
 def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     r"""Lower bound on the log-evidence of an equal mixture of Gaussian process priors.
 
@@ -117,76 +114,45 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     Source: the evidence lower bound (for Gaussian processes Opper & Archambeau 2009); the
     basis in which coordinates are independent is ours.
     """
-    regularizer = 1.0 / math.exp(sum(map(math.log, scales)) / len(scales))
-    start = data.mode(regularizer, data.most_probable)
-    basis = _Basis.of(data, start)
-    parts = [basis.evidence_bound(start.latent, 1.0 / scale) for scale in scales]
-    return float(torch.logsumexp(as_double(parts), 0)) - math.log(len(parts))
+    loss, middle = data.loss, sum(map(math.log, scales)) / len(scales)
+    latent = data.mode(math.exp(-middle), data.most_probable).latent
+    slope, curvature = loss.slope(latent), loss.curvature(latent)
+    weights = curvature.clamp_min(_SMALLEST_WEIGHT * float(curvature.max()))
+    state = data.linearised(latent, weights.clamp_min(1e-300))
+    # Functions are mean + features w, and |w| is the norm: orthonormal directions.
+    features = state.observed_features(torch.arange(len(latent), device=latent.device))
+    squares = features.square()
+    hidden = (data.variance - squares.sum(-1)).clamp_min(0.0)  # by round-off
+    precision = squares.mT @ curvature
+    target = features.mT @ (curvature * (latent - data.mean) - slope)
 
+    def bound(tau: float) -> float:
+        r"""For the prior of variance ``1 / tau`` along each direction."""
+        variances = 1.0 / (tau + precision)
+        # One step of Newton's from the mode, about which the search is in its units.
+        start, units = variances * target, variances.sqrt()
 
-class _Basis(NamedTuple):
-    r"""Orthonormal directions of functions on ``u`` distinct inputs.
-
-    ``f = mean + features w`` there, and ``|w|`` is the norm of ``f - mean``. Gaussians have
-    independent ``w`` of some means and variances; the prior has the variance ``1 / tau``.
-    """
-
-    loss: Loss  # at the inputs
-    mean: Tensor  # `u` prior means
-    features: Tensor  # `u x r` values of the directions
-    squares: Tensor  # the same, squared
-    rest: Tensor  # `u` prior variances that no direction explains (round-off)
-
-    @classmethod
-    def of(cls, data: LikelihoodRegression, mode: Mode) -> "_Basis":
-        r"""The eigenbasis of the data where the loss is replaced by parabolas at a mode."""
-        curvature = data.loss.curvature(mode.latent)
-        curvature = curvature.clamp_min(_SMALLEST_WEIGHT * float(curvature.max()))
-        state = data.linearised(mode.latent, curvature.clamp_min(1e-300))
-        rows = torch.arange(len(curvature), device=curvature.device)
-        features = state.observed_features(rows)
-        squares = features.square()
-        rest = (data.variance - squares.sum(-1)).clamp_min(0.0)
-        return cls(data.loss, data.mean, features, squares, rest)
-
-    def evidence_bound(self, latent: Tensor, tau: float) -> float:
-        r"""The largest bound that the search from a Newton step at ``latent`` found."""
-        slope, curvature = self.loss.slope(latent), self.loss.curvature(latent)
-        variances = 1.0 / (tau + self.squares.mT @ curvature)
-        target = curvature * (latent - self.mean) - slope
-        mean = variances * (self.features.mT @ target)
-        units = variances.sqrt()
-
-        def gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
+        def negative(x: Tensor, expected: Any) -> Tensor:
             shift, log_ratio = x.chunk(2)
-            return mean + units * shift, variances * log_ratio.exp()
+            mean, spread = start + units * shift, variances * log_ratio.exp()
+            ratio = tau * spread
+            divergence = 0.5 * (tau * mean.square() + ratio - 1.0 - ratio.log()).sum()
+            values = data.mean + features @ mean
+            return expected(values, squares @ spread + hidden / tau).sum() + divergence
 
-        def negative(x: Array) -> tuple[float, Array]:
-            at = torch.from_numpy(x).to(mean).requires_grad_()
+        def with_slope(x: Array) -> tuple[float, Array]:
+            at = torch.from_numpy(x).to(start).requires_grad_()
             with torch.enable_grad():
-                value = self._negative(self.loss.expected, *gaussian(at), tau)
+                value = negative(at, loss.expected)
                 (slope,) = torch.autograd.grad(value, at)
             return float(value.detach()), slope.cpu().numpy()
 
-        origin = np.zeros(2 * len(mean))
-        options = {"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "gtol": _CONVERGED}
+        origin: Any = np.zeros(2 * len(start))
         found: Any = minimize(
-            negative, origin, jac=True, method="L-BFGS-B", options=options
+            with_slope, origin, jac=True, method="L-BFGS-B", options=_SEARCH
         )
-        at = found.x if found.fun < negative(origin)[0] else origin
-        best = gaussian(torch.from_numpy(at).to(mean))
-        return -float(self._negative(self.loss.expected_bound, *best, tau))
+        best = found.x if found.fun < with_slope(origin)[0] else origin
+        return -float(negative(torch.from_numpy(best).to(start), loss.expected_bound))
 
-    def _negative(
-        self,
-        expected: Callable[[Tensor, Tensor], Tensor],
-        weights: Tensor,
-        variances: Tensor,
-        tau: float,
-    ) -> Tensor:
-        r"""The expected loss, and the divergence of the Gaussian from the prior; nats."""
-        latent = self.mean + self.features @ weights
-        spread = self.squares @ variances + self.rest / tau
-        ratio = tau * variances
-        divergence = 0.5 * (tau * weights.square() + ratio - 1.0 - ratio.log()).sum()
-        return expected(latent, spread).sum() + divergence
+    parts = as_double([bound(1.0 / scale) for scale in scales])
+    return float(torch.logsumexp(parts, 0)) - math.log(len(scales))

@@ -1,11 +1,12 @@
-r"""Bounds over a likelihood-ratio set by tangents of the losses.
+r"""The set of functions for successes or counts: a likelihood ratio and a norm bound.
 
 The losses are convex, so tangents lie below them and give a valid bound wherever they
 touch. They touch at functions near the maximisers, which are searched for each point, or
-once for 256 points.
+once for 256 points. An ellipsoid around the set bounds it too, and gives a basis.
 """
 
-from typing import Literal, NamedTuple
+import math
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,15 +15,25 @@ from torch.quasirandom import SobolEngine
 from kernelucb._numerics.arrays import (
     Array,
     as_array,
+    increasing_root,
     minimize_quasiconvex,
     safe_sqrt,
 )
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb._numerics.checks import one_of, positive_scalar
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.dual import ExactSet, FunctionSet
-from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.evidence import Ratio
+from kernelucb.confidence.mixture import INTERIOR, Constraints, announce
+from kernelucb.confidence.norm import (
+    NormBound,
+    NormBoundLike,
+    given_norm,
+    tracker_of,
+)
+from kernelucb.confidence.radius import FitConstraint, Radius
 from kernelucb.confidence.sets import QueryPoints, Support
 from kernelucb.regression import KernelRegression, Projection
-from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
+from kernelucb.regression.counts import LikelihoodRegression, Mode
 
 LikelihoodForm = Literal["ellipsoid", "tangent"]
 SOURCES: dict[LikelihoodForm, str] = {
@@ -31,6 +42,13 @@ SOURCES: dict[LikelihoodForm, str] = {
     "tangent": "Tangents of the losses (ours)",
 }
 _TINY = 1e-50  # the square of its inverse is still a number
+_LARGEST_REACH = 600.0  # of log odds or log rates
+_TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
+# Regularisers, and their ratio, tried for a function of the set: the one of the least norm
+# takes ten times as long.
+_TRIED, _FACTOR = 6, 5.0
+# Round-off of a curvature; and the least one that is told from zero beside the largest.
+_ROUNDING, _LEAST_CURVATURE = 1e-12, 1e-14
 # Least eigenvalue, over the regulariser, of a direction that is searched in, and how many:
 # with all of them bands of rates are up to 2 % narrower.
 _LEAST_SHARE, _MOST_INFORMED = 0.03, 40
@@ -44,6 +62,144 @@ _CUTS = 256
 # smaller by a factor e. With weights of 0 and 1 the gradient jumps, and a search for the
 # largest bound evaluates it more often.
 SHARE = 0.01
+
+
+def likelihood_set(
+    data: LikelihoodRegression,
+    norm_bound: NormBoundLike,
+    ratio: Ratio,
+    level: float,
+    form: LikelihoodForm = "ellipsoid",
+) -> "TangentSet":
+    r"""The set of ``LikelihoodUCB``; arguments as there, ``level`` is the ratio's.
+
+    An empty set is widened, with a warning.
+    """
+    one_of("form", form, *SOURCES)
+    tracker, contradiction = tracker_of(norm_bound), None
+    if tracker is None:
+        given = positive_scalar("norm_bound", norm_bound)
+        norm = NormBound(float(given), given_norm(given))
+    else:
+        least = least_norm_mode(data, level)
+        bend = data.loss.curvature(least.latent)
+        bend = bend.clamp_min(1e-8 * float(bend.max()))
+        # Its parabolas touch at the function of least norm, which is then theirs as well:
+        # the conditions for one hold the slopes alone.
+        norm = tracker.estimate(*parabolas(data, least.latent, bend, least.loss))
+    centre = _function_within(data, level, norm.value)
+    assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
+    if centre.norm > norm.value:
+        statement = (
+            f"No function of norm at most {norm.value:.4g} makes the outcomes likely "
+            f"enough at this delta: the least consistent norm is {centre.norm:.4g}. The "
+            "norm bound is too small, the kernel is wrong, or the outcomes do not follow "
+            "the likelihood."
+        )
+        action = "The bound uses the least consistent norm instead."
+        if math.isinf(centre.norm):
+            action = "The bound takes outcomes for possible that are less likely instead."
+        contradiction = Assumption("norm", statement, Status.VIOLATED)
+        announce(contradiction, action)
+        assumptions = assumptions.with_item(contradiction)
+    # Round-off must not leave the centre out.
+    used = max(norm.value, data.at(centre.weights).norm * (1.0 + INTERIOR))
+    level = max(level, centre.loss)
+    state, radius = enclosing_ellipsoid(data, used, level, centre.latent)
+    radius = radius.beside_hidden(state.hidden_part(used))
+    constraints = Constraints(radius, used, contradiction)
+    return TangentSet(state, constraints, assumptions, data, level, centre, form)
+
+
+def _function_within(data: LikelihoodRegression, level: float, norm: float) -> Mode:
+    r"""A function of the set, or the one of the least norm that is likely enough."""
+    regularizer, at = 1.0, data.most_probable
+    for _ in range(_TRIED):
+        likely, small = at.loss <= level, at.norm <= norm
+        if likely and small:
+            return at
+        if not likely and not small:
+            break
+        regularizer *= _FACTOR if likely else 1.0 / _FACTOR
+        at = data.mode(regularizer, at)
+    return least_norm_mode(data, level, at)
+
+
+def least_norm_mode(
+    data: LikelihoodRegression, level: float, start: Mode | None = None
+) -> Mode:
+    r"""``argmin |f - mean|`` over functions whose losses add up to at most ``level``.
+
+    The losses of the minimiser add up to ``level`` or a little more, so no function of the
+    set has a smaller norm. If no function that numbers can hold reaches the level: the most
+    probable function, with an infinite norm.
+
+    Source: ours, as ``least_norm``: the minimiser is a mode, and its loss increases with
+    the regulariser.
+    """
+    at = data.most_probable if start is None else start
+
+    def slack(log_regularizer: float) -> float:
+        nonlocal at
+        at = data.mode(math.exp(log_regularizer), at)
+        return at.loss - level
+
+    if float(data.loss.value(data.mean).sum()) <= level:
+        return data.at(torch.zeros_like(data.mean))
+    root = increasing_root(slack, 0.0, _LOWEST, _TOLERANCE)
+    if root is not None:
+        slack(root + _TOLERANCE)
+        # Its tangents bound the least norm, also where Newton's method left it beside.
+        slope = data.loss.slope(at.latent)
+        limit = level - at.loss + float(slope @ (at.latent - data.mean))
+        length = float((slope @ data.kernel_matrix @ slope).clamp_min(1e-300).sqrt())
+        norm = min(at.norm, max(0.0, -limit / length))
+        if at.norm * float(data.variance.max().sqrt()) <= _LARGEST_REACH:
+            return at._replace(norm=norm)
+    return data.most_probable._replace(norm=math.inf)
+
+
+@torch.no_grad()
+def enclosing_ellipsoid(
+    data: LikelihoodRegression, norm: float, level: float, touching: Tensor
+) -> FitConstraint[KernelRegression]:
+    r"""An ellipsoid around ``{f : |f - mean| <= norm, sum_i l_i(f) <= level}``.
+
+    By the parabolas of largest curvature that lie below the losses over the values that
+    the norm allows at the data, see ``Loss.least_secant``.
+
+    Source: ours; proven in ``docs/mathematics.md``.
+
+    Args:
+        data: The outcomes.
+        norm: Norm bound, prior units.
+        level: Largest sum of the losses.
+        touching: ``u`` latent values, where the parabolas touch if the norm allows them.
+    """
+    reach = norm * data.variance.sqrt()
+    lower, upper = data.mean - reach, data.mean + reach
+    latent = torch.minimum(torch.maximum(touching, lower), upper)
+    secant = data.loss.least_secant(latent, lower, upper) * (1.0 - _ROUNDING)
+    largest = torch.maximum(secant.max(), 1.0 / data.variance.max().clamp_min(1e-300))
+    curvature = secant.clamp_min(_LEAST_CURVATURE * float(largest))
+    # What a raised parabola may lie above its loss.
+    farthest = torch.maximum(latent - lower, upper - latent)
+    above = 0.5 * float(((curvature - secant) * farthest.square()).sum())
+    return parabolas(data, latent, curvature, level + above)
+
+
+def parabolas(
+    data: LikelihoodRegression, latent: Tensor, curvature: Tensor, level: float
+) -> FitConstraint[Any]:
+    r"""All functions whose parabolas add up to at most ``level``.
+
+    These touch the losses at ``u`` latent values. ``sum_i c_i (f_i - y_i)^2 <= 2 (level -
+    sum_i l_i) + sum_i l'_i^2 / c_i`` with the pseudo-outcomes ``y``.
+    """
+    state, slope = data.linearised(latent, curvature), data.loss.slope(latent)
+    slack = 2.0 * (level - float(data.loss.value(latent).sum()))
+    squared = slack + float((slope.square() / curvature).sum())
+    return FitConstraint(state, Radius.of(squared, state, 1.0))
 
 
 class Tangents(NamedTuple):
@@ -91,7 +247,6 @@ class TangentSet(FunctionSet):
     centre_weights: Tensor
     slopes: Tensor
     limits: Tensor
-    squares: Tensor
 
     def __init__(
         self,
@@ -120,27 +275,29 @@ class TangentSet(FunctionSet):
         # Sums of outer products, one for each query, are one matrix product with these.
         self.products = (some.unsqueeze(-1) * some.unsqueeze(-2)).flatten(1)
         if form == "ellipsoid":
-            slopes, limits = self._searched_cuts()
-            self.register_buffer("slopes", slopes)  # `2 x k x r`, largest values first
-            self.register_buffer("limits", limits)
-            self.register_buffer("squares", slopes.square().sum(-1))
+            points = regression.project_inputs(points_among(data.distinct_inputs, _CUTS))
+            with torch.no_grad():
+                cuts = [self.searched(points, sign) for sign in (1, -1)]
+            # `2 x k x r` and `2 x k`, those of largest values first
+            self.register_buffer("slopes", torch.stack([each.slopes for each in cuts]))
+            self.register_buffer("limits", torch.stack([each.limit for each in cuts]))
 
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""The bound by the tangents, or by the ellipsoid where it is smaller."""
-        own = points.centre
         touching = self.lowest_cut if self.form == "ellipsoid" else self.searched
-        found = self._bounded(own, sign, touching(own, sign))
+        tangents = touching(points.centre, sign)
+        found = self._bounded(points.centre, sign, tangents)
         return self._with_pending(points, sign, found)
 
     def majorant(self, points: QueryPoints, sign: int) -> Support:
         r"""The bound by the ellipsoid; with ``form="ellipsoid"`` the support itself."""
         if self.form == "ellipsoid":
             return self.support(points, sign)
-        own = QueryPoints(points.centre, points.centre)
-        return self._with_pending(points, sign, self.ellipsoid.majorant(own, sign))
+        seen = QueryPoints(points.centre, points.centre)
+        return self._with_pending(points, sign, self.ellipsoid.majorant(seen, sign))
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
-        r"""See ``FunctionSet``; none is cheap, since the ellipsoid's is not near."""
+        # None is cheap: the ellipsoid's is not near.
         return self._bounded(change, sign, self.searched(change, sign))
 
     def _bounded(self, points: Projection, sign: int, tangents: Tangents) -> Support:
@@ -148,7 +305,7 @@ class TangentSet(FunctionSet):
         found = self.ellipsoid.support(QueryPoints(points, points), sign)
         value = self.bound(points, sign, tangents)
         gain = torch.where(value < found.value, found.value - value, 0.0)
-        if self.form == "ellipsoid":
+        if self.form == "ellipsoid":  # a smooth minimum, never below either
             above = found.value - self.centred(points, sign)
             gain = gain * -torch.expm1(-gain / (SHARE * above.clamp_min(_TINY)))
         value = found.value - gain
@@ -156,13 +313,13 @@ class TangentSet(FunctionSet):
 
     def _with_pending(self, points: QueryPoints, sign: int, found: Support) -> Support:
         r"""Values nearer to the centre, as pending points lower standard deviations."""
-        own, pending = points
-        if pending is own:
+        seen, pending = points
+        if pending is seen:
             return found
-        one = torch.ones_like(own.baseline).unsqueeze(-1)
-        before = self.regression.variance_at(own, one)
+        one = torch.ones_like(seen.baseline).unsqueeze(-1)
+        before = self.regression.variance_at(seen, one)
         ratio = safe_sqrt(self.design.variance_at(pending, one) / before.clamp_min(_TINY))
-        centre = self.centred(own, sign)
+        centre = self.centred(seen, sign)
         return found._replace(value=centre + ratio * (found.value - centre))
 
     def centred(self, points: Projection, sign: int) -> Tensor:
@@ -171,30 +328,34 @@ class TangentSet(FunctionSet):
 
     def tangents(self, latent: Tensor, features: Tensor) -> Tangents:
         r"""At ``b x u`` values at the data, in the directions of ``u x r`` features."""
-        deviation, loss = latent - self.data.mean, self.data.loss
-        slope = loss.slope(latent)
-        limit = self.level - loss.value(latent).sum(-1) + (slope * deviation).sum(-1)
+        loss, slope = self.data.loss, self.data.loss.slope(latent)
+        limit = self.level - loss.value(latent).sum(-1)
+        limit = limit + (slope * (latent - self.data.mean)).sum(-1)
         return Tangents(slope @ features, limit + slope.abs() @ self.hidden)
 
     def bound(self, points: Projection, sign: int, tangents: Tangents) -> Tensor:
         r"""Largest values under the norm and tangents, ``b``, above the prior mean."""
-        with torch.no_grad():  # the gradient is that at the minimising multiple
-            multiple = self._multiple(points, sign, tangents)
-        left = sign * points.features - multiple.unsqueeze(-1) * tangents.slopes
-        length = safe_sqrt(left.square().sum(-1) + points.residual_variance)
+        multiple, _, length = self._pulled(points, sign, tangents)
         return self.constraints.norm * length + multiple * tangents.limit
 
-    def _multiple(self, points: Projection, sign: int, tangents: Tangents) -> Tensor:
-        r"""``argmin_l norm |sign k(x, .) - l slopes| + l limit`` over ``l >= 0``, ``b``."""
-        slopes, limit = tangents
-        product = sign * (points.features * slopes).sum(-1)
-        square, variance = slopes.square().sum(-1), points.prior_variance
-        return self._multiple_of(product, square, limit, variance)
+    def _pulled(
+        self, points: Projection, sign: int, tangents: Tangents
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""The minimising multiple, ``sign k(x, .) - multiple * slopes`` and its length."""
+        slopes, variance = tangents.slopes, points.prior_variance
+        product, square = (points.features * slopes).sum(-1), slopes.square().sum(-1)
+        multiple = self._multiple(sign * product, square, tangents.limit, variance)
+        left = sign * points.features - multiple.unsqueeze(-1) * slopes
+        length = safe_sqrt(left.square().sum(-1) + points.residual_variance)
+        return multiple, left, length
 
-    def _multiple_of(
+    def _multiple(
         self, product: Tensor, square: Tensor, limit: Tensor, variance: Tensor
     ) -> Tensor:
-        r"""The same by products of sections and slopes, and the squares of either."""
+        r"""``argmin_l norm |sign k(x, .) - l slopes| + l limit`` over ``l >= 0``.
+
+        By the products of sections and slopes, and the squares of either.
+        """
         square = square.clamp_min(_TINY)
         along = product / square
         across = (variance - along.square() * square).clamp_min(0.0)
@@ -208,55 +369,43 @@ class TangentSet(FunctionSet):
     def lowest_cut(self, points: Projection, sign: int) -> Tangents:
         r"""The mean of the tangents found beforehand that are the lowest at each point."""
         side = 0 if sign > 0 else 1
-        slopes, limit, square = self.slopes[side], self.limits[side], self.squares[side]
-        product = sign * (points.features @ slopes.mT)
+        slopes, limit = self.slopes[side], self.limits[side]
+        product, square = sign * (points.features @ slopes.mT), slopes.square().sum(-1)
         variance = points.prior_variance.unsqueeze(-1)
         with torch.no_grad():  # the gradient is that at the minimising multiple
-            multiple = self._multiple_of(product, square, limit, variance)
+            multiple = self._multiple(product, square, limit, variance)
         length = variance - multiple * (2.0 * product - multiple * square)
         values = self.constraints.norm * safe_sqrt(length) + multiple * limit
         above = values - self.centred(points, sign).unsqueeze(-1)
         weights = torch.softmax(-above.clamp_min(_TINY).log() / SHARE, -1)
         return Tangents(weights @ slopes, weights @ limit)
 
-    @torch.no_grad()
-    def _searched_cuts(self) -> Tangents:
-        points = points_among(self.data.distinct_inputs, _CUTS)
-        seen = self.regression.project_inputs(points)
-        sides = [self.searched(seen, sign) for sign in (1, -1)]
-        return Tangents(*map(torch.stack, zip(*sides, strict=True)))
-
     def searched(self, points: Projection, sign: int) -> Tangents:
         r"""Tangents at functions that attain the maxima, nearly."""
-        return self.tangents(self.near_maximisers(points, sign), self.observed_features)
-
-    def near_maximisers(self, points: Projection, sign: int) -> Tensor:
-        r"""Values at the data of functions that attain the maxima, nearly; ``b x u``."""
         lam = self.regression.eigenvalues[self.informed]
         features = points.features[:, self.informed]
         rest = (points.prior_variance - features.square().sum(-1)).clamp_min(0.0)
-        points = points._replace(features=features, residual_variance=rest)
+        few = points._replace(features=features, residual_variance=rest)
         direction = sign * features / (lam + self.regularizer)
         spread = (lam * direction.detach().square()).sum(-1, keepdim=True)
         direction = direction * (2.0 * self.room / spread.clamp_min(_TINY)).sqrt()
         for _ in range(_STEPS):
-            weights, latent = self._to_the_edge(direction)
-            direction = self._newton(points, sign, weights, latent) - self.informed_centre
-        return self._to_the_edge(direction)[1]
+            weights = self._newton(few, sign, *self._to_the_edge(direction))
+            direction = weights - self.informed_centre
+        return self.tangents(self._to_the_edge(direction)[1], self.observed_features)
 
     def _newton(
         self, points: Projection, sign: int, weights: Tensor, latent: Tensor
     ) -> Tensor:
         r"""Newton's method for maximisers, ``b x k``, with the multipliers of tangents."""
-        count = weights.shape[-1]
         tangents = self.tangents(latent, self.informed_features)
-        multiple = self._multiple(points, sign, tangents).unsqueeze(-1)
-        pulled = sign * points.features - multiple * tangents.slopes
-        length = safe_sqrt(pulled.square().sum(-1) + points.residual_variance)
+        multiple, pulled, length = self._pulled(points, sign, tangents)
         least = _LEAST_PULL * points.prior_variance.sqrt().clamp_min(_TINY)
         pull = (torch.maximum(length, least) / self.constraints.norm).unsqueeze(-1)
-        bend = (self.data.loss.curvature(latent) @ self.products).unflatten(-1, [count] * 2)
-        system = multiple.unsqueeze(-1) * bend + torch.diag_embed(pull.expand_as(weights))
+        bend = self.data.loss.curvature(latent) @ self.products
+        bend = multiple.unsqueeze(-1) * bend
+        system = bend.unflatten(-1, [weights.shape[-1]] * 2)
+        system = system + torch.diag_embed(pull.expand_as(weights))
         step = torch.linalg.solve(system, (pulled - pull * weights).unsqueeze(-1))
         return weights + step.squeeze(-1)
 
@@ -280,23 +429,19 @@ class TangentSet(FunctionSet):
 
         def both(share: Array) -> tuple[Array, Array]:
             at = torch.as_tensor(share).unsqueeze(-1)
-            first, second = excess(at), slope(at)
-            number = torch.isfinite(first + second)  # elsewhere the loss overflows
-            first = torch.where(number, first, torch.inf).squeeze(-1)
-            second = torch.where(number, second, torch.nan).squeeze(-1)
-            return as_array(first), as_array(second)
+            steepness = slope(at)
+            # No step of length zero where a slope overflows, but a bisection.
+            steepness = torch.where(torch.isfinite(steepness), steepness, torch.nan)
+            return as_array(excess(at).squeeze(-1)), as_array(steepness.squeeze(-1))
 
         with torch.no_grad():
-            start = (0.5 * length / self.constraints.norm).clamp_max(1.0).squeeze(-1)
-            whole = torch.ones_like(start)
-            inside = excess(whole.unsqueeze(-1)).squeeze(-1) <= 0.0
-            found = minimize_quasiconvex(
-                both,
-                lower=as_array(torch.where(inside, 1.0, torch.zeros_like(start))),
-                upper=as_array(whole),
-                start=as_array(torch.where(inside, 1.0, start)),
-                tolerance=as_array(_RELATIVE_TOLERANCE * self.room * whole),
-            )
+            whole = torch.ones_like(length)
+            inside = excess(whole) <= 0.0  # all of the ray
+            start = (0.5 * length / self.constraints.norm).clamp_max(1.0)
+            start = torch.where(inside, 1.0, start)
+            ends = inside.to(start), whole, start, _RELATIVE_TOLERANCE * self.room * whole
+            search = [as_array(each.squeeze(-1)) for each in ends]
+            found = minimize_quasiconvex(both, *search)
             share = torch.as_tensor(found.argument).unsqueeze(-1)
             steepness = slope(share)
             free = (share < 1.0) & (steepness > _TINY)
@@ -314,8 +459,6 @@ def points_among(inputs: Tensor, count: int) -> Tensor:
     """
     engine = SobolEngine(inputs.shape[-1])
     engine.fast_forward(1)  # its first point is zero
-    ranks = engine.draw(count, dtype=torch.float64).to(inputs) * (len(inputs) - 1)
-    below, above = ranks.floor().long(), ranks.ceil().long()
-    ordered = inputs.sort(0).values
-    low, high = ordered.gather(0, below), ordered.gather(0, above)
-    return torch.lerp(low, high, ranks - below).unique(dim=0)
+    ranks = engine.draw(count, dtype=torch.float64).to(inputs)
+    columns = zip(inputs.mT, ranks.mT, strict=True)
+    return torch.stack([torch.quantile(*each) for each in columns], -1).unique(dim=0)

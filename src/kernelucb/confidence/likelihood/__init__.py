@@ -1,1 +1,0 @@
-r"""Confidence sets for outcomes that are successes or counts."""
