@@ -12,16 +12,12 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points, rows_of
-from kernelucb.acquisition.outcome_bands import Noise, NormBounds, outcome_bands
+from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.band import joined_assumptions
+from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.confidence.base import Described
-from kernelucb.confidence.outcome_constraints import (
-    Band,
-    Constraint,
-    OutcomeConstraints,
-    Side,
-)
+from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.outcome_constraints import Constraint, OutcomeConstraints, Side
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 # Shares of the way from a safe point: nearly all of it for points that an optimiser left
@@ -109,8 +105,8 @@ class SafeSet(OutcomeConstraints):
         models: Model | Sequence[Model],
         thresholds: float | Sequence[float] = 0.0,
         *,
-        norm_bound: NormBounds,
-        noise_std: Noise | Sequence[Noise] = None,
+        norm_bound: NormBoundLike | Sequence[NormBoundLike],
+        noise_std: Any = None,
         delta: float = 0.05,
         num_bounds: int | None = None,
         sides: Side | Sequence[Side] = ">=",
