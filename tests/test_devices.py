@@ -105,11 +105,6 @@ def sketched(t):
     return k.SketchedMartingaleMixtureUCB(data.observe(t.X, t.Y), **NORM)
 
 
-def earlier(t):
-    model = DiscreteMetaModel(t.tasks[:, :2], t.points)
-    return k.MetaUCB(model.condition_on_observations(t.points[:1], t.Y[:1]), delta=0.9)
-
-
 ACQUISITIONS = {
     # The features of the contract's ``meta`` do not move with their model.
     **{name: partial(of_the_contract, name) for name in bands.BANDS if name != "meta"},
@@ -127,7 +122,7 @@ ACQUISITIONS = {
         t.features.condition_on_observations(t.X, t.Y), target=1.0
     ),
     **{make.__name__: make for make in (fitted, predicted, replicated, guarded)},
-    **{make.__name__: make for make in (weighted, budgeted, sketched, earlier)},
+    **{make.__name__: make for make in (weighted, budgeted, sketched)},
 }
 
 
@@ -162,11 +157,16 @@ def batches(t):
     return [*bandit.bounds(), *deepcopy(bandit).bounds()]
 
 
-def completed(t):
+def on_candidates(t):
     tasks = torch.outer(t.tasks[:, 0], torch.arange(1.0, 5.0).to(t.tasks))
     tasks[0, 0] = torch.nan
     model = DiscreteMetaModel(tasks, t.arms)
-    return model.completion.values, model.task_norms(model.completion.values)
+    known = DiscreteMetaModel(t.tasks, t.arms).condition_on_observations(
+        t.arms[:1], t.Y[:1]
+    )
+    gp = known.to_gp(t.arms[:3], t.Y, 0.1)
+    found = [*k.MetaUCB(known, delta=0.9).bounds(t.arms), gp.train_inputs[0]]
+    return [*found, model.completion.values, model.task_norms(model.completion.values)]
 
 
 def counts(likelihood, t):
@@ -224,7 +224,7 @@ VALUES = {
         k.FamilyBandit(k.KernelFamily(t.kernels), **NORM, **NOISE), t
     ),
     **{f"counts, {kind}": partial(counts, kind) for kind in ("bernoulli", "poisson")},
-    **{f.__name__: f for f in (batches, completed, margins, stopping, sums)},
+    **{f.__name__: f for f in (batches, on_candidates, margins, stopping, sums)},
     "candidates": lambda t: certificate(t, candidates=t.points),
     "context": lambda t: certificate(t, bounds=t.square, fixed_features={1: 0.5}),
     "space": lambda t: certificate(t, space=t.space, constraints=t.limits),
