@@ -62,7 +62,7 @@ def pytest_collection(session):
     Torch counts its devices at its first backward pass, which may be in such a file.
     """
     if session.config.getoption("numprocesses", None) is None:  # not where no test runs
-        import pretended_device  # noqa: F401
+        import devices  # noqa: F401
 
 
 def pytest_collection_finish():

@@ -74,7 +74,7 @@ MUTANTS = [
     Mutant("certificates/confirmation.py", "+ 2.0 * level", "+ level", "tests/unit/test_claims.py"),
     Mutant("confidence/outcome_constraints.py", "low, high = (lower, upper) if self.sign > 0 else (upper, lower)", "low, high = lower, upper", "tests/unit/test_constrained.py tests/unit/test_safety.py"),
     Mutant("safety/safe_set.py", "inside = self.margin(X) >= 0.0", "inside = self.margin(X) >= -0.1", "tests/unit/test_safety.py"),
-    Mutant("models/meta/base.py", "((count - 1) / (count - t - 1))", "((count - 1) / (count - t))", "tests/unit/test_meta_models.py"),
+    Mutant("models/meta.py", "((count - 1) / (count - t - 1))", "((count - 1) / (count - t))", "tests/unit/test_meta_models.py"),
     Mutant("optim/thompson.py", "prior = (values @ basis) * (lam / (lam + tau))", "prior = (values @ basis) * (tau / (lam + tau))", "tests/unit/test_thompson.py"),
     Mutant("diagnostics/information_gain.py", "gain = 0.5 * float(torch.log1p", "gain = float(torch.log1p", "tests/unit/test_information_gain.py"),
     Mutant("bandit/filters.py", "hybrid = log_det - count * math.log1p(-self.floor)", "hybrid = log_det + count * math.log1p(-self.floor)", "tests/unit/test_bandits.py"),

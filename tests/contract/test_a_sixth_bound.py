@@ -11,9 +11,9 @@ import pytest
 import torch
 from bands import NORM, TRUTH
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from kernelucb.acquisition.base import RegressionUCB
 from scipy.stats import binom
 
-from kernelucb.acquisition.base import RegressionUCB
 from kernelucb.acquisition.ucb import register_input_constructor
 from kernelucb.confidence.assumptions import rkhs_assumptions
 from kernelucb.confidence.norm import norm_bound_under_prior

@@ -28,12 +28,12 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ZeroMean
 from gpytorch.models import ExactGP
+from kernelucb.acquisition.base import KernelUCB
 from torch.testing import assert_close
 
 from contract.bands import BANDS, CUBE, NORM, TRUTH
 from kernelucb import GuardedAcquisition, MartingaleMixtureUCB, MetaPI, SafeSet
 from kernelucb.acquisition import BOUNDS
-from kernelucb.acquisition.base import KernelUCB
 from kernelucb.safety import ConstraintWidth
 from problems import generator, uniform
 

@@ -13,7 +13,7 @@ from gpytorch.means import ConstantMean
 from gpytorch.models import ApproximateGP
 from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
 
-from kernelucb import Filters, LikelihoodUCB, OutcomeConstraints
+from kernelucb import LikelihoodUCB, OutcomeConstraints
 from kernelucb.regression.counts import LINKS
 from problems import float64, frozen_kernel, likelihood_ucb, uniform
 
@@ -107,7 +107,7 @@ ROWS = [
     ),
     ("more successes than trials", of(3.0 * Y, **TWO), InputDataError, "more successes"),
     ("no exposure", of(likelihood="poisson", exposure=0.0), ValueError, "exposure"),
-    ("filters", of(fit=Filters()), ValueError, "fit must be"),
+    ("filters", of(fit="filters"), ValueError, "fit must be"),
     (
         "a weight of two",
         lambda: of(posterior_transform=double())(),

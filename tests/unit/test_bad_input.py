@@ -44,7 +44,6 @@ from kernelucb import (
     information_gain,
     least_consistent_norm,
     lengthscale_family,
-    optimize_acqf_safely,
     optimum_report,
     plotting,
     regret_certificate,
@@ -55,8 +54,7 @@ from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
     UncertifiedError,
 )
-from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.meta import complete_matrix
+from kernelucb.models import BKBModel
 from kernelucb.optim import chunked
 from kernelucb.regression.named import fixed_kernel
 from kernelucb.safety import ConstraintWidth
@@ -143,7 +141,6 @@ REFUSED = [
     (state_of(X, Y[:-1]), DIMENSION, "must be `n x"),
     (lambda: build().witness(X[:2]), DIMENSION, "X must be `1 x 2`"),
     (lambda: PROBLEM.state.with_pending(X[:, :1]), DIMENSION, "b x 2"),
-    (lambda: SafeSet(build(), safe_points=NAN[:, :1]), DIMENSION, "safe_points must be"),
     (state_of(X[:0], Y[:0]), InputDataError, "at least one"),
     (state_of(X * torch.nan), InputDataError, "train_X contains NaN"),
     (state_of(X, Y / 0.0), InputDataError, "train_Y contains NaN or inf"),
@@ -179,10 +176,6 @@ WEIGHTS = ScalarizedPosteriorTransform(torch.ones(2).double())
 SCALED = (Y - Y.mean()) / Y.std()
 BATCHED = SingleTaskGP(X.expand(2, 6, 2), SCALED.expand(2, 6).unsqueeze(-1))
 BKB = BKBModel(X, Y.unsqueeze(-1), KERNEL, alpha=0.01)
-COSINES = CosineFeatures(torch.ones(2, 1).double(), torch.zeros(1).double())
-TASKS = X, Y.expand(4, 6) * torch.arange(1.0, 5.0).double().unsqueeze(-1)
-META = FeatureMetaModel(*TASKS, COSINES)
-META_OTHER = FeatureMetaModel(*TASKS, torch.nn.Identity())
 LOGGED = SingleTaskGP(X, SCALED.exp().unsqueeze(-1), outcome_transform=Log())
 GAPS = [regret_certificate(build(), candidates=X)]
 NEGATIVE = frozen_model(X, Y, NoKernel().double(), 0.1)
@@ -283,19 +276,11 @@ INPUT = [
 ]
 SHAPE = [
     (lambda: regret_certificate(build(), bounds=X), "bounds must be `2 x 2`"),
-    (lambda: SAFE_SET.is_safe(X[:, :0]), "d >= 1"),
     (lambda: MixedSpace(BOX, inequality_constraints=[(X, X, 0.0)]), "columns as coeff"),
     (lambda: PREDICTED.observe(MODEL, X[:0], Y[:0], 0.1), "n x d"),
     (lambda: PREDICTED.observe(BATCHED, X[:1], Y[:1], 0.1), "one outcome"),
     (lambda: BKB.posterior(X[0]), "X must be"),
     (lambda: BKB.observe(X[:, :1], Y), "X must be `n x 2`"),
-    (lambda: complete_matrix(X[0]), "values must be `N x M`"),
-    (lambda: CosineFeatures(X[0], X[0]), "frequencies must be `d x K`"),
-    (lambda: CosineFeatures(X, X[0, :1]), "phases must have K = 2"),
-    (lambda: META.task_norms(X[:, :1], Y[None]), "task_inputs must have 2"),
-    (lambda: FeatureMetaModel(*TASKS, torch.nn.Flatten(0)), "`n x K` values"),
-    (lambda: DiscreteMetaModel(X.T[:, :5], X), "task_values must be `N x 6`"),
-    (lambda: FeatureMetaModel(X, X.T[:, :3], COSINES), "task_inputs must be"),
     (lambda: chunked.argmax(build(), X[0]), "candidates must be `n x d`"),
     (drawn("plot_bands", {"a": build()}, X[0]), "X must be `n x d`"),
     (drawn("plot_slice", build(), X[0, :1], bounds=BOX), "point must be"),
@@ -306,10 +291,6 @@ SHAPE = [
             MODEL, kernel="rbf", lengthscale=[0.1] * 3, **NORM
         ),
         "lengthscale has 3 entries",
-    ),
-    (
-        lambda: optimize_acqf_safely(build(), SAFE_SET, space=MixedSpace(BOX[:, :1])),
-        "space has 1 columns",
     ),
 ]
 UNSUPPORTED = [
@@ -322,8 +303,6 @@ UNSUPPORTED = [
     (lambda: PREDICTED.observe("gp", X[:1], Y[:1], 0.1), "BoTorch model"),
     (lambda: BKB.observe(X[None], Y[None]), "without batch dim"),
     (lambda: BKB.float(), "leave its dtype alone"),
-    (lambda: META.condition_on_observations(X[None], Y[None]), "batch"),
-    (lambda: META_OTHER.constructor_options(), "use CosineFeatures"),
     (counts(LOGGED, likelihood="poisson"), "outcome_transform=None"),
     (drawn("plot_slice", build(SrinivasUCB), X[0], bounds=BOX, witness=True), "no witness"),
     (drawn("plot_gap", [0.5]), "float is no certificate"),
@@ -371,13 +350,10 @@ def test_there_is_no_beta(acqf_class):
 
 def test_what_is_no_band():
     bandit = BKBBandit(X, KERNEL, norm_bound=3.0, noise_std=0.1)
-    sampler = KernelThompsonSampling(MODEL, norm_bound=3.0)
     for use in (
         lambda: regret_certificate(MODEL, candidates=X),
         lambda: optimum_report(MODEL, candidates=X),
-        lambda: SafeSet(MODEL, 0.0),
         lambda: SafeSet(bandit, 0.0),
-        lambda: SafeSet(sampler, 0.0),
         lambda: GuardedAcquisition(build(), MODEL, observed=X),
     ):
         with pytest.raises(UnsupportedError, match=r"has no set of|an instance of Band"):

@@ -11,9 +11,6 @@ from kernelucb.confidence.assumptions import REPORTED, Assumption, Assumptions, 
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
 from kernelucb.regression.outcome_map import IDENTITY
 
-_FINITE_SOURCE = "Wang, Kim & Kaelbling (2018), Theorem 2"
-_FEATURES_SOURCE = "Wang, Kim & Kaelbling (2018), Theorem 4"
-_BAND_SOURCE = "; band: Lemma 11 and Corollary 6"
 _ESTIMATES = {
     "values": "missing training values were completed exactly",
     "features": "f lies in the span of the basis functions, which were trained on the same "
@@ -45,10 +42,10 @@ class PosteriorState:
 
     def project(self, X: Tensor) -> PosteriorPoints:
         r"""Posterior mean and variance at ``b x d`` points; differentiable in ``X``."""
-        distribution = self.model.posterior(X.double().unsqueeze(-2)).distribution
-        covariance = distribution.lazy_covariance_matrix
-        variance = covariance.diagonal(dim1=-2, dim2=-1).squeeze(-1)
-        return PosteriorPoints(distribution.mean.squeeze(-1), variance)
+        posterior = self.model.posterior(X.double().unsqueeze(-2))
+        return PosteriorPoints(
+            *(m.reshape(-1) for m in (posterior.mean, posterior.variance))
+        )
 
     def with_pending(self, X_pending: Tensor) -> "PosteriorState":
         r"""The state with pending points evaluated at their posterior means."""
@@ -114,13 +111,9 @@ def meta_assumptions(model: Any, guarantee: str, band: bool = True) -> Assumptio
         "Gaussian process, with independent Gaussian noise of one scale",
         Status.GIVEN,
     )
-    inputs = {"inputs"} if model.num_evaluations else set[str]()
-    estimates = [
-        Assumption(name, statement, Status.ESTIMATED)
-        for name, statement in _ESTIMATES.items()
-        if name in model.estimated | inputs
-    ]
-    source = _FINITE_SOURCE if model.finite_domain else _FEATURES_SOURCE
-    source += _BAND_SOURCE if band else ""
+    names = [*model.estimated, *["inputs"] * bool(model.num_evaluations)]
+    estimates = [Assumption(each, _ESTIMATES[each], Status.ESTIMATED) for each in names]
+    source = f"Wang, Kim & Kaelbling (2018), Theorem {2 if model.finite_domain else 4}"
+    source += "; band: Lemma 11 and Corollary 6" if band else ""
     items = (prior, *estimates, REPORTED)
     return Assumptions(source, guarantee, anytime=False, items=items, all_points=False)

@@ -1,7 +1,8 @@
 r"""BoTorch models for ``BKBUCB``, ``MetaUCB`` and ``MetaPI``."""
 
 from kernelucb.models.bkb import BKBModel, BKBVariationalStrategy
-from kernelucb.models.meta import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
+from kernelucb.models.candidates import DiscreteMetaModel
+from kernelucb.models.features import CosineFeatures, FeatureMetaModel
 
 __all__ = [
     "BKBModel",

@@ -1,6 +1,6 @@
 r"""The points whose bands satisfy constraints observed through noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,16 +9,14 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
-from torch.nn import Module, ModuleList
 
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points, rows_of
 from kernelucb.acquisition.outcomes import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.band import joined_assumptions
+from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.outcome_constraints import (
-    Band,
     Constraint,
     OutcomeConstraints,
     Side,
@@ -26,8 +24,6 @@ from kernelucb.confidence.outcome_constraints import (
 from kernelucb.confidence.sets import Described
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
-# Arguments of all bands together.
-_SHARED = ("noise_std", "delta", "num_bounds")
 # Shares of the way from a safe point: nearly all of it for points that an optimiser left
 # just outside, then ever smaller steps, and the safe point itself.
 _STEPS = (
@@ -100,11 +96,12 @@ class SafeSet(OutcomeConstraints):
         allow_estimated: bool = False,
     ) -> None:
         super().__init__(bands, thresholds, sides=sides, names=names)
-        self.allow_estimated = allow_estimated
+        self.allow_estimated, self.safe_points = allow_estimated, safe_points
         self._check_assumptions()
         if safe_points is not None:
-            safe_points = checked_points("safe_points", safe_points, self.dimension)
-        self.safe_points = safe_points
+            data = [band.data for band in self.bands.values() if band.data is not None]
+            dimension = data[0].dimension if data else None
+            self.safe_points = checked_points("safe_points", safe_points, dimension)
 
     @classmethod
     def from_models(
@@ -113,6 +110,9 @@ class SafeSet(OutcomeConstraints):
         thresholds: float | Sequence[float] = 0.0,
         *,
         norm_bound: NormBoundLike | Sequence[NormBoundLike],
+        noise_std: Any = None,
+        delta: float = 0.05,
+        num_bounds: int | None = None,
         sides: Side | Sequence[Side] = ">=",
         names: Sequence[str] | None = None,
         safe_points: Tensor | None = None,
@@ -122,33 +122,24 @@ class SafeSet(OutcomeConstraints):
         r"""Safe set from models of the constrained outcomes.
 
         Builds a ``MartingaleMixtureUCB`` of failure probability ``delta / num_bounds`` for
-        each outcome, so that all bands hold at once with probability ``1 - delta``.
-        ``options`` are ``noise_std``, ``delta`` and ``num_bounds`` of ``outcome_bands``,
-        and further arguments of the bands.
+        each outcome, so that all bands hold at once with probability ``1 - delta``; the
+        arguments are those of ``outcome_bands``, and ``options`` further ones of the bands.
 
         ``num_bounds`` is the number of constraints by default. If the objective's band is
         to hold together with the constraints' bands, add one to ``num_bounds`` and build
         the objective's band at ``delta / num_bounds``; if the objective is a constrained
         outcome, one band serves for both. Errors as for the class and ``outcome_bands``.
         """
-        shared = {name: options.pop(name) for name in _SHARED if name in options}
-        bands = outcome_bands(models, norm_bound=norm_bound, options=options, **shared)
+        given: Any = {"noise_std": noise_std, "delta": delta, "num_bounds": num_bounds}
+        bands = outcome_bands(models, norm_bound=norm_bound, options=options, **given)
         limits: Any = {"sides": sides, "names": names, "safe_points": safe_points}
         return cls(bands, thresholds, **limits, allow_estimated=allow_estimated)
 
     @property
-    def dimension(self) -> int | None:
-        r"""Number of columns of the bands' inputs; None where no band says so."""
-        data = [constraint.band.data for constraint in self.constraints]
-        return next((each.dimension for each in data if each is not None), None)
-
-    @property
     def assumptions(self) -> Assumptions:
         r"""The assumptions of safety: all bands at once, and the points given as safe."""
-        joined = joined_assumptions(
-            self.bands,
-            "every point of the safe set satisfies the constraints",
-        )
+        claim = "every point of the safe set satisfies the constraints"
+        joined = joined_assumptions(self.bands, claim)
         if not ((joined.anytime and joined.all_points) or joined.violated):
             reason = "a band does not hold at all points and in all rounds at once"
             joined = joined.without_guarantee(reason)
@@ -195,9 +186,7 @@ class SafeSet(OutcomeConstraints):
         return safe
 
     @property
-    def nonlinear_inequality_constraints(
-        self,
-    ) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
+    def nonlinear_inequality_constraints(self) -> list[tuple[partial[Tensor], bool]]:
         r"""The constraints as BoTorch's ``optimize_acqf`` takes them, on single points.
 
         With fixed columns use ``optimize_acqf_safely``: BoTorch 0.18 evaluates them at
@@ -275,24 +264,20 @@ class ConstraintWidth(Described, AcquisitionFunction):
         >>> x, _ = optimize_acqf_safely(acqf, safe_set, bounds)
     """
 
+    X_pending: Tensor | None = None
+
     def __init__(self, safe_set: SafeSet) -> None:
-        model: Any = getattr(safe_set.constraints[0].band, "model", None)
-        super().__init__(model=model)
+        no_model: Any = None
+        super().__init__(model=no_model)
         self.safe_set = safe_set
-        bands = safe_set.bands.values()
-        self._bands = ModuleList([band for band in bands if isinstance(band, Module)])
 
     @property
     def assumptions(self) -> Assumptions:
         r"""The assumptions of the safe set."""
         return self.safe_set.assumptions
 
-    @property
-    def X_pending(self) -> None:
-        r"""Always None: a constraint's band does not change before an outcome arrives."""
-
-    @X_pending.setter
-    def X_pending(self, X_pending: Tensor | None) -> None:
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Refuse pending points: no constraint's band changes before an outcome."""
         if X_pending is not None:
             raise UnsupportedError(
                 "ConstraintWidth does not take pending points; choose one point at a time."
@@ -309,7 +294,6 @@ class ConstraintWidth(Described, AcquisitionFunction):
             raise BotorchTensorDimensionError(
                 f"X must be `b x 1 x d`, got shape {tuple(X.shape)}."
             )
-        batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
-        points = rows_of(X)
-        widths = [constraint.width(points) for constraint in self.safe_set.constraints]
-        return torch.stack(widths).amax(0).reshape(batch_shape).to(X.dtype)
+        shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
+        widths = [each.width(rows_of(X)) for each in self.safe_set.constraints]
+        return torch.stack(widths).amax(0).reshape(shape).to(X.dtype)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.optim import optimize_acqf
 from botorch.optim.initializers import initialize_q_batch
 from botorch.optim.parameter_constraints import evaluate_feasibility
@@ -25,7 +25,6 @@ from kernelucb._numerics.domains import (
     with_fixed,
 )
 from kernelucb.certificates import MixedSpace
-from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import SafeSet, no_safe_point
 
 # Each line from a safe point is tried at this many lengths, halved from one to the next:
@@ -86,39 +85,36 @@ def optimize_acqf_safely(
     whole_number("q", q)
     if bounds is not None:
         box, inequalities = checked_limits(bounds).to(bounds), []
-        combinations = [checked_fixed(fixed_features, bounds.shape[1])]
+        combinations = [checked_fixed(fixed_features, box.shape[1])]
     else:
         assert space is not None
-        if safe_set.dimension not in (None, space.dimension):
-            raise BotorchTensorDimensionError(
-                f"space has {space.dimension} columns; a band of safe_set has "
-                f"{safe_set.dimension}."
-            )
         region = space.region(fixed_features)
         combinations = space.fixed_features_list(fixed_features)
         box = torch.stack([region.lower.amin(0), region.upper.amax(0)])
         inequalities = space.constraints
     further = checked_inequalities(inequality_constraints or [], box.shape[1])
-    inequalities = [*inequalities, *further]
-    search = SafeSearch(
-        *(acq_function, safe_set, box, combinations, inequalities or None),
-        *(whole_number("num_restarts", num_restarts), raw_samples, options),
-    )
-    best = search.best if bounds is None else partial(search.best_at, combinations[0])
-    if q == 1:
-        return best()
-    pending = acq_function.X_pending
-    chosen: list[Tensor] = [] if pending is None else [pending]
-    values: list[Tensor] = []
+    limits = [*inequalities, *further] or None
+    counts = whole_number("num_restarts", num_restarts), raw_samples
+    search = SafeSearch(acq_function, safe_set, box, combinations, limits, *counts, options)
+    pending = getattr(acq_function, "X_pending", None)
+    points, values = list[Tensor](), list[Tensor]()
     try:
         for _ in range(q):
-            point, value = best()
-            chosen.append(point)
+            if points:
+                before = [] if pending is None else [pending]
+                acq_function.set_X_pending(torch.cat([*before, *points]))
+            found = (
+                search.at(combinations[0])
+                if space is None
+                else search.finalists(num_restarts)
+            )
+            point, value = search.best_of(found)
+            points.append(point)
             values.append(value)
-            acq_function.set_X_pending(torch.cat(chosen))
     finally:
-        acq_function.set_X_pending(pending)
-    return torch.cat(chosen[-q:]), torch.stack(values)
+        if q > 1:
+            acq_function.set_X_pending(pending)
+    return torch.cat(points), torch.stack(values) if q > 1 else values[0]
 
 
 class SafeSearch(NamedTuple):
@@ -146,98 +142,69 @@ class SafeSearch(NamedTuple):
             rows = [[row[i] for i in range(dimension)] for row in self.combinations]
             points = self._feasible(self.bounds.new_tensor(rows), {})
             return points[self.safe_set.is_safe(points)]
-        pool, owners = self._pool()
-        chosen = list(range(len(self.combinations)))
-        if len(chosen) > most_searched:
-            with torch.no_grad():
-                values = in_parts(pool.unsqueeze(-2), self.acqf)
-            promising = owners[values.argsort(descending=True)].tolist()
-            chosen = list(dict.fromkeys([*promising, *chosen]))
-        found = [pool]
-        for index in chosen[:most_searched]:
-            try:
-                point, _ = self.best_at(self.combinations[index])
-            except NoSafePointError:
-                continue
-            found += [point, _inner(point, pool[owners == index])]
-        finalists = torch.cat(found)
-        return finalists[self.safe_set.is_safe(finalists)]
-
-    def best(self) -> tuple[Tensor, Tensor]:
-        r"""One safe point of any combination, ``1 x d``, and its value."""
-        finalists = self.finalists(self.num_restarts)
-        if len(finalists) == 0:
-            raise no_safe_point("no point of the space that was tried")
-        return self._best_of(finalists)
-
-    def best_at(self, combination: FixedFeatures) -> tuple[Tensor, Tensor]:
-        r"""One safe point of a combination, ``1 x d``, and its value."""
-        # Fixed columns have no room in the box. Given as fixed features, BoTorch puts their
-        # values into nonlinear constraints twice, right for last columns only (its #3332).
-        box, fixed = with_fixed(self.bounds, combination), combination
-        shared: dict[str, Any] = {
-            "inequality_constraints": self.inequalities,
-            "options": self.options,
-        }
-        finalists = self.bounds[:0]
-        if self.safe_set.safe_points is not None:
-            finalists = self._feasible(self.safe_set.safe_points.to(finalists), fixed)
-        counts = self.num_restarts, self.raw_samples
-        try:
-            starts = gen_safe_initial_conditions(
-                *(self.acqf, self.bounds, 1, *counts, fixed),
-                safe_set=self.safe_set,
-                **shared,
-            )
-        except NoSafePointError:
-            if not bool(self.safe_set.is_safe(finalists).any()):
-                raise
-        else:
-            margins = self.safe_set.nonlinear_inequality_constraints
-            repair = partial(self.safe_set.repair, anchors=starts.squeeze(-2))
-            found, _ = optimize_acqf(
-                self.acqf,
-                box,
-                q=1,
-                num_restarts=len(starts),
-                batch_initial_conditions=starts,
-                nonlinear_inequality_constraints=margins,
-                post_processing_func=repair,
-                return_best_only=False,
-                retry_on_optimization_warning=False,
-                **shared,
-            )
-            # Just inside of the edge: there the margin's sign depends on round-off.
-            found = _inner(found.squeeze(-2), starts.squeeze(-2))
-            finalists = torch.cat([finalists, found, starts.squeeze(-2)])
-        # Steps back end at starting points, so the limits hold; safety is asked again.
-        return self._best_of(self.safe_set.filter(self._feasible(finalists, fixed)))
-
-    def _feasible(self, X: Tensor, fixed: FixedFeatures) -> Tensor:
-        return feasible(X, self.bounds, fixed, self.inequalities)
-
-    @torch.no_grad()
-    def _best_of(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        values = in_parts(X.unsqueeze(-2), self.acqf)
-        for index in values.argsort(descending=True):
-            # Alone, as it will be asked about: margins round otherwise among others.
-            if bool(self.safe_set.is_safe(point := X[index].unsqueeze(0))):
-                return point, values[index]
-        raise no_safe_point("no point that was tried")
-
-    def _pool(self) -> tuple[Tensor, Tensor]:
-        r"""Safe points among random ones, and the combinations to which they belong."""
         count = max(1, _COMPARED // len(self.combinations))
         seed = int(torch.randint(2**31, ()))
         drawn = draw_sobol_samples(self.bounds, n=count, q=1, seed=seed).squeeze(-2)
         if self.safe_set.safe_points is not None:
             drawn = torch.cat([self.safe_set.safe_points.to(drawn), drawn])
         moved = [self._feasible(drawn, row) for row in self.combinations]
-        points = torch.cat(moved)
-        counts = torch.tensor([len(each) for each in moved], device=points.device)
-        owners = torch.arange(len(moved), device=points.device).repeat_interleave(counts)
-        safe = self.safe_set.is_safe(points)
-        return points[safe], owners[safe]
+        pool, chosen = torch.cat(moved), list(range(len(moved)))
+        counts = torch.tensor([len(each) for each in moved], device=pool.device)
+        owners = torch.arange(len(moved), device=pool.device).repeat_interleave(counts)
+        safe = self.safe_set.is_safe(pool)
+        pool, owners = pool[safe], owners[safe]
+        if len(chosen) > most_searched:
+            with torch.no_grad():
+                values = in_parts(pool.unsqueeze(-2), self.acqf)
+            promising = owners[values.argsort(descending=True)].tolist()
+            chosen = list(dict.fromkeys([*promising, *chosen]))
+        found = [self.at(self.combinations[i]) for i in chosen[:most_searched]]
+        return torch.cat([pool, *found])
+
+    def at(self, combination: FixedFeatures) -> Tensor:
+        r"""``n x d`` safe candidates of one combination, searched; maybe none."""
+        # Fixed columns have no room in the box. Given as fixed features, BoTorch puts their
+        # values into nonlinear constraints twice, right for last columns only (its #3332).
+        box = with_fixed(self.bounds, combination)
+        found = starts = _safe_starts(self, combination)
+        if len(starts) > 0:
+            searched, _ = optimize_acqf(
+                self.acqf,
+                box,
+                q=1,
+                num_restarts=len(starts),
+                batch_initial_conditions=starts.unsqueeze(-2),
+                nonlinear_inequality_constraints=self.safe_set.nonlinear_inequality_constraints,
+                post_processing_func=partial(self.safe_set.repair, anchors=starts),
+                return_best_only=False,
+                retry_on_optimization_warning=False,
+                inequality_constraints=self.inequalities,
+                options=self.options,
+            )
+            # A little inside of the edge as well: there the margin's sign is round-off.
+            ends = searched.squeeze(-2)
+            nearest = starts[torch.cdist(ends, starts).argmin(-1)]
+            steps = ends.new_tensor([1e-9, 1e-6, 1e-3]).reshape(-1, 1, 1)
+            inner = (ends + steps * (nearest - ends)).flatten(end_dim=1)
+            found = torch.cat([inner, starts])
+        if self.safe_set.safe_points is not None:
+            found = torch.cat([self.safe_set.safe_points.to(found), found])
+        # Steps back end at starting points, so the limits hold; safety is asked again.
+        found = self._feasible(found, combination)
+        return found[self.safe_set.is_safe(found)]
+
+    @torch.no_grad()
+    def best_of(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The best of ``n x d`` points that is safe, ``1 x d``, and its value."""
+        values = in_parts(X.unsqueeze(-2), self.acqf) if len(X) else X.new_empty(0)
+        for index in values.argsort(descending=True):
+            # Alone, as it will be asked about: margins round otherwise among others.
+            if bool(self.safe_set.is_safe(point := X[index].unsqueeze(0))):
+                return point, values[index]
+        raise no_safe_point("no point that was tried")
+
+    def _feasible(self, X: Tensor, fixed: FixedFeatures) -> Tensor:
+        return feasible(X, self.bounds, fixed, self.inequalities)
 
 
 def feasible(
@@ -250,16 +217,6 @@ def feasible(
     return points[inside & evaluate_feasibility(points.unsqueeze(-2), inequalities)]
 
 
-def _inner(points: Tensor, pool: Tensor) -> Tensor:
-    r"""Three points a little inside of each of ``n x d``, which rounding may leave."""
-    if len(pool) == 0:
-        return pool
-    nearest = pool[torch.cdist(points, pool).argmin(-1)]
-    steps = points.new_tensor([1e-9, 1e-6, 1e-3]).reshape(-1, 1, 1)
-    return (points + steps * (nearest - points)).flatten(end_dim=1)
-
-
-@torch.no_grad()
 def gen_safe_initial_conditions(
     acq_function: AcquisitionFunction,
     bounds: Tensor,
@@ -304,24 +261,34 @@ def gen_safe_initial_conditions(
             "A safe set takes no equality constraints: points around safe ones would all "
             "violate them. Use fixed_features, or remove a column."
         )
-    seed = (options or {}).get("seed")
     fixed = checked_fixed(fixed_features, bounds.shape[1])
-    sobol = draw_sobol_samples(bounds, n=raw_samples, q=1, seed=seed).squeeze(-2)
-    sobol = with_fixed(sobol, fixed)
+    given = bounds, [fixed], inequality_constraints, num_restarts, raw_samples, options
+    starts = _safe_starts(SafeSearch(acq_function, safe_set, *given), fixed)
+    if len(starts) == 0:
+        raise no_safe_point("no point that was tried")
+    return starts.unsqueeze(-2)
+
+
+@torch.no_grad()
+def _safe_starts(search: SafeSearch, fixed: FixedFeatures) -> Tensor:
+    r"""Up to ``num_restarts`` safe points of one combination; none if none is known."""
+    safe_set, seed = search.safe_set, (search.options or {}).get("seed")
+    sobol = draw_sobol_samples(search.bounds, n=search.raw_samples, q=1, seed=seed)
+    sobol = with_fixed(sobol.squeeze(-2), fixed)
     anchors = sobol[safe_set.margin(sobol) >= 0.0]
     if safe_set.safe_points is not None:
         anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
     pool = torch.cat([sobol, anchors, _on_lines(anchors, sobol)])
-    pool = feasible(pool, bounds, fixed, inequality_constraints)
-    pool = pool[safe_set.margin(pool) >= 0.0].unsqueeze(-2)
-    if len(pool) == 0:
-        raise no_safe_point("no point that was tried")
-    if len(pool) <= num_restarts:
+    pool = feasible(pool, search.bounds, fixed, search.inequalities)
+    pool = pool[safe_set.margin(pool) >= 0.0]
+    if len(pool) <= search.num_restarts:
         return pool
-    values = in_parts(pool, acq_function)
+    values = in_parts(pool.unsqueeze(-2), search.acqf)
     if bool((values == values[0]).all()):
-        return pool[torch.randperm(len(pool), device=pool.device)[:num_restarts]]
-    return initialize_q_batch(pool, values, n=num_restarts)[0]
+        return pool[torch.randperm(len(pool), device=pool.device)[: search.num_restarts]]
+    return initialize_q_batch(pool.unsqueeze(-2), values, search.num_restarts)[0].squeeze(
+        -2
+    )
 
 
 def _on_lines(anchors: Tensor, towards: Tensor) -> Tensor:

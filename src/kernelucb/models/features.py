@@ -10,15 +10,15 @@ from botorch.exceptions import (
     InputDataError,
     UnsupportedError,
 )
-from rich.progress import Progress
+from rich.progress import track
 from torch import Tensor
 from torch.nn import Module, Parameter
 
 from kernelucb._numerics.checks import as_double, finite
 from kernelucb._numerics.estimates import frozen_copy
-from kernelucb.models.meta.base import MetaModel
-from kernelucb.models.meta.tasks import TaskGroup, TaskMoments, grouped, listed_tasks
+from kernelucb.models.meta import MetaModel
 
+Tasks = Sequence[tuple[Tensor, Tensor]]  # inputs and values, of one task or of several
 _SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies' size
 _HELD_OUT = 0.2
 _STEPS, _PATIENCE, _RATE = 300, 50, 0.02  # of Adam, on inputs scaled to a range of 1
@@ -48,14 +48,10 @@ class CosineFeatures(Module):
 
     def __init__(self, frequencies: Tensor, phases: Tensor) -> None:
         super().__init__()
-        if frequencies.dim() != 2 or frequencies.numel() == 0:
+        if frequencies.dim() != 2 or phases.shape != frequencies.shape[1:]:
             raise BotorchTensorDimensionError(
-                f"frequencies must be `d x K`, got shape {tuple(frequencies.shape)}."
-            )
-        if phases.shape != frequencies.shape[1:]:
-            raise BotorchTensorDimensionError(
-                f"phases must have K = {frequencies.shape[1]} values, one for each column "
-                f"of frequencies, got shape {tuple(phases.shape)}."
+                "frequencies must be `d x K` and phases `K`, got shapes "
+                f"{tuple(frequencies.shape)} and {tuple(phases.shape)}."
             )
         finite("frequencies", frequencies)
         finite("phases", phases)
@@ -66,95 +62,69 @@ class CosineFeatures(Module):
         r"""``... x K`` features of ``... x d`` inputs."""
         return torch.cos(X @ self.frequencies + self.phases)
 
-    @classmethod
-    def train_on(
-        cls,
-        groups: Sequence[TaskGroup],
-        num_features: int,
-        seed: int,
-        progress: bool,
-    ) -> "CosineFeatures":
-        r"""A network of one hidden layer with a linear head for each task.
 
-        Each step fits the heads by least squares on a random four fifths of the inputs, and
-        takes an Adam step on the features to reduce the error at the other fifth. A fifth
-        of all inputs is held out from every step: training stops when the error there has
-        not improved for 50 steps, and the best features are kept. Deterministic for a
-        given ``seed``.
-        """
-        generator = torch.Generator().manual_seed(seed)
-        stacked = torch.cat([inputs for inputs, _ in groups])
-        span = stacked.amax(0) - stacked.amin(0)
-        span = torch.where(span > 0, span, 1.0)
-        scaled = [TaskGroup(inputs / span, values) for inputs, values in groups]
-        kept, held = _split(scaled, generator)
-
-        def unseen_error(features: Module) -> float:
-            with torch.no_grad():
-                return float(_error(features, kept, held))
-
-        size = (stacked.shape[-1], num_features)
-        normal = torch.randn(size, generator=generator, dtype=torch.float64).to(stacked)
-        turns = torch.rand(num_features, generator=generator).to(stacked)
-        starts = [cls(scale * normal, 2.0 * torch.pi * turns) for scale in _SCALES]
-        network = min(starts, key=unseen_error)
-        best, least, waited = deepcopy(network), unseen_error(network), 0
-        optimizer = torch.optim.Adam(network.parameters(), lr=_RATE)
-        with Progress(disable=not progress, transient=True) as bar:
-            for _ in bar.track(range(_STEPS), description="basis functions"):
-                optimizer.zero_grad()
-                _error(network, *_split(kept, generator)).backward()
-                optimizer.step()
-                error, waited = unseen_error(network), waited + 1
-                if error < least:
-                    best, least, waited = deepcopy(network), error, 0
-                if waited >= _PATIENCE:
-                    break
-        frequencies = best.frequencies.detach() / span.unsqueeze(-1)
-        return cls(frequencies, best.phases.detach()).requires_grad_(False)
-
-
-def _split(
-    groups: Sequence[TaskGroup], generator: torch.Generator
-) -> tuple[list[TaskGroup], list[TaskGroup]]:
+def _split(groups: Tasks, generator: torch.Generator) -> tuple[Tasks, Tasks]:
     r"""A random part of each group's inputs, and the fifth of them that is held out."""
-    kept, held = list[TaskGroup](), list[TaskGroup]()
+    kept, held = list[tuple[Tensor, Tensor]](), list[tuple[Tensor, Tensor]]()
     for inputs, values in groups:
         order = torch.randperm(len(inputs), generator=generator)
         cut = max(1, round(len(order) * (1.0 - _HELD_OUT)))
-        for part, index in ((kept, order[:cut]), (held, order[cut:])):
-            part.append(TaskGroup(inputs[index], values[index]))
+        kept.append((inputs[order[:cut]], values[order[:cut]]))
+        held.append((inputs[order[cut:]], values[order[cut:]]))
     return kept, held
 
 
-def _error(
-    features: Module, fitted: Sequence[TaskGroup], predicted: Sequence[TaskGroup]
-) -> Tensor:
+def _error(features: Module, fitted: Tasks, predicted: Tasks) -> Tensor:
     r"""Mean squared error at ``predicted`` of heads that were fitted to ``fitted``."""
-    total, count = fitted[0].values.new_zeros(()), 0
-    for fit, rest in zip(fitted, predicted, strict=True):
-        design = features(fit.inputs)
+    total, count = fitted[0][1].new_zeros(()), 0
+    for (inputs, values), (others, unseen) in zip(fitted, predicted, strict=True):
+        design = features(inputs)
         gram = design.mT @ design
         ridge = _RIDGE * len(design) * torch.eye(len(gram)).to(gram)
-        heads = torch.linalg.solve(gram + ridge, design.mT @ fit.values)
-        total = total + (features(rest.inputs) @ heads - rest.values).square().sum()
-        count += rest.values.numel()
+        heads = torch.linalg.solve(gram + ridge, design.mT @ values)
+        total = total + (features(others) @ heads - unseen).square().sum()
+        count += unseen.numel()
     return total / max(count, 1)
 
 
-class Combined(Module):
-    r"""``features(x) @ weights``, with ``K x r`` weights of ``... x K`` features."""
+def _trained(groups: Tasks, num_features: int, seed: int, progress: bool) -> CosineFeatures:
+    r"""A network of one hidden layer with a linear head for each task.
 
-    weights: Tensor
+    Each step fits the heads by least squares on a random four fifths of the inputs, and
+    takes an Adam step on the features to reduce the error at the other fifth. A fifth
+    of all inputs is held out from every step: training stops when the error there has
+    not improved for 50 steps, and the best features are kept. Deterministic for a
+    given ``seed``.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    stacked = torch.cat([inputs for inputs, _ in groups])
+    span = stacked.amax(0) - stacked.amin(0)
+    span = torch.where(span > 0, span, 1.0)
+    kept, held = _split([(x / span, values) for x, values in groups], generator)
 
-    def __init__(self, features: Module, weights: Tensor) -> None:
-        super().__init__()
-        self.features = features
-        self.register_buffer("weights", weights)
+    def unseen_error(features: Module) -> float:
+        with torch.no_grad():
+            return float(_error(features, kept, held))
 
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Linear combinations of the features."""
-        return self.features(X) @ self.weights
+    size = (stacked.shape[-1], num_features)
+    normal = torch.randn(size, generator=generator, dtype=torch.float64).to(stacked)
+    turns = torch.rand(num_features, generator=generator).to(stacked)
+    starts = [CosineFeatures(scale * normal, 2.0 * torch.pi * turns) for scale in _SCALES]
+    network = min(starts, key=unseen_error)
+    best, least, waited = deepcopy(network), unseen_error(network), 0
+    optimizer = torch.optim.Adam(network.parameters(), lr=_RATE)
+    steps = range(_STEPS)
+    for _ in track(steps, "basis functions", transient=True, disable=not progress):
+        optimizer.zero_grad()
+        _error(network, *_split(kept, generator)).backward()
+        optimizer.step()
+        error, waited = unseen_error(network), waited + 1
+        if error < least:
+            best, least, waited = deepcopy(network), error, 0
+        if waited >= _PATIENCE:
+            break
+    frequencies = best.frequencies.detach() / span.unsqueeze(-1)
+    return CosineFeatures(frequencies, best.phases.detach()).requires_grad_(False)
 
 
 class FeatureMetaModel(MetaModel):
@@ -216,39 +186,37 @@ class FeatureMetaModel(MetaModel):
             UnsupportedError: If ``features`` cannot be copied.
         """
         super().__init__()
-        self._tasks = tasks = listed_tasks(task_inputs, task_values)
-        groups = grouped(tasks)
-        if features is None:
-            most = max(min(len(inputs) for inputs, _ in tasks) // 2, 1)
-            count = min(num_features, most)
-            features = CosineFeatures.train_on(groups, count, seed, progress)
-            features.of_the_tasks = True
-        self.features = frozen_copy(features, remember=False)
+        self._tasks = _listed(task_inputs, task_values)
+        groups = _grouped(self._tasks)
         trained = isinstance(features, CosineFeatures) and features.of_the_tasks
+        if features is None:
+            most = max(min(len(inputs) for inputs, _ in groups) // 2, 1)
+            count = min(num_features, most)
+            features = _trained(groups, count, seed, progress)
+            features.of_the_tasks = trained = True
+        self.features = frozen_copy(features, remember=False)
         self.estimated = frozenset({"features"} if trained else ())
         cutoff = _TRAINED if trained else _INDEPENDENT
         self._combinations = self._independent_combinations(groups, cutoff)
         self.num_features = self._combinations.shape[-1]
-        heads = torch.cat([self._heads(group) for group in groups])
-        moments = TaskMoments.of(heads)
+        heads = torch.cat([self._heads(*group) for group in groups])
 
-        def weighted(weights: Tensor) -> Combined:
-            return Combined(self.features, self._combinations @ weights)
-
-        self._set_prior(weighted, groups, moments, train_X, train_Y)
+        self._set_prior(self.features, self._combinations, groups, heads, train_X, train_Y)
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
         r"""Arguments from BoTorch's or Ax's dataset and ``constructor_options``."""
-        data = {"train_X": training_data.X, "train_Y": training_data.Y}
-        tasks = {
-            name: [as_double(each) for each in options[name]]
-            for name in ("task_inputs", "task_values")
-        }
-        parts = (as_double(options[name]) for name in ("frequencies", "phases"))
-        features = CosineFeatures(*parts)
+        features = CosineFeatures(
+            as_double(options["frequencies"]), as_double(options["phases"])
+        )
         features.of_the_tasks = options["of_the_tasks"]
-        return data | tasks | {"features": features}
+        return {
+            "task_inputs": [*map(as_double, options["task_inputs"])],
+            "task_values": [*map(as_double, options["task_values"])],
+            "features": features,
+            "train_X": training_data.X,
+            "train_Y": training_data.Y,
+        }
 
     def constructor_options(self) -> dict[str, Any]:
         r"""The tasks and the cosine features, as lists.
@@ -262,10 +230,9 @@ class FeatureMetaModel(MetaModel):
                 f"{type(features).__name__} cannot be written as plain numbers; use "
                 "CosineFeatures."
             )
-        inputs, values = zip(*self._tasks, strict=True)
         return {
-            "task_inputs": [each.tolist() for each in inputs],
-            "task_values": [each.tolist() for each in values],
+            "task_inputs": [inputs.tolist() for inputs, _ in self._tasks],
+            "task_values": [values.tolist() for _, values in self._tasks],
             "frequencies": features.frequencies.tolist(),
             "phases": features.phases.tolist(),
             "of_the_tasks": features.of_the_tasks,
@@ -279,20 +246,13 @@ class FeatureMetaModel(MetaModel):
         A task, given as to the constructor, has the norm of its least-squares fit by the
         basis functions.
         """
-        tasks = listed_tasks(task_inputs, task_values)
-        if tasks[0][0].shape[-1] != self.dimension:
-            raise BotorchTensorDimensionError(
-                f"task_inputs must have {self.dimension} columns, got "
-                f"{tasks[0][0].shape[-1]}."
-            )
-        heads = [self._heads(TaskGroup(x, y.unsqueeze(-1))) for x, y in tasks]
+        tasks = _listed(task_inputs, task_values, self.dimension)
+        heads = [self._heads(x, y.unsqueeze(-1)) for x, y in tasks]
         return self._moments.norms(torch.cat(heads))
 
-    def _independent_combinations(
-        self, groups: Sequence[TaskGroup], cutoff: float
-    ) -> Tensor:
+    def _independent_combinations(self, groups: Tasks, cutoff: float) -> Tensor:
         r"""``K x K'`` weights of combinations that are orthonormal on the inputs."""
-        inputs = torch.cat([group.inputs for group in groups])
+        inputs = torch.cat([inputs for inputs, _ in groups])
         values = self.features(inputs)
         if values.dim() != 2 or len(values) != len(inputs) or values.numel() == 0:
             raise BotorchTensorDimensionError(
@@ -304,12 +264,46 @@ class FeatureMetaModel(MetaModel):
         kept = singular > cutoff * singular.max()
         return right[kept].mT / singular[kept] * len(inputs) ** 0.5
 
-    def _heads(self, group: TaskGroup) -> Tensor:
-        r"""``n x K'`` least-squares weights of a group's tasks."""
-        design = self.features(group.inputs) @ self._combinations
+    def _heads(self, inputs: Tensor, values: Tensor) -> Tensor:
+        r"""``n x K'`` least-squares weights of ``n`` tasks, ``m x n`` values."""
+        design = self.features(inputs) @ self._combinations
         if len(design) < self.num_features:
             raise InputDataError(
                 f"A task has {len(design)} inputs for {self.num_features} independent "
                 "basis functions; it needs at least as many. Use fewer basis functions."
             )
-        return torch.linalg.lstsq(design, group.values, driver="gelsd").solution.mT
+        return torch.linalg.lstsq(design, values, driver="gelsd").solution.mT
+
+
+def _listed(
+    task_inputs: Tensor | Sequence[Tensor],
+    task_values: Tensor | Sequence[Tensor],
+    dimension: int | None = None,
+) -> Tasks:
+    r"""Inputs and values of each task, float64; ``dimension`` is ``d`` where known."""
+    values = [each.detach().double().reshape(-1) for each in task_values]
+    if isinstance(task_inputs, Tensor) and task_inputs.dim() == 2:  # shared by all
+        inputs = [task_inputs.detach().double()] * len(values)
+    else:
+        inputs = [each.detach().double() for each in task_inputs]
+    d = dimension or (inputs[0].shape[-1] if inputs and inputs[0].dim() else 0)
+    if d == 0 or [each.shape for each in inputs] != [(len(each), d) for each in values]:
+        size = dimension or "d"
+        raise BotorchTensorDimensionError(
+            f"task_inputs must be `M x {size}` inputs that all tasks share, or `M_i x "
+            f"{size}` inputs for each task, and task_values as many values for each."
+        )
+    for each in {id(each): each for each in inputs}.values():
+        finite("task_inputs", each)
+    for each in values:
+        finite("task_values", each)
+    return list(zip(inputs, values, strict=True))
+
+
+def _grouped(tasks: Tasks) -> Tasks:
+    r"""Tasks with equal inputs together: ``m x d`` inputs, ``m x n`` values of ``n``."""
+    groups: dict[bytes, tuple[Tensor, list[Tensor]]] = {}
+    for inputs, values in tasks:
+        key = inputs.cpu().numpy().tobytes()
+        groups.setdefault(key, (inputs, []))[1].append(values)
+    return [(inputs, torch.stack(values, -1)) for inputs, values in groups.values()]

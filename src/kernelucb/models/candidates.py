@@ -5,18 +5,19 @@ or by regression of columns on each other, ``cmfrec`` and ``tensorly`` want the 
 """
 
 import math
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import as_double, finite
-from kernelucb.models.meta.base import MetaModel
-from kernelucb.models.meta.tasks import TaskGroup, TaskMoments, candidate_values
+from kernelucb._numerics.domains import checked_points
+from kernelucb.models.meta import MetaModel
 
 # An input is a candidate if it agrees with it to this share of each column's range: wide
 # enough for a single-precision copy.
@@ -30,18 +31,16 @@ _HOPELESS = 0.95  # error ratio above which completion is refused: a tenth of th
 
 
 class Lookup(Module):
-    r"""Rows of an ``M x r`` table for inputs that are rows of ``M x d`` candidates."""
+    r"""Row numbers of inputs that are rows of ``M x d`` candidates."""
 
     candidates: Tensor
-    table: Tensor
 
-    def __init__(self, candidates: Tensor, table: Tensor) -> None:
+    def __init__(self, candidates: Tensor) -> None:
         super().__init__()
         self.register_buffer("candidates", candidates)
-        self.register_buffer("table", table)
 
-    def index(self, X: Tensor) -> Tensor:
-        r"""Positions of ``... x d`` inputs among the candidates."""
+    def forward(self, X: Tensor) -> Tensor:
+        r"""``...`` positions of ``... x d`` inputs among the candidates."""
         scale = self.candidates.amax(0) - self.candidates.amin(0)
         scale = torch.where(scale > 0, scale, 1.0)
         rows = X.detach().to(self.candidates).reshape(-1, X.shape[-1])
@@ -55,10 +54,6 @@ class Lookup(Module):
                 "a continuous domain."
             )
         return index.reshape(X.shape[:-1])
-
-    def forward(self, X: Tensor) -> Tensor:
-        r"""``... x r`` rows of the table for ``... x d`` inputs."""
-        return self.table[self.index(X)]
 
 
 class DiscreteMetaModel(MetaModel):
@@ -107,21 +102,15 @@ class DiscreteMetaModel(MetaModel):
                 many values are missing.
         """
         super().__init__()
-        if candidates.dim() != 2 or candidates.numel() == 0:
-            raise BotorchTensorDimensionError(
-                f"candidates must be `M x d`, got shape {tuple(candidates.shape)}."
-            )
-        candidates = finite("candidates", candidates).detach().double()
+        candidates = checked_points("candidates", candidates)
         if len(candidates.unique(dim=0)) < len(candidates):
             raise InputDataError("candidates has equal rows; each input must appear once.")
-        values = candidate_values(task_values, len(candidates))
-        self._task_values, self._seed = values, seed
-        self.candidates, self.completion = candidates, complete_matrix(values, seed)
+        self.candidates = candidates
+        self._task_values, self._seed = self._checked_values(task_values), seed
+        self.completion = complete_matrix(self._task_values, seed)
         self.estimated = frozenset({"values"} if self.completion.share_missing else ())
-        moments = TaskMoments.of(self.completion.values)
-        groups = [TaskGroup(candidates, values.mT)]
-        lookup = partial(Lookup, candidates)
-        self._set_prior(lookup, groups, moments, train_X, train_Y)
+        groups, vectors = [(candidates, self._task_values.mT)], self.completion.values
+        self._set_prior(Lookup(candidates), None, groups, vectors, train_X, train_Y)
 
     @classmethod
     def from_observations(
@@ -136,24 +125,20 @@ class DiscreteMetaModel(MetaModel):
         Each at ``n_i x d`` rows of ``candidates``, with ``n_i`` values; values at repeated
         rows are averaged.
         """
-        lookup = Lookup(candidates.detach().double(), candidates)
-        matrix = candidates.new_full(
-            (len(task_inputs), len(candidates)), torch.nan, dtype=torch.float64
-        )
-        for row, inputs, values in zip(matrix, task_inputs, task_values, strict=True):
-            index, values = lookup.index(inputs), values.detach().double().reshape(-1)
-            sums = torch.zeros_like(row).index_add(0, index, values)
-            counts = torch.zeros_like(row).index_add(0, index, torch.ones_like(values))
-            row[counts > 0] = (sums / counts)[counts > 0]
-        return cls(matrix, candidates, seed=seed)
+        lookup = Lookup(candidates.detach().double())
+        values = torch.cat([each.reshape(-1) for each in task_values]).detach().double()
+        shape = len(task_inputs), len(candidates)
+        places = [lookup(X) + i * shape[1] for i, X in enumerate(task_inputs)]
+        sums, counts = values.new_zeros(2, math.prod(shape))
+        sums.index_add_(0, index := torch.cat(places), values)
+        counts.index_add_(0, index, torch.ones_like(values))
+        # Where nothing was observed this is NaN, 0 / 0: missing.
+        return cls((sums / counts).reshape(shape), candidates, seed=seed)
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
         r"""Arguments from BoTorch's or Ax's dataset and ``constructor_options``."""
-        values = [
-            [math.nan if value is None else value for value in row]
-            for row in options["task_values"]
-        ]
+        values = np.array(options["task_values"], dtype=float)  # None becomes NaN
         return {
             "task_values": as_double(values),
             "candidates": as_double(options["candidates"]),
@@ -173,7 +158,19 @@ class DiscreteMetaModel(MetaModel):
 
     def task_norms(self, task_values: Tensor) -> Tensor:
         r"""Norms of ``n x M`` complete tasks under the estimated prior, ``n`` values."""
-        return self._moments.norms(candidate_values(task_values, len(self.candidates)))
+        return self._moments.norms(self._checked_values(task_values))
+
+    def _checked_values(self, task_values: Tensor) -> Tensor:
+        r"""``N x M`` task values as float64, NaN where missing."""
+        count = len(self.candidates)
+        if task_values.dim() != 2 or task_values.shape[1] != count:
+            raise BotorchTensorDimensionError(
+                f"task_values must be `N x {count}`, one row for each training task, got "
+                f"shape {tuple(task_values.shape)}."
+            )
+        values = task_values.detach().double()
+        finite("task_values", values.masked_fill(values.isnan(), 0.0))
+        return values
 
 
 class Completion(NamedTuple):
@@ -207,15 +204,17 @@ def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
         values: ``N x M`` values, NaN where missing.
         seed: Chooses the entries that are held out.
     """
-    if values.dim() != 2 or values.numel() == 0:
-        raise BotorchTensorDimensionError(
-            f"values must be `N x M`, got shape {tuple(values.shape)}."
-        )
     seen = ~values.isnan()
     missing = 1.0 - float(seen.double().mean())
     if missing == 0.0:
         return Completion(values, 0, 0.0, 0.0)
-    _check_lines(seen)
+    for name, counts, least in (("tasks", seen.sum(1), 1), ("candidates", seen.sum(0), 2)):
+        short = (counts < least).nonzero().reshape(-1).tolist()
+        if short:
+            raise InputDataError(
+                f"The {name} {short[:8]} have fewer than {least} training value(s); "
+                "drop them."
+            )
     rank, ratio = _choose_rank(values, seen, seed)
     if ratio > _HOPELESS:
         raise InputDataError(
@@ -223,21 +222,8 @@ def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
             f"complete: held-out values are predicted with {ratio:.2f} times the error of "
             "the column means. Drop the tasks or candidates with the fewest values."
         )
-    filled = _filled_with_means(values, seen)
-    for step in range(1, rank + 1):
-        filled = _impute(filled, seen, step)
+    filled = next(islice(_by_rank(values, seen), rank, None))
     return Completion(filled, rank, missing, ratio)
-
-
-def _check_lines(seen: Tensor) -> None:
-    rows, columns = seen.sum(1), seen.sum(0)
-    for name, counts, least in (("tasks", rows, 1), ("candidates", columns, 2)):
-        short = (counts < least).nonzero().reshape(-1).tolist()
-        if short:
-            raise InputDataError(
-                f"The {name} {short[:8]} have fewer than {least} training value(s); "
-                "drop them."
-            )
 
 
 def _choose_rank(values: Tensor, seen: Tensor, seed: int) -> tuple[int, float]:
@@ -246,34 +232,34 @@ def _choose_rank(values: Tensor, seen: Tensor, seed: int) -> tuple[int, float]:
     held = seen & (torch.rand(seen.shape, generator=generator).to(values) < _HELD_OUT)
     held &= (seen & ~held).sum(0) > 0
     rest = seen & ~held
-    filled = _filled_with_means(values, rest)
-    baseline = best = float((filled - values)[held].norm())
-    rank, chosen = 1, 0
-    freedom = sum(values.shape)
-    while rank * (freedom - rank) <= 0.5 * int(rest.sum()) and rank - chosen <= _PATIENCE:
-        filled = _impute(filled, rest, rank)
+    chosen, freedom, best, baseline = 0, sum(values.shape), math.inf, math.inf
+    for rank, filled in enumerate(_by_rank(values, rest)):
         error = float((filled - values)[held].norm())
-        if error < best - _WORTH * baseline:
+        if rank == 0:
+            best = baseline = error
+        elif error < best - _WORTH * baseline:
             best, chosen = error, rank
-        rank += 1
+        after = rank + 1
+        if after * (freedom - after) > 0.5 * int(rest.sum()) or after - chosen > _PATIENCE:
+            break
     return chosen, best / baseline if baseline > 0.0 else 1.0
 
 
-def _filled_with_means(values: Tensor, seen: Tensor) -> Tensor:
-    r"""Unseen entries replaced by the mean of the seen ones in their column."""
+def _by_rank(values: Tensor, seen: Tensor) -> Iterator[Tensor]:
+    r"""Values with unseen entries replaced by column means, then by fits of rank 1, 2, ..
+
+    Each starts from the one before.
+    """
     means = torch.where(seen, values, 0.0).sum(0) / seen.sum(0)
-    return torch.where(seen, values, means)
-
-
-def _impute(filled: Tensor, seen: Tensor, rank: int) -> Tensor:
-    r"""Replace unseen entries by column means and the best fit of a rank, repeatedly."""
-    for _ in range(_SWEEPS):
-        centre = filled.mean(0)
-        deviations = filled - centre
-        axes = torch.linalg.eigh(deviations.mT @ deviations).eigenvectors[:, -rank:]
-        updated = torch.where(seen, filled, centre + deviations @ axes @ axes.mT)
-        change = float((updated - filled).norm())
-        filled = updated
-        if change <= _TOLERANCE * float(deviations.norm()):
-            break
-    return filled
+    filled = torch.where(seen, values, means)
+    for rank in count(1):
+        yield filled
+        for _ in range(_SWEEPS):
+            centre = filled.mean(0)
+            deviations = filled - centre
+            axes = torch.linalg.eigh(deviations.mT @ deviations).eigenvectors[:, -rank:]
+            updated = torch.where(seen, filled, centre + deviations @ axes @ axes.mT)
+            change = float((updated - filled).norm())
+            filled = updated
+            if change <= _TOLERANCE * float(deviations.norm()):
+                break

@@ -1,8 +1,7 @@
-r"""The model with an estimated prior, on candidates or in a space of basis functions."""
+r"""Priors estimated from earlier tasks (Wang, Kim & Kaelbling 2018)."""
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -26,45 +25,105 @@ from torch.nn import Module
 from kernelucb._numerics.checks import as_double, finite, tensor
 from kernelucb._numerics.checks import probability as checked_probability
 from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
-from kernelucb.models.meta.tasks import TaskGroup, TaskMoments, conformal_quantile
 
 # A conditional variance below this share of the prior variance is round-off.
 _RESOLUTION = 1e-12
+# Largest share of a vector that round-off leaves outside a span that contains it, with room
+# for directions that were dropped as unresolved.
+_OUTSIDE = 1e-9
 
 
-class FeatureMean(Mean):
-    r"""Mean given by the one output of a module."""
+class TaskMoments(NamedTuple):
+    r"""Unbiased mean and covariance of ``N`` task vectors of length ``M``.
+
+    Source: Wang, Kim & Kaelbling (2018), Section 4: ``mu = Y^T 1 / N`` and
+    ``k = (Y - 1 mu^T)^T (Y - 1 mu^T) / (N - 1)``.
+    """
+
+    mean: Tensor  # `M` values
+    # `r x M` matrix with `covariance = root^T root` and orthogonal rows; `r` is the rank
+    root: Tensor
+    leverages: Tensor  # `N` diagonal entries of the hat matrix of the centred tasks
+
+    @classmethod
+    def of(cls, values: Tensor) -> "TaskMoments":
+        r"""Moments of ``N x M`` complete values."""
+        count = len(values)
+        if count < 2:
+            raise InputDataError(
+                f"A covariance needs at least 2 training tasks, got {count}."
+            )
+        mean = values.mean(0)
+        left, singular, right = torch.linalg.svd(values - mean, full_matrices=False)
+        # Relative to the values, not to the deviations: the mean is rounded at their size.
+        size = float(torch.linalg.matrix_norm(values, 2))
+        cutoff = max(values.shape) * torch.finfo(values.dtype).eps * size
+        rank = int((singular > cutoff).sum())
+        root = singular[:rank, None] * right[:rank] / math.sqrt(count - 1)
+        return cls(mean, root, left[:, :rank].square().sum(-1))
+
+    def norms(self, values: Tensor) -> Tensor:
+        r"""Norm of each vector's deviation from the mean, in the space of the covariance.
+
+        ``sqrt((y - mu)^T k^+ (y - mu))`` for each of ``n x M`` values: the RKHS norm under
+        the estimated kernel, infinite outside the range of the covariance.
+        """
+        deviations = values - self.mean
+        squared_lengths = self.root.square().sum(-1)
+        products = deviations @ self.root.mT
+        coordinates = products / squared_lengths
+        outside = (deviations - coordinates @ self.root).norm(dim=-1)
+        norms = (products * coordinates / squared_lengths).sum(-1).sqrt()
+        return torch.where(outside > _OUTSIDE * deviations.norm(dim=-1), torch.inf, norms)
+
+    def leave_one_out_norms(self) -> Tensor:
+        r"""Norm of each training task under the prior estimated from the others.
+
+        With ``a = N / (N - 1)`` and leverage ``q``, removing a task gives the squared norm
+        ``(N - 2) a^2 q / (1 - a q)`` (Sherman-Morrison). Infinite where no other task
+        reaches a direction of this one.
+        """
+        count = len(self.leverages)
+        ratio = count / (count - 1)
+        rest = 1.0 - ratio * self.leverages
+        squared = (count - 2) * ratio**2 * self.leverages / rest
+        return torch.where(rest > _OUTSIDE, squared, torch.inf).sqrt()
+
+
+class Weighted(Module):
+    r"""``psi(x) = features(x) @ weights``; rows of weights where features are numbers."""
 
     features: Module
+    weights: Tensor
 
-    def __init__(self, features: Module) -> None:
+    def __init__(self, features: Module, weights: Tensor) -> None:
         super().__init__()
         self.features = features
+        self.register_buffer("weights", weights)
+
+    def psi(self, X: Tensor) -> Tensor:
+        r"""``... x k`` values at ``... x d`` inputs."""
+        found = self.features(X)
+        whole = found.dtype == torch.long  # numbers of rows, as for candidates
+        return self.weights[found] if whole else found @ self.weights
+
+
+class FeatureMean(Weighted, Mean):
+    r"""Mean ``psi(x)``, of one column."""
 
     def forward(self, x: Tensor) -> Tensor:
         r"""``... x n`` means of ``... x n x d`` inputs."""
-        return self.features(x).squeeze(-1)
+        return self.psi(x).squeeze(-1)
 
 
-class FeatureKernel(Kernel):
-    r"""``k(x, x') = psi(x)^T psi(x')`` for the outputs ``psi`` of a module."""
-
-    features: Module
-
-    def __init__(self, features: Module) -> None:
-        super().__init__()
-        self.features = features
+class FeatureKernel(Weighted, Kernel):
+    r"""``k(x, x') = psi(x)^T psi(x')``."""
 
     def forward(
-        self,
-        x1: Tensor,
-        x2: Tensor,
-        diag: bool = False,
-        last_dim_is_batch: bool = False,
-        **params: Any,
+        self, x1: Tensor, x2: Tensor, diag: bool = False, *_: Any, **params: Any
     ) -> Tensor:
         r"""``... x n x m`` covariances, or their diagonal."""
-        left, right = self.features(x1), self.features(x2)
+        left, right = self.psi(x1), self.psi(x2)
         return (left * right).sum(-1) if diag else left @ right.mT
 
 
@@ -94,8 +153,8 @@ class Evidence(NamedTuple):
         correction = rest @ self.basis  # again: the first projection leaves round-off
         rest = rest - correction @ self.basis.mT
         prior_variance = features.square().sum(-1, keepdim=True)
-        known = rest.square().sum(-1, keepdim=True) <= _RESOLUTION * prior_variance
-        return coordinates + correction, rest.masked_fill(known, 0.0)
+        round_off = rest.square().sum(-1, keepdim=True) <= _RESOLUTION * prior_variance
+        return coordinates + correction, rest.masked_fill(round_off, 0.0)
 
     def with_outcome(self, x: Tensor, y: Tensor, features: Tensor) -> "Evidence":
         r"""The evidence after an outcome at a ``1 x d`` input."""
@@ -123,7 +182,7 @@ class MetaPosterior(GPyTorchPosterior):
         return covariance.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
 
 
-class MetaModel(Model, ABC):
+class MetaModel(Model):
     r"""Posterior under a prior that was estimated from ``N`` earlier tasks.
 
     ``mu_t = mu + k(., I) k(I, I)^-1 (y - mu(I))`` and
@@ -156,37 +215,42 @@ class MetaModel(Model, ABC):
 
     def _set_prior(
         self,
-        weighted: Callable[[Tensor], Module],
-        groups: Sequence[TaskGroup],
-        moments: TaskMoments,
+        features: Module,
+        combinations: Tensor | None,
+        groups: Sequence[tuple[Tensor, Tensor]],
+        vectors: Tensor,
         train_X: Tensor | None,
         train_Y: Tensor | None,
     ) -> None:
         r"""Take the prior of tasks, and the evaluations of the new function so far.
 
-        ``weighted`` takes ``m x k`` weights, for the task vectors of length ``m`` that
-        ``moments`` are of, and maps ``... x d`` inputs to ``... x k`` values.
+        The basis is ``features``, or these times ``combinations``.
+        ``groups`` are inputs and ``m x n`` values of the tasks observed there, NaN where
+        missing; ``vectors`` are the coordinates of each task in the basis.
         """
-        mean = weighted(moments.mean.unsqueeze(-1))
-        root = weighted(moments.root.mT.contiguous())
-        self.mean_module, self.covar_module = FeatureMean(mean), FeatureKernel(root)
-        self.dimension = groups[0].inputs.shape[-1]
-        self._moments = moments
-        self.num_tasks, self.rank = len(moments.leverages), len(moments.root)
+        self._moments = moments = TaskMoments.of(vectors)
+        mean, root = moments.mean.unsqueeze(-1), moments.root.mT.contiguous()
+        if combinations is not None:
+            mean, root = combinations @ mean, combinations @ root
+        self.mean_module = FeatureMean(features, mean)
+        self.covar_module = FeatureKernel(features, root)
+        self.dimension = groups[0][0].shape[-1]
+        self.num_tasks, self.rank = len(vectors), len(moments.root)
         outcomes = torch.cat([values.reshape(-1) for _, values in groups])
         smallest, largest = outcomes[~outcomes.isnan()].aminmax()
         self._task_range = (float(smallest), float(largest))
-        variances = [root(x).square().sum() * y.shape[1] for x, y in groups]
-        self.prior_std = math.sqrt(float(sum(variances)) / outcomes.numel())
-        none = groups[0].inputs.new_zeros(0)
-        first, basis = none.reshape(0, self.dimension), none.reshape(self.rank, 0)
-        self._evidence = Evidence(first, none, none, basis)
+        total = sum(self.covar_module.psi(x).square().sum() * y.shape[1] for x, y in groups)
+        self.prior_std = math.sqrt(float(total) / outcomes.numel())
+        none = vectors.new_zeros
+        self._evidence = Evidence(
+            none(0, self.dimension), none(0), none(0), none(self.rank, 0)
+        )
         if train_X is not None and train_Y is not None:
             self._evidence = self.condition_on_observations(train_X, train_Y)._evidence
 
-    @abstractmethod
     def constructor_options(self) -> dict[str, Any]:
         r"""Arguments of ``construct_inputs`` for this prior, as plain numbers (JSON)."""
+        raise NotImplementedError
 
     @property
     def num_outputs(self) -> int:
@@ -227,9 +291,14 @@ class MetaModel(Model, ABC):
             InputDataError: If a value is not finite, or an input is no candidate of a prior
                 on candidates.
         """
-        prior_mean, features = self._at(self._checked_inputs(X).double())
-        coordinates, rest = self._evidence.split(features)
-        mean = prior_mean + coordinates @ self._weights()
+        points, seen = self._checked_inputs(X).double(), self._evidence
+        features, prior_mean = self.covar_module.psi, self.mean_module.forward
+        coordinates, rest = seen.split(features(points))
+        # The coordinates of observed features are the Cholesky factor of their covariance.
+        factor = seen.split(features(seen.inputs))[0]
+        residuals = (seen.outcomes - prior_mean(seen.inputs)).unsqueeze(-1)
+        errors = torch.linalg.solve_triangular(factor, residuals, upper=False)
+        mean = prior_mean(points) + coordinates @ errors.squeeze(-1)
         count, t = self.num_tasks, self.num_evaluations
         covariance = rest @ rest.mT * ((count - 1) / (count - t - 1))
         distribution = MultivariateNormal(
@@ -259,7 +328,7 @@ class MetaModel(Model, ABC):
         with torch.no_grad():
             rows = X.detach().double().unsqueeze(1), Y.detach().double()
             for x, y in zip(*rows, strict=True):
-                features = self.covar_module.features(x)
+                features = self.covar_module.psi(x)
                 model._evidence = model._evidence.with_outcome(x, y, features)
                 t = model.num_evaluations
                 if t > self.num_tasks - 2:
@@ -296,7 +365,8 @@ class MetaModel(Model, ABC):
         The ``ceil((n + 1) probability)``-th smallest of the norms of ``n`` tasks. With
         ``norms`` of tasks that the prior was not estimated from (``task_norms``), a new
         task's norm is at most that with at least this probability, whatever the law of the
-        tasks, as long as they are exchangeable (conformal prediction). Noise in the task
+        tasks, as long as they are exchangeable (split conformal prediction, e.g. Lei et al.
+        2018, Theorem 2.1). Noise in the task
         values makes norms larger; independent, symmetric noise can at most double the
         failure probability. ``MartingaleMixtureUCB(model.to_gp(...), norm_bound=...,
         delta=...)`` then fails with probability at most ``delta + 1 - probability`` (twice
@@ -311,24 +381,24 @@ class MetaModel(Model, ABC):
                 infinite.
         """
         checked_probability("probability", probability)
-        if norms is not None:
-            return conformal_quantile(norms.double().reshape(-1), probability)
-        norms = self._moments.leave_one_out_norms()
-        return EstimatedNumber(conformal_quantile(norms, probability))
-
-    def _weights(self) -> Tensor:
-        r"""``t`` standardised prediction errors of the mean outcomes, in their order.
-
-        The features' coordinates are the Cholesky factor of the prior covariance.
-        """
-        prior_means, features = self._at(self._evidence.inputs)
-        residuals = (self._evidence.outcomes - prior_means).unsqueeze(-1)
-        factor, _ = self._evidence.split(features)
-        return torch.linalg.solve_triangular(factor, residuals, upper=False).squeeze(-1)
-
-    def _at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""``... x q`` prior means and ``... x q x r`` features at inputs."""
-        return self.mean_module.forward(X), self.covar_module.features(X)
+        tasks = self._moments.leave_one_out_norms() if norms is None else norms.double()
+        count = tasks.numel()
+        position = math.ceil((count + 1) * probability - 1e-12)
+        if position > count:
+            needed = math.ceil(probability / (1.0 - probability) - 1e-12)
+            raise InputDataError(
+                f"A norm bound that holds with probability {probability:g} needs at least "
+                f"{needed} tasks, got {count}."
+            )
+        value = float(tasks.reshape(-1).sort().values[position - 1])
+        if math.isinf(value):
+            raise InputDataError(
+                f"{float(tasks.isinf().double().mean()):.0%} of the tasks are not in the "
+                f"span of the others, so no norm bound holds with probability "
+                f"{probability:g} under this prior. Use more training tasks, fewer "
+                "candidates or features, or a lower probability."
+            )
+        return EstimatedNumber(value) if norms is None else value
 
     def _checked_inputs(self, X: Tensor) -> Tensor:
         if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
