@@ -101,7 +101,12 @@ class ConvexSet(ExactSet):
 
 
 def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
-    r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
+    r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``.
+
+    The closed form is the ellipsoid around the ridge estimate that holds the set, anytime:
+    Flynn & Reeb (2024), Corollary 4.6, valid at any ``tau``. At ``tau = 1 / c`` the width
+    is ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2).
+    """
     regression, constraints = problem.regression, problem.constraints
     assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
     noise_variance = float(regression.noise_scales.max()) ** 2
@@ -115,9 +120,7 @@ def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
         thin = constraints.contradiction is not None
         kind = ConvexSet if form == "convex" and not thin else ExactSet
         return kind(regression, constraints, assumptions.by(kind.source))
-    # The ellipsoid around the ridge estimate that holds the set, valid at any tau: at 1 / c
-    # the width is sqrt(c log_det + 2 c ln(1/delta) + norm^2) (Lemma C.2). Below the cut-off
-    # round-off would decide.
+    # Below the cut-off round-off would decide.
     regularizer = max(tau_ref, regression.eigenvalue_cutoff)
     tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
     excess = constraints.excess(regression, tau).clamp_min(0.0)

@@ -48,9 +48,10 @@ def refined_interval(
     level: float,
     interval: NoiseInterval,
 ) -> NoiseInterval:
-    r"""One step of Corollary 1: Theorem 3 at ``lambda = upper^2 / C^2``.
+    r"""One step of Corollary 1: Theorem 3 at ``lambda = upper^2 / C^2``, else Theorem 6.
 
-    While the upper bound is infinite, the lower one is taken at ``lower^2 / C^2``.
+    While the upper bound is infinite, the lower one is taken at ``lower^2 / C^2``. The
+    constant ``C_t`` is that of Lemma 6.
     """
     t, norm = regression.num_observations, norm_bound / regression.outcome_scale
     guess = interval.upper if math.isfinite(interval.upper) else interval.lower
