@@ -172,12 +172,6 @@ class PrequentialRadius:
             UnsupportedError: If the model does not predict the value of one function.
         """
         rows = _rows(X)
-        if finite("Y", tensor("Y", Y)).numel() != len(rows):
-            raise BotorchTensorDimensionError(
-                f"Y must be `n x 1` or `n` with n = {len(rows)}, got shape "
-                f"{tuple(Y.shape)}."
-            )
-        positive_values("noise_std", noise_std, len(rows))
         means, variances = in_parts(rows, lambda part: _predicted(model, part))
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
