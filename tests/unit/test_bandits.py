@@ -23,7 +23,7 @@ from kernelucb import (
     least_consistent_norm,
     lengthscale_family,
 )
-from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions
+from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions, tangent_price
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.dual import ExactSet, GridSet
 from kernelucb.confidence.filters import PRIOR_WEIGHTS
@@ -552,7 +552,7 @@ def test_sums_of_resolvents_are_the_filtered_ones(top, rise, log_corner, centre)
 def test_a_tangent_of_any_slope_lies_below_the_mixture(count, per_round, slope):
     predicted = per_round * count + 2.0 * math.log(1.0 / DELTA)
     mixed = KernelFree.of(count, DELTA, predicted, PRIOR_WEIGHTS)
-    ball, found = mixed.ball, mixed.tangent_price(slope)
+    ball, found = mixed.ball, tangent_price(mixed, slope)
     energies = torch.linspace(0.0, ball.squared_radius, 400, dtype=torch.float64).tolist()
     gaps = [2.0 * mixed.at(e)[0] - (slope * e - found) for e in energies]
     scale = 1.0 + ball.squared_radius

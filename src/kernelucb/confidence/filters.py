@@ -38,8 +38,6 @@ _LARGEST, _LARGEST_PRICE = 1e150, 1e12
 # Steps towards the best weights, each by a share of the way in ln(w). More of them, or
 # gradient descent until nothing changes, narrow the band by less than 0.1 %.
 _STEPS = (1.0, 0.5, 0.5)
-# Shares of the first member that are tried beside one hybrid.
-_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.03)
 _UNUSED = -50.0  # ln of a weight that does not count
 # Widths are compared at so many observed inputs; at others too, nothing is gained.
 _POINTS = 16
@@ -182,17 +180,13 @@ class FilterMixture:
     ) -> None:
         self.regression, self.misfit = regression, misfit
         self.confidence = 2.0 * math.log(1.0 / delta)
-        radius, count = (
-            mixture_radius(regression, delta, scales),
-            regression.num_observations,
-        )
+        count = regression.num_observations
+        radius = mixture_radius(regression, delta, scales)
         alone = radius.slack + 2.0 * math.log(1.0 / PRIOR_WEIGHTS[0])
-        self.predicted = Radius(radius.tau_ref, alone)
-        if misfit > 0.0:
-            self.predicted = self.predicted.widened(regression, misfit)
+        self.predicted = Radius(radius.tau_ref, alone).widened(regression, misfit)
         squared = radius.squared(regression)
         first = KernelFree.of(count, delta, squared, PRIOR_WEIGHTS, noise_factor)
-        squared_radius, self.level = first.ball
+        energy, self.level = first.ball
         # The grid for the prior, with its covariance times the mean scale; then the norm's.
         mean_scale = float(np.exp(np.mean(np.log(scales))))
         unit = math.sqrt(mean_scale)
@@ -206,8 +200,8 @@ class FilterMixture:
         largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
         prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST_PRICE)
         prices = prices + HYBRID_PRIOR
-        own = self.level * squared_radius - self.confidence
-        self.prices = np.append(own, prices.cpu().numpy())
+        first_price = self.level * energy - self.confidence
+        self.prices = np.append(first_price, prices.cpu().numpy())
         filters = self.hybrids.filters(lam).cpu().numpy()
         self.filters = np.insert(filters, 0, self.level, axis=0)
         self.num_untied = len(self.prices) if every_norm else 1 + _NUM_HYBRIDS
@@ -239,20 +233,6 @@ class FilterMixture:
     def for_band(self, norm: float) -> FitConstraint:
         r"""The constraint of a narrow band, for a norm bound in prior units."""
         return self.constraint(*self.search(self.widths(norm))).beside_hidden(norm)
-
-    def two_for_band(self, norm: float) -> tuple[Array, float]:
-        r"""As ``for_band`` with the first member and a single hybrid: weights, and gain.
-
-        The hybrid has the largest weight in the whole mixture; its share is the best of
-        nine. The gain is the relative reduction of the mean half-width by the hybrid.
-        """
-        appraise = self.widths(norm)
-        largest = 1 + int(self.search(appraise)[0][1:].argmax())
-        tried = np.zeros((len(_SHARES), len(self.prices)))
-        tried[:, 0], tried[:, largest] = _SHARES, 1.0 - np.array(_SHARES)
-        losses = [appraise(weights).loss for weights in tried]
-        best = int(np.argmin(losses))
-        return tried[best], 1.0 - losses[best] / losses[0]
 
     def search(
         self, appraise: Appraise, num_steps: int = len(_STEPS)

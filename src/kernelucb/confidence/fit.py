@@ -67,9 +67,7 @@ def fit_of(
     """
     if isinstance(fit, PrequentialRadius):
         if covariance_scale is not None:
-            raise ValueError(
-                "A PrequentialRadius has no scale; leave out covariance_scale."
-            )
+            raise ValueError("A PrequentialRadius takes no covariance_scale.")
         return fit
     if not isinstance(fit, MixtureFit):
         fit = MixtureFit(one_of("fit", fit, "filters", "martingale") == "filters")

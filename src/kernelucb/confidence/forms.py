@@ -10,9 +10,8 @@ from torch import Tensor
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_scalar, positive_values
 from kernelucb._numerics.conic import EllipsoidBallProgram
-from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.dual import ExactSet, GridSet
-from kernelucb.confidence.mixture import Constraints, MixtureProblem
+from kernelucb.confidence.mixture import MixtureProblem
 from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
 from kernelucb.exceptions import SolverError
@@ -48,26 +47,6 @@ def grid_regularizers(form: Any, tau_ref: float, noise_variance: float) -> Tenso
     if grid.numel() == 0:
         raise ValueError("form must hold at least one ridge parameter.")
     return positive_values("form", grid, grid.numel()) / noise_variance
-
-
-def analytic_band(
-    regression: RidgeState,
-    constraints: Constraints,
-    regularizer: float,
-    assumptions: Assumptions,
-) -> RidgeBand:
-    r"""The ellipsoid around the ridge estimate that holds the confidence set, anytime.
-
-    Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is
-    ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2). Valid at any ``tau``; a
-    ``tau`` below the ``eigenvalue_cutoff``, where round-off would decide, is raised to the
-    cutoff.
-    """
-    regularizer = max(regularizer, regression.eigenvalue_cutoff)
-    tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
-    excess = constraints.excess(regression, tau).clamp_min(0.0)
-    width = float(safe_sqrt(excess / tau))
-    return RidgeBand(regression, regularizer, width, assumptions)
 
 
 class ConvexSet(ExactSet):
@@ -122,7 +101,12 @@ class ConvexSet(ExactSet):
 
 
 def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
-    r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
+    r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``.
+
+    The closed form is the ellipsoid around the ridge estimate that holds the set, anytime:
+    Flynn & Reeb (2024), Corollary 4.6, valid at any ``tau``. At ``tau = 1 / c`` the width
+    is ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2).
+    """
     regression, constraints = problem.regression, problem.constraints
     assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
     noise_variance = float(regression.noise_scales.max()) ** 2
@@ -136,8 +120,12 @@ def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
         thin = constraints.contradiction is not None
         kind = ConvexSet if form == "convex" and not thin else ExactSet
         return kind(regression, constraints, assumptions.by(kind.source))
-    assumptions = assumptions.by(ANALYTIC_SOURCE)
-    return analytic_band(regression, constraints, tau_ref, assumptions)
+    # Below the cut-off round-off would decide.
+    regularizer = max(tau_ref, regression.eigenvalue_cutoff)
+    tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
+    excess = constraints.excess(regression, tau).clamp_min(0.0)
+    width = float(safe_sqrt(excess / tau))
+    return RidgeBand(regression, regularizer, width, assumptions.by(ANALYTIC_SOURCE))
 
 
 class Witness(NamedTuple):
@@ -184,19 +172,12 @@ def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int)
     estimate plus a multiple of the posterior covariance with the point.
     """
     regression, constraints = confidence_set.regression, confidence_set.constraints
-    rows, rests = attaining_weights(confidence_set, points, sign)
-    point, weights, rest_weight = points.centre, rows[0], rests[0]
-    squared_norm = weights.square().sum() + rest_weight.square()
-    fitted = regression.eigenvalues.sqrt() * weights
-    return Witness(
-        regression=regression,
-        point=point,
-        weights=weights,
-        rest_weight=rest_weight,
-        norm=float(squared_norm.sqrt()) * regression.outcome_scale,
-        misfit=float((fitted - regression.targets).norm()),
-        radius=constraints.radius.squared(regression) ** 0.5,
-    )
+    (weights,), (rest,) = attaining_weights(confidence_set, points, sign)
+    norm = float((weights.square().sum() + rest.square()).sqrt())
+    misfit = float((regression.eigenvalues.sqrt() * weights - regression.targets).norm())
+    radius = constraints.radius.squared(regression) ** 0.5
+    norm *= regression.outcome_scale
+    return Witness(regression, points.centre, weights, rest, norm, misfit, radius)
 
 
 @torch.no_grad()
@@ -209,15 +190,15 @@ def attaining_weights(
     ``k(x, .)`` that is orthogonal to them.
     """
     regression, constraints = confidence_set.regression, confidence_set.constraints
-    point, lam = points.centre, regression.eigenvalues
-    tau = confidence_set.support(points, sign).regularizer
-    bounded = torch.isinf(tau)  # by the norm alone
-    tau = torch.where(bounded, 1.0, tau).unsqueeze(-1)
-    variance = regression.variance_at(point, tau)
-    excess = constraints.excess(regression, tau.squeeze(-1)).clamp_min(0.0)
-    multiple = sign * (excess / (tau.squeeze(-1) * variance)).sqrt().unsqueeze(-1)
-    weights = (regression.mean_terms + multiple * tau * point.features) / (lam + tau)
+    point, tau = points.centre, confidence_set.support(points, sign).regularizer
+    bounded = torch.isinf(tau).unsqueeze(-1)  # by the norm alone
+    tau = torch.where(bounded, 1.0, tau.unsqueeze(-1))
+    variance = regression.variance_at(point, tau).unsqueeze(-1)
+    excess = constraints.excess(regression, tau).clamp_min(0.0)
+    multiple = sign * (excess / (tau * variance)).sqrt()
+    weights = regression.mean_terms + multiple * tau * point.features
+    weights = weights / (regression.eigenvalues + tau)
     alone = sign * constraints.norm / point.prior_variance.sqrt().unsqueeze(-1)
-    weights = torch.where(bounded.unsqueeze(-1), alone * point.features, weights)
-    multiple = torch.where(bounded, alone.squeeze(-1), multiple.squeeze(-1))
+    weights = torch.where(bounded, alone * point.features, weights)
+    multiple = torch.where(bounded, alone, multiple).squeeze(-1)
     return weights, multiple * point.residual_variance.sqrt()

@@ -236,7 +236,9 @@ def unknown_noise_problem(
     )
     assumptions = rkhs_assumptions(
         JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee
-    ).with_item(noise.assumption())
+    ).with_item(
+        noise.assumption("the noise is independent, Gaussian and of one unknown scale")
+    )
     problem = mixture_problem(regression, radius, norm, assumptions)
     ends = joint.noise_interval(problem.constraints.norm)
     lower, upper = map(EstimatedNumber, ends)

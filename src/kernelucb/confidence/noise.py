@@ -90,44 +90,14 @@ class UnknownNoise:
             )
         return float(self.lower), float(self.upper)
 
-    def span(self, regression: KernelRegression) -> tuple[float, float]:
-        r"""The limits, or by default 0.001 and 10 prior standard deviations.
-
-        The default is no assumption: it sets where the mixture puts its weights, and the
-        set is valid, but wider, for noise scales outside.
-        """
-        if self.limits is not None:
-            return self.limits
-        # Of the first observation: a mixture must be fixed before the outcomes.
-        first = regression.train_inputs[:1]
-        deviation = math.sqrt(float(regression.prior.variance(first)))
-        if deviation == 0.0:
-            raise ValueError(
-                "The prior variance of the first observation is 0; give UnknownNoise both "
-                "limits, the smallest and the largest noise scale to expect."
-            )
-        lower, upper = _DEFAULT_SPAN
-        return lower * deviation, upper * deviation
-
-    @property
-    def status(self) -> Status:
-        r"""Whether a limit was estimated."""
+    def assumption(self, words: str) -> Assumption:
+        r"""The condition on the noise, in words and with its limits."""
         estimated = is_estimate(self.lower) or is_estimate(self.upper)
-        return Status.ESTIMATED if estimated else Status.GIVEN
-
-    def assumption(self) -> Assumption:
-        r"""The condition on the noise for a joint confidence set."""
-        words = "the noise is independent, Gaussian and of one unknown scale"
-        return Assumption("noise", words + self.known, self.status)
-
-    @property
-    def known(self) -> str:
-        r"""``" between 0.1 and 5"``, ``" above 0.1"``, or nothing."""
-        if self.lower is None:
-            return ""
-        if self.upper is None:
-            return f" above {as_given(self.lower)}"
-        return f" between {as_given(self.lower)} and {as_given(self.upper)}"
+        if self.upper is not None and self.lower is not None:
+            words += f" between {as_given(self.lower)} and {as_given(self.upper)}"
+        elif self.lower is not None:
+            words += f" above {as_given(self.lower)}"
+        return Assumption("noise", words, Status.ESTIMATED if estimated else Status.GIVEN)
 
 
 class JointSet(NamedTuple):
@@ -168,7 +138,7 @@ class JointSet(NamedTuple):
                 "without them."
             )
         unit, count = float(regression.noise_scales[0]), regression.num_observations
-        lower, upper = noise.span(regression)
+        lower, upper = noise.limits or _span(regression)
         octaves = _SCALES_PER_OCTAVE * math.log2(upper / lower)
         steps = torch.arange(math.ceil(octaves) + 1).double()
         variances = lower**2 * 2.0 ** (2.0 * steps / _SCALES_PER_OCTAVE)
@@ -197,11 +167,9 @@ class JointSet(NamedTuple):
         squared = 2.0 * self.budget
         if self.noise.limits is None:
             squared = count * math.exp(min(squared / count - 1.0, _LARGEST_EXPONENT))
-        farthest = float(
-            regression.targets.norm() + regression.eigenvalues[-1].sqrt() * norm
-        )
-        form = float(regression.quadratic_form(self.tau_ref))
-        return Radius(self.tau_ref, min(squared, farthest**2) - form)
+        size, largest = regression.targets.norm(), regression.eigenvalues[-1].sqrt()
+        farthest = float(size + largest * norm)
+        return Radius.of(min(squared, farthest**2), regression, self.tau_ref)
 
     def noise_interval(self, norm: float) -> tuple[float, float]:
         r"""Smallest and largest noise scale in the set, outcome units.
@@ -225,6 +193,24 @@ class JointSet(NamedTuple):
             lower, upper = self.noise.limits
             interval = [min(max(scale, lower), upper) for scale in interval]
         return interval[0], interval[1]
+
+
+def _span(regression: KernelRegression) -> tuple[float, float]:
+    r"""0.001 and 10 prior standard deviations, for a mixture over noise scales.
+
+    No assumption: the span sets where the mixture puts its weights, and the set is valid,
+    but wider, for noise scales outside.
+    """
+    # Of the first observation: a mixture must be fixed before the outcomes.
+    first = regression.train_inputs[:1]
+    deviation = math.sqrt(float(regression.prior.variance(first)))
+    if deviation == 0.0:
+        raise ValueError(
+            "The prior variance of the first observation is 0; give UnknownNoise both "
+            "limits, the smallest and the largest noise scale to expect."
+        )
+    lower, upper = _DEFAULT_SPAN
+    return lower * deviation, upper * deviation
 
 
 def log_densities(
@@ -337,28 +323,27 @@ class ReplicateNoise:
         labels = self._labels(train_X)
         self.groups: tuple[NoiseGroup, ...] = ()
         for label in labels.unique().tolist():
-            own = labels == label
-            degrees = int(own.sum()) - int((labels[first] == label).sum())
-            if degrees < 1 or not float(squares[own].sum()) > 0.0:
+            group = labels == label
+            degrees = int(group.sum()) - int((labels[first] == label).sum())
+            total = float(squares[group].sum())
+            if degrees < 1 or not total > 0.0:
                 raise InputDataError(
                     f"Group {label:g} has no repeated input whose outcomes differ; merge "
                     "it with another group, or give noise_std as a number."
                 )
-            estimate = math.sqrt(float(squares[own].sum()) / degrees)
-            self.groups += (NoiseGroup(label, degrees, EstimatedNumber(estimate)),)
+            estimate = EstimatedNumber(math.sqrt(total / degrees))
+            self.groups += (NoiseGroup(label, degrees, estimate),)
+        # Vectors of scales that share the band's delta.
+        self.num_levels = 1
+        if self.between is not None and len(self.groups) > 1:
+            low, high = self.between
+            steps = math.ceil(math.log(high / low) / math.log(_STEP)) + 1
+            self.num_levels = steps ** len(self.groups)
 
     def _labels(self, X: Tensor) -> Tensor:
         if self._groups is None:
             return torch.zeros(len(X), dtype=torch.float64)
         return torch.as_tensor(self._groups(X), dtype=torch.float64).reshape(len(X))
-
-    @property
-    def num_levels(self) -> int:
-        r"""Number of vectors of scales that share the band's ``delta``."""
-        if self.between is None or len(self.groups) == 1:
-            return 1
-        low, high = self.between
-        return (math.ceil(math.log(high / low) / math.log(_STEP)) + 1) ** len(self.groups)
 
     def limits(self, delta: float) -> dict[float, tuple[float, float]]:
         r"""Lower and upper limits of the groups' scales by their labels, outcome units.
@@ -378,11 +363,11 @@ class ReplicateNoise:
             ValueError: If a limit is above ``between``, or an input is of a group without
                 replicates.
         """
+        low, high = self.between or (0.0, math.inf)
         known: dict[float, float] = {}
         for label, (_, upper) in self.limits(self.share * delta).items():
             known[label] = upper
-            if self.num_levels > 1 and self.between is not None:
-                low, high = self.between
+            if self.num_levels > 1:
                 level = max(0, math.ceil(math.log(upper / low) / math.log(_STEP)))
                 known[label] = low * _STEP**level
                 if upper > high:

@@ -89,18 +89,14 @@ class PrequentialRadius:
     @property
     def squared(self) -> float:
         r"""``r^2``, noise units."""
-        return with_energy(self._predicted, self.num_observations, self.delta)
-
-    @property
-    def _predicted(self) -> float:
-        r"""``r^2`` from the predictions alone, without the energy of the noise."""
         # Chain rule: the log-density of all outcomes is a sum over predictions, so a sum of
         # one-step losses replaces a kernel's log-determinant and quadratic form.
         means, variances, outcomes, noise, _ = self._record
         squares = noise.square()
         terms = (outcomes - means).square() / (squares + variances)
         terms = terms + torch.log1p(variances / squares)
-        return float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
+        predicted = float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
+        return with_energy(predicted, self.num_observations, self.delta)
 
     @property
     def noise_std(self) -> Tensor:
@@ -155,8 +151,8 @@ class PrequentialRadius:
         new = _Record(means, variances, outcomes, noise, inputs)
         if len(earlier):
             new = _Record(*map(torch.cat, zip(self._record, new, strict=True)))
-        noise_was_estimated = self._estimated or is_estimate(noise_std)
-        self._record, self._estimated = new, noise_was_estimated
+        self._record = new
+        self._estimated |= is_estimate(noise_std)
 
     @torch.no_grad()
     def observe(
@@ -176,12 +172,6 @@ class PrequentialRadius:
             UnsupportedError: If the model does not predict the value of one function.
         """
         rows = _rows(X)
-        if finite("Y", tensor("Y", Y)).numel() != len(rows):
-            raise BotorchTensorDimensionError(
-                f"Y must be `n x 1` or `n` with n = {len(rows)}, got shape "
-                f"{tuple(Y.shape)}."
-            )
-        positive_values("noise_std", noise_std, len(rows))
         means, variances = in_parts(rows, lambda part: _predicted(model, part))
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
@@ -191,10 +181,10 @@ class PrequentialRadius:
         Raises:
             ValueError: If number, order, noise scales, inputs or outcomes differ.
         """
-        noise, own = regression.noise_scales.cpu(), self._record.noise_std
-        if not (len(noise) == len(own) and torch.equal(noise, own)):
+        noise, known = regression.noise_scales.cpu(), self._record.noise_std
+        if not (len(noise) == len(known) and torch.equal(noise, known)):
             raise ValueError(
-                f"fit holds {len(own)} observations and the model {len(noise)}, or their "
+                f"fit holds {len(known)} observations and the model {len(noise)}, or their "
                 "noise scales differ; give both the same observations, in order."
             )
         if not self._is_of(regression):
@@ -204,7 +194,7 @@ class PrequentialRadius:
             )
         return Radius.of(self.squared, regression, tau_ref=1.0)
 
-    def _is_of(self, regression: RidgeState) -> bool:
+    def _is_of(self, regression: Any) -> bool:
         r"""Whether a state holds these inputs and outcomes, up to rounding.
 
         A sketch keeps sums alone: precisions times residuals, added up alone and times
@@ -216,18 +206,18 @@ class PrequentialRadius:
             return False
         if isinstance(regression, KernelRegression):
             inputs = regression.train_inputs
-            own = regression.prior.transform(raw.to(inputs))
-            near = (own - inputs).abs() <= _ROUNDED * inputs.abs().amax(0)
+            known = regression.prior.transform(raw.to(inputs))
+            near = (known - inputs).abs() <= _ROUNDED * inputs.abs().amax(0)
             far = (regression.train_targets.cpu() - outcomes).abs()
-            allowed = _ROUNDED * (outcomes.abs() + noise)
-            return bool(near.all()) and bool((far <= allowed).all())
+            return bool(near.all() & (far <= _ROUNDED * (outcomes.abs() + noise)).all())
         if not isinstance(regression, NystromRegression):
             return False
         inputs, responses = regression.sums.inputs, regression.sums.responses
-        own = regression.prior.transform(raw.to(inputs))
-        residuals = outcomes.to(own) - regression.prior.mean(own)
-        sums, sizes = _moments(own, residuals / regression.noise_scales.square())
-        others, _ = _moments(inputs, responses)
+        known = regression.prior.transform(raw.to(inputs))
+        residuals = outcomes.to(known) - regression.prior.mean(known)
+        weights = residuals / regression.noise_scales.square()
+        sums, others = weights @ _powers(known), responses @ _powers(inputs)
+        sizes = weights.abs() @ _powers(known).abs()
         return bool(((sums - others).abs() <= _ROUNDED * sizes).all())
 
 
@@ -270,7 +260,6 @@ def _predicted(model: Any, X: Tensor) -> Tensor:
     return torch.stack([mean, variance])
 
 
-def _moments(inputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Weighted sums of ones, inputs and their squares, and the same of absolute values."""
-    powers = torch.cat([torch.ones_like(inputs[:, :1]), inputs, inputs.square()], -1)
-    return weights @ powers, weights.abs() @ powers.abs()
+def _powers(inputs: Tensor) -> Tensor:
+    r"""Ones, inputs and their squares, in columns."""
+    return torch.cat([torch.ones_like(inputs[:, :1]), inputs, inputs.square()], -1)

@@ -31,7 +31,6 @@ DEFAULT_SCALES = tuple(2.0**power for power in range(-8, 9))
 # thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
 _CHERNOFF = 1.0 / (1.0 + 2.0 ** (0.5 * np.arange(-6.0, 17.0)))
 _TOLERANCE = 1e-13  # of the energy
-_MOST_STEPS, _SMALLEST_CHANGE = 60, 1e-30  # of a search for a slope
 # Share of the predictions where they are mixed with the energy alone: the squared radius is
 # at most 2 ln(1/0.8) = 0.45 above theirs.
 _PREDICTION_SHARE = 0.8
@@ -273,25 +272,6 @@ class KernelFree(NamedTuple):
             energy -= step
             if not step > _TOLERANCE * energy:
                 return Ball(energy, slope)
-
-    def tangent_price(self, slope: float) -> float:
-        r"""The least ``b`` with ``slope E - b <= 2 ln(mixture)`` for all ``E`` in the ball.
-
-        For bandits, whose tangent keeps its slope as observations are added.
-        """
-        largest, own = self.ball
-        lower, energy, upper = 0.0, largest, largest
-        for _ in range(_MOST_STEPS if slope < own else 0):
-            _, here, change = self.at(energy)
-            lower, upper = (lower, energy) if here > slope else (energy, upper)
-            energy -= (here - slope) / max(change, _SMALLEST_CHANGE)
-            if not lower <= energy <= upper:
-                energy = 0.5 * (lower + upper)
-            if abs(here - slope) * (upper - lower) <= _TOLERANCE * largest:
-                break
-        log_value, here, _ = self.at(energy)
-        rest = abs(here - slope) * (upper - lower)  # by concavity
-        return slope * energy - 2.0 * log_value + (rest if slope < own else 0.0)
 
 
 def energy_levels(levels: Any, noise_factor: float) -> Any:

@@ -48,66 +48,39 @@ def refined_interval(
     level: float,
     interval: NoiseInterval,
 ) -> NoiseInterval:
-    r"""One step of Corollary 1: Theorem 3 at ``lambda = upper^2 / C^2``.
+    r"""One step of Corollary 1: Theorem 3 at ``lambda = upper^2 / C^2``, else Theorem 6.
 
-    While the upper bound is infinite, the lower one is taken at ``lower^2 / C^2``.
+    While the upper bound is infinite, the lower one is taken at ``lower^2 / C^2``. The
+    constant ``C_t`` is that of Lemma 6.
     """
-    t = regression.num_observations
-    norm = norm_bound / regression.outcome_scale
-    bounded = math.isfinite(interval.upper)
-    guess = interval.upper if bounded else interval.lower
-    constant = _deviation_constant(t, level)
+    t, norm = regression.num_observations, norm_bound / regression.outcome_scale
+    guess = interval.upper if math.isfinite(interval.upper) else interval.lower
+    # C_t of Lemma 6, with c_t = ln(pi^2 max(ln t, 1)^2 / 6).
+    rounds = math.log(math.pi**2 * max(math.log(t), 1.0) ** 2 / 6.0)
+    constant = math.log(math.e / level) * (1.0 + rounds / math.log(1.0 / level))
     residual_std = _residual_std(regression, norm, guess)
-    lower = max(interval.lower, _lower_bound(residual_std, guess, constant, t))
+    # Case 2 at sqrt(lambda) = guess / C. Case 1, s - noise_upper sqrt(2 C_t / t) -
+    # guess / sqrt(t), is larger only where case 2 is above noise_upper.
+    lower = (residual_std - guess / math.sqrt(t)) / (1.0 + math.sqrt(2.0 * constant / t))
+    lower = max(interval.lower, lower)
     log_det = float(regression.log_det(ridge_regularizer(regression, norm, lower)))
     information = 2.0 * math.log(1.0 / level) + log_det
     alpha = 1.0 - math.sqrt(constant / t) - math.sqrt((constant + 2.0 * information) / t)
-    if bounded:
+    upper = math.inf  # where the data are too few
+    if math.isfinite(interval.upper):
+        # Case 2 solves sigma = s + sigma (1 - alpha) + 2 sqrt(b sigma). Case 1 is the right
+        # side at noise_upper, which lies above the solution wherever noise_upper does.
         b = guess * math.sqrt(information) / (2.0 * t)
-        upper = _upper_bound(residual_std, alpha, b)
+        if alpha > 0.0:
+            upper = ((math.sqrt(residual_std * alpha + b) + math.sqrt(b)) / alpha) ** 2
     else:
-        residual_std = _residual_std(regression, norm, math.inf)
-        upper = _first_upper_bound(residual_std, alpha, information, t)
+        # Case 2 without a guess, from the residuals of the prior mean: Theorem 6 at
+        # lambda_* itself, where C sqrt(lambda_*) = sigma, says s >= sigma (alpha -
+        # sqrt(2 sqrt(D) / t)), and residuals at an infinite lambda are no smaller than s.
+        alpha -= math.sqrt(2.0 * math.sqrt(information) / t)
+        if alpha > 0.0:
+            upper = _residual_std(regression, norm, math.inf) / alpha
     return NoiseInterval(lower, min(interval.upper, upper))
-
-
-def _deviation_constant(t: int, level: float) -> float:
-    r"""``C_t`` of Lemma 6, with ``c_t = ln(pi^2 max(ln t, 1)^2 / 6)``."""
-    rounds = math.log(math.pi**2 * max(math.log(t), 1.0) ** 2 / 6.0)
-    return math.log(math.e / level) * (1.0 + rounds / math.log(1.0 / level))
-
-
-def _lower_bound(residual_std: float, guess: float, constant: float, t: int) -> float:
-    r"""Case 2 of Theorem 3 at ``sqrt(lambda) = guess / C``.
-
-    Case 1, ``s - noise_upper sqrt(2 C_t / t) - guess / sqrt(t)``, is larger only where case
-    2 is above ``noise_upper``.
-    """
-    return (residual_std - guess / math.sqrt(t)) / (1.0 + math.sqrt(2.0 * constant / t))
-
-
-def _upper_bound(residual_std: float, alpha: float, b: float) -> float:
-    r"""Case 2 of Theorem 3; infinite where the data are too few.
-
-    It solves ``sigma = s + sigma (1 - alpha) + 2 sqrt(b sigma)``. Case 1 is the right side
-    at ``noise_upper``, which lies above the solution wherever ``noise_upper`` does.
-    """
-    if alpha <= 0.0:
-        return math.inf
-    return ((math.sqrt(residual_std * alpha + b) + math.sqrt(b)) / alpha) ** 2
-
-
-def _first_upper_bound(
-    residual_std: float, alpha: float, information: float, t: int
-) -> float:
-    r"""Case 2 without a guess, from the residuals of the prior mean.
-
-    Theorem 6 at ``lambda_*`` itself, where ``C sqrt(lambda_*) = sigma``:
-    ``s >= sigma (alpha - sqrt(2 sqrt(D) / t))``, and the residuals at an infinite
-    ``lambda`` are no smaller than ``s``.
-    """
-    alpha -= math.sqrt(2.0 * math.sqrt(information) / t)
-    return residual_std / alpha if alpha > 0.0 else math.inf
 
 
 def _residual_std(regression: KernelRegression, norm: float, scale: float) -> float:
@@ -313,13 +286,12 @@ def streaming_band(
     for name in sorted(tracker.estimated):
         statement = f"{assumptions[name].statement}; the noise tracker rests on an estimate"
         assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
-    statement = (
+    item = tracker.noise_std.assumption(
         "the noise is conditionally sub-Gaussian and second-order sub-Gaussian (Gaussian "
-        f"noise is), scale unknown{tracker.noise_std.known}"
+        "noise is), scale unknown"
     )
-    status = tracker.noise_std.status
     if not tracker.consistent:
-        statement += "; the data contradict this, the norm or the kernel"
-        status = Status.VIOLATED
-    assumptions = assumptions.with_item(Assumption("noise", statement, status))
+        statement = f"{item.statement}; the data contradict this, the norm or the kernel"
+        item = Assumption("noise", statement, Status.VIOLATED)
+    assumptions = assumptions.with_item(item)
     return fixed_ridge_band(regression, upper, width, assumptions), tracker
