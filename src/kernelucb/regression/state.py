@@ -79,8 +79,6 @@ class Projection(NamedTuple):
         features: ``b x r`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
         residual_variance: ``b`` values ``k(x, x) - |v|^2``, which no outcome at the
             training inputs reduces.
-        pending_covariance: ``b x p`` covariances with pending points outside the span of
-            the training sections; None where no points are pending.
     """
 
     inputs: Tensor
@@ -88,11 +86,10 @@ class Projection(NamedTuple):
     prior_variance: Tensor
     features: Tensor
     residual_variance: Tensor
-    pending_covariance: Tensor | None = None
 
     def rows(self, mask: Tensor | slice) -> "Projection":
         r"""The points in a slice, or where ``mask`` is true."""
-        return Projection._make([None if part is None else part[mask] for part in self])
+        return Projection._make([part[mask] for part in self])
 
 
 class RidgeState(Module, ABC):
@@ -108,6 +105,8 @@ class RidgeState(Module, ABC):
         eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
         dimension: Number of raw input columns ``d``.
         estimated: Parts of the model that were fitted to the data.
+        prior_std: Prior standard deviation of the outcome (root mean square over the
+            inputs).
     """
 
     eigenvalues: Tensor
@@ -117,20 +116,17 @@ class RidgeState(Module, ABC):
     eigenvalue_cutoff: float
     dimension: int
     estimated: frozenset[str]
+    prior_std: float
 
-    def _describe(self, like: Any, noise_scales: Tensor) -> None:
+    def _describe(self, like: Any) -> None:
         r"""Take over what a state, or a model in numbers, knows beside its outcomes."""
-        self.prior, self.dimension, self.estimated = (
-            like.prior,
-            like.dimension,
-            like.estimated,
-        )
-        self.register_buffer("noise_scales", noise_scales)
+        self.prior, self.dimension = like.prior, like.dimension
+        self.estimated = like.estimated
 
-    def _set_spectrum(self, eigenvalues: Tensor, targets: Tensor, cutoff: float) -> None:
-        self.register_buffer("eigenvalues", eigenvalues)
-        self.register_buffer("targets", targets)
-        self.eigenvalue_cutoff = cutoff
+    def _keep(self, **tensors: Tensor) -> None:
+        r"""Register buffers, which move between devices with the state."""
+        for name, value in tensors.items():
+            self.register_buffer(name, value)
 
     @abstractmethod
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,11 +138,6 @@ class RidgeState(Module, ABC):
 
         For variances only; the noise there is ``pending_noise_std``.
         """
-
-    @property
-    @abstractmethod
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
@@ -322,24 +313,3 @@ class RidgeState(Module, ABC):
         return torch.as_tensor(regularizer, dtype=lam.dtype, device=lam.device).unsqueeze(
             -1
         )
-
-
-class DerivedState(RidgeState):
-    r"""A state with the data of another one, in whose coordinates it sees query points."""
-
-    state: Any
-
-    def __init__(self, state: RidgeState, eigenvalues: Tensor, targets: Tensor) -> None:
-        super().__init__()
-        self.state = state
-        self._describe(state, state.noise_scales)
-        self._set_spectrum(eigenvalues, targets, state.eigenvalue_cutoff)
-
-    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Those in the state of the data."""
-        return self.state.coordinates(inputs, prior_variance)
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return self.state.prior_std

@@ -8,7 +8,6 @@ from kernelucb._numerics.estimates import draft_of
 from kernelucb._numerics.spectral import cutoff_of
 from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.sketch import SketchedData
-from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.state import RidgeState
 
@@ -78,31 +77,28 @@ class DTCRegression(RidgeState):
         """
         super().__init__()
         self.prior, self.dimension, self.estimated = prior, dimension, estimated
+        self.data = data
         precision, sketch = (prior.scale / noise_std) ** 2, data.sketch
         self.regularizer = sketch.alpha * precision
         sums = sketch.gram, sketch.moments, data.tally.squares.sum()
         whitened = (precision * each for each in sums)
         eigenvalues, targets, rotation = in_eigenbasis(*whitened)
         self.register_buffer("spectrum", eigenvalues)  # not widened
-        self._set_spectrum(eigenvalues, targets, cutoff_of(eigenvalues))
-        self.register_buffer("noise_scales", targets.new_full((1,), noise_std))
+        self.eigenvalue_cutoff = cutoff_of(eigenvalues)
+        noise_scales = targets.new_full((1,), noise_std)
+        self._keep(eigenvalues=eigenvalues, targets=targets, noise_scales=noise_scales)
         left = precision * data.counts * data.residual_variance
         self.register_buffer("residual_variance", left)
         self.remainder = float(left.sum())
         self.basis = data.basis.rotated(rotation)
         self._count = data.num_observations
         variance = float(data.counts @ data.prior_variance) / max(self._count, 1)
-        self._prior_std = prior.scale * variance**0.5
+        self.prior_std = prior.scale * variance**0.5
 
     @property
     def num_observations(self) -> int:
         r"""Number of observations ``n``."""
         return self._count
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return self._prior_std
 
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
         r"""See ``RidgeState``."""
@@ -115,7 +111,10 @@ class DTCRegression(RidgeState):
         X = self._checked(X_pending).detach()
         if len(X) == 0:
             return self
-        return PendingRegression(self, self.project(X), float(self.noise_scales))
+        inputs = self.prior.transform(X.to(self.data.inputs))
+        data = self.data.conditioned(inputs, inputs.new_zeros(len(inputs)))
+        known = float(self.noise_scales), self.dimension, self.estimated
+        return DTCRegression(self.prior, data, *known)
 
     def widened(self) -> "DTCRegression":
         r"""The state with the remainder added to all eigenvalues, for norms.

@@ -306,7 +306,8 @@ class NystromRegression(RidgeState):
     ) -> None:
         self.chunk_size = whole_number("chunk_size", chunk_size)
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
-        self._describe(data, noise)
+        self._describe(data)
+        self._keep(noise_scales=noise)
 
         def kernel_points(name: str, points: Tensor) -> Tensor:
             points = self._checked(points, name)
@@ -326,6 +327,7 @@ class NystromRegression(RidgeState):
         check_noise("noise_std", float(noise_std.min()), self.prior.variance(inputs))
         data = inputs, targets - self.prior.mean(inputs), noise_std
         self.sums = self.sums.extended(self.outer, *data, self.chunk_size)
+        self.prior_std = float(self.prior.variance(self.sums.inputs).mean().sqrt())
         self._solve(WeightProblem.of(self.basis, self.sums, self.num_observations))
 
     def _solve(self, problem: WeightProblem) -> None:
@@ -336,18 +338,14 @@ class NystromRegression(RidgeState):
         lam, vectors, cutoff = kernel_spectrum(problem.matrix)
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
         basis = problem.scale.unsqueeze(-1) * (problem.cross.mT @ vectors / lengths)
-        self._set_spectrum(lam, problem.outcomes @ vectors, cutoff)
-        self.register_buffer("feature_basis", basis)
+        self.eigenvalue_cutoff = cutoff
+        targets = problem.outcomes @ vectors
+        self._keep(eigenvalues=lam, targets=targets, feature_basis=basis)
 
     @property
     def split(self) -> float:
         r"""``s``, the split between ``rho^2`` and ``a^T E a``; see the class."""
         return self._problem.split
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return float(self.prior.variance(self.sums.inputs).mean().sqrt())
 
     @property
     def remainder(self) -> float:
