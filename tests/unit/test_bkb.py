@@ -28,7 +28,7 @@ from kernelucb.confidence.fit.radius import mixture_radius, with_energy
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.confidence.ridge_band import abbasi_yadkori_width
 from kernelucb.models import BKBModel
-from kernelucb.regression.lowrank.sketch import draw, first_state, inclusion_probabilities
+from kernelucb.regression.sketch import draw, first_state, inclusion_probabilities
 from oracles import bkb_width
 from oracles.sketch import collapsed_bound, dtc
 from problems import (

@@ -21,8 +21,8 @@ from kernelucb.confidence.bkb import (
     required_qbar,
     theorem2_width,
 )
-from kernelucb.regression.lowrank import sketch
-from kernelucb.regression.lowrank.sketch import SketchedData
+from kernelucb.regression import sketch
+from kernelucb.regression.sketch import SketchedData
 from oracles import bkb_width
 from oracles.sketch import dtc
 from problems import RKHSFunction, constant_mean, frozen_kernel, generator, uniform

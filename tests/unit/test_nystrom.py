@@ -20,7 +20,7 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
 )
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.lowrank.sketch import ridge_factor
+from kernelucb.regression.nystrom import ridge_factor
 from kernelucb.regression.prior import Prior
 from oracles.weak_duality import (
     nystrom_split,

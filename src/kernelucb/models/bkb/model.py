@@ -1,6 +1,7 @@
 r"""A BoTorch model whose cost per prediction does not grow with the observations."""
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,10 +21,9 @@ from torch.nn import Module
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
-from kernelucb.regression.lowrank.dtc import DTCRegression
-from kernelucb.regression.lowrank.sketch import SketchedData, Tally, first_state
 from kernelucb.regression.outcome_map import check_identity, outcome_units
 from kernelucb.regression.prior import Prior
+from kernelucb.regression.sketch import DTCRegression, SketchedData, Tally, first_state
 
 _COMPARED = 8  # inputs at which a saved state shows its prior
 
@@ -105,7 +105,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         likelihood = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).to(X)
         likelihood.noise = X.new_tensor(alpha)
         gp = SketchedGP(
-            SketchedData(prior, kernel_inputs[:0], alpha, qbar, first_state(seed))
+            SketchedData.empty(prior, kernel_inputs[:0], alpha, qbar, first_state(seed))
         )
         super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
         self.dimension = train_X.shape[-1]
@@ -281,7 +281,15 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
             )
         tally = Tally(*(state[name].to(like) for name in Tally._fields))
         inducing, draws = state["inducing_index"].to(like.device), state["generator_state"]
-        self._replace_state(self.state.restored(inputs, tally, inducing, draws.cpu()))
+        self._replace_state(
+            replace(
+                self.state,
+                inputs=inputs,
+                tally=tally,
+                inducing=inducing,
+                generator_state=draws.cpu(),
+            )
+        )
 
     def _made_with(self, inputs: Tensor) -> dict[str, Any]:
         r"""What a loaded state must share, with the prior at some inputs."""

@@ -13,10 +13,11 @@ from gpytorch.variational import _VariationalDistribution, _VariationalStrategy
 from linear_operator import to_dense, to_linear_operator
 from linear_operator.operators import IdentityLinearOperator, RootLinearOperator
 from torch import Tensor
+from torch.linalg import solve_triangular
 
 from kernelucb._numerics.spectral import covariance_root
-from kernelucb.regression.lowrank.basis import Basis
-from kernelucb.regression.lowrank.sketch import SketchedData
+from kernelucb.regression.nystrom import Basis
+from kernelucb.regression.sketch import SketchedData
 
 
 class OptimalVariationalDistribution(_VariationalDistribution):
@@ -44,8 +45,9 @@ class OptimalVariationalDistribution(_VariationalDistribution):
         r"""The distribution of the weights."""
         sketch = self.state.sketch
         eye = torch.eye(len(sketch.weights), dtype=self.dtype, device=self.device)
-        # residual_features(I) = sqrt(alpha) L^-T, a root of alpha V^-1.
-        root = RootLinearOperator(sketch.residual_features(eye))
+        # sqrt(alpha) L^-T is a root of alpha V^-1.
+        half = solve_triangular(sketch.factor, eye, upper=False).mT
+        root = RootLinearOperator(sketch.alpha**0.5 * half)
         return MultivariateNormal(sketch.weights, root)
 
     def initialize_variational_distribution(self, prior_dist: MultivariateNormal) -> None:
