@@ -345,7 +345,7 @@ def _check_prior(model: Any, inputs: Tensor, raw: Tensor) -> None:
         own.append("transform_inputs")
     if own:
         raise UnsupportedError(
-            f"{type(model).__name__} has its own `{own[0]}`, so its prior may not be that of "
+            f"{type(model).__name__} has its own `{own[0]}`: its prior may not be that of "
             "`mean_module` and `covar_module`, which the bound is computed from. Pass a "
             "SingleTaskGP with covar_module=... and mean_module=..., and put what warps "
             "the inputs into the kernel or into input_transform=... ."
