@@ -162,9 +162,9 @@ def test_nothing_is_known_of_a_subclass():
     for kernel in (wavy, frozen(ScaleKernel(wavy)), wavy + frozen(RBFKernel())):
         prior = Prior(kernel)
         assert not prior.has_constant_variance
-        assert not prior.falls_with_distance()
+        assert not prior.bounds_changes()
     chained = Doubled(first=Normalize(2, bounds=torch.eye(2).double()))
-    assert not Prior(frozen(RBFKernel()), None, chained).falls_with_distance()
+    assert not Prior(frozen(RBFKernel()), None, chained).bounds_changes()
     X, Y, box = uniform(8, 1, 0), normal(8, 1), torch.tensor([[0.0], [1.0]]).double()
     state = KernelRegression(X, Y, frozen(Wavy(RBFKernel())), 0.1)
     band = MartingaleMixtureUCB(state, norm_bound=50.0)
