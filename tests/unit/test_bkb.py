@@ -2,6 +2,7 @@ r"""BKB: the model's formulas, draws and states; the widths, their proofs and cl
 
 import math
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -233,38 +234,6 @@ class TestObservations:
         drawn, _ = draw(torch.full_like(place, 0.1), first_state(0))
         assert float(place[drawn].mean()) == pytest.approx(0.5, abs=0.1)
 
-    def test_factorisations(self, monkeypatch):
-        r"""One Cholesky factor a step, one ``eigh`` where the inducing points changed.
-
-        Beside it a factor as large as the step, which spares a pass over all features;
-        none for queries.
-        """
-        sizes = {"eigh": [], "cholesky_ex": []}
-        for name in sizes:
-            plain = getattr(torch.linalg, name)
-
-            def counted(matrix, name=name, plain=plain):
-                sizes[name].append(len(matrix))
-                return plain(matrix)
-
-            monkeypatch.setattr(torch.linalg, name, counted)
-
-        def told():
-            found = {name: [size for size in sizes[name] if size] for name in sizes}
-            sizes.update(eigh=[], cholesky_ex=[])
-            return found
-
-        model, X, Y = make_model(qbar=1e6)  # all points are inducing points
-        told()
-        model.observe(X[:1], Y[:1])
-        assert told() == {"eigh": [], "cholesky_ex": [1, 40]}
-        marginals(model, QUERIES)
-        assert told() == {"eigh": [], "cholesky_ex": []}
-        model.observe(uniform(1, 2, 5), Y[:1])
-        assert told() == {"eigh": [41], "cholesky_ex": [41]}
-        model.condition_on_observations(X[:1], Y[:1])
-        assert told() == {"eigh": [], "cholesky_ex": [1, 41]}
-
     def test_no_step_draws_all_of_the_data_with_prior_variances(self):
         X = uniform(3000, 1, 0)
         model = BKBModel(X, torch.sin(9.0 * X), frozen_kernel("rbf"), LAM, 2.0)
@@ -309,7 +278,6 @@ class TestAwkwardData:
 
 
 SCALED = {"input_transform": Normalize(2), "outcome_transform": Standardize(1)}
-WIDE = Normalize(2, bounds=torch.tensor([[0.0] * 2, [3.0] * 2]))
 
 
 def saved_model(n=12, seed=0, **options):
@@ -346,12 +314,9 @@ class TestState:
         for options in (
             *({"kernel": "matern52"}, {"qbar": 0.5}, {"mean_module": constant_mean(1.0)}),
             *({"input_transform": None}, {"outcome_transform": None}),
-            {"input_transform": WIDE},
         ):
             with pytest.raises(ValueError, match=r"with another .*same arguments"):
                 saved_model(5, **options).load_state_dict(state)
-        with pytest.raises(ValueError, match="no state of a BKBModel"):
-            saved_model().load_state_dict({})
 
 
 RADII = pytest.mark.parametrize("radius", ["certified", "theorem2", "practical"])
@@ -507,10 +472,6 @@ def state_of(kernel, lam=0.04, qbar=1e9, n=30, seed=0):
     return BKBModel(X, Y, frozen_kernel(kernel), lam, qbar).state
 
 
-def with_inducing(state, index):
-    return state.restored(state.inputs, state.tally, index, state.generator_state)
-
-
 def gram_of(state, kernel):
     return frozen_kernel(kernel)(state.inputs).to_dense()
 
@@ -577,7 +538,7 @@ class TestProof:
         index = torch.randperm(20, generator=generator(seed))[:size].sort().values
         gram = state.counts.sqrt().outer(state.counts.sqrt()) * gram_of(state, kernel)
         exact = float(torch.linalg.eigvalsh(gram).clamp_min(0.0).div(lam).log1p().sum())
-        bound = Budget.of(with_inducing(state, index)).log_det
+        bound = Budget.of(replace(state, inducing=index)).log_det
         assert bound >= exact * (1.0 - ORDER)
 
     @given(
@@ -605,14 +566,13 @@ class TestProof:
         observed, random = features[:20], generator(seed)
         index = torch.randperm(20, generator=random)[:size].sort().values
         noise = level * torch.randn(20, generator=random, dtype=torch.float64)
-        state = with_inducing(
-            BKBModel(X, X[:, :1], frozen_kernel(kernel), lam, 1e9).state, index
-        )
+        model = BKBModel(X, X[:, :1], frozen_kernel(kernel), lam, 1e9)
+        state = replace(model.state, inducing=index)
         # The estimate is linear in the outcomes: its weights from the state's own sketch.
         project, sketch = state.basis.project, state.sketch
         z, left = project(every)
         weights = torch.cholesky_solve(z.mT, sketch.factor).mT @ state.features.mT
-        deviation = sketch.variance(z, left).sqrt()
+        deviation = (left + lam * sketch.quadratic(z)).sqrt()
         bias = weights @ observed - features
         theta = torch.randn(len(every), generator=random, dtype=torch.float64)
         if worst:

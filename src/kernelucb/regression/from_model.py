@@ -95,15 +95,16 @@ class ModelData(NamedTuple):
         return self.estimated & {"noise"} | learned
 
 
-def read_model(model: Any) -> ModelData:
+def read_model(given: object) -> ModelData:
     r"""Read a single-output exact GP with ``mean_module`` and ``covar_module``.
 
     It is one of BoTorch's, or a user's GPyTorch ``ExactGP`` whose ``forward`` is made of
     these two. As by BoTorch's ``posterior``, it is put into eval mode.
     """
-    if isinstance(model, ModelList | IndependentModelList) and len(_parts(model)) == 1:
-        return read_model(_parts(model)[0])
-    check_supported(model)
+    if isinstance(given, ModelList | IndependentModelList) and len(_parts(given)) == 1:
+        return read_model(_parts(given)[0])
+    check_supported(given)
+    model: Any = given  # whose attributes pyright takes for tensors
     model.eval()  # in eval mode the stored inputs are the transformed ones
     units = outcome_units(getattr(model, "outcome_transform", None))
     inputs = model.train_inputs[0].detach().clone()  # of which a user may be the owner
@@ -361,23 +362,16 @@ def prior_is_as_read(model: Any, inputs: Tensor) -> bool:
     if len(points) == 1:
         points = torch.cat([points, _NEARBY * points])
     prior, half = model.forward(points), len(points) // 2
-    covariances = prior.lazy_covariance_matrix, model.covar_module(points)
-    mean = model.mean_module(points)
-    variances = [each.diagonal(dim1=-1, dim2=-2) for each in covariances]
-    # Diagonals apart: GPyTorch adds jitter to some whole matrices.
-    between = [each[:half, half:].to_dense() for each in covariances]
-    largest = variances[1].max()
-    return (
-        _agree(*variances, largest)
-        and _agree(*between, largest)
-        and _agree(prior.mean, mean, largest.sqrt() + mean.abs().max())
-    )
-
-
-def _agree(own: Tensor, expected: Tensor, scale: Tensor) -> bool:
-    r"""Whether two tensors differ by no more than jitter does, relative to a scale."""
-    accuracy = torch.finfo(expected.dtype).eps ** 0.4
-    return bool((own - expected).abs().max() <= accuracy * scale)
+    own, theirs = prior.lazy_covariance_matrix, model.covar_module(points)
+    mean, variance = model.mean_module(points), theirs.diagonal(dim1=-1, dim2=-2)
+    largest, accuracy = variance.max(), torch.finfo(mean.dtype).eps ** 0.4
+    differences = [
+        # Diagonals apart: GPyTorch adds jitter to some whole matrices.
+        (own.diagonal(dim1=-1, dim2=-2) - variance) / largest,
+        (own[:half, half:].to_dense() - theirs[:half, half:].to_dense()) / largest,
+        (prior.mean - mean) / (largest.sqrt() + mean.abs().max()),
+    ]
+    return all(bool(each.abs().max() <= accuracy) for each in differences)
 
 
 def single_output_models(models: Any) -> list[Any]:

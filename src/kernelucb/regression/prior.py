@@ -105,9 +105,10 @@ class Prior(Module):
         mean: Any = self.mean_module
         if mean is None or type(mean) is ZeroMean:
             return self.offset
-        if type(mean) is ConstantMean and mean.constant.numel() == 1:
-            return self.offset + self.scale * float(mean.constant)
-        return None
+        constant: Any = mean.constant if type(mean) is ConstantMean else None
+        if constant is None or constant.numel() != 1:
+            return None
+        return self.offset + self.scale * float(constant)
 
     def _compare(self, *inputs: Tensor) -> None:
         r"""Choose the reading of the kernel at the first inputs that there are."""
