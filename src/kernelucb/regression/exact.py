@@ -16,7 +16,6 @@ from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values
-from kernelucb._numerics.estimates import draft_of, with_noise
 from kernelucb._numerics.spectral import (
     Sections,
     hidden_part,
@@ -202,23 +201,18 @@ class KernelRegression(RidgeState):
         )
 
     def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
-        r"""The state of the same data and prior under another noise scale.
-
-        Without a new decomposition where only the unit of the noise changes.
-        """
-        noise = positive_values("noise_std", noise_std, self.num_observations)
-        noise = noise.to(self.noise_scales)
-        factors = noise / self.noise_scales
+        r"""The state of the same data and prior under another noise scale."""
+        data = self.data.with_noise_std(noise_std)
+        factors = data.noise_std.to(self.noise_scales) / self.noise_scales
         if bool((factors != factors[0]).any()):
-            state = self.from_data(self.data._replace(noise_std=noise))
-        else:
-            state, factor = draft_of(self), factors[0]
-            state.noise_scales = noise
-            state.distinct_noise_std = self.distinct_noise_std * factor
-            state.eigenvalues = self.eigenvalues / factor.square()
-            state.targets = self.targets / factor
-            state.eigenvalue_cutoff = self.eigenvalue_cutoff / float(factor) ** 2
-        state.estimated = with_noise(self.estimated, noise_std)
+            return self.from_data(data)
+        # Only the unit of the noise changes: the same eigenvectors.
+        state, factor = draft_of(self), factors[0]
+        state.estimated, state.noise_scales = data.estimated, self.noise_scales * factor
+        state.distinct_noise_std = self.distinct_noise_std * factor
+        state.eigenvalues = self.eigenvalues / factor.square()
+        state.targets = self.targets / factor
+        state.eigenvalue_cutoff = self.eigenvalue_cutoff / float(factor) ** 2
         return state
 
     def with_largest_noise(self) -> "KernelRegression":

@@ -1,7 +1,7 @@
 r"""Regression states: what the data say of query points, at every regulariser."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -15,53 +15,11 @@ from kernelucb._numerics.spectral import split_variance
 from kernelucb.regression.outcome_map import OutcomeMap
 from kernelucb.regression.prior import Prior
 
-
-class Points(Protocol):
-    r"""Query points as a state sees them."""
-
-    @property
-    def baseline(self) -> Tensor:
-        r"""``b`` values that the support function is measured from, outcome units."""
-        ...
-
-
-class State(Protocol):
-    r"""The members of a state that confidence sets and acquisition functions read."""
-
-    @property
-    def dimension(self) -> int:
-        r"""Number of raw input columns ``d``."""
-        ...
-
-    @property
-    def num_observations(self) -> int:
-        r"""Number of outcomes, the most of any function."""
-        ...
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome, outcome units."""
-        ...
-
-    @property
-    def outcome_map(self) -> OutcomeMap:
-        r"""From outcomes to the scale that the state is on, in whose units all else is."""
-        ...
-
-    def mean(self, X: Tensor) -> Tensor:
-        r"""Estimate of the function at ``b x d`` points, ``b`` values, outcome units."""
-        ...
-
-    def project(self, X: Tensor) -> Points:
-        r"""``b x d`` raw query points as the state sees them; differentiable in ``X``."""
-        ...
-
-    def with_pending(self, X_pending: Tensor) -> "State":
-        r"""The state with variances conditioned on ``p x d`` pending points as well.
-
-        For variances only: the means of the result may be others.
-        """
-        ...
+# A state has `dimension`, `num_observations`, `prior_std`, `outcome_map`, `mean(X)`,
+# `project(X)` and `with_pending(X_pending)`; projected points have a `baseline`. Combined
+# states and those of other models are no `RidgeState`.
+State: TypeAlias = Any
+Points: TypeAlias = Any
 
 
 class Projection(NamedTuple):
