@@ -16,6 +16,7 @@ from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values
+from kernelucb._numerics.estimates import draft_of
 from kernelucb._numerics.spectral import (
     Sections,
     hidden_part,

@@ -537,7 +537,13 @@ class NystromRegression(RidgeState):
             ValueError: If the noise scale is missing and the observations so far have
                 several.
         """
-        targets = self.outcome_map.observed(training_targets(X, Y))
+        given, outcome_map = training_targets(X, Y), self.outcome_map
+        if not outcome_map.takes(given):
+            raise InputDataError(
+                f"Outcomes must be {outcome_map.domain}, since the model is of them"
+                f"{outcome_map.after}."
+            )
+        targets = outcome_map.forward(given)
         self._checked(X)
         if noise_std is None and not self.has_one_noise_scale:
             raise ValueError("noise_std is needed: the observations have several.")
