@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant("confidence/ridge.py", "(1.0 + 2.0 / horizon) / noise_std**2", "(1.0 + 2.0 / horizon) / noise_std", "tests/unit/test_baselines.py"),
     Mutant("confidence/srinivas.py", "math.pi**2 / (6.0 * delta)", "math.pi**2 / (3.0 * delta)", "tests/unit/test_baselines.py"),
     Mutant("confidence/streaming.py", "1.0 + math.sqrt(2.0 * constant / t)", "1.0 + math.sqrt(constant / t)", "tests/unit/test_streaming.py"),
-    Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(outside))", "noise + norm * inside", "tests/unit/test_bkb.py"),
+    Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(share))", "noise + norm * inside", "tests/unit/test_bkb.py"),
     Mutant("confidence/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
     Mutant("confidence/counts.py", "squared = slack + float((slope.square() / curvature).sum())", "squared = slack - float((slope.square() / curvature).sum())", "tests/unit/test_likelihood_set.py"),
     # What keeps a band's status, and its copy of the model.
@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant("bandit/filters.py", "hybrid = log_det - count * math.log1p(-self.floor)", "hybrid = log_det + count * math.log1p(-self.floor)", "tests/unit/test_bandits.py"),
     Mutant("bandit/bkb_bandit.py", "self._information + math.log(1.0 / self.rule.delta)", "self._information", "tests/unit/test_bkb_bandit.py"),
     Mutant("diagnostics/consistency.py", "mixture_radius(data, 0.5 * delta, chosen.scales)", "mixture_radius(data, 5.0 * delta, chosen.scales)", "tests/unit/test_norms.py -k onsisten"),
-    Mutant("regression/lowrank/dtc.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_nystrom.py"),
+    Mutant("regression/nystrom.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_nystrom.py"),
     Mutant("_numerics/kernels.py", "self.kernel(right, left).to_dense().mT", "self.kernel(left, right).to_dense()", "tests/unit/test_kernels.py"),
     # What replicates and designs say.
     Mutant("confidence/pointwise.py", "torch.log1p(product) + 2.0 * level", "torch.log1p(product) + level", "tests/unit/test_pointwise.py"),

@@ -21,29 +21,12 @@ from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.filters import FilterMixture
 from kernelucb.confidence.mixture import Constraints
 from kernelucb.confidence.radius import KernelFree, covariance_scales, mixture_radius
-from oracles.filtered import counted
 from oracles.mixture_program import energy_alone, flynn_reeb, hybrid, upper_deviation
 from problems import frozen_kernel, make_problem, normal, uniform
-from tolerances import LINEAR_SOLVE, ORDER, POSTERIOR, REARRANGED, SOCP
+from tolerances import ORDER, POSTERIOR, REARRANGED, SOCP
 
 NORM = 6.0
 UNIT_SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-
-
-def test_points_pending_count_once():
-    r"""``k - k^T (K + tau W^-1)^-1 k``, where ``W`` is ``A / noise^2`` and one for each."""
-    problem, tau = make_problem(n=20, d=2, noise_std=0.3), 0.7
-    acqf = MartingaleMixtureUCB(problem.state, norm_bound=NORM)
-    pending, X = uniform(3, 2, 7), problem.test_X
-    design = acqf.confidence_set.regression.with_pending(pending)
-    both = torch.cat([problem.X, pending])
-    weights = torch.block_diag(counted(acqf), torch.eye(3).double())
-    K = problem.kernel(both).to_dense()
-    matrix = K + tau * problem.noise_std**2 * torch.linalg.inv(weights)
-    k = problem.kernel(both, X).to_dense()
-    expected = 1.0 - (k * torch.linalg.solve(matrix, k)).sum(0)
-    variance = design.variance_at(design.project(X), torch.tensor(tau).double())
-    assert_close(variance, expected, rtol=0.0, atol=LINEAR_SOLVE)
 
 
 @pytest.mark.parametrize("price", [3.0, 40.0, math.inf])

@@ -2,21 +2,12 @@ r"""From a model to numbers: its own posterior, in outcome units, or a refusal."
 
 import math
 import pickle
-import re
-import warnings
-from copy import deepcopy
-from functools import partial
 
-import botorch.settings
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
-from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP, SingleTaskVariationalGP
-from botorch.models.contextual import LCEAGP
-from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
-from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
+from botorch.exceptions import UnsupportedError
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms.input import (
-    AppendFeatures,
     ChainedInputTransform,
     Normalize,
     Round,
@@ -24,24 +15,18 @@ from botorch.models.transforms.input import (
 )
 from botorch.models.transforms.outcome import (
     ChainedOutcomeTransform,
-    Log,
     Standardize,
-    StratifiedStandardize,
 )
-from botorch.sampling import IIDNormalSampler
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import (
     LinearKernel,
     MaternKernel,
     PeriodicKernel,
-    RBFKernel,
-    RBFKernelGrad,
     ScaleKernel,
 )
 from gpytorch.likelihoods import (
     FixedNoiseGaussianLikelihood,
     GaussianLikelihood,
-    StudentTLikelihood,
 )
 from gpytorch.means import LinearMean
 from gpytorch.models import ExactGP, IndependentModelList
@@ -52,7 +37,6 @@ from kernelucb import (
     MartingaleMixtureUCB,
     NystromRegression,
     PrequentialRadius,
-    SafeSet,
 )
 from kernelucb.regression.from_model import observed_inputs
 from problems import constant_mean, float64, frozen_kernel, frozen_model, normal, uniform
@@ -208,34 +192,6 @@ class TestPosterior:
         assert_same_posterior(single.eval().double())
 
 
-CHANGES = {
-    "raw": lambda model: model.set_train_data(OTHER_X, Y),
-    # BoTorch keeps the old raw inputs, and goes back to them in training mode.
-    "transformed": lambda model: model.set_train_data(model.transform_inputs(OTHER_X), Y),
-    "more": lambda model: model.set_train_data(
-        torch.cat([X, OTHER_X]), torch.cat([Y, Y]), strict=False
-    ),
-    "transform": lambda model: model.load_state_dict(
-        model_of(input_transform=Normalize(d=D)).state_dict()
-    ),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_inputs_that_are_not_the_transformed_raw_ones_are_refused(change):
-    options = {"kernel": lambda: frozen_kernel("matern52"), "input_transform": normalize()}
-    model, other = (model_of(**deepcopy(options)).eval() for _ in range(2))
-    CHANGES[change](model)
-    both, given = ModelListGP(other, model), {"norm_bound": 99.0, "noise_std": 0.1}
-    for use in (
-        lambda: KernelRegression.from_model(model),
-        lambda: observed_inputs(model),
-        lambda: SafeSet.from_models(both, **given),
-    ):
-        with pytest.raises(InputDataError, match=r"Call model\.train\(\) before"):
-            use()
-
-
 # A user's own GPyTorch model.
 
 
@@ -285,40 +241,6 @@ def test_an_exact_gp_is_read_as_the_single_task_gp():
     assert_close(*sketches, rtol=1e-12, atol=1e-12)
 
 
-class Warped(PlainGP):
-    def forward(self, x):
-        return super().forward(x.square())
-
-
-class Transformed(PlainGP):
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.outcome_transform = Log()
-
-
-REFUSED_PLAIN = {
-    "warped inputs": (lambda: plain(kind=Warped), "its own `forward`"),
-    "a transform": (lambda: plain(kind=Transformed), "outcome_transform, which GPyTorch"),
-    "no data": (lambda: plain(None, None), "no training data"),
-    "a column of outcomes": (lambda: plain(X, COLUMN), r"train_Y\.squeeze\(-1\)"),
-    "fewer outcomes": (lambda: plain(X, Y[:-1]), "outcomes of shape"),
-    "two inputs": (lambda: plain((X, X), Y), "takes 2 input tensors"),
-    "a batch of GPyTorch": (
-        lambda: plain(X.expand(3, N, D), Y.expand(3, N)),
-        "has batch shape",
-    ),
-    "a batch of kernels": (
-        lambda: plain(kernel=RBFKernel(batch_shape=torch.Size([2]))),
-        "one value for each pair",
-    ),
-    "noise of others": (
-        lambda: plain(likelihood=FixedNoiseGaussianLikelihood(Y[:4].square())),
-        "4 noise variances for 12 observations",
-    ),
-    "a list of GPyTorch": (lambda: IndependentModelList(plain(), plain()), "has 2 outputs"),
-}
-
-
 # BoTorch models with methods of their own.
 
 
@@ -359,98 +281,12 @@ def test_another_prior_than_kernel_and_mean_is_refused(kind, count):
         KernelRegression.from_model(model)
 
 
-@pytest.mark.parametrize("kind", [SameForward, OwnPosterior])
-def test_methods_that_say_the_same_are_taken(kind):
-    models = [make(X, COLUMN) for make in (kind, SingleTaskGP)]
+def test_a_forward_that_says_the_same_is_taken():
+    models = [make(X, COLUMN) for make in (SameForward, SingleTaskGP)]
     means = [KernelRegression.from_model(model).mean(X) for model in models]
     assert torch.equal(*means)
-    single = kind(X.float(), COLUMN.float(), input_transform=Normalize(D))
+    single = SameForward(X.float(), COLUMN.float(), input_transform=Normalize(D))
     assert KernelRegression.from_model(single).num_observations == N
-
-
-@pytest.mark.parametrize("transform", [Log(), Standardize(m=1)])
-def test_a_posterior_of_ones_own_is_compared_before_the_transform(transform):
-    model = OwnPosterior(X, COLUMN.exp(), outcome_transform=transform)
-    KernelRegression.from_model(model)
-    model.shift = 0.1
-    with pytest.raises(UnsupportedError, match="its own `posterior`"):
-        KernelRegression.from_model(model)
-
-
-# Models that have no kernel-regression state.
-
-
-def tasks():
-    return torch.cat([X, torch.tensor([[0.0, 1.0]]).double().repeat(1, N // 2).mT], dim=-1)
-
-
-def stratified():
-    transform = StratifiedStandardize(-1, all_task_values=torch.tensor([0, 1]))
-    return SingleTaskGP(tasks(), COLUMN, outcome_transform=transform)
-
-
-def with_input_transform(transform):
-    return SingleTaskGP(X, COLUMN, input_transform=transform.eval())
-
-
-def without(attribute):
-    model = SingleTaskGP(X, COLUMN)
-    model.kept = getattr(model, attribute)
-    delattr(model, attribute)
-    if attribute == "likelihood":
-        model.likelihood = StudentTLikelihood()
-    return model
-
-
-def fully_bayesian():
-    r"""The class alone: its constructor needs JAX, which the library does not."""
-    model = SaasFullyBayesianSingleTaskGP.__new__(SaasFullyBayesianSingleTaskGP)
-    torch.nn.Module.__init__(model)
-    return model
-
-
-REFUSED = {
-    "several outputs": (lambda: SingleTaskGP(X, COLUMN.repeat(1, 2)), "has 2 outputs"),
-    "list": (
-        lambda: ModelListGP(single_task(), single_task()),
-        r"ScalarizedUCB\.from_model\(model, posterior_transform=posterior_transform,",
-    ),
-    "fantasies": (
-        lambda: single_task().fantasize(X[:2], IIDNormalSampler(torch.Size([2]))),
-        "model before them and X_pending.* guard it",
-    ),
-    "fully Bayesian": (fully_bayesian, "SaasFullyBayesian.* is an ensemble.* guard it"),
-    "ensemble": (lambda: EnsembleMapSaasSingleTaskGP(X, COLUMN), "is an ensemble"),
-    "variational": (lambda: SingleTaskVariationalGP(X, COLUMN), "is not an exact"),
-    "multi-task": (
-        lambda: MultiTaskGP(tasks(), COLUMN, task_feature=-1),
-        "has 2 outputs that depend on each other, .* one SingleTaskGP.* guard it",
-    ),
-    "multi-task, one output": (
-        lambda: MultiTaskGP(tasks(), COLUMN, task_feature=-1, output_tasks=[0]),
-        "is not an exact single-task.* guard it",
-    ),
-    "batch": (
-        lambda: SingleTaskGP(X.expand(3, N, D), COLUMN.expand(3, N, 1)),
-        re.escape("batch shape (3,)"),
-    ),
-    "stratified outcomes": (stratified, "Stratified.* is not one of Standardize"),
-    "appended features": (
-        lambda: with_input_transform(AppendFeatures(torch.zeros(2, 1).double())),
-        "AppendFeatures turns one point into several",
-    ),
-    "Student-t noise": (lambda: without("likelihood"), "StudentT.* not Gaussian"),
-    "no mean module": (lambda: without("mean_module"), "attributes `mean_module`"),
-    "derivatives": (
-        lambda: SingleTaskGP(X, COLUMN, covar_module=ScaleKernel(RBFKernelGrad())),
-        "one value",
-    ),
-    "a kernel that cannot be copied": (
-        lambda: LCEAGP(X, COLUMN, None, decomposition={"a": [0], "b": [1]}),
-        "cannot be copied",
-    ),
-    "a kernel": (lambda: frozen_kernel("rbf"), "Expected a BoTorch model"),
-} | REFUSED_PLAIN
 
 
 @pytest.mark.parametrize("kind", [ModelListGP, IndependentModelList])
@@ -460,33 +296,3 @@ def test_a_list_of_one_model_is_the_model(kind):
     assert torch.equal(listed.bounds(X)[1], one.bounds(X)[1])
     assert torch.equal(listed.observed, one.observed)
     assert listed.assumptions.summary == one.assumptions.summary
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_model_that_is_refused(case):
-    build, message = REFUSED[case]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = build()
-    errors = UnsupportedError
-    if case in REFUSED_PLAIN:
-        errors = BotorchTensorDimensionError, InputDataError, UnsupportedError
-    for use in (KernelRegression.from_model, partial(MartingaleMixtureUCB, **NORM)):
-        with pytest.raises(errors, match=message):
-            use(model)
-
-
-@pytest.mark.parametrize("part", ["nothing", "outcomes", "inputs"])
-def test_data_that_are_refused(part):
-    if part == "nothing":
-        model = SingleTaskGP(X[:0], COLUMN[:0], outcome_transform=None)
-        message = r"no training data; .* at least one"
-    else:
-        model, bad = single_task(), deepcopy(X)
-        bad[1, 0] = torch.nan
-        message = f"training {part} contains NaN .* remove"
-        with botorch.settings.validate_input_scaling(False):
-            data = (bad, Y) if part == "inputs" else (X, Y / 0.0)
-            model.set_train_data(*data, strict=False)
-    with pytest.raises(InputDataError, match=message):
-        KernelRegression.from_model(model)

@@ -2,7 +2,6 @@ r"""Kernels in plain numbers: GPyTorch's values for each pair of points alone.""
 
 import pytest
 import torch
-from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import ChainedInputTransform, Normalize
 from gpytorch.kernels import (
@@ -13,7 +12,6 @@ from gpytorch.kernels import (
     PiecewisePolynomialKernel,
     ProductKernel,
     RBFKernel,
-    RBFKernelGrad,
     RQKernel,
     ScaleKernel,
 )
@@ -21,14 +19,12 @@ from torch.testing import assert_close
 
 from kernelucb import (
     BKBBandit,
-    FamilyBandit,
     KernelBandit,
     KernelRegression,
     LikelihoodRegression,
     MartingaleMixtureUCB,
     NystromRegression,
     describe_norm_bound,
-    information_gain,
     lengthscale_family,
     regret_certificate,
 )
@@ -95,13 +91,6 @@ class TestValues:
         expected = 2.25 * kernel(left, left, diag=True)
         assert_close(prior.variance(left), expected, rtol=0.0, atol=room)
 
-    def test_equal_points_are_at_distance_zero(self, name):
-        prior, X = Prior(make_kernel(name)), uniform(5, 3, 0).requires_grad_()
-        values = prior.covariance(X, X.detach())
-        assert_close(values.diagonal(), prior.variance(X), rtol=KERNEL, atol=KERNEL)
-        (slopes,) = torch.autograd.grad(values.diagonal().sum(), X)
-        assert bool(torch.isfinite(slopes).all())
-
     def test_twice_differentiable(self, name):
         if name == "piecewise polynomial":
             pytest.skip("is not")
@@ -162,9 +151,9 @@ def test_nothing_is_known_of_a_subclass():
     for kernel in (wavy, frozen(ScaleKernel(wavy)), wavy + frozen(RBFKernel())):
         prior = Prior(kernel)
         assert not prior.has_constant_variance
-        assert not prior.falls_with_distance()
+        assert not prior.bounds_changes()
     chained = Doubled(first=Normalize(2, bounds=torch.eye(2).double()))
-    assert not Prior(frozen(RBFKernel()), None, chained).falls_with_distance()
+    assert not Prior(frozen(RBFKernel()), None, chained).bounds_changes()
     X, Y, box = uniform(8, 1, 0), normal(8, 1), torch.tensor([[0.0], [1.0]]).double()
     state = KernelRegression(X, Y, frozen(Wavy(RBFKernel())), 0.1)
     band = MartingaleMixtureUCB(state, norm_bound=50.0)
@@ -250,32 +239,3 @@ def test_values_of_far_points_are_not_taken_for_others(lengthscale, offset):
             prior = Prior(kernel)
             prior.check_fits(offset + rows)
             assert not isinstance(prior.plain.kernel, Library), name
-
-
-UNFIT = {
-    "other columns": RBFKernel(ard_num_dims=5).double(),
-    "a column that is not there": RBFKernel(active_dims=(7,)).double(),
-    "derivatives": RBFKernelGrad().double(),
-    "a batch": RBFKernel(batch_shape=torch.Size([2])).double(),
-}
-
-
-@pytest.mark.parametrize("case", UNFIT)
-def test_kernels_that_do_not_fit_the_inputs_are_refused(case):
-    kernel, X, noise = UNFIT[case], uniform(6, 3, 0), {"noise_std": 0.1}
-    Y, budget = outcomes(X), {"norm_bound": 1.0, **noise}
-    if case == "a batch":
-        assert isinstance(read_kernel(kernel), Library)
-    for use in (
-        lambda: KernelRegression(X, Y, kernel, 0.1),
-        lambda: NystromRegression(X, Y, kernel, 0.1, X[:3]),
-        lambda: KernelBandit(kernel, **budget).bounds(X),
-        lambda: KernelBandit(kernel, **budget).observe(X[0], 1.0),
-        lambda: FamilyBandit([kernel], **budget).bounds(X),
-        lambda: FamilyBandit([kernel], **budget).observe(X[0], 1.0),
-        lambda: BKBBandit(X, kernel, **budget),
-        lambda: BKBModel(X, Y.unsqueeze(-1), kernel, 0.01),
-        lambda: information_gain(kernel, X, **noise),
-    ):
-        with pytest.raises(UnsupportedError, match=r"columns|one value"):
-            use()

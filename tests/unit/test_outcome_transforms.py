@@ -6,7 +6,7 @@ from pickle import dumps, loads
 
 import pytest
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.outcome import (
     Bilog,
     ChainedOutcomeTransform,
@@ -19,7 +19,6 @@ from torch.testing import assert_close
 from kernelucb import (
     AbbasiYadkoriUCB,
     KernelFamilyUCB,
-    KernelRegression,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
     NearNormBall,
@@ -36,7 +35,6 @@ from kernelucb import (
     describe_norm_bound,
     least_consistent_norm,
 )
-from kernelucb.models import BKBModel
 from kernelucb.regression.outcome_map import IDENTITY, outcome_units
 from problems import float64, frozen_kernel, frozen_model, make_problem, normal, uniform
 from tolerances import EPS, GRADCHECK, REARRANGED
@@ -287,24 +285,3 @@ def test_what_needs_outcome_units_refuses():
         ScalarizedUCB([own, own], [1.0, -1.0])
     with pytest.raises(UnsupportedError, match="observe_predictions"):
         PrequentialRadius().observe(transformed(), X, Y, 0.2)
-    model = BKBModel(X, Y.unsqueeze(-1), KERNEL, 0.04, outcome_transform=Log())
-    with pytest.raises(UnsupportedError, match="transform the outcomes yourself"):
-        model.regression()
-
-
-REFUSED = {
-    "a falling power": (Power(-1.0), "does not rise"),
-    "a constant power": (Power(0.0), "does not rise"),
-    "one of several": (Log(outputs=[0]), "one model for each"),
-    "Standardize first": (chain(Standardize(m=1), Bilog()), "Use Bilog first"),
-    "negative outcomes of a power": (Power(3.0), "outcomes below 0"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(case):
-    transform, message = REFUSED[case]
-    Y = normal(len(X), seed=4) if "negative" in case else LATENT
-    model = frozen_model(X, Y, KERNEL, 0.2, outcome_transform=transform)
-    with pytest.raises((UnsupportedError, InputDataError), match=message):
-        KernelRegression.from_model(model)

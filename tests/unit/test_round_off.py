@@ -19,14 +19,6 @@ from kernelucb.models import BKBModel
 from problems import RKHSFunction, frozen_kernel, generator, uniform
 from tolerances import EPS
 
-
-def test_noise_scales_too_far_apart_are_refused():
-    X = uniform(6, 2, 1)
-    noise = torch.tensor([1.0] * 5 + [0.9e-8], dtype=torch.float64)
-    with pytest.raises(ValueError, match="apart"):
-        KernelRegression(X, X.sum(-1), frozen_kernel("rbf"), noise)
-
-
 BOUNDS = {
     "exact": MartingaleMixtureUCB,
     "grid": partial(MartingaleMixtureUCB, form="grid"),

@@ -1,6 +1,7 @@
 r"""One run of the regret comparison, and one sequence of sketched variances."""
 
 import math
+from dataclasses import replace
 from time import process_time
 from types import SimpleNamespace
 from typing import Any
@@ -125,8 +126,7 @@ def play_sequence(settings: dict[str, Any]) -> dict[str, list]:
 
 def _check(bandit: BKBBandit, truth: torch.Tensor) -> dict[str, Any]:
     state = bandit.arms
-    data = state.inputs, state.tally, state.observed
-    exact = state.restored(*data, state.generator_state)
+    exact = replace(state, inducing=state.observed)
     ratio = state.variance / exact.variance
     lower, upper = bandit.bounds()
     counts = len(bandit.inducing), len(state.observed)

@@ -3,7 +3,7 @@ r"""Checks of the domains that users give: points, boxes, fixed columns."""
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
@@ -13,16 +13,15 @@ from kernelucb._numerics.checks import finite, finite_scalar, tensor
 # Columns, their coefficients, and what the sum must at least be, as in BoTorch.
 LinearConstraints = list[tuple[Tensor, Tensor, float]]
 FixedFeatures = Mapping[int, float]
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def points_or_box(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def points_or_box(function: Function) -> Function:
     r"""Refuse two rows given by position as ``candidates``: they could be ``bounds``."""
     place = list(inspect.signature(function).parameters).index("candidates")
 
     @wraps(function)
-    def call(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+    def call(*arguments: Any, **options: Any) -> Any:
         given = arguments[place] if len(arguments) > place else None
         if isinstance(given, Tensor) and given.ndim == 2 and len(given) == 2:
             raise ValueError(
@@ -31,7 +30,8 @@ def points_or_box(function: Callable[Arguments, Result]) -> Callable[Arguments, 
             )
         return function(*arguments, **options)
 
-    return call
+    checked: Any = call
+    return checked
 
 
 def check_one_domain(**domains: object) -> None:

@@ -9,7 +9,7 @@ with GPyTorch, and takes GPyTorch's values where they differ.
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from operator import add, mul
 from typing import Any, NamedTuple
@@ -187,20 +187,20 @@ class Stationary(NamedTuple):
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         r"""See ``read_kernel``; twice differentiable."""
-        left = _selected(left, self.columns) / self.lengthscale
-        right = _selected(right, self.columns) / self.lengthscale
-        if pairs:
-            return self.of_squared((left - right).square().sum(-1))
-        if torch.is_grad_enabled() and (left.requires_grad or right.requires_grad):
-            return _StationaryValues.apply(self, left, right)
-        return self.of_squared(_squared_distances(left, right))
+        # One pass, without the differences as a tensor; but differentiable only once.
+        graded = torch.is_grad_enabled() and (left.requires_grad or right.requires_grad)
+        fast = not (pairs or graded)
+        left, right = _aligned(left, right, self.columns, pairs or fast)
+        left, right = left / self.lengthscale, right / self.lengthscale
+        if fast:
+            mode = "donot_use_mm_for_euclid_dist"
+            return self.of_squared(torch.cdist(left, right, compute_mode=mode).square_())
+        return self.of_squared((left - right).square().sum(-1))
 
     def of_squared(self, squared: Tensor) -> Tensor:
-        r"""Values at scaled squared distances, whose memory may be used again."""
+        r"""Values at scaled squared distances."""
         if self.kind is RBFKernel:
-            inplace = not squared.requires_grad
-            exponent = squared.mul_(-0.5) if inplace else -0.5 * squared
-            return self.variance * (exponent.exp_() if inplace else exponent.exp())
+            return self.variance * (-0.5 * squared).exp()
         if self.kind is RQKernel:
             base = 1.0 + squared / (2.0 * self.shape)
             return self.variance * base.pow(-self.shape)
@@ -211,19 +211,6 @@ class Stationary(NamedTuple):
         if self.shape == 2.5:
             factor = factor + 5.0 / 3.0 * squared
         return self.variance * (factor * torch.exp(-length))
-
-    def slopes(self, squared: Tensor) -> Tensor:
-        r"""Derivatives in the scaled squared distances; zero where they are infinite."""
-        if self.kind is RBFKernel:
-            return (-0.5 * self.variance) * torch.exp(-0.5 * squared)
-        if self.kind is RQKernel:
-            base = 1.0 + squared / (2.0 * self.shape)
-            return (-0.5 * self.variance) * base.pow(-self.shape - 1.0)
-        length = safe_sqrt(2.0 * self.shape * squared)
-        decay = (-self.shape * self.variance) * torch.exp(-length)
-        if self.shape == 0.5:
-            return torch.where(length > 0.0, decay / length.where(length > 0.0, 1.0), 0.0)
-        return decay if self.shape == 1.5 else decay * (1.0 + length) / 3.0
 
 
 class Periodic(NamedTuple):
@@ -238,9 +225,7 @@ class Periodic(NamedTuple):
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         r"""See ``read_kernel``."""
-        left, right = _selected(left, self.columns), _selected(right, self.columns)
-        if not pairs:
-            left, right = left.unsqueeze(-2), right.unsqueeze(-3)
+        left, right = _aligned(left, right, self.columns, pairs)
         squares = (math.pi * (left - right) / self.period).sin().square()
         return self.variance * torch.exp(-2.0 * (squares / self.lengthscale).sum(-1))
 
@@ -256,9 +241,7 @@ class Categorical(NamedTuple):
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         r"""See ``read_kernel``; with a gradient of zero."""
-        left, right = _selected(left, self.columns), _selected(right, self.columns)
-        if not pairs:
-            left, right = left.unsqueeze(-2), right.unsqueeze(-3)
+        left, right = _aligned(left, right, self.columns, pairs)
         flat = 0.0 * (left.sum(-1) + right.sum(-1))  # optimisers ask for a gradient
         unequal = ((left != right) / self.lengthscale).mean(-1)
         return self.variance * torch.exp(-unequal) + flat
@@ -328,43 +311,9 @@ def _selected(inputs: Tensor, columns: Tensor | None) -> Tensor:
     return inputs if columns is None else inputs.index_select(-1, columns)
 
 
-def _squared_distances(left: Tensor, right: Tensor) -> Tensor:
-    mode = "donot_use_mm_for_euclid_dist"
-    return torch.cdist(left, right, compute_mode=mode).square_()
-
-
-class _StationaryValues(torch.autograd.Function):
-    r"""Values of a stationary kernel at scaled inputs; gradients by matrix products."""
-
-    @staticmethod
-    def forward(ctx: Any, kernel: Stationary, left: Tensor, right: Tensor) -> Tensor:
-        squared = _squared_distances(left, right)
-        ctx.kernel = kernel
-        ctx.save_for_backward(left, right, kernel.slopes(squared))
-        return kernel.of_squared(squared)
-
-    @staticmethod
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, *grad_outputs: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        left, right, slopes = ctx.saved_tensors
-        if torch.is_grad_enabled():  # for second derivatives, slopes are a function as well
-            differences = left.unsqueeze(-2) - right.unsqueeze(-3)
-            slopes = ctx.kernel.slopes(differences.square().sum(-1))
-        return None, *_distance_gradients(
-            left, right, grad_outputs[0] * slopes, ctx.needs_input_grad[1:]
-        )
-
-
-def _distance_gradients(
-    left: Tensor, right: Tensor, grad: Tensor, needed: Sequence[bool]
-) -> tuple[Tensor | None, Tensor | None]:
-    r"""Gradients of squared distances in both points, where they are needed."""
-    centre = right.mean(-2, keepdim=True)
-    left, right = left - centre, right - centre
-    left_grad = right_grad = None
-    if needed[0]:
-        left_grad = 2.0 * (left * grad.sum(-1, keepdim=True) - grad @ right)
-    if needed[1]:
-        right_grad = 2.0 * (right * grad.sum(-2).unsqueeze(-1) - grad.mT @ left)
-    return left_grad, right_grad
+def _aligned(
+    left: Tensor, right: Tensor, columns: Tensor | None, pairs: bool
+) -> tuple[Tensor, Tensor]:
+    r"""Selected columns of both, to be broadcast against each other but for pairs."""
+    left, right = _selected(left, columns), _selected(right, columns)
+    return (left, right) if pairs else (left.unsqueeze(-2), right.unsqueeze(-3))

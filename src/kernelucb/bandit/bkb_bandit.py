@@ -15,9 +15,9 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
-from kernelucb.regression.lowrank.dtc import DTCRegression
-from kernelucb.regression.lowrank.sketch import SketchedData, check_noise
+from kernelucb.regression.nystrom import check_noise
 from kernelucb.regression.prior import Prior
+from kernelucb.regression.sketch import DTCRegression, SketchedData
 
 # Inducing arms are dropped when there are more than this many times the ones just drawn.
 _SLACK = 2.0
@@ -121,7 +121,7 @@ class BKBBandit:
         draws = torch.Generator().manual_seed(seed % 2**64).get_state()
         given = self.prior, self.candidates, self.alpha, qbar, draws, _SLACK
         with torch.no_grad():
-            self.arms = SketchedData(*given)  # posterior of every arm
+            self.arms = SketchedData.empty(*given)  # posterior of every arm
         check_noise("The root of alpha", self.alpha**0.5, self.arms.prior_variance)
         # sum_s ln(1 + var(x_s) / alpha) with the variances before each batch.
         self._information = 0.0

@@ -16,8 +16,7 @@ from kernelucb.confidence.assumptions import (
 )
 from kernelucb.confidence.fit import sketched_fit
 from kernelucb.confidence.norm import NormBound, NormBoundLike, resolve_norm_bound
-from kernelucb.regression.lowrank.dtc import DTCRegression
-from kernelucb.regression.lowrank.sketch import SketchedData
+from kernelucb.regression.sketch import DTCRegression, SketchedData
 
 BKBRadius = Literal["certified", "theorem2", "practical"]
 
@@ -76,13 +75,13 @@ class Budget(NamedTuple):
         (with 1 it is the trace of ``R R^T``), in ``O(u block (r + block))`` for ``r``
         features.
         """
-        alpha, counts, seen = data.alpha, data.counts, data.observed
-        rounding = data.basis.round_off * data.prior_variance
-        singly = counts * (data.residual_variance + rounding) / alpha
+        alpha, counts = data.alpha, data.counts
+        singly = counts * data.residual_variance / alpha
         residual = float(singly.sum())
         if block > 1 and residual > _NEGLIGIBLE:
             # At most the sum of the largest eigenvalues of the diagonal blocks.
-            residual = sum(_largest_eigenvalue(data, rows) for rows in seen.split(block))
+            blocks = data.observed.split(block)
+            residual = sum(_largest_eigenvalue(data, rows) for rows in blocks)
         return cls(
             data.num_observations,
             float(counts @ data.variance) / alpha,
@@ -96,13 +95,12 @@ class Budget(NamedTuple):
 def _largest_eigenvalue(data: SketchedData, rows: Tensor) -> float:
     r"""Largest eigenvalue of these rows of ``R R^T / alpha``; at most their trace."""
     inputs, counts, features = data.inputs[rows], data.counts[rows], data.features[rows]
-    # The variance is the diagonal, rounded up; rounding bounds an error of features.
-    rounding = data.basis.round_off * data.prior_variance[rows]
-    variance = data.residual_variance[rows] + rounding
+    variance = data.residual_variance[rows]  # the diagonal, rounded up
     matrix = data.prior.covariance(inputs, inputs) - features @ features.mT
     roots = counts.sqrt()
     values = torch.linalg.eigvalsh(roots.outer(roots) * matrix.diagonal_scatter(variance))
-    largest = float(values[-1].clamp_min(0.0) + counts @ rounding)
+    rounding = data.basis.round_off * (counts @ data.prior_variance[rows])
+    largest = float(values[-1].clamp_min(0.0) + rounding)
     return min(largest, float(counts @ variance)) / data.alpha
 
 
@@ -123,23 +121,18 @@ def certified_width(budget: Budget, norm: float, noise_std: float, delta: float)
     ``F`` is the norm bound, ``xi`` the noise scale.
     """
     gain = budget.log_det + 2.0 * math.log(1.0 / delta)
-    noise = noise_std * math.sqrt(gain / budget.alpha)
-    outside = _worst_share(noise, norm, budget.residual)
-    inside = math.sqrt(1.0 + (budget.residual - 1.0) * outside)
-    return math.hypot(noise + norm * inside, norm * math.sqrt(outside))
-
-
-def _worst_share(noise: float, norm: float, residual: float) -> float:
-    r"""The ``q`` of the maximum: its square is concave in ``s = sqrt(1 + (g - 1) q)``.
-
-    For ``g < 1`` the derivative is zero at ``s = N (1 - g) / (F g)``.
-    """
+    noise, residual = noise_std * math.sqrt(gain / budget.alpha), budget.residual
+    # The square is concave in s = sqrt(1 + (g - 1) q); for g < 1 its derivative is zero at
+    # s = N (1 - g) / (F g).
     rise, fall = noise * (1.0 - residual), norm * residual
     if rise >= fall:
-        return 0.0
-    if residual >= 1.0 or rise <= fall * math.sqrt(residual):
-        return 1.0
-    return min((1.0 - (rise / fall) ** 2) / (1.0 - residual), 1.0)
+        share = 0.0
+    elif residual >= 1.0 or rise <= fall * math.sqrt(residual):
+        share = 1.0
+    else:
+        share = min((1.0 - (rise / fall) ** 2) / (1.0 - residual), 1.0)
+    inside = math.sqrt(1.0 + (residual - 1.0) * share)
+    return math.hypot(noise + norm * inside, norm * math.sqrt(share))
 
 
 def theorem2_width(

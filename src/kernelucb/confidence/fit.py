@@ -19,7 +19,7 @@ from kernelucb.confidence.radius import (
     with_energy,
 )
 from kernelucb.regression import KernelRegression, NystromRegression
-from kernelucb.regression.lowrank.dtc import DTCRegression
+from kernelucb.regression.sketch import DTCRegression
 
 DataFit = FitConstraint | FilterMixture
 

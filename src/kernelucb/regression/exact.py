@@ -16,7 +16,7 @@ from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values
-from kernelucb._numerics.estimates import draft_of, with_noise
+from kernelucb._numerics.estimates import draft_of
 from kernelucb._numerics.spectral import (
     Sections,
     hidden_part,
@@ -30,12 +30,9 @@ from kernelucb.regression.from_model import (
     noise_values,
     read_model,
 )
-from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.pooling import Pooled, pool
-from kernelucb.regression.state import DerivedState, Projection, RidgeState
+from kernelucb.regression.state import Projection, RidgeState
 
-# Pending points up to here are an update of rank p: its table holds n p^2 numbers.
-_LARGEST_UPDATE = 64
 # Largest ratio of noise scales: their squares divide the kernel matrix.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
 
@@ -187,47 +184,37 @@ class KernelRegression(RidgeState):
         if pooled.scatter is not None:
             lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
             z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
-        self._describe(data, noise)
-        self._set_spectrum(lam, z, cutoff)
-        buffers = {
-            "train_inputs": inputs,
-            "train_targets": targets,
-            "distinct_inputs": pooled.inputs,
-            "distinct_index": pooled.positions,
-            "distinct_variance": prior.variance(pooled.inputs),
-            "distinct_noise_std": pooled.noise_std,
-            "distinct_lost": lost,
-            "feature_basis": basis,
-        }
-        for name, value in buffers.items():
-            self.register_buffer(name, value)
+        self._describe(data)
+        variance = prior.variance(pooled.inputs)
+        self.eigenvalue_cutoff, self.prior_std = cutoff, float(variance.mean().sqrt())
+        self._keep(
+            eigenvalues=lam,
+            targets=z,
+            noise_scales=noise,
+            train_inputs=inputs,
+            train_targets=targets,
+            distinct_inputs=pooled.inputs,
+            distinct_index=pooled.positions,
+            distinct_variance=variance,
+            distinct_noise_std=pooled.noise_std,
+            distinct_lost=lost,
+            feature_basis=basis,
+        )
 
     def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
-        r"""The state of the same data and prior under another noise scale.
-
-        Without a new decomposition where only the unit of the noise changes.
-        """
-        noise = positive_values("noise_std", noise_std, self.num_observations)
-        noise = noise.to(self.noise_scales)
-        factors = noise / self.noise_scales
+        r"""The state of the same data and prior under another noise scale."""
+        data = self.data.with_noise_std(noise_std)
+        factors = data.noise_std.to(self.noise_scales) / self.noise_scales
         if bool((factors != factors[0]).any()):
-            state = self._of_data(self.train_inputs, self.train_targets, noise)
-        else:
-            state, factor = draft_of(self), factors[0]
-            state.noise_scales = noise
-            state.distinct_noise_std = self.distinct_noise_std * factor
-            state.eigenvalues = self.eigenvalues / factor.square()
-            state.targets = self.targets / factor
-            state.eigenvalue_cutoff = self.eigenvalue_cutoff / float(factor) ** 2
-        state.estimated = with_noise(self.estimated, noise_std)
+            return self.from_data(data)
+        # Only the unit of the noise changes: the same eigenvectors.
+        state, factor = draft_of(self), factors[0]
+        state.estimated, state.noise_scales = data.estimated, self.noise_scales * factor
+        state.distinct_noise_std = self.distinct_noise_std * factor
+        state.eigenvalues = self.eigenvalues / factor.square()
+        state.targets = self.targets / factor
+        state.eigenvalue_cutoff = self.eigenvalue_cutoff / float(factor) ** 2
         return state
-
-    def _of_data(
-        self, inputs: Tensor, targets: Tensor, noise_std: Tensor
-    ) -> "KernelRegression":
-        r"""The state of other kernel inputs and outcomes under the same prior."""
-        known = self.dimension, self.estimated
-        return self.from_data(ModelData(self.prior, inputs, targets, noise_std, *known))
 
     def with_largest_noise(self) -> "KernelRegression":
         r"""The state with the largest noise scale for every observation."""
@@ -245,33 +232,24 @@ class KernelRegression(RidgeState):
         """
         inputs = factor * self.train_inputs
         shift = self.prior.mean(inputs) - self.prior.mean(self.train_inputs)
-        return self._of_data(inputs, self.train_targets + shift, self.noise_scales)
+        targets = self.train_targets + shift
+        return self.from_data(
+            self.data._replace(train_inputs=inputs, train_targets=targets)
+        )
 
-    def with_pending(self, X_pending: Tensor) -> RidgeState:
-        r"""See ``RidgeState``.
-
-        A few points are an update in ``O(n^2 p)``, many (``p^2 > n``, or above 64) an
-        eigendecomposition of all inputs.
-        """
-        return self.pending_in(self, X_pending)
-
-    @torch.no_grad()
-    def pending_in(self, state: RidgeState, X_pending: Tensor) -> RidgeState:
-        r"""Points pending in ``state``, which is this one or counts its data otherwise.
-
-        Many of them give an eigendecomposition of all inputs; none gives ``state``.
-        """
+    def with_pending(self, X_pending: Tensor) -> "KernelRegression":
+        r"""The state with ``p x d`` raw inputs added; one ``eigh`` of all inputs."""
         X = self._checked(X_pending).detach()
         if len(X) == 0:
-            return state
+            return self
         pending = self.prior.transform(X.to(self.train_inputs))
-        noise = self.pending_noise_std
-        if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
-            return PendingRegression(state, self.project_inputs(pending), float(noise))
-        return self._of_data(
-            torch.cat([self.train_inputs, pending]),
-            torch.cat([self.train_targets, self.prior.mean(pending)]),
-            torch.cat([self.noise_scales, noise.expand(len(pending))]),
+        noise = self.pending_noise_std.expand(len(pending))
+        return KernelRegression.from_data(
+            self.data._replace(
+                train_inputs=torch.cat([self.train_inputs, pending]),
+                train_targets=torch.cat([self.train_targets, self.prior.mean(pending)]),
+                noise_std=torch.cat([self.noise_scales, noise]),
+            )
         )
 
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
@@ -291,11 +269,6 @@ class KernelRegression(RidgeState):
         r"""Coordinates of ``b`` rows of ``distinct_inputs``, ``b x r``."""
         squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
         return self.feature_basis[rows] * squared_noise * self.eigenvalues
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return float(self.distinct_variance.mean().sqrt())
 
     @property
     def distinct_sections(self) -> Sections:
@@ -343,9 +316,10 @@ def data_of(
     model: Model | ModelData | KernelRegression, noise_std: NoiseStd = None
 ) -> ModelData:
     r"""A model, or the numbers of a state, with another noise scale where one is given."""
-    data = model if isinstance(model, ModelData) else None
-    if data is None:
-        data = model.data if isinstance(model, KernelRegression) else read_model(model)
+    if isinstance(model, KernelRegression):
+        data = model.data
+    else:
+        data = model if isinstance(model, ModelData) else read_model(model)
     return data.with_noise_std(noise_values(noise_std, model))
 
 
@@ -370,7 +344,7 @@ def filter_values(floors: Tensor, corners: Tensor, eigenvalues: Tensor) -> Tenso
     return (eigenvalues + floors * corners) / (eigenvalues + corners)
 
 
-class FilteredRegression(DerivedState):
+class FilteredRegression(RidgeState):
     r"""A state in which direction ``i`` counts ``a_i`` times, ``a_i = filter(lam_i)``.
 
     The fit ``sum_i a_i (sqrt(lam_i) u_i - z_i)^2`` of a function with coordinates ``u`` is
@@ -379,14 +353,18 @@ class FilteredRegression(DerivedState):
     the data without the filter.
     """
 
-    state: KernelRegression
-
     def __init__(self, state: KernelRegression, spectral_filter: SpectralFilter) -> None:
+        super().__init__()
+        self._describe(state)
+        self.state, self.spectral_filter = state, spectral_filter
+        self.prior_std, self.eigenvalue_cutoff = state.prior_std, state.eigenvalue_cutoff
         values = spectral_filter(state.eigenvalues)
-        targets = values.sqrt() * state.targets
-        super().__init__(state, values * state.eigenvalues, targets)
-        self.spectral_filter = spectral_filter
         self._least_filter = float(values[0])
+        self._keep(
+            eigenvalues=values * state.eigenvalues,
+            targets=values.sqrt() * state.targets,
+            noise_scales=state.noise_scales,
+        )
 
     @property
     def scatter(self) -> float:
@@ -398,21 +376,20 @@ class FilteredRegression(DerivedState):
         r"""The hidden part of ``state``, times the filter there."""
         return self._least_filter * self.state.hidden_part(norm)
 
-    def with_pending(self, X_pending: Tensor) -> RidgeState:
-        r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
+    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Those in the state of the data."""
+        return self.state.coordinates(inputs, prior_variance)
 
-        They count once each; where the spectrum of all inputs is computed anew, by the
-        filter at its eigenvalues.
-        """
-        design = self.state.pending_in(self, X_pending)
-        if isinstance(design, KernelRegression):
-            return FilteredRegression(design, self.spectral_filter)
-        return design
+    def with_pending(self, X_pending: Tensor) -> "FilteredRegression":
+        r"""The state with pending points, by the filter at the spectrum of all inputs."""
+        design = self.state.with_pending(X_pending)
+        same = design is self.state
+        return self if same else FilteredRegression(design, self.spectral_filter)
 
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
-        r"""Ridge estimate of the data at ``b x d`` points; see ``RidgeState``."""
+        r"""Ridge estimate of the data at ``b x d`` points."""
         return self.state.mean(X, regularizer)
 
     def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
-        r"""Latent variance of the data at ``b x d`` points; see ``RidgeState``."""
+        r"""Latent variance of the data at ``b x d`` points."""
         return self.state.variance(X, regularizer)

@@ -8,12 +8,10 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError, Unsu
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchModel
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
-from botorch.posteriors import TransformedPosterior
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import Mean
 from gpytorch.models import GP, ExactGP, IndependentModelList
-from gpytorch.settings import fast_computations
 from torch import Tensor
 from torch.nn import ModuleList
 
@@ -31,7 +29,7 @@ from kernelucb.regression.prior import Prior
 
 # Most rows at which a model's prior is compared with its kernel and mean, and the factor
 # that takes a single one to a point nearby (an index of a category stays a valid one).
-_COMPARED, _COMPARED_POSTERIOR, _NEARBY = 512, 8, 0.9
+_COMPARED, _NEARBY = 512, 0.9
 
 _KEEP = (
     "Keep your model for the search and guard it: GuardedAcquisition(acqf_of_your_model, "
@@ -97,57 +95,65 @@ class ModelData(NamedTuple):
         return self.estimated & {"noise"} | learned
 
 
-def read_model(model: Any) -> ModelData:
+def read_model(given: object) -> ModelData:
     r"""Read a single-output exact GP with ``mean_module`` and ``covar_module``.
 
     It is one of BoTorch's, or a user's GPyTorch ``ExactGP`` whose ``forward`` is made of
     these two. As by BoTorch's ``posterior``, it is put into eval mode.
     """
-    given: Any = model
-    if isinstance(given, ModelList | IndependentModelList) and len(given.models) == 1:
-        return read_model(given.models[0])
-    check_supported(model)
+    if isinstance(given, ModelList | IndependentModelList) and len(_parts(given)) == 1:
+        return read_model(_parts(given)[0])
+    check_supported(given)
+    model: Any = given  # whose attributes pyright takes for tensors
     model.eval()  # in eval mode the stored inputs are the transformed ones
     units = outcome_units(getattr(model, "outcome_transform", None))
     inputs = model.train_inputs[0].detach().clone()  # of which a user may be the owner
     targets = model.train_targets.detach()
-    if inputs.shape[-2] == 0:
-        raise InputDataError("The model has no training data; a bound needs at least one.")
     finite("The model's training inputs", inputs)
     finite(f"The model's training outcomes{units.outcome_map.after}", targets)
-    transform = getattr(model, "input_transform", None)
-    prior = Prior(
-        covar_module=model.covar_module,
-        mean_module=model.mean_module,
-        input_transform=transform,
-        offset=units.offset,
-        scale=units.scale,
-        outcome_map=units.outcome_map,
-    )
+    transform, raw = getattr(model, "input_transform", None), raw_inputs(model)
+    modules = model.covar_module, model.mean_module
+    prior = Prior(*modules, transform, units.offset, units.scale, units.outcome_map)
     prior.check_fits(inputs.double())
-    raw = raw_inputs(model)
     _check_prior(model, inputs, raw)
     if inputs.dtype != torch.float64:
         as_data = torch.equal(_data_inputs(model, raw), inputs)
         inputs = _data_inputs(prior, raw.double()) if as_data else inputs.double()
-    learned_inputs = learns(transform, raw)
+    parts, learned_inputs = set(estimated_parts(*modules)), learns(transform, raw)
+    if learned_inputs:
+        parts.add("kernel")
+    if units.learned:
+        parts.add("mean")
+    likelihood, mapped = model.likelihood, not units.outcome_map.is_identity
+    # BoTorch's transforms take noise variances along by a slope at the noisy outcome.
+    by_slopes = mapped and isinstance(likelihood, FixedNoiseGaussianLikelihood)
+    if by_slopes or trainable(likelihood) or is_estimate(likelihood.noise):
+        parts.add("noise")
+    noise = plain(likelihood.noise).detach().double().clamp_min(0.0).sqrt().reshape(-1)
+    if len(noise) not in (1, len(targets)):
+        raise InputDataError(
+            f"The likelihood has {len(noise)} noise variances for {len(targets)} "
+            "observations; give it one for each, in their order."
+        )
     return ModelData(
         prior=prior,
         train_inputs=inputs,
         train_targets=_outcomes(units, targets),
-        noise_std=_noise_std(model, len(targets)) * units.scale,
+        noise_std=units.scale * noise.expand(len(targets)),
         dimension=raw.shape[-1],
-        estimated=_estimated_parts(model, units, learned_inputs),
+        estimated=frozenset(parts),
         learned_inputs=learned_inputs,
         raw_inputs=raw.to(torch.float64, copy=True),
     )
 
 
+def _parts(models: Any) -> list[Any]:
+    return list(models if isinstance(models, ModuleList) else models.models)
+
+
 def _outcomes(units: OutcomeUnits, targets: Tensor) -> Tensor:
     r"""The model's outcomes with ``Standardize`` undone, ``n`` values."""
     values, outcome_map = units.offset + units.scale * targets.double(), units.outcome_map
-    if outcome_map.is_identity:
-        return values
     rounding = torch.finfo(targets.dtype).eps ** 0.5 * float(values.abs().max())
     if float(values.min()) < outcome_map.least - rounding:
         raise InputDataError(
@@ -158,36 +164,6 @@ def _outcomes(units: OutcomeUnits, targets: Tensor) -> Tensor:
     return values
 
 
-def _noise_std(model: Any, count: int) -> Tensor:
-    r"""Noise scales of the likelihood, ``n`` values, units of the model."""
-    noise = plain(model.likelihood.noise).detach().double()
-    noise = noise.clamp_min(0.0).sqrt().reshape(-1)
-    if len(noise) not in (1, count):
-        raise InputDataError(
-            f"The likelihood has {len(noise)} noise variances for {count} observations; "
-            "give it one for each, in their order."
-        )
-    return noise.expand(count)
-
-
-def _estimated_parts(
-    model: Any, units: OutcomeUnits, learned_inputs: bool
-) -> frozenset[str]:
-    r"""Parts that come from the same data: trainable, or learned by a transform."""
-    parts = set(estimated_parts(model.covar_module, model.mean_module))
-    if learned_inputs:
-        parts.add("kernel")
-    if units.learned:
-        parts.add("mean")
-    likelihood, mapped = model.likelihood, not units.outcome_map.is_identity
-    # BoTorch's transforms take noise variances along by a slope at the noisy outcome.
-    given_by_slopes = isinstance(likelihood, FixedNoiseGaussianLikelihood)
-    noise_was_estimated = trainable(likelihood) or is_estimate(likelihood.noise)
-    if noise_was_estimated or (mapped and given_by_slopes):
-        parts.add("noise")
-    return frozenset(parts)
-
-
 def observed_inputs(model: Any) -> Tensor:
     r"""Raw inputs of all observations of a model, its data or a state, or of several.
 
@@ -195,8 +171,7 @@ def observed_inputs(model: Any) -> Tensor:
     round-off.
     """
     if isinstance(model, ModelList | IndependentModelList | ModuleList):
-        parts: Any = model if isinstance(model, ModuleList) else model.models
-        return torch.cat([observed_inputs(part) for part in parts])
+        return torch.cat([observed_inputs(part) for part in _parts(model)])
     if getattr(model, "raw_inputs", None) is not None:
         return model.raw_inputs
     prior = getattr(model, "prior", None)
@@ -269,7 +244,10 @@ def _query_inputs(model: Any, raw: Tensor) -> Tensor:
 
 def check_supported(model: Any) -> None:
     r"""Refuse all but exact GPs of one outcome, by BoTorch or GPyTorch."""
-    name = type(model).__name__
+    name, is_list = (
+        type(model).__name__,
+        isinstance(model, ModelList | IndependentModelList),
+    )
     if not isinstance(model, Model | GP):
         raise UnsupportedError(
             f"Expected a BoTorch model or a GPyTorch ExactGP, got {name}."
@@ -279,17 +257,24 @@ def check_supported(model: Any) -> None:
             f"{name} is an ensemble of models; the bound needs one fixed kernel: use a "
             f"SingleTaskGP. {_KEEP}"
         )
-    _check_outputs(model, name)
+    count = len(_parts(model)) if is_list else getattr(model, "num_outputs", 1)
+    if count != 1 and (is_list or isinstance(model, BatchedMultiOutputGPyTorchModel)):
+        raise UnsupportedError(
+            f"{name} has {count} outputs, and the bound is for one. For a weighted sum of "
+            "them use ScalarizedUCB.from_model(model, posterior_transform="
+            "posterior_transform, norm_bound=[...], noise_std=[...]), with one number for "
+            "each output; for one with limits on others ConstrainedUCB.from_model(model, "
+            "constraints=...), and for a band of each outcome_bands(model)."
+        )
     written_for_botorch = isinstance(model, GPyTorchModel) or not isinstance(model, Model)
     exact = isinstance(model, ExactGP) and written_for_botorch
-    if not exact or isinstance(model, MultiTaskGP):
+    if not exact or count != 1 or isinstance(model, MultiTaskGP):
         raise UnsupportedError(
-            f"{name} is not an exact single-task GP (variational, list, multi-task and "
-            "non-GP models have no closed-form kernel regression). Use a SingleTaskGP, or "
-            f"for very many observations NystromRegression or BKBModel. {_KEEP}"
+            f"{name} is not an exact single-task GP of one outcome (variational, "
+            "multi-task and non-GP models have no closed-form kernel regression). Build "
+            "one SingleTaskGP for each outcome, from its own data, or for very many "
+            f"observations a NystromRegression or BKBModel. {_KEEP}"
         )
-    if not isinstance(model, Model):
-        _check_plain(model, name)
     if not (hasattr(model, "covar_module") and hasattr(model, "mean_module")):
         raise UnsupportedError(
             f"{name} must have attributes `mean_module` and `covar_module`, from which the "
@@ -300,13 +285,7 @@ def check_supported(model: Any) -> None:
             f"The likelihood {type(model.likelihood).__name__} is not Gaussian; use "
             "GaussianLikelihood or pass train_Yvar."
         )
-    inputs: Any = model.train_inputs
-    if len(batch_shape := inputs[0].shape[:-2]) > 0:
-        raise UnsupportedError(
-            f"{name} has batch shape {tuple(batch_shape)}; build the bound from one model "
-            "without batch dimensions (for fantasies, the model before them and "
-            f"X_pending). {_KEEP}"
-        )
+    _check_data(model, name)
     transform = getattr(model, "input_transform", None)
     if getattr(transform, "is_one_to_many", False):
         raise UnsupportedError(
@@ -315,51 +294,32 @@ def check_supported(model: Any) -> None:
         )
 
 
-def _check_outputs(model: Any, name: str) -> None:
-    r"""Refuse models of several outcomes, and lists."""
-    is_list = isinstance(model, ModelList | IndependentModelList)
-    parts: Any = getattr(model, "models", ())
-    count = getattr(model, "num_outputs", len(parts) if is_list else 1)
-    if count == 1:
-        return
-    if not is_list and not isinstance(model, BatchedMultiOutputGPyTorchModel):
-        raise UnsupportedError(
-            f"{name} has {count} outputs that depend on each other, and the bound is for "
-            "one. Build one SingleTaskGP and one bound for each of them, from its own "
-            f"data. {_KEEP}"
-        )
-    raise UnsupportedError(
-        f"{name} has {count} outputs, and the bound is for one. For a weighted sum of "
-        "them use ScalarizedUCB.from_model(model, posterior_transform=posterior_transform, "
-        "norm_bound=[...], noise_std=[...]), with one number for each output; for one with "
-        "limits on others ConstrainedUCB.from_model(model, constraints=...), and for a "
-        "band of each outcome_bands(model)."
-    )
-
-
-def _check_plain(model: Any, name: str) -> None:
-    r"""Refuse inputs and outcomes of GPyTorch models that BoTorch would not make."""
-    if model.train_inputs is None or model.train_targets is None:
+def _check_data(model: Any, name: str) -> None:
+    r"""Refuse data of other shapes, and transforms that GPyTorch does not apply."""
+    inputs, targets = model.train_inputs, model.train_targets
+    if inputs is None or targets is None or inputs[0].shape[-2] == 0:
         raise InputDataError(f"{name} has no training data; a bound needs at least one.")
-    if len(model.train_inputs) != 1:
+    if len(inputs) != 1:
         raise UnsupportedError(
-            f"{name} takes {len(model.train_inputs)} input tensors; the bound is for a "
-            "function of one. Pass one tensor with all columns as train_inputs."
+            f"{name} takes {len(inputs)} input tensors; the bound is for a function of "
+            "one. Pass one tensor with all columns as train_inputs."
         )
-    rows, shape = model.train_inputs[0].shape[:-1], tuple(model.train_targets.shape)
-    if len(shape) > len(rows) and shape[-1] != 1:
-        raise UnsupportedError(
-            f"{name} has outcomes of shape {shape}, and the bound is for one outcome. "
-            "Build one model for each."
-        )
-    if shape != tuple(rows):
+    *rows, _ = shape = inputs[0].shape
+    if list(targets.shape) != rows:
         raise BotorchTensorDimensionError(
-            f"{name} has inputs of shape {tuple(model.train_inputs[0].shape)} and outcomes "
-            f"of shape {shape}; GPyTorch takes `n x d` (or `n`) inputs and `n` outcomes: "
-            "pass train_Y.squeeze(-1)."
+            f"{name} has inputs of shape {tuple(shape)} and outcomes of shape "
+            f"{tuple(targets.shape)}; GPyTorch takes `n x d` (or `n`) inputs and `n` "
+            "outcomes: pass train_Y.squeeze(-1), or build one model for each outcome."
+        )
+    if len(rows) > 1:
+        raise UnsupportedError(
+            f"{name} has batch shape {tuple(rows[:-1])}; build the bound from one model "
+            "without batch dimensions (for fantasies, the model before them and "
+            f"X_pending). {_KEEP}"
         )
     for transform in ("input_transform", "outcome_transform"):
-        if getattr(model, transform, None) is not None:
+        of_botorch = isinstance(model, Model)
+        if not of_botorch and getattr(model, transform, None) is not None:
             raise UnsupportedError(
                 f"{name} has an {transform}, which GPyTorch does not apply. Derive the "
                 "class from botorch.models.gpytorch.GPyTorchModel as well, or leave it out."
@@ -370,47 +330,27 @@ def _check_plain(model: Any, name: str) -> None:
 def _check_prior(model: Any, inputs: Tensor, raw: Tensor) -> None:
     r"""Refuse a model (in eval mode) whose methods give another prior than its parts do.
 
-    From its training inputs as the kernel sees them, and its raw ones.
+    Methods of BoTorch and GPyTorch read kernel and mean alone; another ``forward`` is
+    compared with these at the training inputs.
     """
-    what, transform = "", getattr(model, "input_transform", None)
-    if not _is_of_the_library(type(model).__call__):
-        what = "has its own `__call__`"
-    elif isinstance(model, Model) and not _is_of_the_library(model.posterior):
-        what = "" if _posterior_is_as_read(model, raw) else "has its own `posterior`"
-    known = raw if transform is None else transform(raw)
-    if not what and not torch.equal(_query_inputs(model, raw), known):
-        what = "transforms inputs by more than its `input_transform`"
-    if not what and not _is_of_the_library(model.forward):
-        what = "" if prior_is_as_read(model, inputs) else "has its own `forward`"
-    if what:
+    transform = getattr(model, "input_transform", None)
+    methods = {n: getattr(model, n, None) for n in ("__call__", "posterior", "forward")}
+    modules = {n: str(getattr(m, "__module__", "")) for n, m in methods.items() if m}
+    of_library = ("botorch", "gpytorch")
+    own = [n for n, m in modules.items() if m.split(".")[0] not in of_library]
+    if own == ["forward"] and prior_is_as_read(model, inputs):
+        own = []
+    if not torch.equal(
+        _query_inputs(model, raw), raw if transform is None else transform(raw)
+    ):
+        own.append("transform_inputs")
+    if own:
         raise UnsupportedError(
-            f"{type(model).__name__} {what}, so its prior is not that of `mean_module` and "
-            "`covar_module`, which the bound is computed from. Pass a SingleTaskGP with "
-            "covar_module=... and mean_module=..., and put what warps the inputs into the "
-            "kernel or into input_transform=... ."
+            f"{type(model).__name__} has its own `{own[0]}`: its prior may not be that of "
+            "`mean_module` and `covar_module`, which the bound is computed from. Pass a "
+            "SingleTaskGP with covar_module=... and mean_module=..., and put what warps "
+            "the inputs into the kernel or into input_transform=... ."
         )
-
-
-def _is_of_the_library(method: Any) -> bool:
-    r"""Whether a method is BoTorch's or GPyTorch's, which read kernel and mean alone."""
-    module = getattr(method, "__module__", None) or ""
-    return module.split(".")[0] in ("botorch", "gpytorch")
-
-
-def _posterior_is_as_read(model: Any, raw: Tensor) -> bool:
-    r"""Whether ``posterior`` agrees with BoTorch's at some of the data, up to jitter."""
-    rows = raw[:_COMPARED_POSTERIOR]
-    points = torch.cat([rows, _NEARBY * rows]).unsqueeze(-2)
-    with fast_computations(False, False, False):
-        both: Any = [model.posterior(points), GPyTorchModel.posterior(model, points)]
-    for i in range(2):
-        while isinstance(both[i], TransformedPosterior):  # to the model's own scale
-            both[i] = both[i]._posterior  # pyright: ignore[reportPrivateUsage]
-    own, theirs = both
-    length = theirs.variance.max().sqrt() + theirs.mean.abs().max()
-    return _agree(own.mean, theirs.mean, length) and _agree(
-        own.variance, theirs.variance, length.square()
-    )
 
 
 def prior_is_as_read(model: Any, inputs: Tensor) -> bool:
@@ -421,28 +361,17 @@ def prior_is_as_read(model: Any, inputs: Tensor) -> bool:
     points = inputs[:: -(-len(inputs) // _COMPARED)]
     if len(points) == 1:
         points = torch.cat([points, _NEARBY * points])
-    mean, prior = model.mean_module(points), model.forward(points)
-    variance, between = _variance_and_block(model.covar_module(points))
-    own_variance, own_between = _variance_and_block(prior.lazy_covariance_matrix)
-    largest = variance.max()
-    return (
-        _agree(own_variance, variance, largest)
-        and _agree(own_between, between, largest)
-        and _agree(prior.mean, mean, largest.sqrt() + mean.abs().max())
-    )
-
-
-def _agree(own: Tensor, expected: Tensor, scale: Tensor) -> bool:
-    r"""Whether two tensors differ by no more than jitter does, relative to a scale."""
-    accuracy = torch.finfo(expected.dtype).eps ** 0.4
-    return bool((own - expected).abs().max() <= accuracy * scale)
-
-
-def _variance_and_block(covariance: Any) -> tuple[Tensor, Tensor]:
-    r"""Diagonal and an off-diagonal block: GPyTorch adds jitter to some whole matrices."""
-    half = covariance.shape[-1] // 2
-    block = covariance[:half, half:].to_dense()
-    return covariance.diagonal(dim1=-1, dim2=-2), block
+    prior, half = model.forward(points), len(points) // 2
+    own, theirs = prior.lazy_covariance_matrix, model.covar_module(points)
+    mean, variance = model.mean_module(points), theirs.diagonal(dim1=-1, dim2=-2)
+    largest, accuracy = variance.max(), torch.finfo(mean.dtype).eps ** 0.4
+    differences = [
+        # Diagonals apart: GPyTorch adds jitter to some whole matrices.
+        (own.diagonal(dim1=-1, dim2=-2) - variance) / largest,
+        (own[:half, half:].to_dense() - theirs[:half, half:].to_dense()) / largest,
+        (prior.mean - mean) / (largest.sqrt() + mean.abs().max()),
+    ]
+    return all(bool(each.abs().max() <= accuracy) for each in differences)
 
 
 def single_output_models(models: Any) -> list[Any]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -134,15 +134,11 @@ class LengthscaleFamily(Sequence[Kernel]):
 
         Empty where they are of several kinds, or have several length scales each.
         """
-        bases = [unscaled(kernel) for kernel in self]
-        simple = len({kind_of(base) for base in bases}) == 1 and all(
-            base.lengthscale.numel() == 1 for base in bases
-        )
-        if not (simple and any(chosen)):
+        kinds = {kind_of(unscaled(kernel)) for kernel in self}
+        if len(kinds) > 1 or not (self.lengthscales and any(chosen)):
             return ""
         ranges: list[list[float]] = []  # of neighbours, the longest first
-        for base, member, own in zip(bases, self.members, chosen, strict=True):
-            least = float(base.lengthscale)
+        for least, member, own in zip(self.lengthscales, self.members, chosen, strict=True):
             most = least * float(member.step)
             if own and ranges and math.isclose(ranges[-1][0], most):
                 ranges[-1][0] = least
@@ -166,11 +162,7 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __len__(self) -> int:
         return len(self.members)
 
-    @overload
-    def __getitem__(self, index: int) -> Kernel: ...
-    @overload
-    def __getitem__(self, index: slice) -> "LengthscaleFamily": ...
-    def __getitem__(self, index: int | slice) -> "Kernel | LengthscaleFamily":
+    def __getitem__(self, index: Any) -> Any:
         if not isinstance(index, slice):
             return self.members[index].kernel
         covers = f"{self.covers.removesuffix(_PART)}{_PART}"
@@ -247,7 +239,11 @@ def lengthscale_family(
         for taken in map(as_double, _corners(counts, len(bases), each_coordinate))
         for base in bases
     ]
-    covers = _covered(bases, short, long, each_coordinate)
+    names = " or ".join(dict.fromkeys(kind_of(unscaled(base)) for base in bases))
+    covers = f"{names} with length scale {in_words(long)}"
+    if bool((short < long).any()):
+        scales = "length scales of each coordinate" if each_coordinate else "length scales"
+        covers = f"{names} with {scales} from {in_words(short)} to {in_words(long)}"
     return LengthscaleFamily(tuple(members), covers)
 
 
@@ -259,27 +255,10 @@ def _kind(kernel: Any) -> tuple[Any, ...]:
     return kind_of(base), float(scale), float(alpha), taken
 
 
-def _check_base(kernel: Kernel, count: int) -> None:
-    r"""Refuse a kernel whose length scales are not nested, or of another number."""
-    base = unscaled(kernel)
-    if type(base) not in NESTED or len(base.batch_shape) > 0:
-        raise UnsupportedError(
-            f"{type(base).__name__} has no known order of length scales; use an RBF, "
-            "Matern or rational quadratic kernel without batch dimensions, or make the "
-            "list of kernels yourself."
-        )
-    active: Any = kernel.active_dims
-    own = base.ard_num_dims or (None if active is None else len(active))
-    if count > 1 and own not in (None, count):
-        raise ValueError(
-            f"shortest and longest have {count} entries, the kernel has {own} coordinates."
-        )
-
-
 def _ends(
     shortest: Lengths, longest: Lengths, bases: Sequence[Kernel]
 ) -> tuple[Tensor, Tensor]:
-    r"""Both ends, with one entry or one for each coordinate."""
+    r"""Both ends, with one entry or one for each coordinate, as the kernels take them."""
     # The kernels may be on a device; what is computed of a few numbers is on the CPU.
     short, long = (as_double(value).cpu().reshape(-1) for value in (shortest, longest))
     count = max(len(short), len(long))
@@ -290,8 +269,20 @@ def _ends(
                 "number, or one for each coordinate."
             )
         positive_values(name, value, len(value))
-    for base in bases:
-        _check_base(base, count)
+    for kernel in bases:
+        base, active = unscaled(kernel), kernel.active_dims
+        if type(base) not in NESTED or len(base.batch_shape) > 0:
+            raise UnsupportedError(
+                f"{type(base).__name__} has no known order of length scales; use an RBF, "
+                "Matern or rational quadratic kernel without batch dimensions, or make "
+                "the list of kernels yourself."
+            )
+        columns = base.ard_num_dims or (None if active is None else active.numel())
+        if count > 1 and columns not in (None, count):
+            raise ValueError(
+                f"shortest and longest have {count} entries, the kernel has {columns} "
+                "coordinates."
+            )
     if bool((short > long).any()):
         raise ValueError(
             f"shortest ({in_words(short)}) is above longest ({in_words(long)})."
@@ -334,16 +325,6 @@ def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
         base.raw_lengthscale = Parameter(lengths.new_zeros(1, len(lengths)), False)
     base.lengthscale = lengths.expand_as(base.lengthscale)
     return member
-
-
-def _covered(
-    bases: Sequence[Kernel], short: Tensor, long: Tensor, each_coordinate: bool
-) -> str:
-    names = " or ".join(dict.fromkeys(kind_of(unscaled(base)) for base in bases))
-    own = " of each coordinate" if each_coordinate else ""
-    if bool((short == long).all()):
-        return f"{names} with length scale {in_words(long)}"
-    return f"{names} with length scales{own} from {in_words(short)} to {in_words(long)}"
 
 
 def cover_of_all(shorter: Kernel, longer: Kernel, ratio: float, dimension: int) -> Cover:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.outcome import (
     Bilog,
     ChainedOutcomeTransform,
@@ -144,14 +144,6 @@ class OutcomeMap(NamedTuple):
         inside = outcomes >= self.least_outcome
         return bool((inside & self.forward(outcomes).isfinite()).all())
 
-    def observed(self, outcomes: Tensor) -> Tensor:
-        r"""New outcomes on the model's scale."""
-        if not self.takes(outcomes):
-            raise InputDataError(
-                f"Outcomes must be {self.domain}, since the model is of them{self.after}."
-            )
-        return self.forward(outcomes)
-
     @property
     def domain(self) -> str:
         r"""``"above 0"``: the outcomes that have a value, in words."""
@@ -215,7 +207,7 @@ class OutcomeUnits(NamedTuple):
 
     offset: float = 0.0  # value of the map at the model's zero
     scale: float = 1.0  # its units per unit of the model
-    outcome_map: OutcomeMap = IDENTITY  # the map, an `OutcomeMap`
+    outcome_map: OutcomeMap = IDENTITY
     learned: bool = False  # whether offset and scale were taken from the outcomes
 
 

@@ -75,8 +75,8 @@ class Prior(Module):
         super().__init__()
         self.covar_module = frozen_copy(covar_module)
         self.mean_module = None if mean_module is None else frozen_copy(mean_module)
-        given = input_transform is not None
-        self.input_transform = frozen_copy(input_transform) if given else None
+        transform = None if input_transform is None else frozen_copy(input_transform)
+        self.input_transform = transform
         self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
         self._plain: _Plain | None = None
         self._reading: int | None = None  # of the kernel, once it was compared
@@ -88,22 +88,19 @@ class Prior(Module):
 
         Input transform and outcome map are those of this one.
         """
-        transform: Any = self.input_transform
-        known = covar_module, mean_module, transform
-        prior = Prior(*known, outcome_map=self.outcome_map)
-        prior = prior.to(inputs.device)
+        given: Any = covar_module, mean_module, self.input_transform
+        prior = Prior(*given, outcome_map=self.outcome_map).to(inputs.device)
         prior.check_fits(inputs)
         return prior
 
     @property
-    def plain(self) -> "_Plain":
+    def plain(self) -> _Plain:
         r"""Plain numbers of the prior; read when first asked for."""
         if self._plain is None:
             read = reading(self.covar_module, self.scale**2, self._reading or 0)
-            self._plain = _Plain(read, self._constant_mean)
+            self._plain = _Plain(read, self._constant_mean())
         return self._plain
 
-    @property
     def _constant_mean(self) -> float | None:
         mean: Any = self.mean_module
         if mean is None or type(mean) is ZeroMean:
@@ -116,13 +113,12 @@ class Prior(Module):
     def _compare(self, *inputs: Tensor) -> None:
         r"""Choose the reading of the kernel at the first inputs that there are."""
         given = next((points for points in inputs if len(points)), None)
-        if given is not None:
+        if self._reading is None and given is not None:
             chosen = fitting_reading(self.covar_module, self.scale**2, given)
-            self._reading, self._plain = chosen[0], _Plain(chosen[1], self._constant_mean)
+            self._reading, self._plain = chosen[0], _Plain(chosen[1], self._constant_mean())
 
     def _values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
-        if self._reading is None:
-            self._compare(right, left)
+        self._compare(right, left)
         return self.plain.kernel.values(left, right, pairs)
 
     def _apply(self, *arguments: Any, **options: Any) -> Any:
@@ -140,7 +136,7 @@ class Prior(Module):
         The shape is that of the first one; at some of them the kernel's values are compared
         with GPyTorch's, which are used if ours are others.
         """
-        point = inputs[:1]
+        point, self._reading = inputs[:1], None
         parts = {
             "kernel": (self.covar_module, self.covariance, 2 * [point], (1, 1)),
             "kernel's diagonal": (self.covar_module, self.variance, [point], (1,)),
@@ -148,8 +144,7 @@ class Prior(Module):
         }
         for name, (module, values, given, wanted) in parts.items():
             try:
-                if name == "kernel":
-                    self._compare(inputs)
+                self._compare(inputs)
                 shape = tuple(values(*given).shape)
             except EVALUATION_ERRORS as error:
                 raise UnsupportedError(
@@ -179,13 +174,6 @@ class Prior(Module):
         affine = self.input_transform is None or type(self.input_transform) is Normalize
         return self.has_constant_variance and affine
 
-    def falls_with_distance(self, fixed: Collection[int] = ()) -> bool:
-        r"""Whether the covariance surely falls with the distance along each raw input.
-
-        Raw columns that are ``fixed`` do not change, however they are transformed.
-        """
-        return self.has_constant_variance and is_monotone(self.input_transform, fixed)
-
     def transform(self, X: Tensor) -> Tensor:
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""
         return X if self.input_transform is None else self.input_transform(X)
@@ -199,8 +187,7 @@ class Prior(Module):
 
     def variance(self, inputs: Tensor) -> Tensor:
         r"""Prior variance at ``n x d'`` kernel inputs, ``n`` values."""
-        if self._reading is None:
-            self._compare(inputs)
+        self._compare(inputs)
         constant = self.plain.kernel.variance
         if constant is not None:
             return inputs.new_full(inputs.shape[:-1], constant)
@@ -233,9 +220,14 @@ class Prior(Module):
         return GeneralizedLinearPath(feature_map=features, weight=weights)
 
     def bounds_changes(self, fixed: Collection[int] = ()) -> bool:
-        r"""Whether ``change_in_cells`` holds, with raw columns ``fixed``: no room there."""
-        known = self.mean_module is None or type(self.mean_module) in _LINEAR
-        return known and self.falls_with_distance(fixed)
+        r"""Whether ``change_in_cells`` holds; cells have no room in ``fixed`` raw columns.
+
+        The covariance must surely fall with the distance along each raw input, and the mean
+        be linear.
+        """
+        linear = self.mean_module is None or type(self.mean_module) in _LINEAR
+        falls = linear and self.has_constant_variance
+        return falls and is_monotone(self.input_transform, fixed)
 
     def change_in_cells(self, norm: float, centres: Tensor, halves: Tensor) -> Tensor:
         r"""How much a function with ``||f - m|| <= norm`` changes in ``n`` cells at most.
@@ -259,12 +251,10 @@ class Prior(Module):
 
         Rounded up, so that it stays an upper bound for pairs next to each other.
         """
-        if part is None:
-            prior_variance = self.variance(left) + self.variance(right)
-            between = self._values(left, right, pairs=True)
-        else:  # of a sum
-            one, other = (part.values(each, each, pairs=True) for each in (left, right))
-            prior_variance, between = one + other, part.values(left, right, pairs=True)
+        self._compare(left)
+        kernel = self.plain.kernel if part is None else part  # or a part of a sum
+        one, other = (kernel.values(each, each, pairs=True) for each in (left, right))
+        prior_variance, between = one + other, kernel.values(left, right, pairs=True)
         rounding = 8.0 * torch.finfo(prior_variance.dtype).eps * prior_variance
         return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()
 

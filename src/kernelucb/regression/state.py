@@ -1,7 +1,7 @@
 r"""Regression states: what the data say of query points, at every regulariser."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -15,53 +15,11 @@ from kernelucb._numerics.spectral import split_variance
 from kernelucb.regression.outcome_map import OutcomeMap
 from kernelucb.regression.prior import Prior
 
-
-class Points(Protocol):
-    r"""Query points as a state sees them."""
-
-    @property
-    def baseline(self) -> Tensor:
-        r"""``b`` values that the support function is measured from, outcome units."""
-        ...
-
-
-class State(Protocol):
-    r"""The members of a state that confidence sets and acquisition functions read."""
-
-    @property
-    def dimension(self) -> int:
-        r"""Number of raw input columns ``d``."""
-        ...
-
-    @property
-    def num_observations(self) -> int:
-        r"""Number of outcomes, the most of any function."""
-        ...
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome, outcome units."""
-        ...
-
-    @property
-    def outcome_map(self) -> OutcomeMap:
-        r"""From outcomes to the scale that the state is on, in whose units all else is."""
-        ...
-
-    def mean(self, X: Tensor) -> Tensor:
-        r"""Estimate of the function at ``b x d`` points, ``b`` values, outcome units."""
-        ...
-
-    def project(self, X: Tensor) -> Points:
-        r"""``b x d`` raw query points as the state sees them; differentiable in ``X``."""
-        ...
-
-    def with_pending(self, X_pending: Tensor) -> "State":
-        r"""The state with variances conditioned on ``p x d`` pending points as well.
-
-        For variances only: the means of the result may be others.
-        """
-        ...
+# A state has `dimension`, `num_observations`, `prior_std`, `outcome_map`, `mean(X)`,
+# `project(X)` and `with_pending(X_pending)`; projected points have a `baseline`. Combined
+# states and those of other models are no `RidgeState`.
+State: TypeAlias = Any
+Points: TypeAlias = Any
 
 
 class Projection(NamedTuple):
@@ -79,8 +37,6 @@ class Projection(NamedTuple):
         features: ``b x r`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
         residual_variance: ``b`` values ``k(x, x) - |v|^2``, which no outcome at the
             training inputs reduces.
-        pending_covariance: ``b x p`` covariances with pending points outside the span of
-            the training sections; None where no points are pending.
     """
 
     inputs: Tensor
@@ -88,11 +44,10 @@ class Projection(NamedTuple):
     prior_variance: Tensor
     features: Tensor
     residual_variance: Tensor
-    pending_covariance: Tensor | None = None
 
     def rows(self, mask: Tensor | slice) -> "Projection":
         r"""The points in a slice, or where ``mask`` is true."""
-        return Projection._make([None if part is None else part[mask] for part in self])
+        return Projection._make([part[mask] for part in self])
 
 
 class RidgeState(Module, ABC):
@@ -108,6 +63,8 @@ class RidgeState(Module, ABC):
         eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
         dimension: Number of raw input columns ``d``.
         estimated: Parts of the model that were fitted to the data.
+        prior_std: Prior standard deviation of the outcome (root mean square over the
+            inputs).
     """
 
     eigenvalues: Tensor
@@ -117,20 +74,17 @@ class RidgeState(Module, ABC):
     eigenvalue_cutoff: float
     dimension: int
     estimated: frozenset[str]
+    prior_std: float
 
-    def _describe(self, like: Any, noise_scales: Tensor) -> None:
+    def _describe(self, like: Any) -> None:
         r"""Take over what a state, or a model in numbers, knows beside its outcomes."""
-        self.prior, self.dimension, self.estimated = (
-            like.prior,
-            like.dimension,
-            like.estimated,
-        )
-        self.register_buffer("noise_scales", noise_scales)
+        self.prior, self.dimension = like.prior, like.dimension
+        self.estimated = like.estimated
 
-    def _set_spectrum(self, eigenvalues: Tensor, targets: Tensor, cutoff: float) -> None:
-        self.register_buffer("eigenvalues", eigenvalues)
-        self.register_buffer("targets", targets)
-        self.eigenvalue_cutoff = cutoff
+    def _keep(self, **tensors: Tensor) -> None:
+        r"""Register buffers, which move between devices with the state."""
+        for name, value in tensors.items():
+            self.register_buffer(name, value)
 
     @abstractmethod
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,11 +96,6 @@ class RidgeState(Module, ABC):
 
         For variances only; the noise there is ``pending_noise_std``.
         """
-
-    @property
-    @abstractmethod
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
@@ -322,24 +271,3 @@ class RidgeState(Module, ABC):
         return torch.as_tensor(regularizer, dtype=lam.dtype, device=lam.device).unsqueeze(
             -1
         )
-
-
-class DerivedState(RidgeState):
-    r"""A state with the data of another one, in whose coordinates it sees query points."""
-
-    state: Any
-
-    def __init__(self, state: RidgeState, eigenvalues: Tensor, targets: Tensor) -> None:
-        super().__init__()
-        self.state = state
-        self._describe(state, state.noise_scales)
-        self._set_spectrum(eigenvalues, targets, state.eigenvalue_cutoff)
-
-    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Those in the state of the data."""
-        return self.state.coordinates(inputs, prior_variance)
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return self.state.prior_std

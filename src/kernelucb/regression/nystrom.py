@@ -3,7 +3,7 @@ r"""Kernel regression on the span of a few inducing points, with a bound on the 
 from typing import NamedTuple
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
@@ -13,15 +13,175 @@ from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
 from kernelucb._numerics.estimates import draft_of, is_estimate
-from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
-from kernelucb.regression.lowrank.basis import Basis, directions
-from kernelucb.regression.lowrank.dtc import evidence_bounds, in_eigenbasis
-from kernelucb.regression.lowrank.sketch import check_noise
 from kernelucb.regression.pooling import pool
+from kernelucb.regression.prior import Prior
 from kernelucb.regression.state import Projection, RidgeState
 
 _LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
+# Least noise in prior deviations: a thousand times the rounding of such outcomes.
+_LEAST_NOISE = 1e3 * torch.finfo(torch.float64).eps
+# Directions whose squared length is below this share of the sections' own are left out:
+# round-off, eps over its root, would show in the coordinates along them.
+_CUT_OFF = 1e-10
+# For each section, where the whole span counts: what is below is round-off itself.
+_FINEST = 16.0 * torch.finfo(torch.float64).eps
+# Rows that are worked on together, so that nothing as large as the features is needed.
+ROWS = 4096
+
+
+class Basis(Module):
+    r"""Coordinates of ``k(x, .)`` in an orthonormal basis of the inducing sections.
+
+    Repeated and collinear inducing points add nothing.
+
+    Attributes:
+        inducing: ``m x d'`` kernel inputs.
+        matrix: ``m x r`` matrix that maps covariances to features.
+        whole: Whether all directions count that round-off leaves. A posterior of BKB does
+            not learn from those left out, and would be too sure of the others.
+    """
+
+    prior: Prior
+    inducing: Tensor
+    matrix: Tensor
+
+    def __init__(
+        self, prior: Prior, inducing: Tensor, matrix: Tensor, whole: bool = False
+    ) -> None:
+        super().__init__()
+        self.whole = whole
+        object.__setattr__(self, "prior", prior)  # a part of whoever holds the basis
+        self.register_buffer("inducing", inducing, persistent=False)
+        self.register_buffer("matrix", matrix, persistent=False)
+
+    @classmethod
+    def of(cls, prior: Prior, inducing: Tensor, whole: bool = False) -> "Basis":
+        r"""Basis of the sections at ``m x d'`` kernel inputs; one ``eigh``."""
+        empty = cls(prior, inducing[:0], inducing.new_zeros(0, 0), whole)
+        return empty.extended(inducing)
+
+    def extended(self, inputs: Tensor, known: Tensor | None = None) -> "Basis":
+        r"""The basis with the directions that ``p x d'`` kernel inputs add, as the last.
+
+        Their features, where these are ``known``, are more accurate than computed anew:
+        after many extensions the matrix is a long product.
+        """
+        features: Tensor = self(inputs) if known is None else known
+        rest = self.prior.covariance(inputs, inputs) - features @ features.mT
+        inducing = torch.cat([self.inducing, inputs])
+        cut_off = _FINEST * len(inducing) if self.whole else _CUT_OFF
+        new = directions(rest, self.prior.variance(inputs), cut_off)
+        old = torch.cat([self.matrix, -self.matrix @ features.mT @ new], dim=-1)
+        new = pad(new, (self.matrix.shape[-1], 0))
+        return Basis(self.prior, inducing, torch.cat([old, new]), self.whole)
+
+    def rotated(self, rotation: Tensor) -> "Basis":
+        r"""The basis with features multiplied by ``r x r'`` orthonormal columns."""
+        return Basis(self.prior, self.inducing, self.matrix @ rotation, self.whole)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        r"""Features of ``b x d'`` kernel inputs, ``b x r``; differentiable."""
+        if 0 in (len(inputs), len(self.inducing)):
+            return inputs.new_zeros(len(inputs), self.matrix.shape[-1])
+        return self.prior.covariance(inputs, self.inducing) @ self.matrix
+
+    @property
+    def round_off(self) -> float:
+        r"""Bound on the error of an inner product of features, relative to ``k(x, x)``."""
+        return (len(self.inducing) + 8.0) * torch.finfo(self.matrix.dtype).eps
+
+    def project(self, inputs: Tensor, rows: int | None = None) -> tuple[Tensor, Tensor]:
+        r"""Features of ``b x d'`` kernel inputs, and the variance ``k(x, x) - |z(x)|^2``.
+
+        The variance is rounded up and never negative. ``rows`` are worked on together.
+        """
+        features = torch.cat([self(part) for part in inputs.split(rows or ROWS)])
+        prior_variance = self.prior.variance(inputs)
+        rest = prior_variance - features.square().sum(-1)
+        return features, (rest + self.round_off * prior_variance).clamp_min(0.0)
+
+    def separate_variance(self) -> Tensor:
+        r"""Mean variance of an inducing section that the other ones do not explain."""
+        squares = self.matrix.square().sum(-1)  # zero for a section that is zero itself
+        return torch.where(squares > 0.0, squares.reciprocal(), 0.0).mean()
+
+
+def directions(matrix: Tensor, variance: Tensor, cut_off: float = _CUT_OFF) -> Tensor:
+    r"""``r`` columns ``c`` with ``c^T matrix c = 1`` that resolve a Gram matrix.
+
+    ``matrix`` holds the inner products of ``m`` sections, or of what a basis leaves of
+    them; the cut-off is relative to ``variance``, the squared lengths of whole sections.
+    """
+    scale = torch.where(variance > 0, variance, torch.inf).rsqrt()
+    values, vectors = torch.linalg.eigh(scale.outer(scale) * (0.5 * (matrix + matrix.mT)))
+    if len(values) and float(values[0]) < -1e-8 * max(1.0, float(values[-1])):
+        raise InputDataError(
+            "The kernel matrix of the inducing points has a negative eigenvalue "
+            f"({float(values[0]):.3g} where the diagonal is one): covar_module is not a "
+            "positive semi-definite kernel."
+        )
+    kept = values > cut_off
+    return scale.unsqueeze(-1) * vectors[:, kept] / values[kept].sqrt()
+
+
+def in_eigenbasis(
+    gram: Tensor, moments: Tensor, squares: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Whitened outcomes in the eigenbasis of ``Z^T Z``; from ``Z^T Z, Z^T y, y^T y``.
+
+    ``r + 1`` eigenvalues, ascending; as many coordinates of the outcomes, the first for
+    their part outside the span of the features, at eigenvalue zero, so that quadratic forms
+    are those with ``Z Z^T`` in place of the kernel matrix; and the ``r x (r + 1)`` rotation
+    of the features. One ``eigh``.
+    """
+    values, vectors = torch.linalg.eigh(gram)
+    eigenvalues, rotation = pad(values.clamp_min(0.0), (1, 0)), pad(vectors, (1, 0))
+    kept = eigenvalues > cutoff_of(eigenvalues)
+    targets = moments @ rotation / torch.where(kept, eigenvalues, torch.inf).sqrt()
+    targets[0] = (squares - targets.square().sum()).clamp_min(0.0).sqrt()
+    return eigenvalues, targets, rotation
+
+
+def evidence_bounds(
+    eigenvalues: Tensor, targets: Tensor, residual_variance: Tensor, regularizers: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
+
+    From ``in_eigenbasis``, what the features leave of the whitened variances, and ``g``
+    regularisers ``tau``. The first has ``Z Z^T <= K_w`` in place of ``K_w``; the second is
+    ``det(I + Z Z^T + E) <= det(I + Z Z^T) det(I + E)`` with Hadamard's inequality.
+    """
+    tau = regularizers.unsqueeze(-1)
+    forms = (targets.square() * tau / (eigenvalues + tau)).sum(-1)
+    log_dets = torch.log1p(eigenvalues.clamp_min(cutoff_of(eigenvalues)) / tau).sum(-1)
+    return forms, log_dets + torch.log1p(residual_variance / tau).sum(-1)
+
+
+def check_noise(name: str, noise_std: float, variance: Tensor) -> None:
+    r"""Raise ``ValueError`` where the least noise is rounding beside prior variances."""
+    deviation = float(variance.max().sqrt())
+    least = _LEAST_NOISE * deviation
+    if noise_std < least:
+        raise ValueError(
+            f"{name} is {noise_std:.3g}; with prior deviations of up to {deviation:.3g} it "
+            f"must be at least {least:.3g} to be told from rounding. Give a larger one, or "
+            "bring inputs and outcomes to order one."
+        )
+
+
+def ridge_factor(matrix: Tensor, alpha: float) -> Tensor:
+    r"""Lower Cholesky factor of ``matrix + alpha I``, for a semi-definite matrix."""
+    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    factor, failed = torch.linalg.cholesky_ex(matrix + alpha * eye)
+    if int(failed):
+        raise InputDataError(
+            f"The ridge parameter (noise variance) {alpha:.3g} is lost in the rounding of "
+            "the kernel's values. Use a larger one, or bring the inputs to order one: a "
+            "polynomial kernel takes powers of their size."
+        )
+    return factor
 
 
 class Sums(NamedTuple):
@@ -306,7 +466,8 @@ class NystromRegression(RidgeState):
     ) -> None:
         self.chunk_size = whole_number("chunk_size", chunk_size)
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
-        self._describe(data, noise)
+        self._describe(data)
+        self._keep(noise_scales=noise)
 
         def kernel_points(name: str, points: Tensor) -> Tensor:
             points = self._checked(points, name)
@@ -326,6 +487,7 @@ class NystromRegression(RidgeState):
         check_noise("noise_std", float(noise_std.min()), self.prior.variance(inputs))
         data = inputs, targets - self.prior.mean(inputs), noise_std
         self.sums = self.sums.extended(self.outer, *data, self.chunk_size)
+        self.prior_std = float(self.prior.variance(self.sums.inputs).mean().sqrt())
         self._solve(WeightProblem.of(self.basis, self.sums, self.num_observations))
 
     def _solve(self, problem: WeightProblem) -> None:
@@ -336,18 +498,14 @@ class NystromRegression(RidgeState):
         lam, vectors, cutoff = kernel_spectrum(problem.matrix)
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
         basis = problem.scale.unsqueeze(-1) * (problem.cross.mT @ vectors / lengths)
-        self._set_spectrum(lam, problem.outcomes @ vectors, cutoff)
-        self.register_buffer("feature_basis", basis)
+        self.eigenvalue_cutoff = cutoff
+        targets = problem.outcomes @ vectors
+        self._keep(eigenvalues=lam, targets=targets, feature_basis=basis)
 
     @property
     def split(self) -> float:
         r"""``s``, the split between ``rho^2`` and ``a^T E a``; see the class."""
         return self._problem.split
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return float(self.prior.variance(self.sums.inputs).mean().sqrt())
 
     @property
     def remainder(self) -> float:
@@ -379,7 +537,13 @@ class NystromRegression(RidgeState):
             ValueError: If the noise scale is missing and the observations so far have
                 several.
         """
-        targets = self.outcome_map.observed(training_targets(X, Y))
+        given, outcome_map = training_targets(X, Y), self.outcome_map
+        if not outcome_map.takes(given):
+            raise InputDataError(
+                f"Outcomes must be {outcome_map.domain}, since the model is of them"
+                f"{outcome_map.after}."
+            )
+        targets = outcome_map.forward(given)
         self._checked(X)
         if noise_std is None and not self.has_one_noise_scale:
             raise ValueError("noise_std is needed: the observations have several.")

@@ -1,6 +1,13 @@
-r"""A BoTorch model whose cost per prediction does not grow with the observations."""
+r"""Budgeted GPs with inducing points drawn by posterior variance (Calandriello et al.).
+
+GPyTorch's view of a sketch, a variational strategy with a known optimum, and BoTorch's.
+"""
+
+# GPyTorch exports the base classes of its own strategies under private names only.
+# pyright: reportPrivateUsage=false
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,18 +21,145 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import Mean, ZeroMean
+from gpytorch.models import ApproximateGP
+from gpytorch.utils.memoize import cached
+from gpytorch.variational import _VariationalDistribution, _VariationalStrategy
+from linear_operator import to_dense, to_linear_operator
+from linear_operator.operators import IdentityLinearOperator, RootLinearOperator
 from torch import Tensor
+from torch.linalg import solve_triangular
 from torch.nn import Module
 
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
-from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
-from kernelucb.regression.lowrank.dtc import DTCRegression
-from kernelucb.regression.lowrank.sketch import SketchedData, Tally, first_state
 from kernelucb.regression.outcome_map import check_identity, outcome_units
 from kernelucb.regression.prior import Prior
+from kernelucb.regression.sketch import DTCRegression, SketchedData, Tally, first_state
 
 _COMPARED = 8  # inputs at which a saved state shows its prior
+
+
+class OptimalVariationalDistribution(_VariationalDistribution):
+    r"""``q(w) = N(V^-1 Z^T (y - m), alpha V^-1)``, the maximum of the evidence lower bound.
+
+    Source: Titsias (2009), Eq. 10, for weights ``w`` of Nystrom features, whose prior is
+    standard normal (GPyTorch's whitened inducing values).
+    """
+
+    def __init__(self, state: SketchedData) -> None:
+        super().__init__(num_inducing_points=len(state.sketch.weights))
+        self.sketch = state.sketch
+
+    def forward(self) -> MultivariateNormal:
+        r"""The distribution of the weights."""
+        sketch = self.sketch
+        # sqrt(alpha) L^-T is a root of alpha V^-1.
+        eye = torch.eye(len(sketch.weights)).to(sketch.weights)
+        half = solve_triangular(sketch.factor, eye, upper=False).mT
+        root = RootLinearOperator(sketch.alpha**0.5 * half)
+        return MultivariateNormal(sketch.weights, root)
+
+    def initialize_variational_distribution(self, prior_dist: MultivariateNormal) -> None:
+        r"""Nothing to initialise: the optimum is known in closed form."""
+
+
+class BKBVariationalStrategy(_VariationalStrategy):
+    r"""Whitened inducing values at inducing points that were drawn from the data.
+
+    The optimal variational distribution is known in closed form, so there is nothing to
+    train; its predictive is the deterministic training conditional of ``Sketch``.
+
+    Args:
+        model: The GP that it belongs to.
+        state: Observations and inducing points.
+    """
+
+    model: Any
+    inducing_points: Tensor
+    _memoize_cache: dict[Any, Any]
+
+    def __init__(self, model: ApproximateGP, state: SketchedData) -> None:
+        optimum = OptimalVariationalDistribution(state)
+        points = state.basis.inducing
+        super().__init__(model, points, optimum, learn_inducing_locations=False)
+        self.state = state
+        self.get_buffer("variational_params_initialized").fill_(1)
+
+    @property
+    @cached(name="prior_distribution_memo")  # pyright: ignore[reportUntypedFunctionDecorator]
+    def prior_distribution(self) -> MultivariateNormal:
+        r"""Standard normal weights of the features."""
+        zeros = torch.zeros_like(self.state.sketch.weights)
+        identity = IdentityLinearOperator(
+            len(zeros), dtype=zeros.dtype, device=zeros.device
+        )
+        return MultivariateNormal(zeros, identity)
+
+    def forward(
+        self,
+        x: Tensor,
+        inducing_points: Tensor,
+        inducing_values: Tensor,
+        variational_inducing_covar: Any = None,
+        diag: bool = True,
+        **kwargs: Any,
+    ) -> MultivariateNormal:
+        r"""``q(f(x))``, from any Gaussian over the whitened inducing values.
+
+        With features ``z`` it has mean ``m(x) + z(x)^T w`` and covariance ``k(x, x') -
+        z(x)^T z(x') + z(x)^T S z(x')``.
+
+        Args:
+            x: ``... x q x d'`` kernel inputs.
+            inducing_points: Those of the state.
+            inducing_values: ``r`` means ``w`` of the weights of the features.
+            variational_inducing_covar: Their covariance ``S``; None where they are known.
+            diag: Ignored: there is nothing to train, so the whole covariance is returned.
+            **kwargs: Ignored.
+        """
+        shape, prior = x.shape[:-1], self.state.prior
+        flat = x.reshape(-1, x.shape[-1])
+        features, residual_variance = self.state.basis.project(flat)
+        mean = (prior.mean(flat) + features @ inducing_values).reshape(shape)
+        left = features[:, :0]
+        if variational_inducing_covar is not None:
+            root = variational_inducing_covar.root_decomposition().root
+            left = features @ to_dense(root)
+        variance = (residual_variance + left.square().sum(-1)).reshape(shape)
+        if shape[-1] == 1:
+            return MultivariateNormal(mean, to_linear_operator(variance.unsqueeze(-1)))
+        features, left = features.unflatten(0, shape), left.unflatten(0, shape)
+        between = prior.covariance(x, x) - features @ features.mT + left @ left.mT
+        rounding = variance - between.diagonal(dim1=-2, dim2=-1)
+        covariance = between + torch.diag_embed(rounding)
+        return MultivariateNormal(mean, to_linear_operator(covariance))
+
+    def _expand_inputs(self, x: Tensor, inducing_points: Tensor) -> tuple[Tensor, Tensor]:
+        return x, inducing_points
+
+
+class SketchedGP(ApproximateGP):
+    r"""A GP with a fixed mean and kernel on a ``BKBVariationalStrategy``."""
+
+    variational_strategy: BKBVariationalStrategy
+
+    def __init__(self, state: SketchedData) -> None:
+        super().__init__(BKBVariationalStrategy(self, state))
+        self.prior = state.prior  # moves to other devices with the model
+
+    @property
+    def covar_module(self) -> Any:
+        r"""The kernel."""
+        return self.prior.covar_module
+
+    @property
+    def mean_module(self) -> Any:
+        r"""The prior mean."""
+        return self.prior.mean_module
+
+    def forward(self, x: Tensor) -> MultivariateNormal:
+        r"""The prior."""
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -105,7 +239,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         likelihood = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).to(X)
         likelihood.noise = X.new_tensor(alpha)
         gp = SketchedGP(
-            SketchedData(prior, kernel_inputs[:0], alpha, qbar, first_state(seed))
+            SketchedData.empty(prior, kernel_inputs[:0], alpha, qbar, first_state(seed))
         )
         super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
         self.dimension = train_X.shape[-1]
@@ -240,17 +374,8 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
     def load_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state_dict: Any, strict: bool = True, **_: Any
     ) -> Any:
-        r"""Resume from the state of a model made with the same arguments.
-
-        Args:
-            state_dict: As saved; copied.
-            strict: For BoTorch.
-
-        Raises:
-            ValueError: If it is no state of such a model.
-        """
-        if "_extra_state" not in state_dict:
-            raise ValueError("This is no state of a BKBModel; give what it has saved.")
+        r"""Resume from the state of a model made with the same arguments."""
+        # BoTorch's own asks for training outcomes, which are not kept.
         return Module.load_state_dict(self, state_dict, strict)
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -272,35 +397,31 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         """
         state, like = deepcopy(state), self.state.inputs
         inputs, saved = state["inputs"].to(like), state["made_with"]
-        made_with = self._made_with(inputs)
-        every = {**saved, **made_with}
-        if other := [n for n in every if not _same(saved.get(n), made_with.get(n))]:
+        own = self._made_with(inputs)
+        if other := [name for name in own if not _same(saved[name], own[name])]:
             raise ValueError(
                 f"The state is of a BKBModel with another {', '.join(other)}; load it into "
                 "a model that is made with the same arguments."
             )
-        tally = Tally(*(state[name].to(like) for name in Tally._fields))
-        inducing, draws = state["inducing_index"].to(like.device), state["generator_state"]
-        self._replace_state(self.state.restored(inputs, tally, inducing, draws.cpu()))
+        known = {
+            "inputs": inputs,
+            "tally": Tally(*(state[name].to(like) for name in Tally._fields)),
+            "inducing": state["inducing_index"].to(like.device),
+            "generator_state": state["generator_state"].cpu(),
+        }
+        self._replace_state(replace(self.state, **known))
 
     def _made_with(self, inputs: Tensor) -> dict[str, Any]:
         r"""What a loaded state must share, with the prior at some inputs."""
         first, prior = inputs[:_COMPARED], self.state.prior
-        outcome, transform = (
-            getattr(self, name, None) for name in ("outcome_transform", "input_transform")
-        )
-        made_with = {
+        transforms = "outcome_transform", "input_transform"
+        return {
             "alpha": self.alpha,
             "qbar": self.qbar,
             "kernel": prior.covariance(first, first),
             "mean": prior.mean(first),
-            "outcome_transform": type(outcome).__name__,
-            "input_transform": type(transform).__name__,
+            **{name: type(getattr(self, name, None)).__name__ for name in transforms},
         }
-        if transform is None or "kernel" in self.estimated:  # learned
-            return made_with
-        constants = transform.state_dict().items()
-        return made_with | {f"input_transform.{name}": each for name, each in constants}
 
     def _replace_state(self, state: SketchedData) -> None:
         self.model.variational_strategy = BKBVariationalStrategy(self.model, state)
