@@ -47,8 +47,8 @@ from kernelucb.certificates.boxes import (
     cover,
     largest_in_region,
 )
-from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.certificates.spaces import Region
+from kernelucb.certificates.words import gaps_in_words
 from kernelucb.confidence.martingale_mixture.dual import Ellipsoids
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import (
