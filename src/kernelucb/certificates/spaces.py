@@ -10,20 +10,10 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from kernelucb._numerics import domains
 from kernelucb._numerics.checks import finite_scalar, whole_number
 from kernelucb._numerics.digits import coordinate
-from kernelucb._numerics.domains import (
-    FixedFeatures,
-    LinearConstraints,
-    check_one_domain,
-    checked_box,
-    checked_columns,
-    checked_fixed,
-    checked_inequalities,
-    checked_limits,
-    checked_points,
-    fixed_candidates,
-)
+from kernelucb._numerics.domains import FixedFeatures, LinearConstraints
 from kernelucb.certificates.words import Domain
 
 _MOST_DRAWS = 2**16  # of a region of which constraints leave little
@@ -201,9 +191,9 @@ class MixedSpace:
         inequality_constraints: LinearConstraints | None = None,
         max_combinations: int = 10_000,
     ) -> None:
-        limits = checked_limits(bounds)
+        limits = domains.checked_limits(bounds)
         dimension, discrete, groups = limits.shape[1], discrete_dims or {}, one_hot or ()
-        listed = checked_columns([*discrete, *itertools.chain(*groups)], dimension)
+        listed = domains.checked_columns([*discrete, *itertools.chain(*groups)], dimension)
         # For each choice the values that its columns take together.
         choices: list[list[dict[int, float]]] = []
         for column, values in zip(listed, discrete.values(), strict=False):
@@ -215,7 +205,7 @@ class MixedSpace:
             choices.append([dict(zip(group, code, strict=True)) for code in codes])
         if not all(choices):
             raise ValueError("discrete_dims and one_hot must list at least one value each.")
-        checked_box(limits[:, [i for i in range(dimension) if i not in listed]])
+        domains.checked_box(limits[:, [i for i in range(dimension) if i not in listed]])
         count = math.prod(map(len, choices))
         if count > whole_number("max_combinations", max_combinations):
             raise ValueError(
@@ -225,7 +215,9 @@ class MixedSpace:
         each = itertools.product(*choices)
         self._rows = [{i: x for part in row for i, x in part.items()} for row in each]
         self.bounds, self.dimension = limits, dimension
-        self.constraints = checked_inequalities(inequality_constraints or [], dimension)
+        self.constraints = domains.checked_inequalities(
+            inequality_constraints or [], dimension
+        )
         self.listed_columns = sorted(listed)  # from left to right
 
     def region(self, fixed_features: FixedFeatures | None = None) -> Region:
@@ -234,7 +226,7 @@ class MixedSpace:
         Raises:
             ValueError: If the space does not allow a fixed value.
         """
-        fixed = checked_fixed(fixed_features, self.dimension)
+        fixed = domains.checked_fixed(fixed_features, self.dimension)
         given = {i: fixed.pop(i) for i in self.listed_columns if i in fixed}
         rows = [row for row in self._rows if given.items() <= row.items()]
         if not rows:
@@ -259,7 +251,7 @@ class MixedSpace:
             ...     fixed_features_list=space.fixed_features_list({0: 21.0}),
             ...     inequality_constraints=space.constraints or None)
         """
-        fixed = checked_fixed(fixed_features, self.dimension)
+        fixed = domains.checked_fixed(fixed_features, self.dimension)
         rows = self.region(fixed).possible().lower
         columns = sorted({*self.listed_columns, *fixed})
         return [dict(zip(columns, row, strict=True)) for row in rows[:, columns].tolist()]
@@ -284,15 +276,15 @@ def domain_of(
 
     ``feasible`` says whether outcome constraints leave out points of it, for its words.
     """
-    check_one_domain(candidates=candidates, bounds=bounds, space=space)
-    fixed = checked_fixed(fixed_features, dimension)
+    domains.check_one_domain(candidates=candidates, bounds=bounds, space=space)
+    fixed = domains.checked_fixed(fixed_features, dimension)
     domain = Domain(feasible=feasible, fixed=fixed)
     if candidates is not None:
-        points = checked_points("candidates", candidates, dimension)
-        points = fixed_candidates(points, fixed_features)
+        points = domains.checked_points("candidates", candidates, dimension)
+        points = domains.fixed_candidates(points, fixed_features)
         return Region(points, points, [], domain._replace(noun="candidate"))
     if bounds is not None:
-        region = Region.of(checked_box(bounds, dimension)).at(fixed)
+        region = Region.of(domains.checked_box(bounds, dimension)).at(fixed)
         return region._replace(domain=domain)
     assert space is not None
     if space.dimension != dimension:

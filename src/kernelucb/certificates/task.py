@@ -128,14 +128,13 @@ class Task:
         """
         bound = self.bound.relaxed(norm_factor, noise_factor, lengthscale)
         limits = self.constraints
-        if limits is None:
-            return replace(self, bound=bound)
-        again: dict[int, Band] = {id(self.bound): bound}  # one band may have many limits
-        bands = [each.band for each in limits.constraints]
-        for band in bands:
-            if id(band) not in again:
-                again[id(band)] = band.relaxed(max(norm_factor, 1.0), noise_factor)
-        limits = limits.with_bands([again[id(band)] for band in bands])
+        if limits is not None:
+            given = [each.band for each in limits.constraints]
+            once = {id(band): band for band in given}  # one band may have many limits
+            again = {id(self.bound): bound}
+            for key in once.keys() - again.keys():
+                again[key] = once[key].relaxed(max(norm_factor, 1.0), noise_factor)
+            limits = limits.with_bands([again[id(band)] for band in given])
         return replace(self, bound=bound, constraints=limits)
 
     def around(self, point: Tensor, share: float) -> Self:

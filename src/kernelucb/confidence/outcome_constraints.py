@@ -140,19 +140,16 @@ class OutcomeConstraints(Described):
                     f"{scale.after}, got {level:g}."
                 )
         self.constraints = tuple(map(Constraint, listed, levels, directions))
-        self.names = tuple(f"constraint {i}" for i in range(1, len(listed) + 1))
         if names is None:
-            return
+            names = [f"constraint {i}" for i in range(1, len(listed) + 1)]
         if isinstance(names, str) or len(names) != len(listed):
             raise ValueError(
                 f"names must be {len(listed)}, one for each band, got {names!r}."
             )
         self.names, owners = tuple(names), dict[str, Band]()
         for name, band in zip(names, listed, strict=True):  # two limits share a name
-            taken = name == "objective" or owners.setdefault(name, band) is not band
-            if taken or not name.strip():
-                why = "another band's; give each its own" if taken else "empty"
-                raise ValueError(f"names has {name!r}, which is {why}.")
+            if name == "objective" or owners.setdefault(name, band) is not band:
+                raise ValueError(f"names has {name!r}, which is another band's.")
 
     @property
     def bands(self) -> dict[str, Band]:
