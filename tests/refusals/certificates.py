@@ -32,6 +32,8 @@ BOX, LISTED = (
     {"bounds": SQUARE},
     {"space": MixedSpace(SQUARE, discrete_dims={0: [0.0, 1.0]})},
 )
+SUM = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -0.8)]
+OUTSIDE = torch.tensor([0.4, 0.9], dtype=torch.float64)
 NEVER = {"inequality_constraints": [(torch.tensor([0]), torch.tensor([1.0]).double(), 2.0)]}
 LIMITS, HOPELESS, OTHERS = (
     {"constraints": OutcomeConstraints(*each)}
@@ -53,7 +55,22 @@ Dimension, Unsupported = BotorchTensorDimensionError, UnsupportedError
 CALLS = [
     (certificate, {}, ValueError, "either candidates or bounds"),
     (certificate, BOX | LISTED, ValueError, "candidates or bounds"),
-    (partial(certificate, SQUARE), {}, ValueError, r"candidates= .* bounds="),
+    # Taken for two candidates, the rows left out the optimum and said "certified".
+    *(
+        (partial(call, SQUARE), {}, ValueError, r"candidates= .* bounds=")
+        for call in (certificate, report, partial(CertifiedGapStopping, 1.0))
+    ),
+    # Its value says nothing of the optimum there.
+    *(
+        (certificate, {**domain, "recommended": OUTSIDE}, ValueError, "outside the domain")
+        for domain in (
+            {"candidates": POINTS},
+            {"bounds": 0.8 * SQUARE},
+            {"bounds": 0.8 * SQUARE, "fixed_features": {0: 0.5}},
+            {"space": MixedSpace(SQUARE, discrete_dims={1: [0.0, 0.5]})},
+            {"space": MixedSpace(SQUARE, inequality_constraints=SUM)},
+        )
+    ),
     (partial(CertifiedGapStopping, 1.0), {}, ValueError, "give either candidates"),
     (certificate, {"candidates": LINE}, Dimension, "candidates must be `n x 2`"),
     (certificate, {"candidates": SQUARE[:0]}, InputDataError, "There are no candidates"),

