@@ -3,7 +3,7 @@ r"""Breakdown values: the norm or noise scale up to which a claim about a band s
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from typing import Any, cast
 
 import torch
 
@@ -13,8 +13,6 @@ from kernelucb.certificates.words import Breakdown
 from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
-BandT = TypeVar("BandT", bound=Band)
-
 _JUST_ABOVE = 1.02  # times the least consistent norm: the smallest norm bound tried
 _NORM_STEP = 2.0  # from one norm bound tried to the next
 _NOISE_STEP = 1.5  # the same of noise scales
@@ -22,8 +20,8 @@ _MOST_NOISE = 100.0  # times the noise scale in use: the largest tried
 
 
 def breakdown(
-    band: BandT,
-    claim: Callable[[BandT], bool],
+    band: Any,
+    claim: Callable[[Any], bool],
     *,
     largest_margin: float = 1000.0,
     accuracy: float = 0.05,

@@ -98,8 +98,8 @@ def regret_certificate(
         UnsupportedError: If ``acqf`` has no ``confidence_set``, or has constraints of its
             own and ``constraints`` are given as well.
     """
-    domain = candidates, bounds, space
-    task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
+    domain = candidates, bounds, space, fixed_features
+    task = Task.of(acqf, constraints, domain, recommended)
     return certificate_of(task, tolerance, max_evaluations)
 
 

@@ -93,8 +93,8 @@ def optimum_report(
         ValueError: If the number of names is not the number of inputs, or a number is out
             of its range.
     """
-    domain = candidates, bounds, space
-    task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
+    domain = candidates, bounds, space, fixed_features
+    task = Task.of(acqf, constraints, domain, recommended)
     with suppress(UnsupportedError):
         task = task.relaxed()  # one event for interval, gap, region and all claims
     dimension = task.region.lower.shape[1]

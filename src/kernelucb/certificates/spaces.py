@@ -264,18 +264,16 @@ class MixedSpace:
         return ", ".join([*parts, *(names[i] for i in codes if values[i] == 1.0)])
 
 
-def domain_of(
-    dimension: int,
-    candidates: Tensor | None,
-    bounds: Tensor | None,
-    space: MixedSpace | None,
-    fixed_features: FixedFeatures | None,
-    feasible: bool,
-) -> Region:
+# What users give: candidates, bounds or a space, and fixed columns.
+Given = tuple[Tensor | None, Tensor | None, MixedSpace | None, FixedFeatures | None]
+
+
+def domain_of(given: Given, dimension: int, feasible: bool) -> Region:
     r"""The region that a user gives, in one of three ways, with some columns fixed.
 
     ``feasible`` says whether outcome constraints leave out points of it, for its words.
     """
+    candidates, bounds, space, fixed_features = given
     domains.check_one_domain(candidates=candidates, bounds=bounds, space=space)
     fixed = domains.checked_fixed(fixed_features, dimension)
     domain = Domain(feasible=feasible, fixed=fixed)

@@ -71,8 +71,8 @@ class CertifiedGapStopping:
             UncertifiedError: If the bound has an estimated assumption and
                 ``allow_estimated`` is not set.
         """
-        domain = self.candidates, self.bounds, self.space
-        task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
+        domain = self.candidates, self.bounds, self.space, fixed_features
+        task = Task.of(acqf, constraints, domain, recommended)
         task.assumptions.check_certified(type(self).__name__, self.allow_estimated)
         certificate = certificate_of(task, max_evaluations=self.max_evaluations)
         stop = not certificate.obstacle and certificate.gap <= self.gap

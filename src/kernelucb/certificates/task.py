@@ -15,9 +15,9 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
-from kernelucb._numerics.domains import FixedFeatures, checked_points, fixed_candidates
+from kernelucb._numerics.domains import checked_points, fixed_candidates
 from kernelucb.certificates.boxes import Search, SetFunction, on_cells, upper_side
-from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
+from kernelucb.certificates.spaces import Given, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import (
     Band,
@@ -55,16 +55,12 @@ class Task:
         cls,
         acqf: Any,
         constraints: OutcomeConstraints | None,
-        candidates: Tensor | None,
-        bounds: Tensor | None,
-        space: MixedSpace | None,
-        fixed_features: FixedFeatures | None,
+        domain: Given,
         recommended: Tensor | None,
     ) -> Self:
         r"""From what users give: a bound with constraints of its own, or beside it.
 
-        ``recommended`` is ``d`` or ``1 x d``; it is moved into the context of
-        ``fixed_features``.
+        ``recommended`` is ``d`` or ``1 x d``; it is moved into the context, if any.
         """
         band = band_of("acqf", getattr(acqf, "objective_band", acqf))
         if band.confidence_set is None:
@@ -82,14 +78,13 @@ class Task:
         if limits is not None:
             check_dimensions("bands", [band, *limits.bands.values()])
         dimension = band.confidence_set.regression.dimension
-        domain = candidates, bounds, space, fixed_features
-        region = domain_of(dimension, *domain, feasible=limits is not None)
+        region = domain_of(domain, dimension, feasible=limits is not None)
         task = cls(band, getattr(acqf, "direction", 1), limits, region)
         if recommended is None:
             return task
         row = tensor("recommended", recommended).reshape(1, -1)
         row = checked_points("recommended", row, dimension)
-        point = fixed_candidates(row, fixed_features)[0]
+        point = fixed_candidates(row, region.domain.fixed)[0]
         return replace(task, recommended=task._admissible(point.to(region.lower)))
 
     @property
