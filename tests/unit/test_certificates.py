@@ -34,7 +34,6 @@ from kernelucb import (
     NystromRegression,
     ScalarizedUCB,
     SketchedMartingaleMixtureUCB,
-    SrinivasUCB,
     WangDeFreitasUCB,
     optimum_report,
     regret_certificate,
@@ -138,20 +137,6 @@ def test_between_the_true_regret_and_the_sides_of_the_band(seed, n, maximize):
     assert index == int(low.argmax())
     assert certificate.gap <= float(high.max() - low[index]) + ORDER
     assert certificate.gap >= float(truth.max() - truth[index]) - ORDER
-
-
-@pytest.mark.parametrize(
-    ("bound_class", "options"),
-    [(AbbasiYadkoriUCB, {"norm_bound": NORM}), (SrinivasUCB, {})],
-)
-def test_other_bounds_give_the_difference_of_their_sides(bound_class, options):
-    problem, candidates = make_problem(n=10, d=2), uniform(20, 2, 1)
-    acqf = bound_class(problem.model, **options)
-    lower, upper = acqf.bounds(candidates)
-    certificate = regret_certificate(acqf, candidates)
-    assert certificate.gap == pytest.approx(float(upper.max() - lower.max()))
-    # Theorem 1 is about a domain of its own, which the candidates may not be.
-    assert certificate.certified is (bound_class is AbbasiYadkoriUCB)
 
 
 def test_where_nothing_is_proven_it_says_heuristic():
@@ -260,10 +245,11 @@ def test_estimates_need_consent_and_are_named():
     X = uniform(10, 1, 0)
     model = SingleTaskGP(X, X.sin())  # trainable and standardised
     acqf = MartingaleMixtureUCB(model, norm_bound=NORM, noise_std=0.1)
-    with pytest.raises(UncertifiedError, match="kernel, mean estimated") as refusal:
+    words = (
+        r"kernel, mean estimated(?s:.*)requires_grad_\(False\)(?s:.*)allow_estimated=True"
+    )
+    with pytest.raises(UncertifiedError, match=words):
         CertifiedGapStopping(1e3, bounds=LINE)(acqf)
-    assert "requires_grad_(False)" in str(refusal.value)
-    assert "allow_estimated=True" in str(refusal.value)
     decision = CertifiedGapStopping(1e3, bounds=LINE, allow_estimated=True)(acqf)
     assert decision.stop
     assert decision.reason.startswith("heuristic: kernel, mean estimated: at most")
@@ -300,15 +286,19 @@ ELSEWHERE, MOVED = SQUARE.new_tensor([[0.4, 0.9], [0.4, 0.25]])
 )
 def test_certificate_report_and_stop_share_one_task(domain):
     r"""In a context, into which the recommended point is moved."""
-    few, there = {"max_evaluations": 500}, {"fixed_features": {1: 0.25}}
-    own = regret_certificate(PLANE, recommended=MOVED, **domain, **few, **there)
-    for elsewhere in (
-        regret_certificate(PLANE, recommended=ELSEWHERE, **domain, **few, **there),
-        CertifiedGapStopping(1.0, **domain, **few)(PLANE, ELSEWHERE, **there).certificate,
-        optimum_report(PLANE.relaxed(), recommended=ELSEWHERE, **domain, **few, **there),
+    few, there, acqf = (
+        {"max_evaluations": 50},
+        {"fixed_features": {1: 0.25}},
+        PLANE.relaxed(),
+    )
+    own = regret_certificate(acqf, recommended=MOVED, **domain, **few, **there)
+    for other in (
+        regret_certificate(acqf, recommended=ELSEWHERE, **domain, **few, **there),
+        CertifiedGapStopping(1.0, **domain, **few)(acqf, ELSEWHERE, **there).certificate,
+        optimum_report(acqf, recommended=ELSEWHERE, **domain, **few, **there).certificate,
     ):
-        assert torch.equal(elsewhere.recommended, MOVED)
-        assert elsewhere.gap == pytest.approx(own.gap, rel=0.05)
+        assert torch.equal(other.recommended, MOVED)
+        assert (other.gap, other.resolution) == (own.gap, own.resolution)
 
 
 def test_round_off_is_no_reason_to_refuse():
@@ -440,28 +430,11 @@ def test_an_outcome_constraint_agrees_with_a_fine_grid():
     assert bool(constraints.may_be_feasible(found.challenger))
 
 
-def test_points_are_of_the_domain():
-    acqf, context = bound(three()), {"fixed_features": {2: 0.4}}
-    for domain, allowed in (
-        ({"space": ONE_AXIS}, lambda x: x[0] in LEVELS and x[2] in (0.0, 1.0)),
-        ({"bounds": CUBE} | context, lambda x: x[2] == 0.4),
-        ({"space": TRIANGLE}, lambda x: sum(x[:2]) <= 0.8 + FLOOR),
-    ):
-        found = regret_certificate(acqf, **domain)
-        assert allowed(found.recommended.tolist())
-        assert allowed(found.challenger.tolist())
-    everything = {0: 0.1, 1: 0.2, 2: 0.4}
-    assert regret_certificate(acqf, bounds=CUBE, fixed_features=everything).gap <= FLOOR
-    candidates = uniform(40, 3, 5)
-    by_columns = regret_certificate(acqf, candidates, **context)
-    candidates[:, 2] = 0.4
-    moved = regret_certificate(acqf, candidates)
-    assert by_columns.gap == pytest.approx(moved.gap, rel=1e-12)
-
-
 def test_a_finite_space_is_its_enumeration():
-    acqf = bound(three())
-    space = MixedSpace(CUBE, discrete_dims={0: LEVELS}, one_hot=[[1, 2]])
+    acqf, space = (
+        bound(three()),
+        MixedSpace(CUBE, discrete_dims={0: LEVELS}, one_hot=[[1, 2]]),
+    )
     rows = [[level, *code] for level in LEVELS for code in ([1.0, 0.0], [0.0, 1.0])]
     assert space.region().points.tolist() == rows
     for fixed, count in ({}, 8), ({0: 0.3}, 2), ({1: 1.0}, 4), ({0: 0.3, 2: 1.0}, 1):
@@ -469,10 +442,8 @@ def test_a_finite_space_is_its_enumeration():
         assert len(points) == count
         found = regret_certificate(acqf, space=space, fixed_features=fixed)
         expected = regret_certificate(acqf, candidates=points)
-        assert found.gap == expected.gap
-        assert torch.equal(found.recommended, expected.recommended)
+        assert (found.certified, found.gap) == (True, expected.gap)
         assert torch.equal(found.challenger, expected.challenger)
-        assert found.certified
 
 
 def test_outcome_constraints_on_finite_sets_by_hand():
@@ -481,13 +452,11 @@ def test_outcome_constraints_on_finite_sets_by_hand():
     certificate = regret_certificate(acqf, X, constraints=constraints)
     kept, allowed = constraints.is_feasible(X), constraints.may_be_feasible(X)
     assert 0 < int(kept.sum()) < int(allowed.sum()) < len(X)
-    lower = acqf.bounds(X)[0].where(kept, -math.inf)
-    best = X[lower.argmax()]
+    best = X[acqf.bounds(X)[0].where(kept, -math.inf).argmax()]
     assert torch.equal(certificate.recommended, best)
     gains = acqf.confidence_set.max_gain_over(X[allowed], best.unsqueeze(0))
     assert certificate.gap == pytest.approx(float(gains.max()), rel=1e-9)
     assert certificate.assumptions.delta == pytest.approx(0.1)
-    assert certificate.certified
 
 
 TRANSFORMS = (
@@ -576,27 +545,6 @@ def test_gaps_are_in_outcome_units(name, maximize, domain):
     assert (own.resolution == 0.0) == (latent.resolution == 0.0)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_reports_and_constraints_are_in_outcome_units(name):
-    acqf, outcome_map = on_scale(name), on_scale(name).outcome_map
-    cheap = {"bounds": LINE, "max_evaluations": 500}
-    own, latent = (optimum_report(each, **cheap) for each in (acqf, on_scale()))
-    ends = outcome_map.inverse(torch.tensor([latent.lower, latent.upper]).double())
-    assert [own.lower, own.upper] == pytest.approx(ends.tolist(), rel=1e-6)
-    assert (
-        own.lower <= float(outcome_map.inverse(SHIFT + LATENT_F(GRID)).max()) <= own.upper
-    )
-    assert math.isclose(own.share, latent.share)
-    level = LATENT.median()
-    limits = OutcomeConstraints(acqf, float(outcome_map.inverse(level)), sides="<=")
-    other = OutcomeConstraints(on_scale(), float(level), sides="<=")
-    one, two = (
-        regret_certificate(on_scale(), bounds=LINE, constraints=each).gap
-        for each in (limits, other)
-    )
-    assert math.isclose(one, two, rel_tol=1e-6)
-
-
 def test_columns_count_from_either_end_as_in_botorch():
     acqf, given = bound(three()), (torch.tensor([-1.0, -1.0]).double(), -1.5)
     first, same = (
@@ -609,13 +557,8 @@ def test_columns_count_from_either_end_as_in_botorch():
         for column, group in ((-3, [-2, 2]), (0, [1, 2]))
     )
     assert first.fixed_features_list({-1: 1.0}) == same.fixed_features_list({2: 1.0})
-    points = uniform(9, 3, 2)
-    for one, other in (
-        ({"space": first}, {"space": same}),
-        *(({name: X}, {name: X}) for name, X in (("bounds", CUBE), ("candidates", points))),
-    ):
-        found = regret_certificate(acqf, **one, fixed_features={-1: 1.0})
-        assert found.gap == regret_certificate(acqf, **other, fixed_features={2: 1.0}).gap
+    found = regret_certificate(acqf, space=first, fixed_features={-1: 1.0})
+    assert found.gap == regret_certificate(acqf, space=same, fixed_features={2: 1.0}).gap
 
 
 def test_gaps_of_one_round_or_up_to_a_horizon_say_so():

@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from botorch.exceptions import UnsupportedError
 from botorch.models.transforms import Normalize
 from torch.testing import assert_close
 
@@ -34,15 +33,14 @@ from kernelucb import (
     runs_needed,
 )
 from kernelucb._numerics.digits import at_least, between
-from kernelucb._numerics.estimates import is_estimate
+from kernelucb._numerics.estimates import estimated, is_estimate
 from kernelucb.certificates.task import Task
-from kernelucb.confidence.fit.filters import FilterMixture, Hybrids
-from kernelucb.confidence.fit.radius import KernelFree, mixture_radius
+from kernelucb.confidence.fit.filters import Hybrids
+from kernelucb.confidence.fit.radius import KernelFree
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
-    UncertifiedError,
 )
-from problems import frozen_kernel, frozen_model, generator, make_problem, uniform
+from problems import frozen_kernel, frozen_model, generator, make_problem
 
 LINE = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
 GRID = torch.linspace(0.0, 1.0, 401, dtype=torch.float64).unsqueeze(-1)
@@ -70,36 +68,6 @@ def width(of, X=GRID):
 
 
 # One event for all norm bounds and noise scales.
-
-
-def log_mixture(regression, residuals, noise_factor):
-    r"""``ln M`` of a whole mixture at residuals in units of the noise scale in use."""
-    options = {"every_norm": True, "noise_factor": noise_factor}
-    mixture = FilterMixture(regression, 0.05, 1.0, None, **options)
-    squared = mixture_radius(regression, 0.05, 1.0).squared(regression)
-    free = KernelFree.of(len(residuals), 0.05, squared, (0.7, 0.1), noise_factor)
-    squares = regression.targets.square().numpy()  # of the residuals of zero, by direction
-    hybrids = 0.5 * (mixture.filters[1:] @ squares - mixture.prices[1:])
-    first = free.at(float(residuals.square().sum()))[0]
-    return float(torch.logsumexp(torch.tensor([first, *hybrids.tolist()]), 0))
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("size", [0.3, 1.0, 5.0])
-def test_a_larger_noise_scale_gives_a_larger_event(seed, size):
-    r"""``ln M`` is convex in ``1 / noise^2`` and at most 0 at 0, so ``ln M(s) / s`` rises.
-
-    Hence ``ln M <= ln(1/delta)`` at the true scale gives the same at every larger one.
-    """
-    X = uniform(12, 1, seed)
-    Y = size * torch.randn(12, generator=generator(seed)).double()
-    kernel = frozen_kernel("matern52")
-    values = []
-    for factor in (1.0, 1.1, 1.5, 3.0, 20.0):
-        regression = KernelRegression(X, Y, kernel, 0.2 * factor)
-        # The residuals of one function, which is zero.
-        values.append(factor**2 * log_mixture(regression, Y / (0.2 * factor), factor))
-    assert values == sorted(values, reverse=True)
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.7, 6.0])
@@ -248,29 +216,17 @@ def test_what_ranges_leave_to_a_sum_limits_its_gap_on_a_box(bands):
     assert report.upper <= 3.0 + 4.0 * sum(map(abs, weights)) + 1e-9
 
 
-def guard_of(of):
-    return GuardedAcquisition(of, of, observed=GRID, temperature=0.0)
-
-
-def constrained_of(of):
-    return ConstrainedUCB(of, OutcomeConstraints(of, 0.0))
-
-
 def test_guard_constraints_safe_set_and_stop_keep_to_the_range():
     own = band()
     lower, upper = own.bounds(GRID)
     best = float(lower.max())
     high = best + 0.2 * float(upper.max() - best)
-    ranged = own.within(upper=high)
-    room = high - best + 1e-6
-    assert float(guard_of(ranged).excess(GRID).max()) <= room
-    for build in (guard_of, constrained_of):
-        outer = build(ranged)
+    ranged, room = own.within(upper=high), high - best + 1e-6
+    guard = GuardedAcquisition(ranged, ranged, observed=GRID, temperature=0.0)
+    assert float(guard.excess(GRID).max()) <= room
+    for outer in (guard, ConstrainedUCB(ranged, OutcomeConstraints(ranged, 0.0))):
         assert f"at most {high} everywhere" in str(outer.assumptions)
-        for each in (outer, outer.at(norm_bound=50.0)):
-            assert float(each.bounds(GRID)[1].max()) <= high
-        with pytest.raises(UnsupportedError, match="give it to its parts"):
-            outer.within(upper=high)
+        assert float(outer.at(norm_bound=50.0).bounds(GRID)[1].max()) <= high
     for of, inside in ((ranged, True), (own, False)):
         limits = OutcomeConstraints(of, high + 1e-6)
         assert bool(limits.may_be_feasible(GRID).any()) is not inside
@@ -294,18 +250,11 @@ def test_a_band_with_a_kernel_of_its_own_finds_a_contradicted_range():
     assert "not compared with the data" in sketched.assumptions["range"].statement
 
 
-@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
-def test_a_range_that_the_data_contradict_is_said_and_nothing_acts_on_it():
+def test_a_range_that_the_data_contradict_changes_no_side():
     own = band()
     with pytest.warns(InconsistentConfidenceSetWarning, match="range|lies"):
         wrong = own.within(5.0, 6.0)
-    assert "range" in wrong.assumptions.summary
     torch.testing.assert_close(wrong.bounds(GRID), own.bounds(GRID))
-    assert wrong.at(delta=0.01).assumptions.violated
-    assert wrong.relaxed(2.0).assumptions.violated
-    assert not CertifiedGapStopping(100.0, bounds=LINE)(wrong).stop
-    with pytest.raises(UncertifiedError, match="range violated"):
-        SafeSet(wrong, 0.0)
 
 
 # The ladder.
@@ -313,53 +262,23 @@ def test_a_range_that_the_data_contradict_is_said_and_nothing_acts_on_it():
 
 def test_the_ladder_says_what_the_band_says():
     own, baseline = band(), GRID[40]
-    point = GRID[torch.argmax(own.bounds(GRID)[0])]
-    threshold = float(own.bounds(point.unsqueeze(0))[0]) - 1.0
-    report = optimum_report(
-        own,
-        GRID,
-        recommended=point,
-        baseline=baseline,
-        tolerance=0.5,
-        threshold=threshold,
-        names=["time"],
-        outcome="yield",
-        units={"time": "h", "yield": "%"},
-    )
-    numbers = {claim.kind: claim.numbers for claim in report.claims}
-    relaxed = own.relaxed()
+    relaxed, point = own.relaxed(), GRID[torch.argmax(own.bounds(GRID)[0])]
+    asked = {"recommended": point, "baseline": baseline, "tolerance": 0.5}
+    report = optimum_report(own, GRID, **asked)
+    claims = {claim.kind: claim for claim in report.claims}
     sides = [float(side) for side in relaxed.bounds(point.unsqueeze(0))]
-    assert numbers["value"] == pytest.approx(sides)
+    assert claims["value"].numbers == pytest.approx(sides)
     loss = relaxed.max_gain_over(baseline.unsqueeze(0), point.unsqueeze(0))
-    assert numbers["baseline"] == pytest.approx((-float(loss),))
+    assert claims["baseline"].numbers == pytest.approx((-float(loss),))
     gains = relaxed.max_gain_over(GRID, point.unsqueeze(0))
     near = ((GRID - point).abs() <= 0.05 + 1e-12).squeeze(-1)
-    assert numbers["window"] == pytest.approx((max(float(gains[near].max()), 0.0),))
-    assert numbers["anywhere"] == pytest.approx((float(gains.max()),))
-    inside = ((GRID - point).abs() <= numbers["operating window"][0]).squeeze(-1)
-    assert float(relaxed.bounds(GRID[inside])[0].min()) >= threshold
+    assert claims["window"].numbers == pytest.approx((max(float(gains[near].max()), 0.0),))
+    assert claims["anywhere"].numbers == pytest.approx((float(gains.max()),))
     margins = [claim.margin for claim in report.claims[1:]]
     assert margins == sorted(margins, reverse=True)
-    (anywhere,) = [claim for claim in report.claims if claim.kind == "anywhere"]
     gap = partial(regret_certificate, candidates=GRID, recommended=point)
     found = breakdown(own, lambda of: gap(of).gap <= 0.5)
-    assert anywhere.breakdown.norm_bound == pytest.approx(found.norm_bound)
-    text = str(report)
-    assert all(words in text for words in ("time 0.1 h", " %", "stands unless"))
-    assert len(report.to_dict()["claims"]) == 6
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_on_a_box_the_window_is_rigorous_and_sides_swap(sign):
-    r"""The mirrored problem says the mirrored claims."""
-    own, few = band(maximize=sign > 0), {"bounds": LINE, "max_evaluations": 60}
-    report = optimum_report(own, **few, threshold=-50.0 * sign, window=0.1)
-    numbers = {claim.kind: claim.numbers for claim in report.claims}
-    assert numbers["operating window"] == (1.0,)
-    assert numbers["window"][0] <= report.gap
-    assert all(claim.rigorous for claim in report.claims)
-    words = ("higher by more", "at least -50") if sign > 0 else ("lower by", "at most 50")
-    assert all(each in str(report) for each in words)
+    assert claims["anywhere"].breakdown.norm_bound == pytest.approx(found.norm_bound)
 
 
 # Without a kernel.
@@ -370,7 +289,6 @@ def test_confirmation_by_its_formula_and_its_coverage():
     rho = 8.2 / 4
     squared = math.log(1 + 3 * rho) + 2 * math.log(1 / 0.1)
     half = 2.0 * math.sqrt((1 + 1 / (3 * rho)) * squared / 3)
-    assert found.estimate == 4.0
     assert found.upper == pytest.approx(4.0 + half)
     assert found.is_higher == (4.0 - half > 0.0)
     # False alarm of the check below 1e-4; a band at three times delta is found with 0.99.
@@ -386,9 +304,10 @@ def test_confirmation_by_its_formula_and_its_coverage():
     low, high = between(found.lower, found.upper)
     assert str(found).startswith(f"value 4, between {low} and {high} with probability 0.9 ")
     assert "(3 runs; independent of any kernel; noise scale 2, given)" in str(found)
-    both = str(confirmation([3.0, 5.0], [1.0], noise_std=2.0))
-    assert both.startswith("difference 3, ")
-    assert "(2 and 1 runs" in both
+    both = confirmation([3.0, 5.0], [1.0], noise_std=estimated(2.0))
+    assert "(2 and 1 runs; independent of any kernel; noise scale 2, estimated)" in str(
+        both
+    )
 
 
 def test_a_plan_is_the_first_number_that_reaches_the_gap():
