@@ -19,7 +19,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.ax.analyses import _gap_figure
-from kernelucb.certificates.regret import gaps_in_words
+from kernelucb.certificates.words import gaps_in_words
 from kernelucb.plotting import (
     band_widths,
     plot_bands,

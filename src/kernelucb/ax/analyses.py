@@ -37,7 +37,7 @@ from kernelucb.ax.experiments import outcome_name
 from kernelucb.ax.report import in_words, report_of
 from kernelucb.ax.spaces import Parameters, checked_context, setting_of, values_of
 from kernelucb.certificates import Claim, RegretCertificate, regret_certificate
-from kernelucb.certificates.regret import gaps_in_words
+from kernelucb.certificates.words import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
 
 _LOG = logging.getLogger(__name__)

@@ -19,8 +19,7 @@ from kernelucb.ax.bounds import FittedBound, Source, strategy_of
 from kernelucb.ax.experiments import completed, outcome_name
 from kernelucb.ax.spaces import choices_of, parameters_of_columns
 from kernelucb.certificates import OptimumReport, PossibleCombination
-from kernelucb.certificates.claims import in_words
-from kernelucb.certificates.report import span
+from kernelucb.certificates.words import in_words, span
 
 _LOG = logging.getLogger(__name__)
 

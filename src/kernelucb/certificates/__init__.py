@@ -1,13 +1,21 @@
 r"""What a confidence set says about an optimisation: how good, and when to stop."""
 
-from kernelucb.certificates.breakdown import Breakdown, breakdown
-from kernelucb.certificates.claims import Claim
-from kernelucb.certificates.confirmation import Confirmation, confirmation
-from kernelucb.certificates.planning import Plan, runs_needed
-from kernelucb.certificates.regret import RegretCertificate, regret_certificate
-from kernelucb.certificates.report import OptimumReport, PossibleCombination, optimum_report
+from kernelucb.certificates.breakdown import breakdown
+from kernelucb.certificates.confirmation import confirmation
+from kernelucb.certificates.planning import runs_needed
+from kernelucb.certificates.regret import regret_certificate
+from kernelucb.certificates.report import optimum_report
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.stopping import CertifiedGapStopping
+from kernelucb.certificates.words import (
+    Breakdown,
+    Claim,
+    Confirmation,
+    OptimumReport,
+    Plan,
+    PossibleCombination,
+    RegretCertificate,
+)
 
 __all__ = [
     "Breakdown",

@@ -3,128 +3,25 @@ r"""Breakdown values: the norm or noise scale up to which a claim about a band s
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, cast
 
 import torch
 
 from kernelucb._numerics.checks import positive_scalar
-from kernelucb._numerics.digits import at_least, at_most
-from kernelucb._numerics.estimates import EstimatedNumber, estimated
-from kernelucb.confidence.band import Band, named_terms, terms_of
+from kernelucb._numerics.estimates import estimated
+from kernelucb.certificates.words import Breakdown
+from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
-BandT = TypeVar("BandT", bound=Band)
-
 _JUST_ABOVE = 1.02  # times the least consistent norm: the smallest norm bound tried
-_NORM_STEP, _NOISE_STEP = 2.0, 1.5
-_MOST_NOISE = 100.0
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    r"""How large norm and noise may be before a claim falls.
-
-    *The claim holds, or the norm is above* ``norm_bound`` (*if the noise scale is at most
-    the given scale*); and *the claim holds, or the noise scale is above* ``noise_std`` (*if
-    the norm is at most* ``at_norm_bound``). All sentences of these two forms about one
-    band, of all claims and all rounds, even chosen after a look at the data, are true at
-    once with probability ``1 - delta``. No norm bound is assumed.
-
-    Where a claim rests on several norm bounds, all are multiplied by the same factor, and
-    the norms below refer to the smallest bound of the objective. ``norms`` names each: *the
-    claim holds, or one of the norms is above its number*. Below the norm bounds in use only
-    that of a single objective is tried; those of its constraints, and of the terms of a
-    sum, stay at least as large as they are.
-
-    All numbers come from the data, so they count as estimated when given to a bound.
-
-    Attributes:
-        norm_bound: Largest norm bound at which the claim was found to stand, outcome units;
-            0 where it stands at none.
-        least_consistent_norm: Lower bound on the norm that the data force, outcome units.
-        noise_std: Largest noise scale at which the claim was found to stand, outcome units
-            (the largest of several scales); None where the band has no noise scale to
-            enlarge.
-        at_norm_bound: Norm bound at which ``noise_std`` and ``lengthscale`` were found,
-            outcome units.
-        lengthscale: For a family of length scales, the shortest length scale down to which
-            the claim was found to stand, units of the kernels' inputs; None for other
-            bands. *The claim holds, or the length scale is below* ``lengthscale``.
-        stands_throughout: Whether the claim stood at every norm bound that was tried, of
-            which ``norm_bound`` is then the largest.
-        norms: For a claim that rests on several bands, the name of each and the norm bound
-            at which the claim was found to stand (the smallest that was tried, where it
-            stands at none), outcome units; *the claim holds, or one of these norms is above
-            its bound*. Empty where there is one band.
-        at_norms: The same of ``at_norm_bound``.
-        noise_factor: For a claim that rests on several noise scales, the largest multiple
-            of all at which the claim was found to stand; None where there is one scale.
-    """
-
-    norm_bound: float
-    least_consistent_norm: float
-    noise_std: float | None = None
-    at_norm_bound: float | None = None
-    lengthscale: float | None = None
-    stands_throughout: bool = False
-    norms: tuple[tuple[str, float], ...] = ()
-    at_norms: tuple[tuple[str, float], ...] = ()
-    noise_factor: float | None = None
-
-    @property
-    def margin(self) -> float:
-        r"""``norm_bound / least_consistent_norm``; 0 where the claim stands at no norm."""
-        if self.norm_bound == 0.0:
-            return 0.0
-        least = self.least_consistent_norm
-        return self.norm_bound / least if least > 0.0 else math.inf
-
-    def __str__(self) -> str:
-        least = at_least(self.least_consistent_norm)
-        at = _listed(self.at_norms)
-        if self.at_norm_bound is not None and not at:
-            at = f"a norm of {at_least(self.at_norm_bound)}"
-        at = f" at {at}" if at else ""
-        if math.isinf(self.least_consistent_norm):
-            return "does not stand: no function of any norm explains the data at this noise"
-        if self.norm_bound == 0.0:
-            tried = _listed(self.norms)
-            tried = tried or f"the least norm that explains the data, {least}"
-            text = f"does not stand even at {tried}"
-            if self.lengthscale is not None:
-                length = at_most(self.lengthscale)
-                text += f", unless the length scale is {length} or more{at}"
-            return text
-        norm, times = at_least(self.norm_bound), at_least(self.margin, count=3)
-        times = f"({times} times the least that explains the data)"
-        text = "stands"
-        limits = [f"the norm of {name} is above {at_least(n)}" for name, n in self.norms]
-        limits = [" or ".join(limits)] if limits else []
-        if self.stands_throughout:
-            text += " at every norm tried" + ("" if limits else f", up to {norm} {times}")
-        elif not limits:
-            limits.append(f"the norm is above {norm} {times}")
-        if self.noise_factor is not None:
-            factor = at_least(self.noise_factor, count=3)
-            limits.append(f"a noise scale is above {factor} times the one in use{at}")
-        elif self.noise_std is not None:
-            limits.append(f"the noise is above {at_least(self.noise_std)}{at}")
-        if self.lengthscale is not None:
-            limits.append(f"the length scale is below {at_most(self.lengthscale)}{at}")
-        return f"{text} unless {', or '.join(limits)}" if limits else text
-
-
-def _listed(norms: tuple[tuple[str, float], ...]) -> str:
-    r"""``"norms of 6.5 (objective) and 3.2 (constraint)"``, or nothing."""
-    if not norms:
-        return ""
-    return "norms of " + " and ".join(f"{at_least(n)} ({name})" for name, n in norms)
+_NORM_STEP = 2.0  # from one norm bound tried to the next
+_NOISE_STEP = 1.5  # the same of noise scales
+_MOST_NOISE = 100.0  # times the noise scale in use: the largest tried
 
 
 def breakdown(
-    band: BandT,
-    claim: Callable[[BandT], bool],
+    band: Any,
+    claim: Callable[[Any], bool],
     *,
     largest_margin: float = 1000.0,
     accuracy: float = 0.05,
@@ -156,10 +53,11 @@ def breakdown(
         ValueError: If ``largest_margin`` or ``accuracy`` is not above 0.
         UnsupportedError: If the band's sets are not one event for all norm bounds.
     """
+    bands = {"": band_of("band", band)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
         return breakdown_of(
-            {"": band},
+            bands,
             lambda *factors: claim(band.relaxed(*factors)),
             largest_margin,
             accuracy,
@@ -179,22 +77,22 @@ def breakdown_of(
     most = positive_scalar("largest_margin", largest_margin)
     step = 1.0 + positive_scalar("accuracy", accuracy)
     band, terms = next(iter(bands.values())), named_terms(bands)
-    norm = float(band.smallest_norm_bound)
     whole = band.relaxed()  # whose norm bound is larger where the data contradict it
+    norm = float(band.smallest_norm_bound)
     least = float(whole.least_norm_factor * whole.smallest_norm_bound) / norm
     if math.isinf(least):
-        return Breakdown(norm_bound=0.0, least_consistent_norm=EstimatedNumber(least))
+        return Breakdown(norm_bound=0.0, least_consistent_norm=estimated(least))
+    of_objective = {id(term) for term in terms_of(band)}
     first = _JUST_ABOVE * least if least > 0.0 else 1.0 / most
-    of_objective = [id(term) for term in terms_of(band)]
-    if len(of_objective) > 1:
-        first = max(first, 1.0)
+    first = max(first, 1.0) if len(of_objective) > 1 else first
     limit = max(most * max(least, 1.0 / most), first)
+    ratio = noise = shortest = None
     with torch.no_grad():
-        factor = _largest(stands, max(first, min(1.0, limit)), _NORM_STEP, limit, step)
-        if factor == 0.0 and first < 1.0 and stands(first):
-            factor = _between(stands, first, 1.0, step)
+        start = max(first, min(1.0, limit))
+        factor = _largest(stands, start, _NORM_STEP, limit, step)
+        if factor == 0.0 and first < 1.0:
+            factor = _largest(stands, first, _NORM_STEP, limit, step, bad=1.0)
         at = min(factor or math.inf, max(first, 1.0))  # where functions explain the data
-        ratio = noise = shortest = None
         if factor > 0.0 and None not in [term.noise_scale for term in terms.values()]:
             steps = _NOISE_STEP, _MOST_NOISE, step
             ratio = max(_largest(lambda ratio: stands(at, ratio), 1.0, *steps), 1.0)
@@ -205,62 +103,49 @@ def breakdown_of(
             shortest = length
 
     def norms_at(multiple: float) -> tuple[tuple[str, float], ...]:
-        norms: list[tuple[str, float]] = []
-        for name, term in terms.items() if len(terms) > 1 else ():
-            factor = multiple if id(term) in of_objective else max(multiple, 1.0)
-            number = EstimatedNumber(factor * term.smallest_norm_bound)
-            norms.append((name, number))
-        return tuple(norms)
+        if len(terms) == 1:
+            return ()
+        factors = {id(term): max(multiple, 1.0) for term in terms.values()}
+        factors |= dict.fromkeys(of_objective, multiple)
+        found = ((n, factors[id(t)] * t.smallest_norm_bound) for n, t in terms.items())
+        return tuple((name, estimated(norm)) for name, norm in found)
 
-    several = len(terms) > 1 or len(set(_noise_scales(band))) > 1
+    data = [term.data for term in terms_of(band) if hasattr(term.data, "noise_scales")]
+    scales = {scale for each in data for scale in each.noise_scales.tolist()}
     needs_norm = noise is not None or shortest is not None
-    found = {
-        "norm_bound": factor * norm,
-        "least_consistent_norm": least * norm,
-        "noise_std": noise,
-        "at_norm_bound": at * norm if needs_norm else None,
-        "lengthscale": shortest,
-        "noise_factor": ratio if several else None,
-    }
     return Breakdown(
-        **{name: estimated(value) for name, value in found.items()},
+        norm_bound=estimated(factor * norm),
+        least_consistent_norm=estimated(least * norm),
+        noise_std=estimated(noise),
+        at_norm_bound=estimated(at * norm) if needs_norm else None,
+        lengthscale=estimated(shortest),
         stands_throughout=factor >= limit / step,
         norms=norms_at(factor or first),
         at_norms=norms_at(at) if needs_norm else (),
+        noise_factor=estimated(ratio) if len(terms) > 1 or len(scales) > 1 else None,
     )
 
 
-def _noise_scales(band: Band) -> set[float]:
-    r"""All noise scales of a band and of its parts, outcome units."""
-    if band.parts:
-        return set[float]().union(*map(_noise_scales, band.parts))
-    scales = getattr(band.data, "noise_scales", None)
-    return set() if scales is None else set(scales.tolist())
-
-
 def _largest(
-    stands: Callable[[float], bool], first: float, growth: float, limit: float, step: float
+    stands: Callable[[float], bool],
+    first: float,
+    growth: float,
+    limit: float,
+    step: float,
+    bad: float = math.inf,
 ) -> float:
-    r"""A large number from ``first`` to ``limit`` at which a claim stands; 0 if none is."""
+    r"""A large number from ``first`` to ``limit`` at which a claim stands; 0 if none is.
+
+    ``bad`` is a number at which it is known to fall. Only numbers that were tried are
+    returned.
+    """
     if not stands(first):
         return 0.0
     good = first
-    while good < limit:
-        tried = min(growth * good, limit)
-        if not stands(tried):
-            return _between(stands, good, tried, step)
-        good = tried
-    return good
-
-
-def _between(
-    stands: Callable[[float], bool], good: float, bad: float, step: float
-) -> float:
-    r"""A number at which a claim stands, where it stands at ``good`` and not at ``bad``."""
-    while bad > step * good:  # bisection of logarithms; only tried values are returned
-        middle = math.sqrt(good * bad)
-        if stands(middle):
-            good = middle
+    while good < limit and bad > step * good:  # bisection of logarithms
+        tried = min(growth * good, limit) if math.isinf(bad) else math.sqrt(good * bad)
+        if stands(tried):
+            good = tried
         else:
-            bad = middle
+            bad = tried
     return good

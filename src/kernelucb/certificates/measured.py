@@ -9,17 +9,16 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from kernelucb.certificates.task import Task
+from kernelucb.confidence.band import Band
 from kernelucb.regression import KernelRegression
 
-KINDS = "value", "window", "anywhere"
 WINDOW = 0.05  # half sides of the window that was measured, over the domain's
 
 
 class Record(NamedTuple):
     r"""What became of claims of one kind, after so many runs, at one margin."""
 
-    kind: str  # of `KINDS`
+    kind: str  # "value", "window" or "anywhere"
     runs: int  # the record is used from so many on
     level: float  # the norm bound over the least one
     claims: int
@@ -43,19 +42,16 @@ def records() -> tuple[Record, ...]:
     return tuple(sorted(found, key=lambda each: each.level))
 
 
-def at_margin(task: Task, kind: str, margin: float) -> Record | None:
-    r"""The record of the largest margin that is not above this one."""
-    runs = _runs(task)
+def at_margin(band: Band, kind: str, margin: float) -> str | None:
+    r"""The record of the largest margin that is not above this one.
+
+    None for a band unlike those that were measured, or with fewer runs.
+    """
+    likes = band.outcome_map.is_identity and isinstance(band.data, KernelRegression)
+    if not likes or band.observed is None or band.noise_scale is None:
+        return None
+    runs = len(band.observed)
     same = [each for each in records() if each.kind == kind and each.runs <= runs]
-    count = max((each.runs for each in same), default=0)
-    found = [each for each in same if each.runs == count and each.level <= margin]
-    return found[-1] if found else None
-
-
-def _runs(task: Task) -> int:
-    r"""Number of runs; 0 where the task is unlike those that were measured."""
-    band = task.bound
-    unlike = task.constraints is not None or not band.outcome_map.is_identity
-    if unlike or band.observed is None or band.noise_scale is None:
-        return 0
-    return len(band.observed) if isinstance(band.data, KernelRegression) else 0
+    most = max((each.runs for each in same), default=0)
+    found = [each for each in same if each.runs == most and each.level <= margin]
+    return str(found[-1]) if found else None

@@ -1,212 +1,27 @@
 r"""What is known of the optimum, in one object: how large it is, and where it may lie."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.digits import assumed, at_most, between, sides
-from kernelucb._numerics.domains import FixedFeatures, points_or_box
+from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
+from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
 from kernelucb.certificates.boxes import cover, largest_in_region, upper_side
-from kernelucb.certificates.claims import Asked, Claim, Wording, in_words, ladder
-from kernelucb.certificates.regret import (
-    RegretCertificate,
-    in_outcome_units,
-    latent_certificate,
-)
+from kernelucb.certificates.claims import ladder
+from kernelucb.certificates.regret import Gap, gap_of, in_outcome_units
 from kernelucb.certificates.spaces import MixedSpace, Region
 from kernelucb.certificates.task import Task
+from kernelucb.certificates.words import OptimumReport, PossibleCombination, Wording
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
-_MOST_LINES = 5  # of combinations, in print
 _ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
-
-
-@dataclass(frozen=True)
-class PossibleCombination:
-    r"""A combination of listed values that may hold the optimum, and where.
-
-    Attributes:
-        label: The listed values by the names of their inputs, for print; for a one-hot
-            group the name of the input that is 1.
-        values: The listed values by the names of their inputs.
-        region: For each open input, by name, lower and upper limit of the points that may
-            be an optimum; limits of the evaluated points only, where the certificate is not
-            ``rigorous``.
-        share: Share of the evaluated points of this combination that may be an optimum.
-        share_at_most: Upper bound on the share of all points of this combination that may
-            be an optimum; 1 where no bound is known.
-    """
-
-    label: str
-    values: dict[str, float]
-    region: dict[str, tuple[float, float]]
-    share: float
-    share_at_most: float
-
-    def to_dict(self) -> dict[str, Any]:
-        r"""Plain numbers, lists and texts, as JSON takes them."""
-        values = {name: value for name, value in vars(self).items() if name != "label"}
-        return values | {"region": {name: [*ends] for name, ends in self.region.items()}}
-
-    def __str__(self) -> str:
-        if not self.region:
-            return self.label
-        limits = ", ".join(f"{name} {span(*ends)}" for name, ends in self.region.items())
-        return f"{self.label}: {_share_of('it', self)}, within {limits}"
-
-
-def _share_of(whole: str, part: "PossibleCombination | OptimumReport") -> str:
-    most = at_most(part.share_at_most, count=3)
-    limit = f", at most {most}" if part.share_at_most < 1.0 else ""
-    return f"a share of {part.share:.3g} of {whole}{limit}"
-
-
-def span(lower: Any, upper: Any) -> str:
-    r"""``"40.1 to 54.8"``, rounded outwards; ``"40"`` where both are the same."""
-    if lower == upper or not isinstance(lower, float):
-        return " to ".join(dict.fromkeys(map(in_words, (lower, upper))))
-    return " to ".join(sides(lower, upper))
-
-
-@dataclass(frozen=True)
-class OptimumReport:
-    r"""How large the optimum is, and where it may lie.
-
-    The interval, the gap, the region and the claims that are ``rigorous`` hold together,
-    with the probability that the ``certificate``'s assumptions state.
-
-    Attributes:
-        lower: Lower bound on the optimum over the domain (``max f``, or ``min f`` where
-            small outcomes are sought), outcome units. With outcome constraints, the optimum
-            among the feasible points.
-        upper: Upper bound on the same optimum, outcome units.
-        certificate: The recommended point, its gap and the assumptions of this report.
-        share: Share of the evaluated points that may still be an optimum.
-        share_at_most: Upper bound on the share of all points of the domain that may be an
-            optimum (each combination of listed values counts the same); 1 where no bound
-            is known.
-        region: ``2 x d`` limits of a box that holds every point that may be an optimum;
-            every evaluated point only, where the certificate is not ``rigorous``.
-        names: Names of the ``d`` inputs.
-        combinations: On a ``MixedSpace``, the combinations of listed values that may hold
-            the optimum, the largest share first. No other combination holds the optimum,
-            if the certificate is ``rigorous``.
-        combination_count: Number of combinations of the space that agree with
-            ``fixed_features``; 0 without listed values.
-        norm_bounds: The norm bounds in use, outcome units.
-        said: Function without arguments that computes ``claims``.
-    """
-
-    lower: float
-    upper: float
-    certificate: RegretCertificate
-    share: float
-    share_at_most: float
-    region: Tensor
-    names: tuple[str, ...]
-    combinations: tuple[PossibleCombination, ...] = ()
-    combination_count: int = 0
-    norm_bounds: tuple[float, ...] = ()
-    said: Callable[[], tuple[Claim, ...]] = tuple
-
-    @cached_property
-    def claims(self) -> tuple[Claim, ...]:
-        r"""Sentences with their breakdown values; computed when first asked for.
-
-        The best run so far, then sentences about the recommended point, the sentence with
-        the largest margin first.
-        """
-        return self.said()
-
-    @property
-    def recommended(self) -> Tensor:
-        r"""``d`` coordinates of the recommended point."""
-        return self.certificate.recommended
-
-    @property
-    def gap(self) -> float:
-        r"""How far the recommended point may be from the optimum, outcome units."""
-        return self.certificate.gap
-
-    @property
-    def certified(self) -> bool:
-        r"""Whether interval, gap and region are certified; see ``RegretCertificate``."""
-        return self.certificate.certified
-
-    @property
-    def summary(self) -> str:
-        r"""``"certified"``, or the reasons why the report is not certified."""
-        return self.certificate.summary
-
-    def to_dict(self) -> dict[str, Any]:
-        r"""Plain numbers, lists and texts, as JSON takes them."""
-        found = self.gap - self.certificate.resolution
-        return {
-            "summary": self.summary,
-            "certified": self.certified,
-            "optimum": [self.lower, self.upper],
-            "recommended": self._named(self.recommended),
-            "gap": self.gap,
-            "gap_found": found if self.certificate.rigorous else self.gap,
-            "share": self.share,
-            "share_at_most": self.share_at_most,
-            "region": self._region(),
-            "combinations": [each.to_dict() for each in self.combinations],
-            "combination_count": self.combination_count,
-            "claims": [claim.to_dict() for claim in self.claims],
-            "assumptions": str(self.certificate.assumptions),
-        }
-
-    def to_json(self) -> str:
-        r"""``to_dict`` as text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
-
-    def __str__(self) -> str:
-        optimum = f"the optimum{self.certificate.domain.of}"
-        lower, upper = between(self.lower, self.upper)
-        where = _share_of("the domain", self)
-        looked_at = "" if self.certificate.rigorous else ", of the points looked at"
-        lines = [
-            f"{self.summary}: {optimum} is between {lower} and {upper}",
-            f"recommended: {self._listed(self.recommended)}, {self.certificate.sentence}",
-            f"where {optimum} may be{looked_at}: {where}, within {self._limits()}",
-        ]
-        if self.combination_count > 1:
-            left, count = self.combinations, self.combination_count
-            lines.append(f"combinations that may hold it: {len(left)} of {count}")
-            lines += [f"  {each}" for each in left[:_MOST_LINES]]
-            if len(left) > _MOST_LINES:
-                lines.append(f"  and {len(left) - _MOST_LINES} more")
-        norms = " and ".join(map(assumed, self.norm_bounds))
-        norms = f" (numbers at the norm bound {norms})" if norms else ""
-        if self.claims:
-            lines.append(f"what may be said{norms}, and what would have to be wrong:")
-            lines += [f"  {claim}" for claim in self.claims]
-        return "\n".join([*lines, str(self.certificate.assumptions)])
-
-    # Ax's report says these four by the names and values of parameters.
-    def _listed(self, point: Tensor) -> str:
-        named = self._named(point)
-        return ", ".join(f"{name} {in_words(value)}" for name, value in named.items())
-
-    def _limits(self) -> str:
-        return ", ".join(f"{name} {span(*ends)}" for name, ends in self._region().items())
-
-    def _region(self) -> dict[str, list[Any]]:
-        r"""Limits of the region by the names of the inputs."""
-        low, high = self.region.tolist()
-        return {name: [a, b] for name, a, b in zip(self.names, low, high, strict=True)}
-
-    def _named(self, point: Tensor) -> dict[str, Any]:
-        return dict(zip(self.names, point.tolist(), strict=True))
 
 
 @points_or_box
@@ -278,71 +93,72 @@ def optimum_report(
         ValueError: If the number of names is not the number of inputs, or a number is out
             of its range.
     """
-    domain = candidates, bounds, space
-    task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
+    domain = candidates, bounds, space, fixed_features
+    task = Task.of(acqf, constraints, domain, recommended)
     with suppress(UnsupportedError):
         task = task.relaxed()  # one event for interval, gap, region and all claims
     dimension = task.region.lower.shape[1]
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
-    given = baseline, window, threshold, tolerance
-    asked = Asked.of(task, *given, max_evaluations)
-    certificate = latent_certificate(task, _ACCURACY, max_evaluations)
+    if baseline is not None:
+        row = torch.as_tensor(baseline).reshape(1, -1)
+        baseline = checked_points("baseline", row, dimension)[0].to(task.region.lower)
+    probability("window", window)
+    if threshold is not None:
+        threshold = finite_scalar("threshold", threshold)
+    if tolerance is not None:
+        tolerance = positive_scalar("tolerance", tolerance)
+    asked = baseline, window, threshold, tolerance, max_evaluations
     wording = Wording(labels, outcome, units or {})
-    domain = wording.domain(task, certificate.recommended)
-    certificate = replace(certificate, domain=domain)
-    lower, upper = interval(task, certificate, _ACCURACY, max_evaluations)
-    possible = possible_maximisers(task, certificate.recommended, max_evaluations)
+    gap = gap_of(task, _ACCURACY, max_evaluations)
+    certificate = in_outcome_units(gap, task)
+    lower, upper = interval(task, gap, max_evaluations)
+    possible = possible_maximisers(task, gap.recommended, max_evaluations)
     combinations, count = (), 0
     if space is not None and space.listed_columns:
         every = space.region(fixed_features)
-        combinations, count = (
-            _combinations(space, every, possible, labels),
-            len(every.lower),
-        )
+        count = len(every.lower)
+        combinations = _combinations(space, every, possible, labels)
     return OptimumReport(
         lower=lower,
         upper=upper,
-        certificate=in_outcome_units(certificate, task),
+        certificate=replace(certificate, domain=wording.domain(task, gap.recommended)),
         share=min(float(possible.mask.double().mean()), possible.share_at_most),
         share_at_most=possible.share_at_most,
-        region=possible.box,
+        region=torch.stack([possible.lower.amin(0), possible.upper.amax(0)]),
         names=labels,
         combinations=combinations,
         combination_count=count,
         norm_bounds=task.bound.norm_bounds,
-        said=partial(ladder, task, certificate.recommended, asked, wording),
+        said=partial(ladder, task, gap.recommended, *asked, wording),
     )
 
 
-def interval(
-    task: Task, certificate: RegretCertificate, tolerance: float, max_evaluations: int
-) -> tuple[float, float]:
+def interval(task: Task, gap: Gap, max_evaluations: int) -> tuple[float, float]:
     r"""Lower and upper bound on the optimum, outcome units.
 
     Where large outcomes are sought the lower bound is the largest lower bound among all
     evaluated points (else the upper bound is the smallest upper bound), whichever of them
-    is recommended. The certificate is on the scale of the objective's set.
+    is recommended.
     """
-    best = certificate.recommended.unsqueeze(0)
-    own, upper = task.confidence_set, upper_side(task.sign)
+    best = gap.recommended.unsqueeze(0)
+    functions, upper = task.confidence_set, upper_side(task.sign)
     other = task.best_point(torch.cat([task.points, best]))
-    known = torch.stack([certificate.recommended, other])
-    least = -float(upper_side(-task.sign)(own, known).min())
+    known = torch.stack([gap.recommended, other])
+    least = -float(upper_side(-task.sign)(functions, known).min())
     most = float(task.values(upper, task.points).max())
     search = None
     if not task.region.is_finite:
         search = task.search(upper_side(task.sign, least))
     if search is not None:
-        result = largest_in_region(search, tolerance, max_evaluations)
+        result = largest_in_region(search, _ACCURACY, max_evaluations)
         most = max(most, least + max(result.upper, result.value))
-    # By the gap at the recommended point, which may be worth more than its least value.
-    largest = float(upper(own, best)) + certificate.gap
-    most = min(most, largest) if certificate.rigorous else most
+    if gap.rigorous:  # at the recommended point, which may be worth more than its least
+        most = min(most, float(upper(functions, best)) + gap.value)
     most = max(most, least)
     ends = (least, most) if task.sign == 1 else (-most, -least)
-    outcome_map = task.confidence_set.regression.outcome_map
+    outcome_map = functions.regression.outcome_map
     lower, upper = outcome_map.inverse(best.new_tensor(ends)).tolist()
     return lower, upper
 
@@ -358,11 +174,6 @@ class PossibleMaximisers(NamedTuple):
     # where nothing is known, and zero for points of such a box
     sizes: Tensor
     share_at_most: float  # upper bound on their share of the domain
-
-    @property
-    def box(self) -> Tensor:
-        r"""``2 x d`` limits of all that may be an optimum."""
-        return torch.stack([self.lower.amin(0), self.upper.amax(0)])
 
 
 def possible_maximisers(

@@ -10,59 +10,15 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from kernelucb._numerics import domains
 from kernelucb._numerics.checks import finite_scalar, whole_number
 from kernelucb._numerics.digits import coordinate
-from kernelucb._numerics.domains import (
-    FixedFeatures,
-    LinearConstraints,
-    check_one_domain,
-    checked_box,
-    checked_columns,
-    checked_fixed,
-    checked_inequalities,
-    checked_limits,
-    checked_points,
-    fixed_candidates,
-)
+from kernelucb._numerics.domains import FixedFeatures, LinearConstraints
+from kernelucb.certificates.words import Domain
 
-_MOST_DRAWS = 2**16
-
-
-class Domain(NamedTuple):
-    r"""Names of a domain's points in sentences; a box needs none."""
-
-    noun: str = "point"  # or "candidate"
-    allowed: bool = False  # whether parts of the box are left out
-    feasible: bool = False  # whether outcome constraints leave out points
-    fixed: Mapping[int, float] = {}  # the context: columns and their values
-    values: str = ""  # the same by the names of the inputs, ``" (x1 0.1)"``
-
-    @property
-    def context(self) -> str:
-        r"""``" in this context (x1 0.1)"``; empty where no column was given."""
-        return f" in this context{self.values}" if self.fixed else ""
-
-    @property
-    def points(self) -> str:
-        r"""``"feasible allowed point"``, without the context."""
-        words = ("feasible", self.feasible), ("allowed", self.allowed), (self.noun, True)
-        return " ".join(word for word, used in words if used)
-
-    @property
-    def is_box(self) -> bool:
-        r"""Whether all points of a box count, in a context or not."""
-        return self.points == "point"
-
-    @property
-    def of(self) -> str:
-        r"""``" of the feasible points in this context"``, to follow "the optimum"."""
-        return f"{'' if self.is_box else f' of the {self.points}s'}{self.context}"
-
-    @property
-    def none(self) -> str:
-        r"""``"no feasible point anywhere in this context"``."""
-        anywhere = " anywhere" if self.noun == "point" else ""
-        return f"no {self.points}{anywhere}{self.context}"
+_MOST_DRAWS = 2**16  # of a region of which constraints leave little
+_ROUND_OFF = 1e-6  # of coordinates, relative: single precision, decimals in print
+_TINY = torch.finfo(torch.float64).tiny
 
 
 class Region(NamedTuple):
@@ -98,11 +54,6 @@ class Region(NamedTuple):
         r"""Whether every box is a point."""
         return bool((self.lower == self.upper).all())
 
-    @property
-    def points(self) -> Tensor:
-        r"""All points of a finite region that the constraints allow."""
-        return self.lower[self.allows(self.lower)]
-
     def at(self, fixed: FixedFeatures) -> Self:
         r"""The region with columns set that are open in all of its boxes."""
         lower, upper = self.lower.clone(), self.upper.clone()
@@ -126,9 +77,32 @@ class Region(NamedTuple):
             )
         return self._replace(lower=self.lower[mask], upper=self.upper[mask])
 
+    @property
+    def points(self) -> Tensor:
+        r"""All points of a finite region that the constraints allow."""
+        return self.lower[self.allows(self.lower)]
+
     def allows(self, X: Tensor) -> Tensor:
         r"""Whether ``n x d`` points keep the constraints, ``n`` booleans."""
         return self.may_allow(X, torch.zeros_like(X))
+
+    def nearest(self, point: Tensor) -> Tensor | None:
+        r"""The ``d`` coordinates of a point of the region, exactly; None if it is outside.
+
+        Round-off may be a millionth of a column's largest limit: it is moved into the
+        nearest box, and along each constraint to what that allows.
+        """
+        size = torch.maximum(self.lower.abs(), self.upper.abs()).amax(0)
+        near = point.clamp(self.lower, self.upper)
+        index = ((near - point).abs() / size.clamp_min(_TINY)).amax(-1).argmin()
+        lower, upper, near = self.lower[index], self.upper[index], near[index]
+        for columns, coefficients, limit in self.constraints:
+            weights = coefficients.to(near) * (lower < upper)[columns]
+            missing = (limit - near[columns] @ coefficients.to(near)).clamp_min(0.0)
+            near[columns] += weights * missing / (weights @ weights).clamp_min(_TINY)
+        near = near.clamp(lower, upper)
+        close = bool(((near - point).abs() <= _ROUND_OFF * size).all())
+        return near if close and bool(self.allows(near.unsqueeze(0))) else None
 
     def may_allow(self, centres: Tensor, halves: Tensor) -> Tensor:
         r"""False for cells that surely hold no point that keeps the constraints.
@@ -198,6 +172,8 @@ class MixedSpace:
     Attributes:
         bounds: ``2 x d`` limits, as given.
         constraints: The linear constraints, as given; empty if there are none.
+        dimension: Number of columns ``d``.
+        listed_columns: Columns that take listed values only, from left to right.
 
     Raises:
         ValueError: If a column is listed twice, does not exist or has no values, if a lower
@@ -215,42 +191,34 @@ class MixedSpace:
         inequality_constraints: LinearConstraints | None = None,
         max_combinations: int = 10_000,
     ) -> None:
-        limits = checked_limits(bounds)
-        dimension = limits.shape[1]
+        limits = domains.checked_limits(bounds)
+        dimension, discrete, groups = limits.shape[1], discrete_dims or {}, one_hot or ()
+        listed = domains.checked_columns([*discrete, *itertools.chain(*groups)], dimension)
         # For each choice the values that its columns take together.
-        self._choices: list[list[dict[int, float]]] = []
-        listed = [*(discrete_dims or {}), *itertools.chain(*(one_hot or ()))]
-        listed = checked_columns(listed, dimension)
-        for column, values in zip(listed, (discrete_dims or {}).values(), strict=False):
+        choices: list[list[dict[int, float]]] = []
+        for column, values in zip(listed, discrete.values(), strict=False):
             numbers = [finite_scalar("discrete_dims", value) for value in values]
-            self._choices.append([{column: value} for value in dict.fromkeys(numbers)])
-        for group in one_hot or ():
-            group = [column % dimension for column in group]
+            choices.append([{column: value} for value in dict.fromkeys(numbers)])
+        self._groups = [[column % dimension for column in group] for group in groups]
+        for group in self._groups:
             codes = torch.eye(len(group), dtype=torch.float64).tolist()
-            self._choices.append([dict(zip(group, code, strict=True)) for code in codes])
-        if not all(self._choices):
+            choices.append([dict(zip(group, code, strict=True)) for code in codes])
+        if not all(choices):
             raise ValueError("discrete_dims and one_hot must list at least one value each.")
-        open_columns = [i for i in range(dimension) if i not in listed]
-        if not bool((limits[0] < limits[1])[open_columns].all()):
-            raise ValueError("Every lower limit in bounds must be below its upper limit.")
-        count = math.prod(map(len, self._choices))
+        domains.checked_box(limits[:, [i for i in range(dimension) if i not in listed]])
+        count = math.prod(map(len, choices))
         if count > whole_number("max_combinations", max_combinations):
             raise ValueError(
                 f"The listed values have {count} combinations, above max_combinations = "
                 f"{max_combinations}; fix some (fixed_features), or allow more."
             )
-        self.bounds = limits
-        self.constraints = checked_inequalities(inequality_constraints or [], dimension)
-
-    @property
-    def dimension(self) -> int:
-        r"""Number of columns ``d``."""
-        return self.bounds.shape[1]
-
-    @property
-    def listed_columns(self) -> list[int]:
-        r"""Columns that take listed values only, from left to right."""
-        return sorted(column for choice in self._choices for column in choice[0])
+        each = itertools.product(*choices)
+        self._rows = [{i: x for part in row for i, x in part.items()} for row in each]
+        self.bounds, self.dimension = limits, dimension
+        self.constraints = domains.checked_inequalities(
+            inequality_constraints or [], dimension
+        )
+        self.listed_columns = sorted(listed)  # from left to right
 
     def region(self, fixed_features: FixedFeatures | None = None) -> Region:
         r"""One box for each combination of listed values, with some columns fixed.
@@ -258,20 +226,15 @@ class MixedSpace:
         Raises:
             ValueError: If the space does not allow a fixed value.
         """
-        fixed = checked_fixed(fixed_features, self.dimension)
-        rows: list[dict[int, float]] = [{}]
-        for choice in self._choices:
-            given = {i: fixed[i] for i in choice[0] if i in fixed}
-            kept = [row for row in choice if given.items() <= row.items()]
-            if not kept:
-                raise ValueError(
-                    f"fixed_features sets columns {[*choice[0]]} to values that the space "
-                    f"does not list: {[*given.values()]}."
-                )
-            rows = [row | own for row in rows for own in kept]
-        listed = self.listed_columns
-        others = {i: value for i, value in fixed.items() if i not in listed}
-        return Region.of(self.bounds, rows, self.constraints).at(others)
+        fixed = domains.checked_fixed(fixed_features, self.dimension)
+        given = {i: fixed.pop(i) for i in self.listed_columns if i in fixed}
+        rows = [row for row in self._rows if given.items() <= row.items()]
+        if not rows:
+            raise ValueError(
+                f"fixed_features sets columns {[*given]} to values that the space does not "
+                f"list: {[*given.values()]}."
+            )
+        return Region.of(self.bounds, rows, self.constraints).at(fixed)
 
     def fixed_features_list(
         self, fixed_features: FixedFeatures | None = None
@@ -288,46 +251,44 @@ class MixedSpace:
             ...     fixed_features_list=space.fixed_features_list({0: 21.0}),
             ...     inequality_constraints=space.constraints or None)
         """
-        fixed = checked_fixed(fixed_features, self.dimension)
+        fixed = domains.checked_fixed(fixed_features, self.dimension)
         rows = self.region(fixed).possible().lower
         columns = sorted({*self.listed_columns, *fixed})
         return [dict(zip(columns, row, strict=True)) for row in rows[:, columns].tolist()]
 
     def label(self, values: Mapping[int, float], names: Sequence[str]) -> str:
         r"""A combination for print, from the values of its columns and all ``d`` names."""
-        parts: list[str] = []
-        for choice in self._choices:
-            columns = list(choice[0])
-            if len(columns) == 1:
-                parts.append(f"{names[columns[0]]} {coordinate(values[columns[0]])}")
-            else:
-                parts.append(next(names[i] for i in columns if values[i] == 1.0))
-        return ", ".join(parts)
+        codes = [*itertools.chain(*self._groups)]
+        alone = [i for i in self._rows[0] if i not in codes]
+        parts = [f"{names[i]} {coordinate(values[i])}" for i in alone]
+        return ", ".join([*parts, *(names[i] for i in codes if values[i] == 1.0)])
 
 
-def domain_of(
-    dimension: int,
-    candidates: Tensor | None,
-    bounds: Tensor | None,
-    space: MixedSpace | None,
-    fixed_features: FixedFeatures | None,
-) -> Region:
-    r"""The region that a user gives, in one of three ways, with some columns fixed."""
-    check_one_domain(candidates=candidates, bounds=bounds, space=space)
-    fixed = checked_fixed(fixed_features, dimension)
+# What users give: candidates, bounds or a space, and fixed columns.
+Given = tuple[Tensor | None, Tensor | None, MixedSpace | None, FixedFeatures | None]
+
+
+def domain_of(given: Given, dimension: int, feasible: bool) -> Region:
+    r"""The region that a user gives, in one of three ways, with some columns fixed.
+
+    ``feasible`` says whether outcome constraints leave out points of it, for its words.
+    """
+    candidates, bounds, space, fixed_features = given
+    domains.check_one_domain(candidates=candidates, bounds=bounds, space=space)
+    fixed = domains.checked_fixed(fixed_features, dimension)
+    domain = Domain(feasible=feasible, fixed=fixed)
     if candidates is not None:
-        points = checked_points("candidates", candidates, dimension)
-        points = fixed_candidates(points, fixed_features)
-        return Region(points, points, [], Domain("candidate", fixed=fixed))
+        points = domains.checked_points("candidates", candidates, dimension)
+        points = domains.fixed_candidates(points, fixed_features)
+        return Region(points, points, [], domain._replace(noun="candidate"))
     if bounds is not None:
-        region = Region.of(checked_box(bounds, dimension)).at(fixed)
-        return region._replace(domain=Domain(fixed=fixed))
+        region = Region.of(domains.checked_box(bounds, dimension)).at(fixed)
+        return region._replace(domain=domain)
     assert space is not None
     if space.dimension != dimension:
         raise BotorchTensorDimensionError(
             f"space has {space.dimension} columns; the model was trained on {dimension}."
         )
     left_out = bool(space.listed_columns or space.constraints)
-    domain = Domain(allowed=left_out, fixed=fixed)
-    region = space.region(fixed)._replace(domain=domain)
+    region = space.region(fixed)._replace(domain=domain._replace(allowed=left_out))
     return region.possible() if region.is_finite else region

@@ -1,34 +1,19 @@
 r"""Stop when no point can be better by more than is accepted."""
 
 import logging
-from typing import NamedTuple
 
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
-from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.domains import FixedFeatures, check_one_domain, points_or_box
-from kernelucb.certificates.regret import RegretCertificate, certificate_of
+from kernelucb.certificates.regret import certificate_of
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Task
+from kernelucb.certificates.words import StoppingDecision
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _LOG = logging.getLogger(__name__)
-
-
-class StoppingDecision(NamedTuple):
-    r"""Whether to stop, and why.
-
-    Attributes:
-        stop: Whether the gap is small enough and may be acted on.
-        reason: In words.
-        certificate: The certificate that the decision rests on.
-    """
-
-    stop: bool
-    reason: str
-    certificate: RegretCertificate
 
 
 class CertifiedGapStopping:
@@ -86,25 +71,11 @@ class CertifiedGapStopping:
             UncertifiedError: If the bound has an estimated assumption and
                 ``allow_estimated`` is not set.
         """
-        domain = self.candidates, self.bounds, self.space
-        task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
+        domain = self.candidates, self.bounds, self.space, fixed_features
+        task = Task.of(acqf, constraints, domain, recommended)
         task.assumptions.check_certified(type(self).__name__, self.allow_estimated)
         certificate = certificate_of(task, max_evaluations=self.max_evaluations)
-        reached = f"{certificate.sentence}, accepted {as_given(self.gap)}"
-        obstacle = _obstacle(certificate)
-        stop = obstacle is None and certificate.gap <= self.gap
-        reason = f"{certificate.summary if obstacle is None else obstacle}: {reached}"
+        stop = not certificate.obstacle and certificate.gap <= self.gap
+        reason = certificate.reason(self.gap)
         _LOG.info("%s: %s.", "Stop" if stop else "Go on", reason)
         return StoppingDecision(stop, reason, certificate)
-
-
-def _obstacle(certificate: RegretCertificate) -> str | None:
-    r"""Why a certificate may not be acted on, however small its gap."""
-    assumptions = certificate.assumptions
-    if assumptions.violated:
-        return assumptions.summary
-    if not assumptions.anytime:
-        return "the bound does not hold at a round that the data choose"
-    if not (certificate.rigorous and assumptions.all_points):
-        return certificate.summary
-    return None

@@ -15,95 +15,82 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
-from kernelucb._numerics.domains import FixedFeatures, checked_points, fixed_candidates
-from kernelucb.certificates.boxes import (
-    Search,
-    SetFunction,
-    on_cells,
-    upper_side,
-)
-from kernelucb.certificates.spaces import Domain, MixedSpace, Region, domain_of
+from kernelucb._numerics.domains import checked_points, fixed_candidates
+from kernelucb.certificates.boxes import Search, SetFunction, on_cells, upper_side
+from kernelucb.certificates.spaces import Given, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
+from kernelucb.confidence.band import (
+    Band,
+    band_of,
+    check_dimensions,
+    joined_assumptions,
+)
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import NoSafePointError
 
-_SCAN = 1024
-_STARTS, _STEPS = 4, 20
-# Of coordinates, relative: single precision, and decimals that were printed.
-_ROUND_OFF = 1e-6
+_SCAN = 1024  # points of a box that are looked at first
+_STARTS, _STEPS = 4, 20  # local searches, and steps of each
 _PLACES = 6  # of a coordinate that a search found, behind the first digit of its side
-_TINY = torch.finfo(torch.float64).tiny
 
 
 @dataclass(frozen=True)
 class Task:
     r"""An objective, its constraints and the region in which its optimum is sought.
 
-    Values are on the scale of the objective's set, and large values are good.
+    Values are on the scale of the objective's set, and large values are good. Certificates,
+    stops, reports and claims are all computed from one task, and breakdown values from the
+    same task under larger norms and noises.
     """
 
     bound: Band
+    sign: int  # 1 where large outcomes are sought, -1 where small ones are
     # What a point must satisfy; None where all points count
     constraints: OutcomeConstraints | None
     region: Region
     # The point that the user recommends, `d`, in the region and certainly feasible
     recommended: Tensor | None = None
-    sign: int = 1  # -1 where small outcomes are sought
 
     @classmethod
     def of(
         cls,
         acqf: Any,
         constraints: OutcomeConstraints | None,
-        candidates: Tensor | None,
-        bounds: Tensor | None,
-        space: MixedSpace | None,
-        fixed_features: FixedFeatures | None,
+        domain: Given,
         recommended: Tensor | None,
     ) -> Self:
         r"""From what users give: a bound with constraints of its own, or beside it.
 
-        ``recommended`` is ``d`` or ``1 x d``; it is moved into the context of
-        ``fixed_features``.
+        ``recommended`` is ``d`` or ``1 x d``; it is moved into the context, if any.
         """
-        band = acqf if isinstance(acqf, Band) else getattr(acqf, "band", None)
-        if not isinstance(band, Band) or band.confidence_set is None:
+        band = band_of("acqf", acqf)
+        if band.confidence_set is None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has no set of functions, which certificates are "
                 "about; give a bound such as MartingaleMixtureUCB."
             )
-        own: OutcomeConstraints | None = getattr(acqf, "outcome_constraints", None)
-        if own is not None and constraints is not None:
+        inherited = getattr(acqf, "outcome_constraints", None)
+        if inherited is not None and constraints is not None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has constraints of its own; leave out constraints, "
                 "or give its band."
             )
-        if constraints is not None:
-            check_dimensions("bands", [band, *constraints.bands.values()])
+        limits = constraints if inherited is None else inherited
+        if limits is not None:
+            check_dimensions("bands", [band, *limits.bands.values()])
         dimension = band.confidence_set.regression.dimension
-        region = domain_of(dimension, candidates, bounds, space, fixed_features)
-        sign = getattr(acqf, "direction", 1)
-        task = cls(band, constraints if own is None else own, region, sign=sign)
+        region = domain_of(domain, dimension, feasible=limits is not None)
+        task = cls(band, getattr(acqf, "direction", 1), limits, region)
         if recommended is None:
             return task
         row = tensor("recommended", recommended).reshape(1, -1)
         row = checked_points("recommended", row, dimension)
-        point = fixed_candidates(row, fixed_features)[0]
+        point = fixed_candidates(row, region.domain.fixed)[0]
         return replace(task, recommended=task._admissible(point.to(region.lower)))
 
     @property
-    def confidence_set(self) -> ConfidenceSet:
+    def confidence_set(self) -> Any:
         r"""The objective's set of functions."""
-        return cast(ConfidenceSet, self.bound.confidence_set)
-
-    @property
-    def assumptions(self) -> Assumptions:
-        r"""What all bands together rest on."""
-        if self.constraints is None:
-            return self.bound.assumptions
-        return joined_assumptions(self.bands, "all bands hold")
+        return self.bound.confidence_set
 
     @property
     def bands(self) -> dict[str, Band]:
@@ -112,9 +99,11 @@ class Task:
         return {"objective": self.bound, **limits}
 
     @property
-    def domain(self) -> Domain:
-        r"""The names of the points that count, in sentences."""
-        return self.region.domain._replace(feasible=self.constraints is not None)
+    def assumptions(self) -> Assumptions:
+        r"""What all bands together rest on."""
+        if self.constraints is None:
+            return self.bound.assumptions
+        return joined_assumptions(self.bands, "all bands hold")
 
     @cached_property
     def points(self) -> Tensor:
@@ -133,14 +122,14 @@ class Task:
         bounds of constraints stay at least as large as they are.
         """
         bound = self.bound.relaxed(norm_factor, noise_factor, lengthscale)
-        again: dict[int, Band] = {id(self.bound): bound}
         limits = self.constraints
         if limits is not None:
-            bands = [each.band for each in limits.constraints]
-            for band in bands:
-                if id(band) not in again:
-                    again[id(band)] = band.relaxed(max(norm_factor, 1.0), noise_factor)
-            limits = limits.with_bands([again[id(band)] for band in bands])
+            given = [each.band for each in limits.constraints]
+            once = {id(band): band for band in given}  # one band may have many limits
+            again = {id(self.bound): bound}
+            for key in once.keys() - again.keys():
+                again[key] = once[key].relaxed(max(norm_factor, 1.0), noise_factor)
+            limits = limits.with_bands([again[id(band)] for band in given])
         return replace(self, bound=bound, constraints=limits)
 
     def around(self, point: Tensor, share: float) -> Self:
@@ -160,8 +149,8 @@ class Task:
         r"""Upper bound on the gain of points over a reference point of ``d`` numbers."""
         other, sign = reference.unsqueeze(0), self.sign
         return SetFunction(
-            lambda own, X: own.max_gain_over(X, other, sign),
-            lambda own: own.gain_limit(other, sign),
+            lambda functions, X: functions.max_gain_over(X, other, sign),
+            lambda functions: functions.gain_limit(other, sign),
         )
 
     def values(self, function: SetFunction, X: Tensor) -> Tensor:
@@ -171,12 +160,6 @@ class Task:
         """
         found = in_parts(X, partial(function, self.confidence_set))
         return found.masked_fill(~self.may_be_feasible(X), -torch.inf)
-
-    def counts(self, X: Tensor) -> Tensor:
-        r"""Whether ``n x d`` points lie in the domain and may be feasible."""
-        near = [_without_round_off(x, self.region) is not None for x in X]
-        inside = torch.tensor(near, dtype=torch.bool, device=X.device)
-        return inside & self.may_be_feasible(X)
 
     def may_be_feasible(self, X: Tensor) -> Tensor:
         r"""Whether ``n x d`` points may be feasible."""
@@ -190,16 +173,17 @@ class Task:
 
     def search(self, function: SetFunction) -> Search | None:
         r"""A function of the set over the region; None where its change is not known."""
-        asked = [(self.confidence_set, function)]
+        asked: list[tuple[Any, SetFunction]] = [(self.confidence_set, function)]
         for each in () if self.constraints is None else self.constraints.constraints:
-            if (own := each.band.confidence_set) is None:
-                return None
-            asked.append((own, upper_side(each.sign, each.sign * each.level)))
-        found = [on_cells(own, self.region.fixed, value) for own, value in asked]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):
+            limit = upper_side(each.sign, each.sign * each.level)
+            asked.append((each.band.confidence_set, limit))
+        if None in [functions for functions, _ in asked]:
             return None
-        return Search(known[0], self.region, known[1:])
+        found = [on_cells(functions, self.region.fixed, f) for functions, f in asked]
+        known = [each for each in found if each is not None]
+        return (
+            Search(known[0], self.region, known[1:]) if len(known) == len(found) else None
+        )
 
     def best_point(self, points: Tensor) -> Tensor:
         r"""``d``: the certainly feasible point with the largest guaranteed value.
@@ -234,7 +218,7 @@ class Task:
         A point outside the domain is refused: its value may exceed the optimum over the
         domain, so intervals and regions computed from this point need not hold the optimum.
         """
-        inside = _without_round_off(point, self.region)
+        inside = self.region.nearest(point)
         if inside is None:
             raise ValueError(
                 f"recommended lies outside the domain: {point.tolist()}. What it is worth "
@@ -259,30 +243,11 @@ def in_print(point: Tensor, region: Region) -> Tensor:
     inside = (point >= region.lower) & (point <= region.upper)
     index = inside.all(-1).int().argmax()
     lower, upper = region.lower[index], region.upper[index]
-    sides = (upper - lower).tolist()
-    places = [_PLACES - math.floor(math.log10(side)) if side else None for side in sides]
-    pairs = zip(point.tolist(), places, strict=True)
-    rounded = [x if place is None else round(x, place) for x, place in pairs]
+    rounded = [
+        round(x, _PLACES - math.floor(math.log10(side))) if side else x
+        for x, side in zip(point.tolist(), (upper - lower).tolist(), strict=True)
+    ]
     return point.new_tensor(rounded).clamp(lower, upper)
-
-
-def _without_round_off(point: Tensor, region: Region) -> Tensor | None:
-    r"""The ``d`` coordinates of a point of a region, exactly; None if it is outside.
-
-    Round-off may be a millionth of a column's largest limit: it is moved into the nearest
-    box, and along each constraint to what that allows.
-    """
-    size = torch.maximum(region.lower.abs(), region.upper.abs()).amax(0)
-    near = point.clamp(region.lower, region.upper)
-    index = ((near - point).abs() / size.clamp_min(_TINY)).amax(-1).argmin()
-    lower, upper, near = region.lower[index], region.upper[index], near[index]
-    for columns, coefficients, limit in region.constraints:
-        weights = coefficients.to(near) * (lower < upper)[columns]
-        missing = (limit - near[columns] @ coefficients.to(near)).clamp_min(0.0)
-        near[columns] += weights * missing / (weights @ weights).clamp_min(_TINY)
-    near = near.clamp(lower, upper)
-    close = bool(((near - point).abs() <= _ROUND_OFF * size).all())
-    return near if close and bool(region.allows(near.unsqueeze(0))) else None
 
 
 @torch.enable_grad()

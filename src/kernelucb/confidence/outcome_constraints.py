@@ -127,22 +127,34 @@ class OutcomeConstraints(Described):
         if not listed:
             raise ValueError("bands is empty; give a band for each constrained outcome.")
         listed = [band_of("bands", band) for band in listed]
-        levels = per_output("thresholds", thresholds, len(listed))
-        directions = per_output("sides", sides, len(listed))
-        for side in directions:
-            one_of("sides", side, ">=", "<=")
-        self.constraints = tuple(
-            Constraint(band, _threshold(band, level), side)
-            for band, level, side in zip(listed, levels, directions, strict=True)
-        )
         check_dimensions("bands", listed)
-        self.names = _checked_names(names, listed)
+        levels = per_output("thresholds", thresholds, len(listed))
+        levels = [finite_scalar("thresholds", level) for level in levels]
+        directions = per_output("sides", sides, len(listed))
+        for band, level, side in zip(listed, levels, directions, strict=True):
+            one_of("sides", side, ">=", "<=")
+            scale = band.outcome_map
+            if not scale.takes(torch.tensor(level, dtype=torch.float64)):
+                raise ValueError(
+                    f"thresholds must be {scale.domain} for a model of the outcome"
+                    f"{scale.after}, got {level:g}."
+                )
+        self.constraints = tuple(map(Constraint, listed, levels, directions))
+        if names is None:
+            names = [f"constraint {i}" for i in range(1, len(listed) + 1)]
+        if isinstance(names, str) or len(names) != len(listed):
+            raise ValueError(
+                f"names must be {len(listed)}, one for each band, got {names!r}."
+            )
+        self.names, owners = tuple(names), dict[str, Band]()
+        for name, band in zip(names, listed, strict=True):  # two limits share a name
+            if name == "objective" or owners.setdefault(name, band) is not band:
+                raise ValueError(f"names has {name!r}, which is another band's.")
 
     @property
     def bands(self) -> dict[str, Band]:
         r"""The band of each constraint, by the constraint's name."""
-        bands = [constraint.band for constraint in self.constraints]
-        return dict(zip(self.names, bands, strict=True))
+        return dict(zip(self.names, (each.band for each in self.constraints), strict=True))
 
     def with_bands(self, bands: Sequence[Band]) -> "OutcomeConstraints":
         r"""The same limits on other bands, one for each constraint in their order."""
@@ -206,29 +218,3 @@ class OutcomeConstraints(Described):
     def may_be_feasible(self, X: Tensor) -> Tensor:
         r"""Whether ``... x d`` points are possibly feasible, ``...`` booleans."""
         return self.possible_margin(X) >= 0.0
-
-
-def _threshold(band: Band, value: float) -> float:
-    r"""A finite number that is not below all outcomes of the band's model."""
-    threshold, outcome_map = finite_scalar("thresholds", value), band.outcome_map
-    if not outcome_map.takes(torch.tensor(threshold, dtype=torch.float64)):
-        raise ValueError(
-            f"thresholds must be {outcome_map.domain} for a model of the outcome"
-            f"{outcome_map.after}, got {threshold:g}."
-        )
-    return threshold
-
-
-def _checked_names(names: Sequence[str] | None, bands: Sequence[Band]) -> tuple[str, ...]:
-    r"""A name for each constraint; two of one name are limits of one band."""
-    if names is None:
-        return tuple(f"constraint {i}" for i in range(1, len(bands) + 1))
-    if isinstance(names, str) or len(names) != len(bands):
-        raise ValueError(f"names must be {len(bands)}, one for each band, got {names!r}.")
-    owners: dict[str, Band] = {}
-    for name, band in zip(names, bands, strict=True):
-        taken = name == "objective" or owners.setdefault(name, band) is not band
-        if taken or not name.strip():
-            why = "another band's; give each its own" if taken else "empty"
-            raise ValueError(f"names has {name!r}, which is {why}.")
-    return tuple(names)

@@ -13,9 +13,9 @@ from warnings import catch_warnings
 import kernelucb
 from kernelucb._numerics.digits import as_given, assumed, at_least, at_most, one_minus
 from kernelucb.certificates import confirmation
-from kernelucb.certificates.claims import Claim
 from kernelucb.certificates.spaces import Region
 from kernelucb.certificates.task import in_print
+from kernelucb.certificates.words import Claim
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning

@@ -16,8 +16,7 @@ from kernelucb._numerics.checks import as_double, positive_scalar
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import MixedSpace, optimum_report, regret_certificate
-from kernelucb.certificates.claims import Claim, Wording
-from kernelucb.certificates.report import OptimumReport
+from kernelucb.certificates.words import Claim, OptimumReport, Wording
 from kernelucb.confidence.noise import ReplicateNoise
 from kernelucb.page.table import Table, names_of, table_of
 from kernelucb.regression import KernelRegression

@@ -9,7 +9,7 @@ from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.checks import nonnegative_scalar
 from kernelucb.certificates import RegretCertificate
-from kernelucb.certificates.regret import gaps_in_words
+from kernelucb.certificates.words import gaps_in_words
 from kernelucb.plotting.style import (
     BLACK,
     BLUE,

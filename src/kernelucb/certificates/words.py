@@ -1,0 +1,675 @@
+r"""What certificates, breakdowns, claims, stops, reports and plans hold and say.
+
+Every sentence is here, beside the numbers it is about, so that a word has one road to the
+reader. The modules beside this one compute the numbers.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from kernelucb._numerics.digits import (
+    as_given,
+    assumed,
+    at_least,
+    at_most,
+    between,
+    coordinate,
+    nearest,
+    one_minus,
+    sides,
+)
+from kernelucb.confidence.assumptions import Assumptions
+
+_MOST_LINES = 5  # of combinations, in print
+
+# Statements of claims by their kind, or by "no" and their kind.
+STATEMENTS = {
+    "best run": "{name}: {run}; {outcome} there is {interval}",
+    "value": "{outcome} at {point} is {interval}",
+    "baseline": (
+        "the recommended point is {better} than the baseline, {baseline}, by at least {by}"
+    ),
+    "no baseline": (
+        "it is not shown that the recommended point is {better} than the baseline, "
+        "{baseline}: it may be {worse} by {by}"
+    ),
+    "window": (
+        "no {points} near it ({share} % of each range to either side{limits}){context} is "
+        "{better} by more than {by}"
+    ),
+    "anywhere": "{nothing} is {better} by more than {by}",
+    "operating window": "{outcome} is {side} {level} wherever {limits}",
+    # Only points that count were looked at, not all of the box that holds them.
+    "operating points": "{outcome} is {side} {level} at every {points} with {limits}",
+    "no operating window": "no box around it is shown in which {outcome} is {side} {level}",
+}
+# The sentences whose breakdown values are stated.
+TESTED = {
+    "value": "{side} {tested}",
+    "baseline": "{better} at all",
+    "no baseline": "{better} at all",
+    "window": "by no more than {tested}",
+    "anywhere": "by no more than {tested}",
+    "operating window": "half as wide",
+    "operating points": "half as wide",
+}
+
+
+def in_words(value: Any) -> str:
+    r"""An input's value, for print."""
+    return coordinate(value) if isinstance(value, float) else str(value)
+
+
+def span(lower: Any, upper: Any) -> str:
+    r"""``"40.1 to 54.8"``, rounded outwards; ``"40"`` where both are the same."""
+    if lower == upper or not isinstance(lower, float):
+        return " to ".join(dict.fromkeys(map(in_words, (lower, upper))))
+    return " to ".join(sides(lower, upper))
+
+
+class Domain(NamedTuple):
+    r"""Names of a domain's points in sentences; a box needs none."""
+
+    noun: str = "point"  # or "candidate"
+    allowed: bool = False  # whether parts of the box are left out
+    feasible: bool = False  # whether outcome constraints leave out points
+    fixed: Mapping[int, float] = {}  # the context: columns and their values
+    values: str = ""  # the same by the names of the inputs, ``" (x1 0.1)"``
+
+    @property
+    def context(self) -> str:
+        r"""``" in this context (x1 0.1)"``; empty where no column was given."""
+        return f" in this context{self.values}" if self.fixed else ""
+
+    @property
+    def points(self) -> str:
+        r"""``"feasible allowed point"``, without the context."""
+        return f"{'feasible ' * self.feasible}{'allowed ' * self.allowed}{self.noun}"
+
+    @property
+    def is_box(self) -> bool:
+        r"""Whether all points of a box count, in a context or not."""
+        return self.points == "point"
+
+    @property
+    def optimum(self) -> str:
+        r"""``"the optimum of the feasible points in this context"``."""
+        return (
+            f"the optimum{'' if self.is_box else f' of the {self.points}s'}{self.context}"
+        )
+
+    @property
+    def nothing(self) -> str:
+        r"""``"no feasible point anywhere in this context"``."""
+        anywhere = " anywhere" if self.noun == "point" else ""
+        return f"no {self.points}{anywhere}{self.context}"
+
+    def best_run(self, inside: bool) -> str:
+        r"""``"best run that may be feasible"``, of the runs inside the domain or of all."""
+        if not inside:
+            return "best run (outside the domain)"
+        among = " among the candidates" if self.noun == "candidate" else ""
+        feasible = " that may be feasible" if self.feasible else ""
+        return f"best{' allowed' * self.allowed} run{among}{feasible}{self.context}"
+
+
+class Wording(NamedTuple):
+    r"""Names and units, for sentences."""
+
+    names: tuple[str, ...]
+    outcome: str = "the outcome"
+    units: Mapping[str, str] = {}
+    # What an experiment encodes in the inputs, if it does: `parameters(point)` by name,
+    # `values(point, lower, upper)` of those in a box, `is_choice(name)`, and the parameters
+    # `of_columns(names)`.
+    encoded: Any = None
+
+    def value(self, number: Any, name: str | None = None) -> str:
+        r"""A given number or a text, with the unit of an input or of the outcome."""
+        unit = self.units.get(self.outcome if name is None else name, "")
+        shown = as_given(number) if isinstance(number, float) else str(number)
+        return f"{shown} {unit}".rstrip()
+
+    def interval(self, lower: float, upper: float) -> str:
+        r"""``"between 78 and 91 %"``, rounded outwards."""
+        low, high = between(lower, upper)
+        return f"between {low} and {self.value(high)}"
+
+    def label(self, name: str) -> str:
+        r"""``"heat (C)"``, of an input or the outcome."""
+        unit = self.units.get(name, "")
+        return f"{name} ({unit})" if unit else name
+
+    def point(self, point: Tensor, names: Iterable[str] | None = None) -> str:
+        r"""``"heat 80 C, time 12 h"``, of all inputs or of some."""
+        named: Mapping[str, Any] = dict(zip(self.names, point.tolist(), strict=True))
+        if self.encoded is not None:
+            named = self.encoded.parameters(point.tolist())
+        asked = named if names is None else names
+        return ", ".join(f"{n} {self.value(in_words(named[n]), n)}" for n in asked)
+
+    def box(self, point: Tensor, lower: Tensor, upper: Tensor) -> str:
+        r"""``"heat 70 to 90 C, solvent toluene"``, around a point; rounded inwards."""
+        ends = lower.tolist(), upper.tolist()
+        values: Any = zip(self.names, zip(*ends, strict=True), strict=True)
+        if self.encoded is not None:
+            values = self.encoded.values(point.tolist(), *ends).items()
+        listed: list[str] = []
+        for name, each in values:
+            is_choice = self.encoded is not None and self.encoded.is_choice(name)
+            shown = tuple(map(in_words, dict.fromkeys(each)))
+            if len(shown) == 2 and not is_choice and isinstance(each[0], float):
+                shown = sides(*each, inwards=True)
+            text = (" or " if is_choice else " to ").join(shown)
+            listed.append(f"{name} {self.value(text, name)}")
+        return ", ".join(listed)
+
+    def domain(self, task: Any, point: Tensor) -> Domain:
+        r"""The domain of a task, with its context as at a point."""
+        domain: Domain = task.region.domain
+        names = [self.names[column] for column in domain.fixed]
+        if self.encoded is not None:
+            names = self.encoded.of_columns(names)
+        return domain._replace(values=f" ({self.point(point, names)})")
+
+
+@dataclass(frozen=True)
+class RegretCertificate:
+    r"""How much better than the recommended point any other point can be.
+
+    If the certificate is ``certified`` and the given assumptions are true, the optimum over
+    the domain exceeds the value at the recommended point by at most ``gap``, with the
+    probability of the bound; in every round at once if the bound is anytime. Otherwise
+    ``summary`` says what is missing.
+
+    Attributes:
+        gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
+            small outcomes are sought) over the feasible points, at least 0; units of the
+            outcomes given to the model, before any posterior transform. For a model of
+            transformed outcomes, such as ``Log``, ``f`` is the median of the outcome.
+        recommended: ``d`` coordinates of the recommended point.
+        challenger: ``d`` coordinates of the point that may be better by ``gap``.
+        rigorous: Whether ``gap`` is at least the maximum over the domain: point by point on
+            finite sets, by branch and bound on boxes and mixed spaces. Otherwise ``gap``
+            comes from a search and may be too small.
+        resolution: How far ``gap`` may lie above the exact maximum over the domain,
+            outcome units: ``gap - resolution`` was found at the challenger. 0 on finite
+            sets, infinite where the maximum is not rigorous.
+        assumptions: What the probability rests on.
+        domain: Names of the points that count, for sentences.
+    """
+
+    gap: float
+    recommended: Tensor
+    challenger: Tensor
+    rigorous: bool
+    resolution: float
+    assumptions: Assumptions
+    domain: Domain = field(default_factory=Domain)
+
+    @property
+    def certified(self) -> bool:
+        r"""Whether the gap is rigorous, the band holds at all points, and all was given."""
+        return self.rigorous and self.assumptions.all_points and self.assumptions.certified
+
+    @property
+    def summary(self) -> str:
+        r"""``"certified"``, or the reasons why the certificate is not certified."""
+        if self.certified:
+            return "certified" + ("" if self.assumptions.anytime else " in one round only")
+        lacking = [] if self.assumptions.certified else [self.assumptions.summary]
+        if not self.assumptions.all_points:
+            lacking.append("heuristic: the band does not hold at all points at once")
+        if not self.rigorous:
+            lacking.append("heuristic: the maximum over the domain comes from a search")
+        return "; ".join(lacking)
+
+    @property
+    def obstacle(self) -> str:
+        r"""Why the certificate may not be acted on, however small its gap; or nothing."""
+        if self.assumptions.violated:
+            return self.assumptions.summary
+        if not self.assumptions.anytime:
+            return "the bound does not hold at a round that the data choose"
+        return "" if self.rigorous and self.assumptions.all_points else self.summary
+
+    @property
+    def sentence(self) -> str:
+        r"""``"at most 0.12 from the optimum of the feasible points"``."""
+        return f"at most {at_most(self.gap)} from {self.domain.optimum}"
+
+    def reason(self, accepted: float) -> str:
+        r"""Why an experiment stops or goes on, where a gap of ``accepted`` is accepted."""
+        why = self.obstacle or self.summary
+        return f"{why}: {self.sentence}, accepted {as_given(accepted)}"
+
+    def __str__(self) -> str:
+        return f"{self.summary}: {self.sentence}\n{self.assumptions}"
+
+
+def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
+    r"""What the gaps of several rounds are: certified, some of them, or why none is."""
+    certified = sum(each.certified and each.assumptions.anytime for each in run)
+    if run and certified == len(run):
+        horizons = [x.assumptions.horizon for x in run if x.assumptions.horizon is not None]
+        return "certified gap" + (f" up to round {min(horizons):g}" if horizons else "")
+    if certified > 0:
+        return f"gap, certified in {certified} of {len(run)} rounds"
+    reasons = "; ".join(dict.fromkeys(each.summary for each in run))
+    return f"gap, {reasons or 'no certificate'}"
+
+
+class StoppingDecision(NamedTuple):
+    r"""Whether to stop, and why.
+
+    Attributes:
+        stop: Whether the gap is small enough and may be acted on.
+        reason: In words.
+        certificate: The certificate that the decision rests on.
+    """
+
+    stop: bool
+    reason: str
+    certificate: RegretCertificate
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    r"""How large norm and noise may be before a claim falls.
+
+    *The claim holds, or the norm is above* ``norm_bound`` (*if the noise scale is at most
+    the given scale*); and *the claim holds, or the noise scale is above* ``noise_std`` (*if
+    the norm is at most* ``at_norm_bound``). All sentences of these two forms about one
+    band, of all claims and all rounds, even chosen after a look at the data, are true at
+    once with probability ``1 - delta``. No norm bound is assumed.
+
+    Where a claim rests on several norm bounds, all are multiplied by the same factor, and
+    the norms below refer to the smallest bound of the objective. ``norms`` names each: *the
+    claim holds, or one of the norms is above its number*. Below the norm bounds in use only
+    that of a single objective is tried; those of its constraints, and of the terms of a
+    sum, stay at least as large as they are.
+
+    All numbers come from the data, so they count as estimated when given to a bound.
+
+    Attributes:
+        norm_bound: Largest norm bound at which the claim was found to stand, outcome units;
+            0 where it stands at none.
+        least_consistent_norm: Lower bound on the norm that the data force, outcome units.
+        noise_std: Largest noise scale at which the claim was found to stand, outcome units
+            (the largest of several scales); None where the band has no noise scale to
+            enlarge.
+        at_norm_bound: Norm bound at which ``noise_std`` and ``lengthscale`` were found,
+            outcome units.
+        lengthscale: For a family of length scales, the shortest length scale down to which
+            the claim was found to stand, units of the kernels' inputs; None for other
+            bands. *The claim holds, or the length scale is below* ``lengthscale``.
+        stands_throughout: Whether the claim stood at every norm bound that was tried, of
+            which ``norm_bound`` is then the largest.
+        norms: For a claim that rests on several bands, the name of each and the norm bound
+            at which the claim was found to stand (the smallest that was tried, where it
+            stands at none), outcome units; *the claim holds, or one of these norms is above
+            its bound*. Empty where there is one band.
+        at_norms: The same of ``at_norm_bound``.
+        noise_factor: For a claim that rests on several noise scales, the largest multiple
+            of all at which the claim was found to stand; None where there is one scale.
+    """
+
+    norm_bound: float
+    least_consistent_norm: float
+    noise_std: float | None = None
+    at_norm_bound: float | None = None
+    lengthscale: float | None = None
+    stands_throughout: bool = False
+    norms: tuple[tuple[str, float], ...] = ()
+    at_norms: tuple[tuple[str, float], ...] = ()
+    noise_factor: float | None = None
+
+    @property
+    def margin(self) -> float:
+        r"""``norm_bound / least_consistent_norm``; 0 where the claim stands at no norm."""
+        if self.norm_bound == 0.0:
+            return 0.0
+        least = self.least_consistent_norm
+        return self.norm_bound / least if least > 0.0 else math.inf
+
+    def __str__(self) -> str:
+        if math.isinf(self.least_consistent_norm):
+            return "does not stand: no function of any norm explains the data at this noise"
+        at = self._norms(self.at_norms)
+        if self.at_norm_bound is not None:
+            at = f" at {at or f'a norm of {at_least(self.at_norm_bound)}'}"
+        length = "" if self.lengthscale is None else at_most(self.lengthscale)
+        least, norm = at_least(self.least_consistent_norm), at_least(self.norm_bound)
+        if self.norm_bound == 0.0:
+            tried = self._norms(self.norms)
+            tried = tried or f"the least norm that explains the data, {least}"
+            unless = f", unless the length scale is {length} or more{at}" if length else ""
+            return f"does not stand even at {tried}{unless}"
+        norm += (
+            f" ({at_least(self.margin, count=3)} times the least that explains the data)"
+        )
+        limits = [f"the norm of {name} is above {at_least(n)}" for name, n in self.norms]
+        limits = [" or ".join(limits)] if limits else []
+        text = "stands"
+        if self.stands_throughout:
+            text += " at every norm tried" + ("" if limits else f", up to {norm}")
+        elif not limits:
+            limits.append(f"the norm is above {norm}")
+        if self.noise_factor is not None:
+            factor = at_least(self.noise_factor, count=3)
+            limits.append(f"a noise scale is above {factor} times the one in use{at}")
+        elif self.noise_std is not None:
+            limits.append(f"the noise is above {at_least(self.noise_std)}{at}")
+        if length:
+            limits.append(f"the length scale is below {length}{at}")
+        return f"{text} unless {', or '.join(limits)}" if limits else text
+
+    @staticmethod
+    def _norms(norms: tuple[tuple[str, float], ...]) -> str:
+        r"""``"norms of 6.5 (objective) and 3.2 (constraint)"``, or nothing."""
+        listed = " and ".join(f"{at_least(n)} ({name})" for name, n in norms)
+        return f"norms of {listed}" if norms else ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    r"""One sentence about the outcome, and how much may be wrong before it falls.
+
+    Attributes:
+        kind: ``"best run"``, ``"value"``, ``"baseline"``, ``"window"``, ``"operating
+            window"`` or ``"anywhere"``.
+        statement: The sentence with its numbers, at the norm bound in use.
+        numbers: The numbers in the statement, outcome units; for an operating window the
+            half sides of the box as a share of the domain.
+        rigorous: True where the numbers bound the maximum over the domain; False where they
+            come from a search, which may miss a larger value.
+        tested: The sentence whose breakdown values are stated; None for the best run.
+        breakdown: Norm and noise scale up to which ``tested`` stands; None where the band's
+            sets are not one event for all norm bounds.
+        record: How often claims of this kind at this margin were false on other problems;
+            None where no record was measured.
+    """
+
+    kind: str
+    statement: str
+    numbers: tuple[float, ...]
+    rigorous: bool = True
+    tested: str | None = None
+    breakdown: Breakdown | None = None
+    record: str | None = None
+
+    @property
+    def margin(self) -> float:
+        r"""Margin of the breakdown; 0 where there is none."""
+        return 0.0 if self.breakdown is None else self.breakdown.margin
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Plain numbers and texts."""
+        found: Any = self.breakdown
+        stands = None if found is None else str(found)
+        names = ("kind", "statement", "tested", "numbers", "rigorous", "record")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "numbers": [*self.numbers],
+            "norm_bound": found and found.norm_bound,
+            "norms": dict(found.norms) if found else {},
+            "margin": found and found.margin,
+            "noise_std": found and found.noise_std,
+            "stands": stands,
+        }
+
+    @property
+    def sentence(self) -> str:
+        r"""The statement, and whether its numbers come from a search."""
+        search = "" if self.rigorous else " (from a search, which may miss more)"
+        return f"{self.statement}{search}"
+
+    @property
+    def support(self) -> str:
+        r"""What would have to be wrong; may be empty."""
+        record = f"; {self.record}" if self.record else ""
+        return "" if self.breakdown is None else f"{self.tested}: {self.breakdown}{record}"
+
+    def __str__(self) -> str:
+        return "\n    ".join(filter(None, [self.sentence, self.support]))
+
+
+@dataclass(frozen=True)
+class PossibleCombination:
+    r"""A combination of listed values that may hold the optimum, and where.
+
+    Attributes:
+        label: The listed values by the names of their inputs, for print; for a one-hot
+            group the name of the input that is 1.
+        values: The listed values by the names of their inputs.
+        region: For each open input, by name, lower and upper limit of the points that may
+            be an optimum; limits of the evaluated points only, where the certificate is not
+            ``rigorous``.
+        share: Share of the evaluated points of this combination that may be an optimum.
+        share_at_most: Upper bound on the share of all points of this combination that may
+            be an optimum; 1 where no bound is known.
+    """
+
+    label: str
+    values: dict[str, float]
+    region: dict[str, tuple[float, float]]
+    share: float
+    share_at_most: float
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Plain numbers, lists and texts, as JSON takes them."""
+        values = {name: value for name, value in vars(self).items() if name != "label"}
+        return values | {"region": {name: [*ends] for name, ends in self.region.items()}}
+
+    def __str__(self) -> str:
+        if not self.region:
+            return self.label
+        limits = ", ".join(f"{name} {span(*ends)}" for name, ends in self.region.items())
+        return f"{self.label}: {_share_of('it', self)}, within {limits}"
+
+
+def _share_of(whole: str, part: "PossibleCombination | OptimumReport") -> str:
+    most = at_most(part.share_at_most, count=3)
+    limit = f", at most {most}" if part.share_at_most < 1.0 else ""
+    return f"a share of {part.share:.3g} of {whole}{limit}"
+
+
+@dataclass(frozen=True)
+class OptimumReport:
+    r"""How large the optimum is, and where it may lie.
+
+    The interval, the gap, the region and the claims that are ``rigorous`` hold together,
+    with the probability that the ``certificate``'s assumptions state.
+
+    Attributes:
+        lower: Lower bound on the optimum over the domain (``max f``, or ``min f`` where
+            small outcomes are sought), outcome units. With outcome constraints, the optimum
+            among the feasible points.
+        upper: Upper bound on the same optimum, outcome units.
+        certificate: The recommended point, its gap and the assumptions of this report.
+        share: Share of the evaluated points that may still be an optimum.
+        share_at_most: Upper bound on the share of all points of the domain that may be an
+            optimum (each combination of listed values counts the same); 1 where no bound
+            is known.
+        region: ``2 x d`` limits of a box that holds every point that may be an optimum;
+            every evaluated point only, where the certificate is not ``rigorous``.
+        names: Names of the ``d`` inputs.
+        combinations: On a ``MixedSpace``, the combinations of listed values that may hold
+            the optimum, the largest share first. No other combination holds the optimum,
+            if the certificate is ``rigorous``.
+        combination_count: Number of combinations of the space that agree with
+            ``fixed_features``; 0 without listed values.
+        norm_bounds: The norm bounds in use, outcome units.
+        said: Function without arguments that computes ``claims``.
+    """
+
+    lower: float
+    upper: float
+    certificate: RegretCertificate
+    share: float
+    share_at_most: float
+    region: Tensor
+    names: tuple[str, ...]
+    combinations: tuple[PossibleCombination, ...] = ()
+    combination_count: int = 0
+    norm_bounds: tuple[float, ...] = ()
+    said: Callable[[], tuple[Claim, ...]] = tuple
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        r"""Sentences with their breakdown values; computed when first asked for.
+
+        The best run so far, then sentences about the recommended point, the sentence with
+        the largest margin first.
+        """
+        return self.said()
+
+    @property
+    def recommended(self) -> Tensor:
+        r"""``d`` coordinates of the recommended point."""
+        return self.certificate.recommended
+
+    @property
+    def gap(self) -> float:
+        r"""How far the recommended point may be from the optimum, outcome units."""
+        return self.certificate.gap
+
+    @property
+    def certified(self) -> bool:
+        r"""Whether interval, gap and region are certified; see ``RegretCertificate``."""
+        return self.certificate.certified
+
+    @property
+    def summary(self) -> str:
+        r"""``"certified"``, or the reasons why the report is not certified."""
+        return self.certificate.summary
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Plain numbers, lists and texts, as JSON takes them."""
+        found = self.gap - self.certificate.resolution
+        return {
+            "summary": self.summary,
+            "certified": self.certified,
+            "optimum": [self.lower, self.upper],
+            "recommended": self._named(self.recommended),
+            "gap": self.gap,
+            "gap_found": found if self.certificate.rigorous else self.gap,
+            "share": self.share,
+            "share_at_most": self.share_at_most,
+            "region": self._region(),
+            "combinations": [each.to_dict() for each in self.combinations],
+            "combination_count": self.combination_count,
+            "claims": [claim.to_dict() for claim in self.claims],
+            "assumptions": str(self.certificate.assumptions),
+        }
+
+    def to_json(self) -> str:
+        r"""``to_dict`` as text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        optimum, certificate = self.certificate.domain.optimum, self.certificate
+        lower, upper = between(self.lower, self.upper)
+        where = _share_of("the domain", self)
+        looked_at = "" if certificate.rigorous else ", of the points looked at"
+        lines = [
+            f"{self.summary}: {optimum} is between {lower} and {upper}",
+            f"recommended: {self._listed(self.recommended)}, {certificate.sentence}",
+            f"where {optimum} may be{looked_at}: {where}, within {self._limits()}",
+        ]
+        if (count := self.combination_count) > 1:
+            left = self.combinations
+            lines.append(f"combinations that may hold it: {len(left)} of {count}")
+            lines += [f"  {each}" for each in left[:_MOST_LINES]]
+            if len(left) > _MOST_LINES:
+                lines.append(f"  and {len(left) - _MOST_LINES} more")
+        if self.claims:
+            norms = " and ".join(map(assumed, self.norm_bounds))
+            norms = f" (numbers at the norm bound {norms})" if norms else ""
+            lines.append(f"what may be said{norms}, and what would have to be wrong:")
+            lines += [f"  {claim}" for claim in self.claims]
+        return "\n".join([*lines, str(certificate.assumptions)])
+
+    # Ax's report says these four by the names and values of parameters.
+    def _listed(self, point: Tensor) -> str:
+        named = self._named(point)
+        return ", ".join(f"{name} {in_words(value)}" for name, value in named.items())
+
+    def _limits(self) -> str:
+        return ", ".join(f"{name} {span(*ends)}" for name, ends in self._region().items())
+
+    def _region(self) -> dict[str, list[Any]]:
+        r"""Limits of the region by the names of the inputs."""
+        return dict(zip(self.names, self.region.mT.tolist(), strict=True))
+
+    def _named(self, point: Tensor) -> dict[str, Any]:
+        return dict(zip(self.names, point.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    r"""An interval for one setting's value, or for the difference of two settings' values.
+
+    Attributes:
+        estimate: Mean outcome, or the difference of the two means.
+        lower: Lower limit, outcome units.
+        upper: Upper limit.
+        counts: Number of runs of each setting.
+        delta: Failure probability of all looks together.
+        noise_std: Noise scale that the interval rests on, outcome units.
+        certified: Whether the noise scale was given, not estimated by this library.
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    counts: tuple[int, ...]
+    delta: float
+    noise_std: float
+    certified: bool
+
+    @property
+    def is_higher(self) -> bool:
+        r"""Whether value or difference is above zero: the improvement is real."""
+        return self.lower > 0.0
+
+    def __str__(self) -> str:
+        of = "value" if len(self.counts) == 1 else "difference"
+        runs = " and ".join(map(str, self.counts))
+        known = "given" if self.certified else "estimated"
+        lower, upper = between(self.lower, self.upper)
+        estimate = nearest(self.estimate, self.upper - self.lower)
+        return (
+            f"{of} {estimate}, between {lower} and {upper} with "
+            f"probability {one_minus(self.delta)} at every look at once ({runs} runs; "
+            f"independent of any kernel; noise scale {assumed(self.noise_std)}, {known})"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    r"""About how many runs until the gap can be as small as wanted.
+
+    Attributes:
+        runs: The estimated number of runs; None where it is above ``max_runs``.
+        gap: The gap that was asked for, outcome units.
+        max_runs: Largest number of runs to try.
+        gaps: Simulated gap by number of runs, outcome units.
+    """
+
+    runs: int | None
+    gap: float
+    max_runs: int
+    gaps: dict[int, float]
+
+    def __str__(self) -> str:
+        many = f"more than {self.max_runs:,}"
+        runs = many if self.runs is None else f"about {self.runs:,}"
+        tried = ", ".join(f"{n:,} runs {gap:.3g}" for n, gap in sorted(self.gaps.items()))
+        return f"{runs} runs until the gap can be {as_given(self.gap)} (gaps: {tried})"
