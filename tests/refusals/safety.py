@@ -9,12 +9,13 @@ from kernelucb import (
     KernelBandit,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
+    MetaUCB,
     MixedSpace,
     SafeSet,
-    SrinivasUCB,
     optimize_acqf_safely,
 )
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
+from kernelucb.models import DiscreteMetaModel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
 from problems import make_problem, uniform
 
@@ -27,6 +28,7 @@ FAST = {"num_restarts": 2, "raw_samples": 8}
 NEVER = [(torch.tensor([0]), torch.ones(1).double(), 2.0)]
 BANDIT = KernelBandit(PROBLEM.kernel, norm_bound=2.0, noise_std=0.1)
 SAMPLER = KernelThompsonSampling(PROBLEM.state, norm_bound=2.0)
+META = MetaUCB(DiscreteMetaModel(uniform(40, 3, 1), X))
 
 
 def search(safe_set=SAFE, bounds=BOX, **options):
@@ -66,10 +68,7 @@ ROWS = [
     ("new bandit", lambda: SafeSet(BANDIT).margin(X), Data, "are no observations yet"),
     ("num_bounds", of_models(num_bounds=1), ValueError, "num_bounds is 1, below"),
     ("norms", of_models(norm_bound=None), UncertifiedError, "norm: pass norm_bound=..."),
-    (
-        *("single rounds", lambda: SafeSet(SrinivasUCB(PROBLEM.model))),
-        *(UncertifiedError, "all points and all rounds|needs a certified band"),
-    ),
+    ("single points", lambda: SafeSet(META), UncertifiedError, "for all points and all"),
     ("filter", lambda: NONE.filter(X), NoSafePointError, "None of the 3 candidates"),
     ("repair", lambda: NONE.repair(X), NoSafePointError, "No anchor"),
     ("repair to none", lambda: NONE.repair(X, X), NoSafePointError, "No anchor"),

@@ -126,14 +126,13 @@ class DiscreteMetaModel(MetaModel):
         rows are averaged.
         """
         lookup = Lookup(candidates.detach().double())
-        values = torch.cat([each.reshape(-1) for each in task_values]).detach().double()
-        shape = len(task_inputs), len(candidates)
-        places = [lookup(X) + i * shape[1] for i, X in enumerate(task_inputs)]
-        sums, counts = values.new_zeros(2, math.prod(shape))
-        sums.index_add_(0, index := torch.cat(places), values)
-        counts.index_add_(0, index, torch.ones_like(values))
-        # Where nothing was observed this is NaN, 0 / 0: missing.
-        return cls((sums / counts).reshape(shape), candidates, seed=seed)
+        rows: list[Tensor] = []
+        for inputs, values in zip(task_inputs, task_values, strict=True):
+            index, row = lookup(inputs), lookup.candidates.new_zeros(len(candidates))
+            sums = row.index_add(0, index, values.detach().double().reshape(-1))
+            # Where nothing was observed this is NaN, 0 / 0: missing.
+            rows.append(sums / index.bincount(minlength=len(row)))
+        return cls(torch.stack(rows), candidates, seed=seed)
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:

@@ -191,8 +191,7 @@ class FeatureMetaModel(MetaModel):
         trained = isinstance(features, CosineFeatures) and features.of_the_tasks
         if features is None:
             most = max(min(len(inputs) for inputs, _ in groups) // 2, 1)
-            count = min(num_features, most)
-            features = _trained(groups, count, seed, progress)
+            features = _trained(groups, min(num_features, most), seed, progress)
             features.of_the_tasks = trained = True
         self.features = frozen_copy(features, remember=False)
         self.estimated = frozenset({"features"} if trained else ())
@@ -200,7 +199,6 @@ class FeatureMetaModel(MetaModel):
         self._combinations = self._independent_combinations(groups, cutoff)
         self.num_features = self._combinations.shape[-1]
         heads = torch.cat([self._heads(*group) for group in groups])
-
         self._set_prior(self.features, self._combinations, groups, heads, train_X, train_Y)
 
     @classmethod
