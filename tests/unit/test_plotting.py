@@ -29,7 +29,7 @@ from kernelucb.plotting import (
     slice_points,
     slice_weights,
 )
-from kernelucb.plotting.bands import elsewhere
+from kernelucb.plotting import label_of
 from problems import frozen_model, make_problem
 
 LINE = torch.linspace(0, 1, 20, dtype=torch.float64).unsqueeze(-1)
@@ -265,5 +265,5 @@ def test_widths_and_words_of_pictures(ax):
     assert [text.get_text() for text in ax.texts] == ["what lies beyond is cut off"]
     ends = [each.bounds(along(POINT, 0, 0.0, 1.0, 5))[0].min() for each in acqfs.values()]
     assert float(ends[1]) < ax.get_ylim()[0] < float(ends[0])
-    names = elsewhere([*"abcde"], torch.zeros(5), 0)
-    assert names == ["at the point's other 4 inputs"]
+    names = label_of([*"abcde"], torch.zeros(5), 0)
+    assert names == "a, at the point's other 4 inputs"
