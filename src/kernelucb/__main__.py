@@ -225,7 +225,7 @@ def _report(command: str, help: object, output: Path, text: bool, **options: Any
     r"""Print the text and write the page; the exit status."""
     from botorch.exceptions import InputDataError
 
-    from kernelucb.page.report import report
+    from kernelucb.page import report
 
     try:
         page = report(**options)

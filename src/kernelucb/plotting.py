@@ -131,7 +131,7 @@ def plot_bands(
         ax.plot(x, upper, label=name if index else None, **style)
     known = bands[0].confidence_set
     if show_mean and known is not None:
-        latent = known.regression.mean(X).clamp(-known.limit(-1), known.limit(1))
+        latent = bands[0].data.mean(X).clamp(-known.limit(-1), known.limit(1))
         mean = bands[0].outcome_map.inverse(latent)
         ax.plot(x, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
     if true_function is not None:
@@ -267,10 +267,9 @@ def slice_weights(
     columns = [coordinate, *others]
     images = line[:1].to(X).repeat(len(X), 1)
     images[:, columns] = X[:, columns]
-    known = band_of("acquisition", acquisition).confidence_set
-    state: Any = None if known is None else known.regression
+    data = band_of("acquisition", acquisition).data
     shares: list[Tensor] = []
-    for each in getattr(state, "states", [state]):  # of a family, or a weighted sum
+    for each in getattr(data, "states", [data]):  # of a family, or a weighted sum
         if not hasattr(each, "prior"):
             name = type(acquisition).__name__
             raise UnsupportedError(f"{name} is not computed from kernels; leave out fade.")

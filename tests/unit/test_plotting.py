@@ -22,6 +22,7 @@ from kernelucb.ax.analyses import _gap_figure
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.plotting import (
     band_widths,
+    label_of,
     plot_bands,
     plot_gap,
     plot_safe_set,
@@ -29,7 +30,6 @@ from kernelucb.plotting import (
     slice_points,
     slice_weights,
 )
-from kernelucb.plotting import label_of
 from problems import frozen_model, make_problem
 
 LINE = torch.linspace(0, 1, 20, dtype=torch.float64).unsqueeze(-1)
