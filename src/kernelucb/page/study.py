@@ -28,7 +28,9 @@ from kernelucb.regression.named import fixed_kernel, fixed_mean, unscaled
 from kernelucb.regression.pooling import distinct_rows
 
 # The page says what these warnings say.
-quiet = partial(catch_warnings, action="ignore", category=InconsistentConfidenceSetWarning)
+quiet: Any = partial(
+    catch_warnings, action="ignore", category=InconsistentConfidenceSetWarning
+)
 LENGTHS = (0.5, 0.7, 1.0, 1.4, 2.0)  # times the length scale of the kernel
 ASSUMED = 1.5  # times the least consistent norm: the norm bound where none is given
 _KERNEL, _LENGTHSCALE = "matern52", 0.5

@@ -126,7 +126,7 @@ def _rests_on(page: "Page") -> Iterator[tuple[str, str]]:
     chosen = page.given.kernel is not None and page.given.lengthscale is not None
     defaults = page.origins.keys() | (set() if chosen else {"kernel"})
     for item in rests.items:
-        label, statement = item.status.value, item.statement
+        label, statement = str(item.status.value), str(item.statement)
         if item.name == "replicates":  # no assumption, as the settings are counted
             label = "method"
             statement = "the outcomes of a setting count by themselves as well, for half of"
@@ -138,7 +138,7 @@ def _rests_on(page: "Page") -> Iterator[tuple[str, str]]:
         elif item.status is Status.GIVEN and item.name in defaults:
             label = "default"  # "given" is only what was given with this table
         remarks = [values.get(item.name, ""), page.origins.get(item.name, "")]
-        remark = ", ".join(filter(None, remarks))
+        remark = ", ".join(each for each in remarks if each)
         yield label, f"{statement}: {remark}" if remark else statement
 
 
