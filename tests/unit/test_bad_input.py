@@ -49,7 +49,6 @@ from kernelucb import (
     lengthscale_family,
     optimize_acqf_safely,
     optimum_report,
-    plotting,
     regret_certificate,
 )
 from kernelucb.acquisition import BOUNDS, CompactDomain, outcome_bands
@@ -183,7 +182,6 @@ TASKS = X, Y.expand(4, 6) * torch.arange(1.0, 5.0).double().unsqueeze(-1)
 META = FeatureMetaModel(*TASKS, COSINES)
 META_OTHER = FeatureMetaModel(*TASKS, torch.nn.Identity())
 LOGGED = SingleTaskGP(X, SCALED.exp().unsqueeze(-1), outcome_transform=Log())
-GAPS = [regret_certificate(build(), candidates=X)]
 NEGATIVE = frozen_model(X, Y, NoKernel().double(), 0.1)
 PREDICTED = PrequentialRadius()
 
@@ -209,10 +207,6 @@ def lengths(shortest, longest, ratio=2.0, **options):
 
 def counts(model=MODEL, **options):
     return lambda: LikelihoodRegression.from_model(model, **options)
-
-
-def drawn(function, *given, **options):
-    return lambda: getattr(plotting, function)(*given, **options)
 
 
 # The calls of each exception, and the noun in its message that says what to change.
@@ -265,12 +259,6 @@ VALUE = [
         lambda: KernelThompsonSampling(MODEL, **NORM, replacement=False)(X, 7),
         "set replacement=True",
     ),
-    (drawn("plot_bands", {}, X), "at least one acquisition"),
-    (drawn("plot_slice", build(), X[0], bounds=BOX, input_names=["a"]), "input_names"),
-    (drawn("plot_safe_set", SAFE_SET, bounds=BOX, coordinates=[0, 0]), "coordinates"),
-    (drawn("plot_gap", [None]), "certificates must hold"),
-    (drawn("plot_gap", GAPS, rounds=[]), "rounds has 0 entries"),
-    (drawn("plot_gap", GAPS, true_gaps=[]), "true_gaps must be one"),
     (lambda: of_counts(X, likelihood="bernoulli", exposure=2.0), "exposure is for"),
     (counts(likelihood="poisson", lengthscale=0.2), "name of a kernel"),
     (counts(COUNTS, likelihood="poisson"), "leave out what describes"),
@@ -297,9 +285,6 @@ SHAPE = [
     (lambda: DiscreteMetaModel(X.T[:, :5], X), "task_values must be `N x 6`"),
     (lambda: FeatureMetaModel(X, X.T[:, :3], COSINES), "task_inputs must be"),
     (lambda: chunked.argmax(build(), X[0]), "candidates must be `n x d`"),
-    (drawn("plot_bands", {"a": build()}, X[0]), "X must be `n x d`"),
-    (drawn("plot_slice", build(), X[0, :1], bounds=BOX), "point must be"),
-    (drawn("plot_slice", build(), X[0], bounds=BOX, data=(X, Y[:3])), "3 outcomes"),
     (lambda: NystromRegression.from_model(MODEL, X[:0]), "an inducing point"),
     (
         lambda: MartingaleMixtureUCB.from_model(
@@ -325,8 +310,6 @@ UNSUPPORTED = [
     (lambda: META.condition_on_observations(X[None], Y[None]), "batch"),
     (lambda: META_OTHER.constructor_options(), "use CosineFeatures"),
     (counts(LOGGED, likelihood="poisson"), "outcome_transform=None"),
-    (drawn("plot_slice", build(SrinivasUCB), X[0], bounds=BOX, witness=True), "no witness"),
-    (drawn("plot_gap", [0.5]), "float is no certificate"),
 ]
 CHANGES = {
     ValueError: VALUE,
