@@ -31,18 +31,19 @@ from rich.progress import track
 from rich.table import Column, Table
 from torch import Tensor
 
-from kernelucb._numerics.digits import assumed, at_most, one_minus
-from kernelucb.acquisition import (
+from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     GuardedAcquisition,
+    KernelRegression,
     MartingaleMixtureUCB,
+    NormTracker,
+    regret_certificate,
 )
-from kernelucb.certificates import RegretCertificate, regret_certificate
+from kernelucb._numerics.digits import assumed, at_most, one_minus
+from kernelucb.certificates import RegretCertificate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, SolverError
-from kernelucb.regression import KernelRegression
 from kernelucb.regression.named import fixed_kernel, fixed_mean
 
 FUNCTIONS = ("branin", "forrester", "hartmann3", "rkhs")
@@ -140,13 +141,11 @@ def _random_black_box() -> tuple[BlackBox, str]:
 
 
 class Round(NamedTuple):
-    r"""One row of the table; the certificate is the one before ``y`` was seen."""
+    r"""One row of the table, whose gap is the one before ``y`` was seen."""
 
-    number: int  # counted from one
     x: Tensor  # ``d`` inputs
     y: float  # noisy outcome
     best: float  # smallest outcome so far
-    certificate: RegretCertificate
     covered: bool  # whether the band held the true function at all settings
 
 
@@ -177,11 +176,10 @@ class Run:
         self._norm = NormTracker.cautious() if estimate else self._norm
         self.initial = max(5, 4 * self.function.bounds.shape[1])
         self.X = sobol(self.function.bounds, self.initial, seed=seed)
-        self.Y, self.played, self.messages = (
-            self._observe(self.X),
-            list[Round](),
-            list[str](),
-        )
+        self.Y, self.messages = self._observe(self.X), list[str]()
+        self.played = list[Round]()
+        # One for each round, before its outcome, and one after the last outcome.
+        self.certificates = list[RegretCertificate]()
         self._update()
 
     @property
@@ -201,11 +199,6 @@ class Run:
         return self.assumptions.certified and not self.messages
 
     @property
-    def certificates(self) -> list[RegretCertificate]:
-        r"""One for each round, before its outcome, and one after the last outcome."""
-        return [*(row.certificate for row in self.played), self.certificate]
-
-    @property
     def best(self) -> RegretCertificate:
         r"""The certificate with the smallest gap so far; the last where none is certified.
 
@@ -213,7 +206,7 @@ class Run:
         their points at once, and every one of them is about the same settings.
         """
         if not self.certified:
-            return self.certificate
+            return self.certificates[-1]
         return min(self.certificates, key=lambda certificate: certificate.gap)
 
     def steps(self) -> Iterator[Round]:
@@ -224,8 +217,7 @@ class Run:
             self.X, self.Y = torch.cat([self.X, x]), torch.cat([self.Y, y])
             lower, upper = self.band.bounds(self.settings)
             covered = bool(((lower <= self.truth) & (self.truth <= upper)).all())
-            seen = float(y), float(self.Y.min())
-            self.played.append(Round(number, x[0], *seen, self.certificate, covered))
+            self.played.append(Round(x[0], float(y), float(self.Y.min()), covered))
             self._update()
             yield self.played[-1]
 
@@ -249,7 +241,7 @@ class Run:
                 self.data, norm_bound=self._norm, delta=self.delta, maximize=False
             )
         self.messages = self.messages or [str(each.message) for each in caught[:1]]
-        self.certificate = regret_certificate(self.band, self.settings)
+        self.certificates.append(regret_certificate(self.band, self.settings))
 
     def _choose(self, number: int) -> Tensor:
         r"""The search that the README recommends; ``1 x d``."""
@@ -340,9 +332,11 @@ def print_rounds(run: Run, console: Console) -> None:
     columns = [Column(each, justify="right") for each in ("round", "y", "best y", gap)]
     columns.insert(1, Column("x"))
     table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for row in run.played:
-        numbers = f"{row.y:.4g}", f"{row.best:.4g}", at_most(row.certificate.gap)
-        table.add_row(str(row.number), _text(row.x), *numbers)
+    for number, (row, before) in enumerate(
+        zip(run.played, run.certificates, strict=False), 1
+    ):
+        numbers = f"{row.y:.4g}", f"{row.best:.4g}", at_most(before.gap)
+        table.add_row(str(number), _text(row.x), *numbers)
     console.print(table)
     console.print(
         "* how much better than the point recommended before this round's outcome any of "

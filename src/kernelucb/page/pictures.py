@@ -92,8 +92,8 @@ def _slices(plt: Any, page: "Page") -> Any:
             )
         ax.scatter([here], [seen], label="best run", **_STAR)
         ax.set(xlabel=page.wording.label(name), ylabel="")
-        handles, labels = ax.get_legend_handles_labels()
-        entries = dict(zip(labels, handles, strict=True)) | entries
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
     for ax in axes[:, 0]:
         ax.set_ylabel(page.wording.label(table.outcome))
     for ax in axes.flat[len(table.columns) :]:
