@@ -1,11 +1,9 @@
 r"""Public names in the text lead to their entry in the API reference."""
 
-import ast
 import re
-from pathlib import Path
+from importlib import import_module
 
-PACKAGE = Path(__file__).parents[1] / "src" / "kernelucb"
-ROOMS = {"_public.py": "", "ax/__init__.py": "ax.", "plotting/__init__.py": "plotting."}
+ROOMS = "kernelucb", "kernelucb.ax", "kernelucb.plotting"
 # A name and what follows it; links, headings and blocks of code stay as they are.
 NAME = re.compile(
     r"<a\b.*?</a>|<h\d.*?</h\d>|<pre.*?</pre>"
@@ -17,13 +15,10 @@ NAME = re.compile(
 def entries() -> dict[str, str]:
     r"""From a name, as the text has it, to the identifier of its entry."""
     found: dict[str, str] = {}
-    for file, room in ROOMS.items():
-        for node in ast.parse((PACKAGE / file).read_text()).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-                for name in ast.literal_eval(node.value):
-                    identifier = f"kernelucb.{room}{name}"
-                    found[identifier] = identifier
-                    found.setdefault(name, identifier)
+    for room in ROOMS:
+        for name in import_module(room).__all__:
+            found[f"{room}.{name}"] = f"{room}.{name}"
+            found.setdefault(name, f"{room}.{name}")
     return found
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.practical.problems import PROBLEMS
 from benchmarks.practical.results import MEASURES, Results, label, mean_ranks
 from benchmarks.runner import draw_spread, legend_below, picture
-from kernelucb.plotting.style import BLACK
+from kernelucb.plotting import BLACK
 
 # Okabe & Ito's palette, then Tol's muted one, and a dash pattern each; what is not named
 # here is of our own, black and wide.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelucb.plotting.style import RC, load_pyplot
+from kernelucb.plotting import RC, load_pyplot
 
 
 @contextmanager

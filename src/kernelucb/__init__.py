@@ -18,16 +18,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from kernelucb._public import *  # noqa: F403
-    from kernelucb._public import __all__ as __all__
 else:
     # The first public name asked for imports them all, not the root itself: BoTorch is
     # lazy too, and only to derive from its acquisition function imports more than it does.
     def __getattr__(name: str) -> Any:
-        public = import_module("kernelucb._public")  # binds the subpackages here as well
-        for names in (globals(), vars(public)):
-            if name in names:
-                return names[name]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        public = vars(import_module("kernelucb._public"))
+        names = {key: value for key, value in public.items() if not key.startswith("_")}
+        found = globals() | names | {"__all__": sorted(names)}  # with the subpackages
+        if name not in found:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return found[name]
 
     def __dir__() -> list[str]:
         return [*globals(), *__getattr__("__all__")]

@@ -1,96 +1,66 @@
 r"""The public names; the package root hands them out."""
 
 from kernelucb.acquisition import (
-    BKBUCB,
-    IGPUCB,
-    AbbasiYadkoriUCB,
-    BandUCB,
-    ConstrainedUCB,
-    GuardedAcquisition,
-    KernelFamilyUCB,
-    LikelihoodUCB,
-    MartingaleMixtureUCB,
-    MetaPI,
-    MetaUCB,
-    ScalarizedUCB,
-    SketchedMartingaleMixtureUCB,
-    SrinivasUCB,
-    StreamingKernelUCB,
-    WangDeFreitasUCB,
+    BKBUCB as BKBUCB,
+    IGPUCB as IGPUCB,
+    AbbasiYadkoriUCB as AbbasiYadkoriUCB,
+    BandUCB as BandUCB,
+    ConstrainedUCB as ConstrainedUCB,
+    GuardedAcquisition as GuardedAcquisition,
+    KernelFamilyUCB as KernelFamilyUCB,
+    LikelihoodUCB as LikelihoodUCB,
+    MartingaleMixtureUCB as MartingaleMixtureUCB,
+    MetaPI as MetaPI,
+    MetaUCB as MetaUCB,
+    ScalarizedUCB as ScalarizedUCB,
+    SketchedMartingaleMixtureUCB as SketchedMartingaleMixtureUCB,
+    SrinivasUCB as SrinivasUCB,
+    StreamingKernelUCB as StreamingKernelUCB,
+    WangDeFreitasUCB as WangDeFreitasUCB,
 )
-from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
+from kernelucb.bandit import (
+    BKBBandit as BKBBandit,
+    FamilyBandit as FamilyBandit,
+    KernelBandit as KernelBandit,
+)
 from kernelucb.certificates import (
-    CertifiedGapStopping,
-    MixedSpace,
-    breakdown,
-    confirmation,
-    optimum_report,
-    regret_certificate,
-    runs_needed,
+    CertifiedGapStopping as CertifiedGapStopping,
+    MixedSpace as MixedSpace,
+    breakdown as breakdown,
+    confirmation as confirmation,
+    optimum_report as optimum_report,
+    regret_certificate as regret_certificate,
+    runs_needed as runs_needed,
 )
-from kernelucb.confidence.band import Band
-from kernelucb.confidence.noise import ReplicateNoise, UnknownNoise
-from kernelucb.confidence.norm import NearNormBall, NormTracker, least_consistent_norm
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.confidence.prequential import PrequentialRadius
-from kernelucb.confidence.streaming import StreamingNoiseTracker
+from kernelucb.confidence.band import Band as Band
+from kernelucb.confidence.prequential import PrequentialRadius as PrequentialRadius
+from kernelucb.confidence.norm import least_consistent_norm as least_consistent_norm
+from kernelucb.confidence.norm import (
+    NearNormBall as NearNormBall,
+    NormTracker as NormTracker,
+)
+from kernelucb.confidence.outcome_constraints import (
+    OutcomeConstraints as OutcomeConstraints,
+)
+from kernelucb.confidence.noise import ReplicateNoise as ReplicateNoise
+from kernelucb.confidence.streaming import StreamingNoiseTracker as StreamingNoiseTracker
+from kernelucb.confidence.noise import UnknownNoise as UnknownNoise
 from kernelucb.diagnostics import (
-    check_consistency,
-    describe_norm_bound,
-    information_gain,
+    check_consistency as check_consistency,
+    describe_norm_bound as describe_norm_bound,
+    information_gain as information_gain,
 )
-from kernelucb.optim import KernelThompsonSampling
-from kernelucb.page.report import report
-from kernelucb.regression import KernelRegression, NystromRegression
-from kernelucb.regression.counts import LikelihoodRegression
-from kernelucb.regression.kernel_family import lengthscale_family
-from kernelucb.safety import SafeSet, optimize_acqf_safely
-
-__all__ = [
-    "AbbasiYadkoriUCB",
-    "Band",
-    "BandUCB",
-    "BKBBandit",
-    "BKBUCB",
-    "CertifiedGapStopping",
-    "ConstrainedUCB",
-    "FamilyBandit",
-    "GuardedAcquisition",
-    "IGPUCB",
-    "KernelBandit",
-    "KernelFamilyUCB",
-    "KernelRegression",
-    "KernelThompsonSampling",
-    "LikelihoodRegression",
-    "LikelihoodUCB",
-    "MartingaleMixtureUCB",
-    "MetaPI",
-    "MetaUCB",
-    "MixedSpace",
-    "NearNormBall",
-    "NormTracker",
-    "NystromRegression",
-    "OutcomeConstraints",
-    "PrequentialRadius",
-    "ReplicateNoise",
-    "SafeSet",
-    "ScalarizedUCB",
-    "SketchedMartingaleMixtureUCB",
-    "SrinivasUCB",
-    "StreamingKernelUCB",
-    "StreamingNoiseTracker",
-    "UnknownNoise",
-    "WangDeFreitasUCB",
-    "breakdown",
-    "check_consistency",
-    "confirmation",
-    "describe_norm_bound",
-    "information_gain",
-    "least_consistent_norm",
-    "lengthscale_family",
-    "optimize_acqf_safely",
-    "optimum_report",
-    "regret_certificate",
-    "report",
-    "runs_needed",
-]
+from kernelucb.optim import KernelThompsonSampling as KernelThompsonSampling
+from kernelucb.page import report as report
+from kernelucb.regression import (
+    KernelRegression as KernelRegression,
+    NystromRegression as NystromRegression,
+)
+from kernelucb.regression.kernel_family import lengthscale_family as lengthscale_family
+from kernelucb.regression.counts import (
+    LikelihoodRegression as LikelihoodRegression,
+)
+from kernelucb.safety import (
+    SafeSet as SafeSet,
+    optimize_acqf_safely as optimize_acqf_safely,
+)

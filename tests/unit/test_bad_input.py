@@ -43,7 +43,6 @@ from kernelucb import (
     information_gain,
     least_consistent_norm,
     optimum_report,
-    plotting,
     regret_certificate,
 )
 from kernelucb.acquisition import BOUNDS, CompactDomain, outcome_bands
@@ -174,10 +173,6 @@ def counts(model=MODEL, **options):
     return lambda: LikelihoodRegression.from_model(model, **options)
 
 
-def drawn(function, *given, **options):
-    return lambda: getattr(plotting, function)(*given, **options)
-
-
 # The calls of each exception, and the noun in its message that says what to change.
 VALUE = [
     (lambda: NormTracker(inflation=1e80), "inflation must be at most"),
@@ -225,12 +220,6 @@ VALUE = [
         lambda: KernelThompsonSampling(MODEL, **NORM, replacement=False)(X, 7),
         "set replacement=True",
     ),
-    (drawn("plot_bands", {}, X), "at least one acquisition"),
-    (drawn("plot_slice", build(), X[0], bounds=BOX, input_names=["a"]), "input_names"),
-    (drawn("plot_safe_set", SAFE_SET, bounds=BOX, coordinates=[0, 0]), "coordinates"),
-    (drawn("plot_gap", [None]), "certificates must hold"),
-    (drawn("plot_gap", GAPS, rounds=[]), "rounds has 0 entries"),
-    (drawn("plot_gap", GAPS, true_gaps=[]), "true_gaps must be one"),
     (lambda: of_counts(X, likelihood="bernoulli", exposure=2.0), "exposure is for"),
     (counts(likelihood="poisson", lengthscale=0.2), "name of a kernel"),
     (counts(COUNTS, likelihood="poisson"), "leave out what describes"),
@@ -247,9 +236,6 @@ SHAPE = [
     (lambda: BKB.posterior(X[0]), "X must be"),
     (lambda: BKB.observe(X[:, :1], Y), "X must be `n x 2`"),
     (lambda: chunked.argmax(build(), X[0]), "candidates must be `n x d`"),
-    (drawn("plot_bands", {"a": build()}, X[0]), "X must be `n x d`"),
-    (drawn("plot_slice", build(), X[0, :1], bounds=BOX), "point must be"),
-    (drawn("plot_slice", build(), X[0], bounds=BOX, data=(X, Y[:3])), "3 outcomes"),
     (
         lambda: MartingaleMixtureUCB.from_model(
             MODEL, kernel="rbf", lengthscale=[0.1] * 3, **NORM
@@ -265,8 +251,6 @@ UNSUPPORTED = [
     (lambda: BKB.observe(X[None], Y[None]), "without batch dim"),
     (lambda: BKB.float(), "leave its dtype alone"),
     (counts(LOGGED, likelihood="poisson"), "outcome_transform=None"),
-    (drawn("plot_slice", build(SrinivasUCB), X[0], bounds=BOX, witness=True), "no witness"),
-    (drawn("plot_gap", [0.5]), "float is no certificate"),
 ]
 CHANGES = {
     ValueError: VALUE,

@@ -1,7 +1,6 @@
 r"""Pictures: what is drawn equals what the bounds, sets and certificates say."""
 
 import dataclasses
-import sys
 
 import numpy as np
 import pandas as pd
@@ -24,13 +23,13 @@ from kernelucb.plotting import (
     band_widths,
     plot_bands,
     plot_gap,
+    plot_replicates,
     plot_safe_set,
     plot_slice,
     slice_points,
     slice_weights,
 )
-from kernelucb.plotting.bands import elsewhere
-from problems import frozen_model, make_problem
+from problems import frozen_model, make_problem, normal, uniform
 
 LINE = torch.linspace(0, 1, 20, dtype=torch.float64).unsqueeze(-1)
 ONE_INPUT = make_problem(n=20, d=1, norm=3.0, seed=2)
@@ -45,11 +44,6 @@ def bound(model=PROBLEM.model, **options):
     return MartingaleMixtureUCB(model, **({"norm_bound": 3.0} | options))
 
 
-def two():
-    state = ONE_INPUT.state
-    return {"exact": bound(state), "AY": AbbasiYadkoriUCB(state, norm_bound=3.0)}
-
-
 def named(ax):
     r"""The names in the legend."""
     return [text.get_text() for text in ax.get_legend().get_texts()]
@@ -59,168 +53,166 @@ def line_of(ax, label):
     return next(line for line in ax.lines if line.get_label() == label).get_ydata()
 
 
-def along(point, column, low, high, count):
-    line = point.repeat(count, 1)
-    line[:, column] = torch.linspace(low, high, count, dtype=torch.float64)
-    return line
+def within_sides(ax, label):
+    r"""A drawn line keeps to the band that was drawn first; its values."""
+    lower, upper = (each.get_ydata() for each in ax.lines[:2])
+    values = line_of(ax, label)
+    assert ((lower - 1e-6 <= values) & (values <= upper + 1e-6)).all()
+    return values
 
 
-class TestBands:
-    def test_the_first_is_filled_and_the_others_are_outlines(self, ax):
-        bands, points = two(), (LINE[:3], LINE[:3].sin())
-        options = {"data": points, "chosen": points, "true_function": torch.sin}
-        plot_bands(bands, LINE, **options, ax=ax)
-        lower, upper = bands["exact"].bounds(LINE)
-        filled = ax.collections[0].get_paths()[0].vertices[:, 1]
-        assert filled.min() == pytest.approx(lower.min().item())
-        assert filled.max() == pytest.approx(upper.max().item())
-        assert line_of(ax, "AY") == pytest.approx(bands["AY"].bounds(LINE)[1].numpy())
-        names = {"exact", "AY", "mean", "true function", "data", "chosen points"}
-        assert set(named(ax)) == names
-
-    def test_the_mean_keeps_to_a_known_range(self, ax):
-        own = bound(ONE_INPUT.state)
-        mean, lower = own.regression.mean(LINE), own.bounds(LINE)[0]
-        high = 0.5 * float(mean.max() + lower.max())
-        plot_bands({"ranged": own.within(upper=high)}, LINE, ax=ax)
-        assert line_of(ax, "mean") == pytest.approx(mean.clamp_max(high).numpy())
-        assert max(line.get_ydata().max() for line in ax.lines) <= high + 1e-12
+def marks_of(ax):
+    return next(each for each in ax.collections if len(each.get_offsets()) == len(X))
 
 
-class TestSlices:
-    def test_a_slice_is_the_band_on_its_line(self, ax):
-        acqf = bound()
-        names = {"input_names": NAMES, "outcome_name": "yield (%)"}
-        drawn = plot_slice(
-            acqf, POINT, bounds=BOX, coordinate=1, num_points=17, **names, ax=ax
-        )
-        assert drawn is ax
-        sides = [each.get_ydata() for each in ax.lines[:2]]
-        expected = torch.stack(acqf.bounds(along(POINT, 1, 0.0, 2.0, 17)))
-        assert np.array(sides) == pytest.approx(expected.numpy())
-        assert ax.get_xlabel() == "time (h), at heat (K) 0.3"
-        assert ax.get_ylabel() == "yield (%)"
-        assert named(ax) == ["band, certified (95 %)", "mean"]
-        assert ax.lines[-1].get_xdata() == [0.8, 0.8]
+def test_the_first_band_is_filled_and_the_others_are_outlines(ax):
+    state, points = ONE_INPUT.state, (LINE[:3], LINE[:3].sin())
+    bands = {"exact": bound(state), "AY": AbbasiYadkoriUCB(state, norm_bound=3.0)}
+    options = {"data": points, "chosen": points, "true_function": torch.sin}
+    plot_bands(bands, LINE, **options, ax=ax)
+    lower, upper = bands["exact"].bounds(LINE)
+    filled = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert filled.min() == pytest.approx(lower.min().item())
+    assert filled.max() == pytest.approx(upper.max().item())
+    assert line_of(ax, "AY") == pytest.approx(bands["AY"].bounds(LINE)[1].numpy())
+    names = {"exact", "AY", "mean", "true function", "data", "chosen points"}
+    assert set(named(ax)) == names
 
-    @pytest.mark.parametrize("maximize", [True, False])
-    def test_the_witness_meets_the_bound_at_the_point(self, ax, maximize):
-        acqf = bound(maximize=maximize)
-        plot_slice(acqf, POINT, bounds=BOX, witness=True, num_points=11, ax=ax)
-        reached = float(acqf.bounds(POINT.unsqueeze(0))[1 if maximize else 0])
-        star = next(c for c in ax.collections if c.get_label() == "bound at the point")
-        assert star.get_offsets()[0].tolist() == pytest.approx([0.3, reached], abs=1e-6)
-        values = line_of(ax, "witness")
-        lower, upper = (each.get_ydata() for each in ax.lines[:2])
-        assert ((lower - 1e-6 <= values) & (values <= upper + 1e-6)).all()
-        # The point is the fourth of eleven on the line.
-        assert values[3] == pytest.approx(reached, abs=1e-6)
 
-    def test_a_model_of_logarithms_is_drawn_in_outcome_units(self, ax):
-        logarithms = frozen_model(
-            X, PROBLEM.Y.exp(), PROBLEM.kernel, 0.1, outcome_transform=Log()
-        )
-        acqf = bound(logarithms, norm_bound=9.0)
-        plot_slice(acqf, X[0], bounds=BOX, witness=True, num_points=9, ax=ax)
-        lower, upper = (each.get_ydata() for each in ax.lines[:2])
-        for label in ("mean", "witness"):
-            values = line_of(ax, label)
-            assert ((lower - 1e-6 <= values) & (values <= upper + 1e-6)).all()
+def test_the_mean_keeps_to_a_known_range(ax):
+    free = bound(ONE_INPUT.state)
+    mean, lower = ONE_INPUT.state.mean(LINE), free.bounds(LINE)[0]
+    high = 0.5 * float(mean.max() + lower.max())
+    plot_bands({"ranged": free.within(upper=high)}, LINE, ax=ax)
+    assert line_of(ax, "mean") == pytest.approx(mean.clamp_max(high).numpy())
+    assert max(line.get_ydata().max() for line in ax.lines) <= high + 1e-12
 
-    def test_data_fade_with_their_distance_from_the_line(self, ax):
-        acqf = bound()
-        plot_slice(acqf, X[0], bounds=BOX, data=DATA, ax=ax)
-        marks = next(each for each in ax.collections if len(each.get_offsets()) == len(X))
-        opacity = torch.as_tensor(marks.get_alpha())
-        assert_close(opacity, slice_weights(acqf, X, X[:1], 0).clamp_min(0.08))
-        assert float(opacity[0]) == 1.0
-        assert any("fainter the less" in name for name in named(ax))
-        line = slice_points(torch.tensor([0.5, 0.2]).double(), 0, 0.0, 1.0, num_points=5)
-        assert bool((line[:, 1] == line[0, 1]).all())
-        points = torch.tensor([[0.3, 0.2], [0.3, 0.5], [0.3, 0.9]], dtype=torch.float64)
-        on, near, far = slice_weights(acqf, points, line, 0).tolist()
-        assert on == pytest.approx(1.0)
-        assert 1.0 > near > far > 0.0
 
-    @pytest.mark.parametrize(
-        ("acqf", "words"),
-        [
-            (bound(delta=0.1), "certified (90 %)"),
-            (bound(norm_bound=None), "heuristic: norm estimated"),
-            (SrinivasUCB(PROBLEM.model), "heuristic: domain estimated"),
-        ],
+def test_outlines_far_beyond_the_band_are_cut_off(ax):
+    acqfs = {"narrow": bound(), "wide": bound(norm_bound=300.0)}
+    line = slice_points(POINT, 0, 0.0, 1.0, 5)
+    lower, upper = acqfs["wide"].bounds(line)
+    assert band_widths(acqfs, line)["wide"] == pytest.approx(float((upper - lower).mean()))
+    plot_bands(acqfs, line, ax=ax)
+    assert [text.get_text() for text in ax.texts] == ["what lies beyond is cut off"]
+    assert lower.min() < ax.get_ylim()[0] < float(acqfs["narrow"].bounds(line)[0].min())
+
+
+def test_a_slice_is_the_band_on_its_line(ax):
+    acqf, names = bound(), {"input_names": NAMES, "outcome_name": "yield (%)"}
+    assert (
+        plot_slice(acqf, POINT, bounds=BOX, coordinate=1, num_points=17, **names, ax=ax)
+        is ax
     )
-    def test_the_legend_says_what_the_assumptions_say(self, ax, acqf, words):
-        plot_slice(acqf, POINT, bounds=BOX, ax=ax)
-        assert named(ax)[0] == f"band, {words}" == f"band, {acqf.assumptions.verdict}"
-        for field, words in (("anytime", "round only"), ("all_points", "points only")):
-            assumptions = dataclasses.replace(bound().assumptions, **{field: False})
-            assert assumptions.verdict.endswith(words)
+    sides = [each.get_ydata() for each in ax.lines[:2]]
+    expected = torch.stack(acqf.bounds(slice_points(POINT, 1, 0.0, 2.0, 17)))
+    assert np.array(sides) == pytest.approx(expected.numpy())
+    labels = ax.get_xlabel(), ax.get_ylabel()
+    assert labels == ("time (h), at heat (K) 0.3", "yield (%)")
+    assert named(ax) == ["band, certified (95 %)", "mean"]
+    assert ax.lines[-1].get_xdata() == [0.8, 0.8]
 
 
-class TestSafeSets:
-    def test_the_set_is_filled_where_the_margin_is_not_negative(self, ax):
-        safe_set, earlier = SafeSet(bound(), 0.3), SafeSet(bound(), 1.0)
-        options = {"num_points": 13, "chosen": X, "input_names": NAMES}
-        drawn = plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax)
-        assert drawn is ax
-        side = torch.linspace(0.0, 1.0, 13, dtype=torch.float64)
-        grid = torch.cartesian_prod(side, 2.0 * side)
-        paths = ax.collections[0].get_paths()
-        covered = [any(path.contains_point(x) for path in paths) for x in grid.numpy()]
-        margin, covered = safe_set.margin(grid), torch.tensor(covered)
-        # Points on the border of the picture lie on the edge of the path.
-        within = (grid / BOX[1] - 0.5).abs().amax(-1) < 0.5
-        assert bool(covered[(margin > 0.05) & within].all())
-        assert not covered[margin < -0.05].any()
-        assert 0 < covered.sum() < len(grid)
-        assert named(ax) == [
-            "safe set, certified (95 %)",
-            "frontier",
-            "frontier, earlier",
-            "evaluated",
-        ]
-        assert ax.get_legend().get_title().get_text() == "looked at 13 x 13 points"
-        assert (ax.get_xlabel(), ax.get_ylabel()) == tuple(NAMES)
+@pytest.mark.parametrize("maximize", [True, False])
+def test_the_witness_meets_the_bound_at_the_point(ax, maximize):
+    acqf = bound(maximize=maximize)
+    plot_slice(acqf, POINT, bounds=BOX, witness=True, num_points=11, ax=ax)
+    reached = float(acqf.bounds(POINT.unsqueeze(0))[1 if maximize else 0])
+    star = next(c for c in ax.collections if c.get_label() == "bound at the point")
+    assert star.get_offsets()[0].tolist() == pytest.approx([0.3, reached], abs=1e-6)
+    # The point is the fourth of eleven on the line.
+    assert within_sides(ax, "witness")[3] == pytest.approx(reached, abs=1e-6)
 
-    def test_the_frontier_of_one_input_is_where_the_margin_is_zero(self, ax):
-        safe_set = SafeSet(bound(norm_bound=None), 0.3, allow_estimated=True)
-        earlier = SafeSet(bound(), 1.0)
-        options = {"coordinates": [1], "point": X[3], "num_points": 13, "chosen": X}
-        plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax)
-        line = along(X[3], 1, 0.0, 2.0, 13)
-        for own, name in (safe_set, "least margin"), (earlier, "least margin, earlier"):
-            assert line_of(ax, name) == pytest.approx(own.margin(line).numpy())
-        label = f"safe set, {safe_set.assumptions.verdict}"
-        assert "heuristic" in label
-        assert {label, "frontier"} <= set(named(ax))
-        assert "margin" in ax.get_ylabel()
-        assert ax.get_xlabel() == f"input 2, at input 1 {float(X[3, 0]):.4g}"
-        marks = next(each for each in ax.collections if len(each.get_offsets()) == len(X))
-        assert marks.get_offsets()[:, 1].tolist() == [0.0] * len(X)
-        assert float(marks.get_alpha()[3]) == 1.0
 
-    def test_an_empty_one_is_said(self, ax):
-        plot_safe_set(SafeSet(bound(), 90.0), bounds=BOX, num_points=5, ax=ax)
-        assert any("no point here is in the safe set" in name for name in named(ax))
+def test_a_model_of_logarithms_is_drawn_in_outcome_units(ax):
+    given = X, PROBLEM.Y.exp(), PROBLEM.kernel, 0.1
+    acqf = bound(frozen_model(*given, outcome_transform=Log()), norm_bound=9.0)
+    plot_slice(acqf, X[0], bounds=BOX, witness=True, num_points=9, ax=ax)
+    within_sides(ax, "mean")
+    within_sides(ax, "witness")
+
+
+def test_data_fade_with_their_distance_from_the_line(ax):
+    acqf = bound()
+    plot_slice(acqf, X[0], bounds=BOX, data=DATA, ax=ax)
+    opacity = torch.as_tensor(marks_of(ax).get_alpha())
+    assert_close(opacity, slice_weights(acqf, X, X[:1], 0).clamp_min(0.08))
+    assert float(opacity[0]) == 1.0
+    assert any("fainter the less" in name for name in named(ax))
+    points = torch.tensor([[0.3, 0.2], [0.3, 0.5], [0.3, 0.9]], dtype=torch.float64)
+    on, near, far = slice_weights(acqf, points, points[:1], 0).tolist()
+    assert on == pytest.approx(1.0)
+    assert 1.0 > near > far > 0.0
+
+
+@pytest.mark.parametrize(
+    ("acqf", "words"),
+    [
+        (bound(delta=0.1), "certified (90 %)"),
+        (bound(norm_bound=None), "heuristic: norm estimated"),
+        (SrinivasUCB(PROBLEM.model), "heuristic: domain estimated"),
+    ],
+)
+def test_the_legend_says_what_the_assumptions_say(ax, acqf, words):
+    plot_slice(acqf, POINT, bounds=BOX, ax=ax)
+    assert named(ax)[0] == f"band, {words}" == f"band, {acqf.assumptions.verdict}"
+
+
+def test_a_safe_set_is_filled_where_the_margin_is_not_negative(ax):
+    safe_set, earlier = SafeSet(bound(), 0.3), SafeSet(bound(), 1.0)
+    options = {"num_points": 13, "chosen": X, "input_names": NAMES}
+    assert plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax) is ax
+    side = torch.linspace(0.0, 1.0, 13, dtype=torch.float64)
+    grid = torch.cartesian_prod(side, 2.0 * side)
+    paths = ax.collections[0].get_paths()
+    covered = [any(path.contains_point(x) for path in paths) for x in grid.numpy()]
+    margin, covered = safe_set.margin(grid), torch.tensor(covered)
+    # Points on the border of the picture lie on the edge of the path.
+    inner = (grid / BOX[1] - 0.5).abs().amax(-1) < 0.5
+    assert bool(covered[(margin > 0.05) & inner].all())
+    assert not covered[margin < -0.05].any()
+    assert 0 < covered.sum() < len(grid)
+    names = ["safe set, certified (95 %)", "frontier", "frontier, earlier", "evaluated"]
+    assert named(ax) == names
+    assert ax.get_legend().get_title().get_text() == "looked at 13 x 13 points"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == tuple(NAMES)
+
+
+def test_the_frontier_of_one_input_is_where_the_margin_is_zero(ax):
+    safe_set = SafeSet(bound(norm_bound=None), 0.3, allow_estimated=True)
+    earlier = SafeSet(bound(), 1.0)
+    options = {"coordinates": [1], "point": X[3], "num_points": 13, "chosen": X}
+    plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax)
+    line = slice_points(X[3], 1, 0.0, 2.0, 13)
+    for each, name in (safe_set, "least margin"), (earlier, "least margin, earlier"):
+        assert line_of(ax, name) == pytest.approx(each.margin(line).numpy())
+    assert {f"safe set, {safe_set.assumptions.verdict}", "frontier"} <= set(named(ax))
+    assert any("heuristic" in name for name in named(ax))
+    assert ax.get_xlabel() == f"input 2, at input 1 {float(X[3, 0]):.4g}"
+    assert marks_of(ax).get_offsets()[:, 1].tolist() == [0.0] * len(X)
+    assert float(marks_of(ax).get_alpha()[3]) == 1.0
+
+
+def test_an_empty_safe_set_is_said(ax):
+    plot_safe_set(SafeSet(bound(), 90.0), bounds=BOX, num_points=5, ax=ax)
+    assert any("no point here is in the safe set" in name for name in named(ax))
 
 
 def after(n, norm_bound=3.0):
     parts = ONE_INPUT.X[:n], ONE_INPUT.Y[:n], ONE_INPUT.kernel, 0.1
-    return bound(KernelRegression(*parts), norm_bound=norm_bound)
+    return regret_certificate(bound(KernelRegression(*parts), norm_bound=norm_bound), LINE)
 
 
 class TestGaps:
-    run = tuple(regret_certificate(after(n), LINE) for n in (4, 8, 16))
-    guesses = tuple(regret_certificate(after(n, None), LINE) for n in (4, 8))
+    run = tuple(map(after, (4, 8, 16)))
+    guesses = tuple(after(n, None) for n in (4, 8))
 
     def test_the_gap_of_a_certified_run(self, ax):
         options = {"rounds": [4, 8, 16, 32], "accepted": 0.5, "true_gaps": [1, 0, 0]}
         assert plot_gap(self.run, **options, ax=ax) is ax
-        line, true = ax.lines[0], ax.lines[1]
-        assert list(line.get_xdata()) == [4, 8, 16]
-        assert list(line.get_ydata()) == [each.gap for each in self.run]
-        assert list(true.get_ydata()) == [1, 0, 0]
+        assert list(ax.lines[0].get_xdata()) == [4, 8, 16]
+        assert list(ax.lines[0].get_ydata()) == [each.gap for each in self.run]
+        assert list(ax.lines[1].get_ydata()) == [1, 0, 0]
         assert ax.lines[2].get_ydata() == [0.5, 0.5]
         assert named(ax) == ["certified gap", "true gap (never seen)", "accepted"]
 
@@ -228,10 +220,9 @@ class TestGaps:
         plot_gap({"mine": self.run, "other": [None, *self.guesses]}, ax=ax)
         words = ["mine: certified gap", "other: gap, heuristic: norm estimated"]
         assert named(ax) == words
-        other, marks = ax.lines[1], ax.lines[2]
-        assert np.isnan(other.get_ydata()[0])
-        assert list(marks.get_xdata()) == [2, 3]
-        assert list(marks.get_ydata()) == [each.gap for each in self.guesses]
+        assert np.isnan(ax.lines[1].get_ydata()[0])
+        assert list(ax.lines[2].get_xdata()) == [2, 3]
+        assert list(ax.lines[2].get_ydata()) == [each.gap for each in self.guesses]
 
     def test_a_run_certified_in_some_rounds_says_how_many_here_and_in_ax(self, ax):
         run = [*self.guesses, *self.run]
@@ -250,20 +241,11 @@ class TestGaps:
         assert named(ax) == [words]
 
 
-def test_missing_matplotlib_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install kernelucb\[plot\]"):
-        plot_bands(two(), LINE)
-
-
-def test_widths_and_words_of_pictures(ax):
-    acqfs = {"narrow": bound(), "wide": bound(norm_bound=300.0)}
-    lower, upper = acqfs["wide"].bounds(X)
-    widths = band_widths(acqfs, X)
-    assert widths["wide"] == pytest.approx(float((upper - lower).mean()))
-    plot_bands(acqfs, along(POINT, 0, 0.0, 1.0, 5), ax=ax)
-    assert [text.get_text() for text in ax.texts] == ["what lies beyond is cut off"]
-    ends = [each.bounds(along(POINT, 0, 0.0, 1.0, 5))[0].min() for each in acqfs.values()]
-    assert float(ends[1]) < ax.get_ylim()[0] < float(ends[0])
-    names = elsewhere([*"abcde"], torch.zeros(5), 0)
-    assert names == ["at the point's other 4 inputs"]
+def test_replicates_are_drawn_by_their_mean(ax):
+    runs = uniform(60, 1, 0).repeat(4, 1)
+    Y = 10.0 * runs[:, 0] + (0.2 + 2.0 * runs[:, 0]) * normal(240, 1)
+    plot_replicates(runs, Y, noise_std=1.0, ax=ax)
+    drawn = torch.tensor(np.array(ax.lines[0].get_data()))
+    expected = Y.reshape(4, 60).mean(0), Y.reshape(4, 60).std(0)
+    assert_close(drawn.sort().values, torch.stack(expected).sort().values)
+    assert len(ax.containers) == 3

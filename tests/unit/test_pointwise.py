@@ -443,21 +443,6 @@ def test_regions_of_one_noise_rarely_differ():
     assert alarms <= 6  # more with probability 1e-4
 
 
-def test_replicates_are_drawn_by_their_mean():
-    pytest.importorskip("matplotlib")
-    from kernelucb.plotting import plot_replicates
-
-    X, Y = two_noises()
-    ax = plot_replicates(X, Y, noise_std=1.0)
-    points = ax.lines[0]
-    means, deviations = Y.reshape(4, 60).mean(0), Y.reshape(4, 60).std(0)
-    close(torch.tensor(sorted(points.get_xdata())).double(), means.sort().values)
-    close(torch.tensor(sorted(points.get_ydata())).double(), deviations.sort().values)
-    assert len(ax.containers) == 3
-    with pytest.raises(ValueError, match="no repeated input"):
-        plot_replicates(ARMS, FUNCTION(ARMS))
-
-
 def test_noise_between_points_of_a_net_is_bounded_by_its_energy():
     r"""Noise as bad at a point as it can be where it vanishes at the net's only point."""
     X = uniform(24, 1, 2)

@@ -11,7 +11,7 @@ from benchmarks.papers.durand_2018 import stream_tables
 from benchmarks.papers.durand_2018.play import play, watch
 from benchmarks.papers.durand_2018.stream_tables import TARGETS, digits, estimate, verdict
 from benchmarks.runner.study import Study, Summary, grid
-from kernelucb.plotting.style import BLUE, OUTLINES
+from kernelucb.plotting import BLUE, OUTLINES
 
 STUDY = Study(
     "benchmarks.papers.durand_2018", "Experiments of Durand, Maillard & Pineau (2018)."

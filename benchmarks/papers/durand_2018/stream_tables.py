@@ -22,8 +22,7 @@ from benchmarks.runner import (
     picture,
 )
 from benchmarks.runner.study import Settings, Summary
-from kernelucb.plotting import plot_bands
-from kernelucb.plotting.style import BLACK, BLUE, OUTLINES
+from kernelucb.plotting import BLACK, BLUE, OUTLINES, plot_bands
 
 TARGETS = ("claim or target", "measured", "met")
 

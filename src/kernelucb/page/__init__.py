@@ -1,1 +1,93 @@
-r"""A page to sign from a table of runs, behind ``kernelucb.report``."""
+r"""What a table of past runs supports, as a text and as a page to sign.
+
+Nothing is imported before a report is made: its command reads its options from here.
+"""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelucb.page.study import Page
+
+
+def report(
+    table: Any,
+    outcome: str,
+    *,
+    minimize: bool = False,
+    inputs: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    decimal: str | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    noise_std: float | None = None,
+    kernel: str | None = None,
+    lengthscale: float | Sequence[float] | None = None,
+    mean: float | None = None,
+    norm_bound: float | None = None,
+    range: tuple[float | None, float | None] | None = None,
+    baseline: Mapping[str, Any] | None = None,
+    threshold: float | None = None,
+    tolerance: float | None = None,
+    window: float = 0.05,
+    delta: float = 0.05,
+    units: Mapping[str, str] | None = None,
+) -> "Page":
+    r"""What a table of past runs supports, as the command ``python -m kernelucb report``.
+
+    The best run, what may be said about it, and what would have to be wrong; as text, and
+    as a page to sign. Errors name the options of the command: ``--noise-std`` is
+    ``noise_std``.
+
+    Where ``noise_std`` is given, half of ``delta`` is for the outcomes of each setting by
+    themselves, so that repeated runs count whatever kernel and norm
+    (``band.with_replicates``).
+
+    Example:
+        >>> page = kernelucb.report(frame, "yield", noise_std=1.0, range=(0.0, 100.0))
+        >>> print(page)
+        >>> Path("report.html").write_text(page.to_html())
+
+    Args:
+        table: A pandas ``DataFrame`` with one run a row, or the path of a csv file with a
+            header. Rows without an outcome are left out, and listed.
+        outcome: Column to be large.
+        minimize: Whether the outcome is to be small.
+        inputs: Columns that were set; by default all other columns.
+        ignore: Columns that are no inputs.
+        categories: Columns of words that were set, one-hot in the kernel.
+        missing: Words for "no outcome", beside blanks and ``NA``.
+        decimal: Decimal mark in texts, ``"."`` or ``","``, where the cells leave it open.
+        bounds: Limits of the settings in question, by column; by default the table's.
+        noise_std: Standard deviation of a repeated run, outcome units; by default
+            estimated from repeated settings.
+        kernel: ``"matern52"`` (the default), ``"rbf"``, ``"matern32"`` or ``"matern12"``.
+        lengthscale: Over how much of its limits an input changes the outcome: one share, by
+            default 0.5, or one for each input.
+        mean: Outcome expected before the first run, outcome units; by default the middle of
+            ``range``, or the mean of the outcomes.
+        norm_bound: Bound on the RKHS norm of outcome minus mean, outcome units; without,
+            the numbers are at 1.5 times the least norm that explains the data.
+        range: Limits that the outcome without noise certainly keeps, outcome units; None
+            for a side without one.
+        baseline: A setting to compare with, by column.
+        threshold: What the outcome should reach, outcome units.
+        tolerance: A difference that does not matter, outcome units; by default a twentieth
+            of the spread.
+        window: Half the sides of the box that is near a setting, as a share.
+        delta: Probability that a claim is false although what is given is true.
+        units: Units of columns, for print.
+
+    Raises:
+        InputDataError: If a column could be taken for several things; the message asks, and
+            names the option that answers.
+        ValueError: If an option does not fit the table.
+        ImportError: If pandas is absent (extra ``report``).
+    """
+    given = Namespace(**locals())
+    from kernelucb.page.study import Page, quiet
+
+    with quiet():
+        return Page(given)

@@ -1,28 +1,35 @@
-r"""What a page says: runs, a band on them, and the numbers that follow."""
+r"""A page: runs, a band on them, and the numbers that follow."""
 
 import math
 from argparse import Namespace
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any
+from warnings import catch_warnings
 
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from kernelucb._numerics import digits
 from kernelucb._numerics.checks import as_double, positive_scalar
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import MixedSpace, optimum_report, regret_certificate
 from kernelucb.certificates.words import Claim, OptimumReport, Wording
 from kernelucb.confidence.noise import ReplicateNoise
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.page import words
 from kernelucb.page.table import Table, names_of, table_of
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.named import fixed_kernel, fixed_mean, unscaled
 from kernelucb.regression.pooling import distinct_rows
 
+# The page says what these warnings say.
+quiet: Any = partial(
+    catch_warnings, action="ignore", category=InconsistentConfidenceSetWarning
+)
 LENGTHS = (0.5, 0.7, 1.0, 1.4, 2.0)  # times the length scale of the kernel
 ASSUMED = 1.5  # times the least consistent norm: the norm bound where none is given
 _KERNEL, _LENGTHSCALE = "matern52", 0.5
@@ -33,137 +40,123 @@ _SPREAD = 0.05  # of the outcomes: the tolerance where none is given
 _SHARE = 0.5  # of the failure probability, for settings by themselves
 
 
-class Map(NamedTuple):
-    r"""For each norm bound, the gap in the window at each length scale."""
+class Page:
+    r"""What a table of runs supports, in sentences and numbers.
 
-    norms: tuple[float, ...]
-    cells: tuple[tuple[float | None, ...], ...]  # None where no function explains the data
-    delta: float  # of each length scale
-
-
-@dataclass(frozen=True)
-class Study:
-    r"""A table, what was given with it, and what follows.
+    ``page.text`` is the text, ``page.to_html()`` the page with its pictures;
+    ``page.claims`` are the claims, ``page.report`` is the ``OptimumReport`` behind them.
 
     Attributes:
+        given: The arguments of ``report``, by name.
         table: The runs.
         limits: ``2 x d`` limits of the settings in question.
-        regress: The runs under a kernel with its length scales times a factor.
+        origins: Where numbers that were not given come from, by the assumption's name.
         band: At the norm bound in use.
         wording: Names and units.
-        origins: Where numbers that were not given come from, by the assumption's name.
-        given: The arguments of ``report``, by name.
+        best: Place among the runs of the one that is worth most at least.
+        point: ``d`` coordinates of the best run.
+        norm_bound: In use, larger where the data contradict it; outcome units.
+        least_norm: The least norm that explains the data, outcome units.
+        noise: The noise scale in use, outcome units.
+        tolerance: A difference that does not matter, outcome units.
+        set_delta: Failure probability of the set of functions, without that of single
+            settings.
     """
 
-    table: Table
-    limits: Tensor
-    regress: Callable[[float], KernelRegression]
-    band: MartingaleMixtureUCB
-    wording: Wording
-    origins: dict[str, str]
-    given: Namespace
-
-    @classmethod
-    def of(cls, given: Namespace) -> Self:
-        r"""The study of a table, from the arguments of ``report``."""
+    def __init__(self, given: Namespace) -> None:
         for option in ("bounds", "baseline", "units"):
-            if (own := getattr(given, option)) is not None:
-                by_name = dict(zip(names_of(own), own.values(), strict=True))
-                setattr(given, option, by_name)
+            values = getattr(given, option) or {}
+            by_name = dict(zip(names_of(values), values.values(), strict=True))
+            setattr(given, option, by_name)
         if given.range is not None:
             ends = zip(given.range, (-math.inf, math.inf), strict=True)
             given.range = tuple(end if at is None else at for at, end in ends)
-        columns = given.inputs, given.ignore, given.categories, given.missing
-        table = table_of(given.table, given.outcome, *columns, given.decimal)
-        limits, open_names = _limits(table, given.bounds or {})
+        table = table_of(given)
+        self.given, self.table, self.origins = given, table, dict[str, str]()
+        self.limits, self._open = _limits(table, given.bounds)
+        if self._open:
+            where = f"shares of the table's limits of {', '.join(self._open)}"
+            self.origins["kernel"] = where
         share = _LENGTHSCALE if given.lengthscale is None else given.lengthscale
-        shares = as_double(share).reshape(-1)
-        counts = torch.tensor([*map(len, table.columns.values())])
-        if len(shares) not in (1, n := len(counts)):
+        shares, n = as_double(share).reshape(-1), len(table.columns)
+        if len(shares) not in (1, n):
             raise ValueError(f"--lengthscale has {len(shares)} entries for {n} inputs.")
-        shares = shares.expand(n).repeat_interleave(counts)
-        lengths, origins = shares * (limits[1] - limits[0]), dict[str, str]()
-        if open_names:
-            origins["kernel"] = f"shares of the table's limits of {', '.join(open_names)}"
-        noise, mean, norm = given.noise_std, given.mean, given.norm_bound
-        if len(table.outcomes.unique()) == 1 and None in (noise, norm):
+        self._lengths = self.limits[1] - self.limits[0]
+        for each, at in zip(shares.expand(n), table.columns.values(), strict=True):
+            self._lengths[at] *= each
+        self._noise, self._mean, norm = given.noise_std, given.mean, given.norm_bound
+        if len(table.outcomes.unique()) == 1 and None in (self._noise, norm):
             raise InputDataError(
                 f"The outcome {table.outcome!r} is {float(table.outcomes[0]):g} in every "
                 "row: that shows neither noise nor norm; give --noise-std, --norm-bound."
             )
-        if noise is None:
-            noise, origins["noise"] = _pooled(table)
-        if mean is None:
-            mean = EstimatedNumber(table.outcomes.mean())
-            origins["mean"] = "the mean of the outcomes"
-            if given.range is not None and math.isfinite(sum(given.range)):
-                mean, origins["mean"] = sum(given.range) / 2, "the middle of --range"
-
-        def regress(factor: float) -> KernelRegression:
-            kernel: Kernel = fixed_kernel(given.kernel or _KERNEL, factor * lengths, 1.0)
-            if open_names:
-                remember_trained(unscaled(kernel), frozenset({"raw_lengthscale"}))
-            runs = table.inputs, table.outcomes
-            return KernelRegression(*runs, kernel, noise, fixed_mean(mean))
-
+        # Where the noise is given, the outcomes of a setting count by themselves as well.
+        self._repeats = self._noise is not None and not is_estimate(self._noise)
+        self.set_delta = given.delta * (1.0 - _SHARE if self._repeats else 1.0)
+        if self._noise is None:
+            self._noise, self.origins["noise"] = _pooled(table)
+        if self._mean is None and given.range and math.isfinite(sum(given.range)):
+            self._mean, self.origins["mean"] = sum(given.range) / 2, "the middle of --range"
+        elif self._mean is None:
+            self._mean = EstimatedNumber(table.outcomes.mean())
+            self.origins["mean"] = "the mean of the outcomes"
         if norm is None:
-            trial = _band(regress(1.0), 1.0, given.delta, given)
-            if (least := float(trial.least_consistent_norm)) == math.inf:
+            least = _least_norm(self._band(1.0, given.delta))
+            if not math.isfinite(least):
                 message = "No function explains the data at this noise; give a larger"
                 raise ValueError(f"{message} --noise-std.")
             norm = EstimatedNumber(ASSUMED * least or table.outcomes.std())
-        band = _band(regress(1.0), norm, given.delta, given)
-        units = given.units or {}
-        table.check_names("--units", units.keys() - {table.outcome})
-        wording = Wording(tuple(table.labels), table.outcome, units, table)
-        return cls(table, limits, regress, band, wording, origins, given)
+        table.check_names("--units", given.units.keys() - {table.outcome})
+        self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
+        self.band = self._band(norm, given.delta)
+        lower, upper = self.band.relaxed().bounds(table.inputs)
+        self.best = int(upper.argmin() if given.minimize else lower.argmax())
+        self.point = table.inputs[self.best]
+        self.norm_bound = float(self.band.relaxed().norm_bounds[0])
+        self.least_norm, self.tolerance = _least_norm(self.band.relaxed()), given.tolerance
+        self.noise = float(self.band.data.noise_scales.max())
+        if self.tolerance is None:
+            spread = float(table.outcomes.max() - table.outcomes.min())
+            self.tolerance = float(f"{_SPREAD * max(spread, self.noise):.1g}")
+        positive_scalar("--tolerance", self.tolerance)
 
-    @cached_property
-    def best(self) -> int:
-        r"""Place among the runs of the one that is worth most at least."""
-        lower, upper = self.band.relaxed().bounds(self.table.inputs)
-        return int(upper.argmin() if self.given.minimize else lower.argmax())
+    def regress(self, factor: float = 1.0) -> KernelRegression:
+        r"""The runs under a kernel with its length scales times a factor."""
+        kernel: Any = fixed_kernel(
+            self.given.kernel or _KERNEL, factor * self._lengths, 1.0
+        )
+        if self._open:
+            remember_trained(unscaled(kernel), frozenset({"raw_lengthscale"}))
+        runs = self.table.inputs, self.table.outcomes
+        return KernelRegression(*runs, kernel, self._noise, fixed_mean(self._mean))
 
-    @property
-    def point(self) -> Tensor:
-        r"""``d`` coordinates of the best run."""
-        return self.table.inputs[self.best]
-
-    @property
-    def norm_bound(self) -> float:
-        r"""The norm bound in use, larger where the data contradict it; outcome units."""
-        return float(self.band.relaxed().norm_bounds[0])
-
-    @cached_property
-    def least_norm(self) -> float:
-        r"""The least norm that explains the data, outcome units."""
-        return float(self.band.relaxed().least_consistent_norm)
-
-    @cached_property
-    def tolerance(self) -> float:
-        r"""A difference that does not matter, outcome units."""
-        spread = float(self.table.outcomes.max() - self.table.outcomes.min())
-        noise = float(self.band.regression.noise_scales.max())
-        if self.given.tolerance is not None:
-            return positive_scalar("--tolerance", self.given.tolerance)
-        return float(f"{_SPREAD * max(spread, noise):.1g}")
-
-    @cached_property
-    def baseline(self) -> Tensor | None:
-        r"""``d`` coordinates of the setting to compare with."""
-        given = self.given.baseline
-        return None if given is None else self.table.setting("--baseline", given)
+    def _band(self, norm: float, delta: float, factor: float = 1.0) -> Any:
+        given, data = self.given, self.regress(factor)
+        options: dict[str, Any] = {"norm_bound": norm, "delta": delta}
+        band = MartingaleMixtureUCB(data, maximize=not given.minimize, **options)
+        if given.range is not None:
+            band = band.within(*given.range)
+        if not self._repeats:
+            return band
+        # The k-th new setting may take a share of 1 / (k (k + 1)). A table need not be in
+        # the order of its runs, so each of n settings takes the n-th's: never more than its
+        # share.
+        count = len(distinct_rows(data.train_inputs)[0])
+        return band.with_replicates(count * (count + 1), _SHARE)
 
     @cached_property
     def report(self) -> OptimumReport:
         r"""Of the band, with the best run recommended."""
+        given, baseline = self.given, None
+        if given.baseline:
+            baseline = self.table.setting("--baseline", given.baseline)
         report = optimum_report(
             self.band,
-            **self._domain(self.limits),
+            **self._domain(),
             recommended=self.point,
-            baseline=self.baseline,
-            window=self.given.window,
-            threshold=self.given.threshold,
+            baseline=baseline,
+            window=given.window,
+            threshold=given.threshold,
             tolerance=self.tolerance,
             names=self.wording.names,
             max_evaluations=6 * _EVALUATIONS,
@@ -177,87 +170,92 @@ class Study:
         return list(self.report.claims[1:])
 
     @cached_property
-    def curve(self) -> tuple[tuple[float, float, float], ...]:
+    def curve(self) -> list[tuple[float, ...]]:
         r"""Norm bound, gap in the window and gap anywhere, outcome units."""
-        used, near = self.norm_bound, self._domain(self.near, fixed=True)
+        used, domains = self.norm_bound, (self._near(), self._domain())
         norms = [margin * (self.least_norm or used) for margin in _MARGINS]
-        anywhere = self._domain(self.limits)
-        rows = [
-            (norm, self._gap(self.band, norm, near), self._gap(self.band, norm, anywhere))
-            for norm in norms
-            if abs(norm - used) > 0.01 * used
-        ]
-        claimed = {claim.kind: claim.numbers[0] for claim in self.claims}
-        if used > self.least_norm:
+        norms = [norm for norm in norms if abs(norm - used) > 0.01 * used]
+        rows = [(norm, *(self._gap(self.band, norm, d) for d in domains)) for norm in norms]
+        if used > self.least_norm:  # as the claims say it
+            claimed = {claim.kind: claim.numbers[0] for claim in self.claims}
             rows.append((used, claimed["window"], claimed["anywhere"]))
-        return tuple(sorted(rows))
+        return sorted(rows)
 
     @cached_property
-    def map(self) -> Map:
-        r"""The gap in the window over length scales and norm bounds."""
-        delta, near = self.given.delta / len(LENGTHS), self._domain(self.near, fixed=True)
-        states = map(self.regress, LENGTHS)
-        bands = [_band(state, self.norm_bound, delta, self.given) for state in states]
-        least = [float(band.relaxed().least_consistent_norm) for band in bands]
-        norms = [margin * (self.least_norm or self.norm_bound) for margin in _MAP_MARGINS]
-        cells = (
-            tuple(
-                self._gap(band, norm, near) if norm > low else None
-                for band, low in zip(bands, least, strict=True)
-            )
-            for norm in norms
-        )
-        return Map(tuple(norms), tuple(cells), delta)
+    def map(self) -> list[tuple[float, list[float | None]]]:
+        r"""Norm bounds, each with the gap in the window at each length scale.
 
-    @property
-    def near(self) -> Tensor:
-        r"""``2 x d`` limits of the window around the best run."""
-        room = self.given.window * (self.limits[1] - self.limits[0])
-        return torch.stack([self.point - room, self.point + room]).clamp(*self.limits)
+        None where no function explains the data.
+        """
+        delta = self.given.delta / len(LENGTHS)
+        bands = [self._band(self.norm_bound, delta, factor) for factor in LENGTHS]
+        least, near = [_least_norm(band.relaxed()) for band in bands], self._near()
+        rows = list[tuple[float, list[float | None]]]()
+        for norm in (
+            margin * (self.least_norm or self.norm_bound) for margin in _MAP_MARGINS
+        ):
+            pairs = zip(bands, least, strict=True)
+            gaps = [self._gap(b, norm, near) if norm > low else None for b, low in pairs]
+            rows.append((norm, gaps))
+        return rows
 
-    def _domain(self, limits: Tensor, fixed: bool = False) -> dict[str, Any]:
-        r"""A box as an argument of reports; its words open, or fixed at the best run's."""
+    def _domain(self) -> dict[str, Any]:
+        r"""All settings in question, as an argument of reports."""
         groups = [self.table.columns[name] for name in self.table.choices]
         if not groups:
-            return {"bounds": limits}
-        if not fixed:
-            return {"space": MixedSpace(limits, one_hot=groups)}
-        values = {i: [float(self.point[i])] for group in groups for i in group}
-        return {"space": MixedSpace(limits, discrete_dims=values)}
+            return {"bounds": self.limits}
+        return {"space": MixedSpace(self.limits, one_hot=groups)}
 
-    def _gap(
-        self, band: MartingaleMixtureUCB, norm: float, domain: dict[str, Any]
-    ) -> float:
+    def _near(self) -> dict[str, Any]:
+        r"""The window around the best run, with the best run's words."""
+        room = self.given.window * (self.limits[1] - self.limits[0])
+        ends = torch.stack([self.point - room, self.point + room]).clamp(*self.limits)
+        words = [i for name in self.table.choices for i in self.table.columns[name]]
+        if not words:
+            return {"bounds": ends}
+        values = {i: [float(self.point[i])] for i in words}
+        return {"space": MixedSpace(ends, discrete_dims=values)}
+
+    def _gap(self, band: Any, norm: float, domain: dict[str, Any]) -> float:
         relaxed = band.relaxed(norm / float(band.norm_bounds[0]))
-        return regret_certificate(
-            relaxed, recommended=self.point, max_evaluations=_EVALUATIONS, **domain
-        ).gap
+        options: dict[str, Any] = {"recommended": self.point, **domain}
+        return regret_certificate(relaxed, max_evaluations=_EVALUATIONS, **options).gap
 
-    @property
-    def set_delta(self) -> float:
-        r"""Failure probability of the set of functions, without that of single settings."""
-        return self.given.delta * (1.0 - _SHARE if _repeats(self.given) else 1.0)
+    @cached_property
+    def text(self) -> str:
+        r"""The page as lines of text."""
+        return self._rendered("page.txt")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_html(self) -> str:
+        r"""One HTML page with its pictures in it; for these Matplotlib is needed."""
+        from kernelucb.page.pictures import pictures_of
+
+        return self._rendered("page.html", pictures=pictures_of)
+
+    def _rendered(self, template: str, **options: Any) -> str:
+        try:
+            from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        except ImportError as error:
+            message = "A report needs Jinja2: pip install kernelucb[report]"
+            raise ImportError(message) from error
+        environment = Environment(
+            loader=FileSystemLoader(Path(__file__).parent),
+            autoescape=template.endswith(".html"),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+        )
+        environment.globals |= vars(words) | vars(digits)
+        with quiet():
+            options |= words.facts(self) | {"lengths": LENGTHS, "factor": ASSUMED}
+            return environment.get_template(template).render(page=self, **options)
 
 
-def _repeats(given: Namespace) -> bool:
-    r"""Whether the outcomes of a setting count by themselves: where the noise is given."""
-    return given.noise_std is not None and not is_estimate(given.noise_std)
-
-
-def _band(
-    data: KernelRegression, norm: float, delta: float, given: Namespace
-) -> MartingaleMixtureUCB:
-    band = MartingaleMixtureUCB(
-        data, norm_bound=norm, delta=delta, maximize=not given.minimize
-    )
-    if given.range is not None:
-        band = band.within(*given.range)
-    if not _repeats(given):
-        return band
-    # The k-th new setting may take a share of 1 / (k (k + 1)). A table need not be in the
-    # order of its runs, so each of n settings takes the n-th's: never more than its share.
-    count = len(distinct_rows(data.train_inputs)[0])
-    return band.with_replicates(count * (count + 1), _SHARE)
+def _least_norm(band: Any) -> float:
+    r"""The least norm that explains the data of a band, outcome units."""
+    return float(band.least_norm_factor * band.norm_bounds[0])
 
 
 def _limits(
@@ -282,7 +280,7 @@ def _limits(
     return limits, [name for name in table.numbers if name not in given]
 
 
-def _pooled(table: Table) -> tuple[EstimatedNumber, str]:
+def _pooled(table: Table) -> tuple[float, str]:
     r"""The noise scale that repeated settings show, and where it comes from."""
     try:
         (group,) = ReplicateNoise(table.inputs, table.outcomes).groups

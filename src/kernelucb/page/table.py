@@ -5,6 +5,7 @@ import io
 import math
 import re
 import shlex
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ class Table:
     @property
     def numbers(self) -> dict[str, int]:
         r"""The columns of the inputs that are numbers, by name."""
-        return {n: own[0] for n, own in self.columns.items() if n not in self.choices}
+        return {n: at[0] for n, at in self.columns.items() if n not in self.choices}
 
     def check_names(self, option: str, names: Iterable[str]) -> None:
         r"""Refuse names that are no inputs."""
@@ -82,9 +83,9 @@ class Table:
             number = _number(value, ".")
             if words and value not in words:
                 raise ValueError(f"{option}: {name} is one of {', '.join(words)}.")
-            if not words and number is None:
+            if not words and math.isnan(number):
                 raise ValueError(f"{option}: {name} must be a number, got {value!r}.")
-            point += [float(value == word) for word in words] or [number or 0.0]
+            point += [float(value == word) for word in words] or [number]
         return as_double(point)
 
     # What the sentences of a report ask, see `Wording`.
@@ -92,7 +93,7 @@ class Table:
     def of_columns(self, columns: Iterable[str]) -> list[str]:
         r"""The inputs to which some of the columns belong."""
         asked = {self.labels.index(column) for column in columns}
-        return [name for name, own in self.columns.items() if asked & {*own}]
+        return [name for name, at in self.columns.items() if asked & {*at}]
 
     def is_choice(self, name: str) -> bool:
         r"""Whether an input is of words."""
@@ -106,13 +107,13 @@ class Table:
         self, point: Sequence[float], low: Sequence[float], high: Sequence[float]
     ) -> dict[str, list[Any]]:
         r"""Two limits of each number, and the words of each choice, in a box."""
-        found: dict[str, list[Any]] = {}
-        for name, own in self.columns.items():
-            found[name] = [low[own[0]], high[own[0]]]
-            if name in self.choices:
-                pairs = zip(own, self.choices[name], strict=True)
-                found[name] = [word for column, word in pairs if high[column] > 0.5]
-        return found
+        found: dict[str, list[Any]] = {
+            n: [low[i], high[i]] for n, i in self.numbers.items()
+        }
+        for name, words in self.choices.items():
+            pairs = zip(self.columns[name], words, strict=True)
+            found[name] = [word for column, word in pairs if high[column] > 0.5]
+        return {name: found[name] for name in self.columns}
 
 
 def _read(table: Any) -> tuple[Any, str, str]:
@@ -127,8 +128,8 @@ def _read(table: Any) -> tuple[Any, str, str]:
         message = "A report needs pandas: pip install kernelucb[report]."
         raise ImportError(message) from error
     if isinstance(table, pd.DataFrame):
-        if named := [name for name in table.index.names if name is not None]:
-            table = table.reset_index(named, allow_duplicates=True)
+        if levels := [name for name in table.index.names if name is not None]:
+            table = table.reset_index(levels, allow_duplicates=True)
         digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
         return table, f"a DataFrame, sha256 {digest} of its csv text", ""
     path, remark = Path(table), ""
@@ -145,25 +146,22 @@ def _read(table: Any) -> tuple[Any, str, str]:
             text = text[first.end() :]
         header = text.lstrip().partition("\n")[0]
         separator = first[1] if first else max(",;\t|", key=header.count)
-        options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
         # The header as a row: pandas would rename its columns, or take one for an index.
+        options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
         rows = pd.read_csv(
             io.StringIO(text), sep=separator, header=None, skipinitialspace=True, **options
         )
     except (OSError, ValueError) as error:  # parser errors are ValueErrors
         hint = "; give each row as many cells as the header, and quote decimal commas"
         raise InputDataError(f"{path} cannot be read: {error}{hint}.") from error
-    rows = rows[rows.map(lambda cell: bool(str(cell).strip())).any(axis=1)]
+    rows = rows.fillna("").map(str.strip)
+    rows = rows[(rows != "").any(axis=1)]
     if len(rows) < 3:
         count = max(len(rows) - 1, 0)
         raise InputDataError(f"{path} has {count} rows below its header; give two or more.")
-    frame = rows.iloc[1:]
-    frame = frame.set_axis(rows.iloc[0], axis=1)
     digest = hashlib.sha256(content).hexdigest()
+    frame = rows.iloc[1:].set_axis(rows.iloc[0], axis=1)
     return frame, f"{path.name}, sha256 {digest}{remark}", separator
-
-
-# Numbers.
 
 
 def _pattern(mark: str, other: str) -> re.Pattern[str]:
@@ -177,35 +175,32 @@ def _pattern(mark: str, other: str) -> re.Pattern[str]:
 _PATTERNS = {".": _pattern(".", ","), ",": _pattern(",", ".")}
 
 
-def _number(cell: str, mark: str) -> float | None:
-    r"""The finite number in a cell; None where there is none."""
+def _number(cell: str, mark: str) -> float:
+    r"""The finite number in a cell; NaN where there is none."""
     if not _PATTERNS[mark].fullmatch(cell):
-        return None
+        return math.nan
     value = float(re.sub(rf"[^0-9eE+\-\{mark}]", "", cell).replace(mark, "."))
-    return value if math.isfinite(value) else None
+    return value if math.isfinite(value) else math.nan
 
 
-def _decimal_mark(cells: list[tuple[str, str]], separator: str) -> str:
-    r"""The decimal mark of all numbers among cells, each with its place in words.
+def _decimal_mark(texts: Any, separator: str) -> str:
+    r"""The decimal mark of all numbers in a DataFrame of texts.
 
     Raises:
         InputDataError: If the cells do not agree, or can be read in two ways.
     """
-    read = [(w, c, [m for m in ".," if _number(c, m) is not None]) for w, c in cells]
-    read = [each for each in read if each[2] and {*each[1]} & {*".,"}]
-    fit = [mark for mark in ".," if all(mark in marks for _, _, marks in read)]
+    fit, shown, is_open = ".,", dict[str, str](), separator == ";"
+    for name in texts:
+        for row, cell in texts[name][texts[name].str.contains("[.,]")].items():
+            if marks := "".join(m for m in ".," if not math.isnan(_number(cell, m))):
+                fit = "".join(mark for mark in fit if mark in marks)
+                shown.setdefault(marks, f"{name!r} has {cell!r} in row {row}")
+                is_open = is_open or "," in cell
     # "1.234" by itself is a decimal point, but not between semicolons.
-    open_ones = [each for each in read if "," in each[1] or separator == ";"]
-    if len(fit) == 1 or not open_ones:
+    if len(fit) == 1 or not shown or (fit and not is_open):
         return fit[0]
-    shown = {"".join(marks): where for where, _, marks in reversed(read)}
-    raise InputDataError(
-        f"{'; '.join(shown.values())}: say which is the decimal mark, --decimal . or "
-        "--decimal ,"
-    )
-
-
-# Columns.
+    options = "say which is the decimal mark, --decimal . or --decimal ,"
+    raise InputDataError(f"{'; '.join(reversed(shown.values()))}: {options}")
 
 
 def names_of(given: Any) -> list[str]:
@@ -214,26 +209,18 @@ def names_of(given: Any) -> list[str]:
     return [" ".join(str(name).split()) for name in names]
 
 
-def table_of(
-    table: Any,
-    outcome: str,
-    inputs: Sequence[str] | None,
-    ignore: Sequence[str],
-    categories: Sequence[str],
-    missing: Sequence[str],
-    decimal: str | None,
-) -> Table:
-    r"""The runs of a file or a DataFrame; see ``report`` for the options.
+def table_of(given: Namespace) -> Table:
+    r"""The runs of a file or a DataFrame; see ``report`` for what was ``given``.
 
     Raises:
         InputDataError: If a column can be taken for several things, or for none. All
             questions are in one message, each with the option that answers it.
     """
-    frame, origin, separator = _read(table)
-    names = [name or f"column_{i + 1}" for i, name in enumerate(names_of(frame.columns))]
-    (outcome,) = names_of([outcome])
-    inputs = None if inputs is None else names_of(inputs)
-    ignore, categories, missing = map(names_of, (ignore, categories, missing))
+    frame, origin, separator = _read(given.table)
+    names = [name or f"column_{i}" for i, name in enumerate(names_of(frame.columns), 1)]
+    (outcome,), ignore = names_of([given.outcome]), names_of(given.ignore)
+    categories, missing = names_of(given.categories), names_of(given.missing)
+    inputs = None if given.inputs is None else names_of(given.inputs)
     frame = frame.set_axis(names, axis=1).set_axis(range(1, len(frame) + 1), axis=0)
     for name in (*names, outcome, *(inputs or ()), *ignore, *categories):
         if names.count(name) != 1:
@@ -245,12 +232,10 @@ def table_of(
     for name in (*taken, *categories, outcome):
         if name in ignore or (name == outcome and name in (*taken, *categories)):
             raise InputDataError(f"{name!r} is input, outcome or ignored: choose one.")
-    texts, numbers, mark = _parsed(frame[[*taken, outcome]], decimal, separator)
+    texts, numbers, mark = _parsed(frame[[*taken, outcome]], given.decimal, separator)
     blank = texts.map(str.lower).isin(_MISSING | {word.lower() for word in missing})
-    blank |= numbers.isin({_number(word, mark) for word in missing} - {None})
-    words = texts.where(numbers.isna() & ~blank)
-
-    used = ~blank[outcome]
+    blank |= numbers.isin([_number(word, mark) for word in missing]) & numbers.notna()
+    words, used = texts.where(numbers.isna() & ~blank), ~blank[outcome]
     for row, word in words[outcome].dropna().items():
         raise InputDataError(
             f"The outcome {outcome!r} has {word!r} in row {row}; give a number, or say "
@@ -263,37 +248,34 @@ def table_of(
     for name in left_out:
         if frame[name].map(str).nunique() == 1:
             left_out[name] += f"; {frame[name].iloc[0]} in every row"
-    questions, columns = list[str](), dict[str, list[list[float]]]()
-    choices = dict[str, list[str]]()
+    questions, flat = list[str](), list[list[float]]()
+    columns, choices = dict[str, list[int]](), dict[str, list[str]]()
     for name in taken:
         if bool(blank[name].all()) and inputs is None and name not in categories:
             left_out[name] = "empty"
             continue
-        own = numbers[name] if name not in categories else texts[name]
-        if texts[name][used].nunique() == 1:
-            value = texts[name][used].iloc[0] or "blank"
+        cells, column = texts[name][used], (texts if name in categories else numbers)[name]
+        gaps, others = blank[name] & used, words[name].dropna()
+        asked = _question(column, others, gaps, inputs is None)
+        if cells.nunique() == 1:
+            value = cells.iloc[0] or "blank"
             asked = f"is {value} in every row: --ignore {shlex.quote(name)}"
-        else:
-            others, gaps = words[name].dropna(), blank[name] & used
-            asked = _question(own, others, gaps, inputs is None)
         questions += [f"{name!r} {asked}"] if asked else []
-        columns[name] = [own[used].tolist()]
+        each = [column[used].tolist()]
         if name in categories:
-            choices[name] = sorted({*own[used]})
-            columns[name] = [(own[used] == word).tolist() for word in choices[name]]
+            choices[name] = sorted({*cells})
+            each = [(cells == word).tolist() for word in choices[name]]
+        columns[name] = [*range(len(flat), len(flat) + len(each))]
+        flat += each
     if questions:
         raise InputDataError("\n  ".join(["What are these columns?", *questions]))
     if not columns:
         raise InputDataError(f"There is no column of settings beside {outcome!r}.")
-    places, flat = dict[str, list[int]](), list[list[float]]()
-    for name, each in columns.items():
-        places[name] = [*range(len(flat), len(flat) + len(each))]
-        flat += each
     unused = texts[outcome][~used].items()
     return Table(
         origin=origin,
         outcome=outcome,
-        columns=places,
+        columns=columns,
         choices=choices,
         inputs=as_double(flat).mT,
         outcomes=as_double(numbers[outcome][used].tolist()),
@@ -309,62 +291,56 @@ def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any, 
     # U+2212 is the minus of a text processor.
     texts = frame.astype(object).where(frame.notna(), "").astype(str)
     texts = texts.map(lambda cell: cell.strip().replace("\u2212", "-"))
-    places = [
-        (f"{name!r} has {cell!r} in row {row}", cell)
-        for name in texts.columns.difference(typed.columns, sort=False)
-        for row, cell in texts[name].items()
-    ]
-    mark = _decimal_mark(places, separator) if decimal is None else decimal
+    mark = decimal or _decimal_mark(texts.drop(columns=typed.columns), separator)
     if mark not in _PATTERNS:
         raise ValueError(f'--decimal must be "." or ",", got {decimal!r}.')
     numbers = texts.map(lambda cell: _number(cell, mark)).astype(float)
     return texts, numbers.assign(**typed.where(typed.abs() < math.inf)), mark
 
 
-def _question(own: Any, words: Any, blank: Any, by_default: bool) -> str:
-    r"""What has to be asked about a column before it is an input; empty for nothing.
+def _question(column: Any, words: Any, gaps: Any, is_default: bool) -> str:
+    r"""What has to be asked about an input before it is one; empty for nothing.
 
-    ``own`` are its numbers, or its words where it is to be of words, ``words`` those that
-    are neither numbers nor missing.
+    ``column`` are its numbers, or its words where it is to be of words (then there are no
+    other ``words``); ``gaps`` says in which rows it is blank beside an outcome.
     """
-    name = shlex.quote(own.name)
-    ignore, of_words = f"--ignore {name}", own.dtype == object or own.dtype == "str"
-    if len(words) and not of_words:
-        shown = ", ".join(map(repr, words.unique()[:3]))
-        if bool(own.notna().any()):
-            row = words.index[0]
-            return (
-                f"has {words[row]!r} in row {row}: give a number, or take the column as "
-                f"words (--categories {name}), or {ignore}"
-            )
-        return f"holds words ({shown}): --categories {name} if it was set, else {ignore}"
-    if bool(blank.any()):
-        row = blank.idxmax()
-        return f"is blank in row {row}, which has an outcome: fill it in, or {ignore}"
-    if by_default and not of_words and _counts(own.dropna()):
-        first = ", ".join(f"{number:g}" for number in own.dropna()[:3])
+    name, is_number = shlex.quote(column.name), column.dtype == float
+    if is_number and len(words):
+        if column.isna().all():
+            shown = ", ".join(map(repr, words.unique()[:3]))
+            either = f"--categories {name} if it was set, else --ignore {name}"
+            return f"holds words ({shown}): {either}"
         return (
-            f"counts the rows ({first}, ...), or so it seems: {ignore}, or name all that "
-            "was set, with it: --inputs A,B"
+            f"has {words.iloc[0]!r} in row {words.index[0]}: give a number, or take the "
+            f"column as words (--categories {name}), or --ignore {name}"
+        )
+    if gaps.any():
+        row = f"in row {gaps.idxmax()}, which has an outcome"
+        return f"is blank {row}: fill it in, or --ignore {name}"
+    if is_default and is_number and _counts(column.dropna()):
+        first = ", ".join(f"{number:g}" for number in column.dropna()[:3])
+        return (
+            f"counts the rows ({first}, ...), or so it seems: --ignore {name}, or name all "
+            "that was set, with it: --inputs A,B"
         )
     return ""
 
 
-def _counts(own: Any) -> bool:
-    r"""Whether a column seems to number the rows, perhaps with gaps or in another order."""
-    steps = {*own.diff().dropna()}
+def _counts(column: Any) -> bool:
+    r"""Whether numbers seem to count the rows, perhaps with gaps or in another order."""
+    steps = {*column.diff().dropna()}
     rises = min(steps) >= 0.0 or max(steps) <= 0.0
-    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", own.name).lower()
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", column.name).lower()
     is_counter = bool(_COUNTER.search(spaced))
     if _LABEL.search(spaced) or (is_counter and rises):  # a clock also in fractions
         return True
-    if bool((own % 1.0 != 0.0).any()):
+    if bool((column % 1.0 != 0.0).any()):
         return False
     if is_counter:
-        return own.is_unique
-    if not own.is_unique:  # 1, 1, 2, 2, 3, 3, 4, 4: numbers of settings
+        return column.is_unique
+    if not column.is_unique:  # 1, 1, 2, 2, 3, 3, 4, 4: numbers of settings
         by_one = {*map(abs, steps)} == {0.0, 1.0}
-        return rises and by_one and own.nunique() >= _LEAST_LEVELS
-    dense = own.max() - own.min() + 1.0 < 2.0 * len(own)
+        return rises and by_one and column.nunique() >= _LEAST_LEVELS
+    dense = column.max() - column.min() + 1.0 < 2.0 * len(column)
     # Equal steps other than 1 are a design: 20, 40, 60, 80.
-    return dense or (rises and len(steps) > 1 and len(own) >= _LEAST_SORTED)
+    return dense or (rises and len(steps) > 1 and len(column) >= _LEAST_SORTED)

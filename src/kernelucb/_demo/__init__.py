@@ -1,1 +1,0 @@
-r"""The demo behind ``python -m kernelucb``; nothing else imports it."""
