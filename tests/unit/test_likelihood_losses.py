@@ -164,7 +164,7 @@ def test_what_is_no_probability_is_beyond_the_ends():
     assert LOGIT.inverse(outside[[0, -1]]).tolist() == [0.0, 1.0]
     outcomes = float64([1e-12, 0.05, 0.5, 1.0 - 1e-12])
     assert LOGIT.takes(outcomes)
-    assert bool(LOGIT.observed(outcomes).isfinite().all())
+    assert bool(LOGIT.forward(outcomes).isfinite().all())
     assert not any(LOGIT.takes(each) for each in float64([-0.1, 0.0, 1.0, 1.1, math.nan]))
 
 
