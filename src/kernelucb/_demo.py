@@ -186,11 +186,11 @@ class Run:
     def assumptions(self) -> Assumptions:
         r"""What the band rests on, with what only a simulation can know about the norm."""
         if not self.norm_too_small:
-            return self.band.assumptions
+            return self.acqf.assumptions
         given = f"the RKHS norm of f - mean is at most {assumed(self.given_norm or 0.0)}"
         statement = f"{given}: it is {self.function.norm:.6g}"
         violated = Assumption("norm", statement, Status.VIOLATED)
-        return self.band.assumptions.with_item(violated)
+        return self.acqf.assumptions.with_item(violated)
 
     @property
     def certified(self) -> bool:
@@ -215,7 +215,7 @@ class Run:
             x = self._choose(number)
             y = self._observe(x)
             self.X, self.Y = torch.cat([self.X, x]), torch.cat([self.Y, y])
-            lower, upper = self.band.bounds(self.settings)
+            lower, upper = self.acqf.bounds(self.settings)
             covered = bool(((lower <= self.truth) & (self.truth <= upper)).all())
             self.played.append(Round(x[0], float(y), float(self.Y.min()), covered))
             self._update()
@@ -237,11 +237,11 @@ class Run:
         self.data = KernelRegression(self.X, self.Y, kernel, self.noise, mean_module=mean)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", InconsistentConfidenceSetWarning)
-            self.band = MartingaleMixtureUCB(
+            self.acqf = MartingaleMixtureUCB(
                 self.data, norm_bound=self._norm, delta=self.delta, maximize=False
             )
         self.messages = self.messages or [str(each.message) for each in caught[:1]]
-        self.certificates.append(regret_certificate(self.band, self.settings))
+        self.certificates.append(regret_certificate(self.acqf, self.settings))
 
     def _choose(self, number: int) -> Tensor:
         r"""The search that the README recommends; ``1 x d``."""
@@ -258,7 +258,7 @@ class Run:
             )
             # On a finite set the guard needs no smooth edge.
             guarded = GuardedAcquisition(
-                improvement, self.band, temperature=0.0, ucb_every=_UCB_EVERY
+                improvement, self.acqf, temperature=0.0, ucb_every=_UCB_EVERY
             )
             x, _ = optimize_acqf_discrete(guarded, q=1, choices=self.settings)
         return x.detach()
@@ -301,9 +301,9 @@ def opening(run: Run) -> str:
     r"""What kind of band this is, what is minimised, and where the numbers come from."""
     box = " x ".join(f"[{low:g}, {high:g}]" for low, high in run.function.bounds.T.tolist())
     promise = "the initial points contradict it. The band may miss."
-    bound = f"The norm bound is that norm, rounded up: {run.band.norm_bound:.6g}."
+    bound = f"The norm bound is that norm, rounded up: {run.acqf.band.norm_bounds[0]:.6g}."
     if run.given_norm is not None:
-        bound = f"The norm bound, {run.band.norm_bound:.6g}, was given."
+        bound = f"The norm bound, {run.acqf.band.norm_bounds[0]:.6g}, was given."
     if run.estimate:
         promise = (
             "in every round, from the data. Nothing proves that the estimate is large "
@@ -380,10 +380,13 @@ def draw(run: Run, path: Path) -> None:
     from kernelucb.plotting import RC, load_pyplot, plot_bands, plot_gap, slice_points
 
     plt, box, initial = load_pyplot(), run.function.bounds, run.initial
-    common: dict[str, Any] = {"norm_bound": run.band.norm_bound, "delta": run.delta}
+    common: dict[str, Any] = {
+        "norm_bound": run.acqf.band.norm_bounds[0],
+        "delta": run.delta,
+    }
     closed: dict[str, Any] = {"fit": "martingale", "form": "analytic", **common}
     bands = {
-        "our band": run.band,
+        "our band": run.acqf,
         "AMM": MartingaleMixtureUCB(run.data, **closed),
         "Abbasi-Yadkori": AbbasiYadkoriUCB(run.data, alpha=run.noise**2, **common),
         "IGP": IGPUCB(run.data, horizon=initial + run.rounds, **common),

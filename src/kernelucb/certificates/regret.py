@@ -14,7 +14,7 @@ from kernelucb.certificates.boxes import largest_in_region
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Task, climbed
 from kernelucb.certificates.words import RegretCertificate
-from kernelucb.confidence.band import Band
+from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 
@@ -31,7 +31,7 @@ class Gap(NamedTuple):
 @points_or_box
 @torch.no_grad()
 def regret_certificate(
-    acqf: Band,
+    acqf: BandLike,
     candidates: Tensor | None = None,
     *,
     bounds: Tensor | None = None,

@@ -18,7 +18,7 @@ from kernelucb.certificates.regret import Gap, gap_of, in_outcome_units
 from kernelucb.certificates.spaces import MixedSpace, Region
 from kernelucb.certificates.task import Task
 from kernelucb.certificates.words import OptimumReport, PossibleCombination, Wording
-from kernelucb.confidence.band import Band
+from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
@@ -27,7 +27,7 @@ _ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
 @points_or_box
 @torch.no_grad()
 def optimum_report(
-    acqf: Band,
+    acqf: BandLike,
     candidates: Tensor | None = None,
     *,
     bounds: Tensor | None = None,

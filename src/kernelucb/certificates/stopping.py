@@ -10,7 +10,7 @@ from kernelucb.certificates.regret import certificate_of
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Task
 from kernelucb.certificates.words import StoppingDecision
-from kernelucb.confidence.band import Band
+from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _LOG = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class CertifiedGapStopping:
 
     def __call__(
         self,
-        acqf: Band,
+        acqf: BandLike,
         recommended: Tensor | None = None,
         *,
         fixed_features: FixedFeatures | None = None,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import cached_property, partial, wraps
 from inspect import signature
-from typing import Any, NamedTuple, ParamSpec, Self, cast
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
@@ -473,6 +473,18 @@ class Band(Described):
             "delta": self.assumptions.delta,
             "num_observations": getattr(self.data, "num_observations", None),
         }
+
+
+class HasBand(Protocol):
+    r"""An acquisition function of a band."""
+
+    @property
+    def band(self) -> Band:
+        r"""The band."""
+        ...
+
+
+BandLike = Band | HasBand
 
 
 def rebuildable(

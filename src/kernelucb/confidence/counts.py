@@ -6,7 +6,7 @@ once for 256 points. An ellipsoid around the set bounds it too, and gives a basi
 """
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -165,7 +165,7 @@ def least_norm_mode(
 @torch.no_grad()
 def enclosing_ellipsoid(
     data: LikelihoodRegression, norm: float, level: float, touching: Tensor
-) -> FitConstraint[KernelRegression]:
+) -> FitConstraint:
     r"""An ellipsoid around ``{f : |f - mean| <= norm, sum_i l_i(f) <= level}``.
 
     By the parabolas of largest curvature that lie below the losses over the values that
@@ -193,7 +193,7 @@ def enclosing_ellipsoid(
 
 def parabolas(
     data: LikelihoodRegression, latent: Tensor, curvature: Tensor, level: float
-) -> FitConstraint[Any]:
+) -> FitConstraint:
     r"""All functions whose parabolas add up to at most ``level``.
 
     These touch the losses at ``u`` latent values. ``sum_i c_i (f_i - y_i)^2 <= 2 (level -

@@ -10,7 +10,13 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, one_of
 from kernelucb._numerics.domains import rows_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, band_of, check_dimensions, joined_assumptions
+from kernelucb.confidence.band import (
+    Band,
+    BandLike,
+    band_of,
+    check_dimensions,
+    joined_assumptions,
+)
 from kernelucb.confidence.sets import Described
 from kernelucb.regression.from_model import per_output
 
@@ -99,7 +105,7 @@ class OutcomeConstraints(Described):
 
     def __init__(
         self,
-        bands: Band | Sequence[Band],
+        bands: BandLike | Sequence[BandLike],
         thresholds: float | Sequence[float] = 0.0,
         *,
         sides: Side | Sequence[Side] = ">=",

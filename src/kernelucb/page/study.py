@@ -15,9 +15,10 @@ from torch import Tensor
 from kernelucb._numerics import digits
 from kernelucb._numerics.checks import as_double, positive_scalar
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, remember_trained
-from kernelucb.acquisition import MartingaleMixtureUCB
+from kernelucb.acquisition import BandUCB, MartingaleMixtureUCB
 from kernelucb.certificates import MixedSpace, optimum_report, regret_certificate
 from kernelucb.certificates.words import Claim, OptimumReport, Wording
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.noise import ReplicateNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.page import words
@@ -130,10 +131,9 @@ class Page:
         runs = self.table.inputs, self.table.outcomes
         return KernelRegression(*runs, kernel, self._noise, fixed_mean(self._mean))
 
-    def _band(self, norm: float, delta: float, factor: float = 1.0) -> Any:
+    def _band(self, norm: float, delta: float, factor: float = 1.0) -> Band:
         given, data = self.given, self.regress(factor)
-        options: dict[str, Any] = {"norm_bound": norm, "delta": delta}
-        band = MartingaleMixtureUCB(data, maximize=not given.minimize, **options)
+        band = MartingaleMixtureUCB(data, norm_bound=norm, delta=delta).band
         if given.range is not None:
             band = band.within(*given.range)
         if not self._repeats:
@@ -151,7 +151,7 @@ class Page:
         if given.baseline:
             baseline = self.table.setting("--baseline", given.baseline)
         report = optimum_report(
-            self.band,
+            self._sought(self.band),
             **self._domain(),
             recommended=self.point,
             baseline=baseline,
@@ -216,10 +216,14 @@ class Page:
         values = {i: [float(self.point[i])] for i in words}
         return {"space": MixedSpace(ends, discrete_dims=values)}
 
-    def _gap(self, band: Any, norm: float, domain: dict[str, Any]) -> float:
+    def _gap(self, band: Band, norm: float, domain: dict[str, Any]) -> float:
         relaxed = band.relaxed(norm / float(band.norm_bounds[0]))
         options: dict[str, Any] = {"recommended": self.point, **domain}
-        return regret_certificate(relaxed, max_evaluations=_EVALUATIONS, **options).gap
+        acqf = self._sought(relaxed)
+        return regret_certificate(acqf, max_evaluations=_EVALUATIONS, **options).gap
+
+    def _sought(self, band: Band) -> BandUCB:
+        return BandUCB(band, maximize=not self.given.minimize)
 
     @cached_property
     def text(self) -> str:
@@ -253,7 +257,7 @@ class Page:
             return environment.get_template(template).render(page=self, **options)
 
 
-def _least_norm(band: Any) -> float:
+def _least_norm(band: Band) -> float:
     r"""The least norm that explains the data of a band, outcome units."""
     return float(band.least_norm_factor * band.norm_bounds[0])
 

@@ -270,7 +270,7 @@ def _ends(
             )
         positive_values(name, value, len(value))
     for kernel in bases:
-        base, active = unscaled(kernel), kernel.active_dims
+        base, active = unscaled(kernel), cast(Any, kernel.active_dims)
         if type(base) not in NESTED or len(base.batch_shape) > 0:
             raise UnsupportedError(
                 f"{type(base).__name__} has no known order of length scales; use an RBF, "

@@ -14,7 +14,7 @@ from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points, rows_of
 from kernelucb.acquisition.outcomes import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.band import Band, joined_assumptions
+from kernelucb.confidence.band import BandLike, joined_assumptions
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.outcome_constraints import (
     Constraint,
@@ -87,7 +87,7 @@ class SafeSet(OutcomeConstraints):
 
     def __init__(
         self,
-        bands: Band | Sequence[Band],
+        bands: BandLike | Sequence[BandLike],
         thresholds: float | Sequence[float] = 0.0,
         *,
         sides: Side | Sequence[Side] = ">=",
