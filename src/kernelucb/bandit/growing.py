@@ -16,11 +16,14 @@ from kernelucb.regression.prior import Prior
 _FIRST_CAPACITY = 8
 
 
-class _Points(NamedTuple):
+class Points(NamedTuple):
     r"""Points in the eigenbasis of the older observations."""
 
+    mean: Tensor  # a prior means, outcome units
+    prior_variance: Tensor  # a values, outcome units squared
+    older: Any  # their projection on the older observations; None where there are none
     features: Tensor  # a x r coordinates
-    rest: Tensor  # a variances outside the basis, outcome units squared
+    rest: Tensor  # a variances outside the basis
     covariance: Tensor  # p x a covariances with the newest inputs outside the basis
 
 
@@ -70,7 +73,7 @@ class GrowingSystems:
         # Cholesky of a bordered matrix: the new row of the factor is the covariance solved
         # by the old factor, the pivot the deviation that is left. With the inverse factor
         # a round consists of products, without a solve or a factorisation.
-        points, p, noise = self._project(x), self.count, self.noise_std
+        points, p, noise = self.project(x), self.count, self.noise_std
         if p == len(self._shrunk):
             self._shrunk = torch.cat([self._shrunk, torch.empty_like(self._shrunk)])
             self._factors = pad(self._factors, (0, p, 0, p))
@@ -97,12 +100,12 @@ class GrowingSystems:
         form = self._form + self._innovations[:, : self.count].square().sum(-1)
         return self._log_det, self.regularizers * form + self._unresolved
 
-    def moments(self, X: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    def moments(self, points: Points, m: int) -> tuple[Tensor, Tensor]:
         r"""Ridge estimates minus prior means, and latent variances.
 
-        ``a x m`` each, at ``a x d`` points and the first ``m`` regularisers.
+        ``a x m`` each, at ``a`` points and the first ``m`` regularisers.
         """
-        points, p = self._project(X), self.count
+        p = self.count
         deviation = points.features @ self._mean_weights[:m].mT
         variance = self._older_variance(points)[:, :m]
         if p:
@@ -114,23 +117,27 @@ class GrowingSystems:
             variance = variance - squares.mT / self.noise_std**2
         return deviation, variance.clamp_min(0.0)
 
-    def _project(self, X: Tensor) -> _Points:
+    def project(self, X: Tensor) -> Points:
+        r"""Points as the systems see them, from ``a x d`` inputs."""
         with lazily_evaluate_kernels(False):  # half the time for small matrices
-            rest = self.prior.variance(X)
-            features = rest.new_empty(len(X), 0)
-            if self.older is not None:
-                features, rest = self.older.coordinates(X, rest)
-                features = features[:, self._zeros :]
-            if self.count == 0:
-                return _Points(features, rest, rest.new_empty(0, len(X)))
-            covariance = self.prior.covariance(X, self._inputs).mT
-        return _Points(features, rest, covariance - self._features @ features.mT)
+            if self.older is None:
+                older, mean, variance = None, self.prior.mean(X), self.prior.variance(X)
+                features, rest = variance.new_empty(len(X), 0), variance
+            else:
+                older = self.older.project_inputs(X)
+                mean, variance, rest = older[1], older[2], older[4]
+                features = older.features[:, self._zeros :]
+            covariance = rest.new_empty(0, len(X))
+            if self.count:
+                covariance = self.prior.covariance(X, self._inputs).mT
+                covariance = covariance - self._features @ features.mT
+        return Points(mean, variance, older, features, rest, covariance)
 
-    def _older_variance(self, points: _Points) -> Tensor:
+    def _older_variance(self, points: Points) -> Tensor:
         r"""Variance given the older observations, ``a x m``."""
         return points.rest.unsqueeze(-1) + points.features.square() @ self._shrinkage.mT
 
-    def _conditioned(self, points: _Points, m: int) -> Tensor:
+    def _conditioned(self, points: Points, m: int) -> Tensor:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
         shrunk = self._shrunk[: self.count, :m]
         inside = (shrunk.flatten(0, 1) @ points.features.mT).unflatten(0, shrunk.shape[:2])

@@ -25,7 +25,7 @@ from kernelucb._numerics.kernels import allowed_columns
 from kernelucb.bandit.growing import GrowingSystems
 from kernelucb.confidence.assumptions import Assumptions, Knowledge, rkhs_assumptions
 from kernelucb.confidence.band import Band
-from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.base import ConfidenceSet, QueryPoints
 from kernelucb.confidence.fit.choice import fit_of
 from kernelucb.confidence.fit.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.fit.radius import (
@@ -38,7 +38,10 @@ from kernelucb.confidence.fit.radius import (
     noise_energy_bound,
 )
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
-from kernelucb.confidence.martingale_mixture.problem import known_noise_problem
+from kernelucb.confidence.martingale_mixture.problem import (
+    MixtureProblem,
+    known_noise_problem,
+)
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -183,7 +186,9 @@ class KernelBandit(Band):
             width = partial(abbasi_yadkori_width, delta=delta, regularizer=float(taus))
             self._theorem = _Theorem(ABBASI_YADKORI_SOURCE, width)
         self._taus = taus
-        self._variance, self._stateless, self.warned = 0.0, None, False
+        self._variance, self.warned = 0.0, False
+        self._state: KernelRegression | None = None  # of all data, once it was needed
+        self._stateless: ConfidenceSet[Any, Any] | None = None
         self._renew(None)
 
     @property
@@ -258,17 +263,25 @@ class KernelBandit(Band):
         if widths is None:
             lower, upper = self.stateless().bounds(arms)
             return lower, upper
-        is_dual = len(self._taus) == 0
+        is_dual, older = len(self._taus) == 0, self._older
 
         def evaluate(part: Tensor) -> Tensor:
-            deviation, variance = self._growing.moments(part, len(widths))
+            points = self._growing.project(part)
+            deviation, variance = self._growing.moments(points, len(widths))
             half = widths * variance.sqrt()
-            sides = torch.stack([half - deviation, half + deviation]).amin(-1)
+            lower, upper = (half - deviation).amin(-1), (half + deviation).amin(-1)
             if is_dual:  # the limit of an infinite regulariser
-                ball = norm * self.prior.variance(part).sqrt()
-                sides = torch.minimum(sides, ball)
-            mean = self.prior.mean(part)
-            return torch.stack([mean - sides[0], mean + sides[1]])
+                ball = norm * points.prior_variance.sqrt()
+                lower, upper = lower.minimum(ball), upper.minimum(ball)
+            if older is not None:
+                below, above = (
+                    older.ellipsoid_bounds(QueryPoints(points.older, points.older), sign)
+                    for sign in (-1, 1)
+                )
+                below, above = lower.minimum(below.amin(-1)), upper.minimum(above.amin(-1))
+                meet = above >= -below
+                lower, upper = below.where(meet, lower), above.where(meet, upper)
+            return torch.stack([points.mean - lower, points.mean + upper])
 
         lower, upper = in_parts(arms, evaluate)
         return lower, upper
@@ -316,7 +329,8 @@ class KernelBandit(Band):
         self.inputs = torch.cat([self.inputs.reshape(-1, x.shape[1]), x])
         self.outcomes = torch.cat([self.outcomes, outcome])
         self._variance += float(variance)
-        self._stateless, few = None, _FEWEST if self._tracker is None else 1
+        self._state = self._stateless = None
+        few = _FEWEST if self._tracker is None else 1
         due = self._renewed_at + max(few, self._renewed_at // _RENEWED)
         # The system at one regulariser grows for ever, cheaper than an eigenbasis.
         if count + 1 < due or (self._theorem is not None and self._tracker is None):
@@ -336,13 +350,7 @@ class KernelBandit(Band):
             width = self._theorem.width(float(regression.log_det(tau)), norm)
             band = fixed_ridge_band(regression, tau, width, self.premises)
         else:
-            norm = self._given if self._tracker is None else self._tracker
-            fit = fit_of(self._fit, self._scales)
-            with warnings.catch_warnings():
-                if self.warned:
-                    warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-                problem = known_noise_problem(regression, norm, fit, self._delta)
-            self.warned |= problem.assumptions.violated
+            problem = self._problem(regression)
             given = problem.regression, problem.constraints
             if len(self._taus):
                 items = problem.assumptions.by(GridSet.source)
@@ -352,9 +360,21 @@ class KernelBandit(Band):
         self._stateless = band
         return band
 
+    def _problem(self, regression: KernelRegression) -> MixtureProblem[Any]:
+        r"""Constraints and assumptions of the stateless set."""
+        norm = self._given if self._tracker is None else self._tracker
+        fit = fit_of(self._fit, self._scales)
+        with warnings.catch_warnings():
+            if self.warned:
+                warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+            problem = known_noise_problem(regression, norm, fit, self._delta)
+        self.warned |= problem.assumptions.violated
+        return problem
+
     def _renew(self, regression: KernelRegression | None) -> None:
         r"""Take all observations into the eigenbasis."""
         norm, taus = self._norm.value, self._taus
+        needed = taus
         if self._theorem is None:
             squared_radius = noise_energy_bound(self.num_observations, self._delta)
             grid = _GRID.to(taus) * (squared_radius / norm**2)
@@ -362,16 +382,27 @@ class KernelBandit(Band):
             grid = grid.clamp_min(2.0 * self._resolution)
             references = 1.0 / taus.new_tensor(self._scales)
             # Beside regularisers that were asked for a few show whether the set is empty.
-            taus = torch.cat([taus, grid[:: 3 if len(taus) else 1], references])
+            shown = grid[:: 3 if len(taus) else 1]
+            needed = references if len(taus) else torch.cat([shown, references])
+            taus = torch.cat([taus, shown, references])
+        self._smallest = float(torch.cat([self._taus, needed]).min())
         self._growing = GrowingSystems(self.prior, self.noise_std, taus, regression)
         self._hidden = 0.0 if regression is None else regression.hidden_part(norm)
         self._renewed_at = self.num_observations
+        self._older: GridSet[Any] | None = None
+        is_filtered = self._theorem is None and self._fit == "filters"
+        if regression is None or not is_filtered or len(self._taus):
+            return
+        state, sides, _, items, _ = self._problem(regression)
+        grid = _GRID.to(taus) * (sides.radius.squared(state) / sides.norm**2)
+        self._older = GridSet(state, sides, grid, items.by(GridSet.source))
 
     def _widths(self) -> Tensor | None:
         r"""Multiples of the deviations at regularisers; None where nothing grows."""
         taus, (log_det, form) = self._growing.regularizers, self._growing.fit()
         norm, delta, count = self._norm.value, self._delta, self.num_observations
-        if self._resolution > float(taus.min()):
+        older = self._older
+        if self._resolution > self._smallest or (older and older.assumptions.violated):
             return None
         if self._theorem is not None:
             return torch.full_like(taus, self._theorem.width(float(log_det), norm))
@@ -409,10 +440,12 @@ class KernelBandit(Band):
         return torch.finfo(torch.float64).eps * trace / _ACCEPTED_LOSS
 
     def _regression(self) -> KernelRegression:
-        noise = self.noise_std
-        noise = EstimatedNumber(noise) if "noise" in self._estimated else noise
-        prior = self.prior.covar_module, noise, self.prior.mean_module
-        return KernelRegression(self.inputs, self.outcomes, *prior)
+        if self._state is None:
+            noise = self.noise_std
+            noise = EstimatedNumber(noise) if "noise" in self._estimated else noise
+            prior = self.prior.covar_module, noise, self.prior.mean_module
+            self._state = KernelRegression(self.inputs, self.outcomes, *prior)
+        return self._state
 
     def _checked(self, arms: Tensor) -> Tensor:
         if arms.dim() != 2:
