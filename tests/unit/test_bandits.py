@@ -2,6 +2,7 @@ r"""Bandits over changing arms: sets from all data at once are their oracle."""
 
 import math
 import warnings
+from copy import deepcopy
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     FamilyBandit,
+    Filters,
     KernelBandit,
     KernelFamily,
     KernelFamilyUCB,
@@ -52,7 +54,7 @@ OPTIONS = {
 BOUNDS = tuple(OPTIONS)
 MIXTURES = BOUNDS[:5]
 # A minimum over the bandit's regularisers, over one over all of them.
-WIDER = 1.01
+WIDER = 1.02
 
 
 def make_bandit(kernel, bound="filters", norm_bound=NORM, **options):
@@ -64,6 +66,17 @@ def regression_of(bandit):
     prior = bandit.prior
     given = prior.covar_module, bandit.noise_std, prior.mean_module
     return KernelRegression(bandit.inputs, bandit.outcomes, *given)
+
+
+class Both:
+    r"""The intersection of two bands."""
+
+    def __init__(self, *bands):
+        self.bands = bands
+
+    def bounds(self, arms):
+        lower, upper = zip(*(band.bounds(arms) for band in self.bands), strict=True)
+        return torch.maximum(*lower), torch.minimum(*upper)
 
 
 def theorem(bandit, fit="filters", form="dual", covariance_scale=1.0, **options):
@@ -84,7 +97,16 @@ def theorem(bandit, fit="filters", form="dual", covariance_scale=1.0, **options)
         radius = Radius.of(squared, state, radius.tau_ref)
     sides = Constraints(radius, norm, None)
     if form == "dual":
-        return ExactSet(state, sides, bandit.premises)
+        band = ExactSet(state, sides, bandit.premises)
+        older = bandit._renewed_at  # the whole mixture of filters holds as well
+        if fit == "martingale" or older == 0:
+            return band
+        given = bandit.inputs[:older], bandit.outcomes[:older], bandit.prior.covar_module
+        state = KernelRegression(*given, bandit.noise_std, bandit.prior.mean_module)
+        norm = norm if bandit._tracker is None else deepcopy(bandit._tracker)
+        own = Filters(covariance_scale)
+        whole = MartingaleMixtureUCB(state, norm_bound=norm, delta=DELTA, fit=own)
+        return Both(band, whole)
     taus = float64(form).reshape(-1) / bandit.noise_std**2
     return GridSet(state, sides, taus, bandit.premises)
 
@@ -118,7 +140,10 @@ class Game:
 
 def assert_same(bandit, arms, tolerance=BANDIT, norm=NORM, wider=WIDER, **options):
     r"""Never narrower than the theorem allows, and hardly wider."""
-    (lower, upper), (below, above) = bandit.bounds(arms), theorem(bandit, **options).bounds(arms)
+    (lower, upper), (below, above) = (
+        bandit.bounds(arms),
+        theorem(bandit, **options).bounds(arms),
+    )
     slack = tolerance * norm
     if options.get("form", "dual") != "dual" or "bound" in options:
         assert_close((lower, upper), (below, above), rtol=0.0, atol=slack)
@@ -192,7 +217,7 @@ def test_hardly_wider_than_over_every_regulariser(name, noise):
         (lower, upper), (below, above) = (
             each.bounds(arms) for each in (bandit, theorem(bandit, "martingale"))
         )
-        assert float((upper - lower).mean()) <= 1.005 * float((above - below).mean())
+        assert float((upper - lower).mean()) <= 1.01 * float((above - below).mean())
 
 
 @pytest.mark.parametrize("name", ["rbf", "matern32"])
@@ -332,7 +357,7 @@ class TestNoiseNextToRoundOff:
             assert bool((lower <= truth).all() and (truth <= upper).all())
             if bandit.is_growing:
                 given = agreement(noise), NORM * deviation
-                assert_same(bandit, arms, *given, 1.03, **options)
+                assert_same(bandit, arms, *given, 1.05, **options)
 
     @pytest.mark.parametrize(
         ("noise", "seeds"), [(1e-7, (0, 4)), (1e-6, (1, 3)), (1e-4, (2, 5)), (1e-2, (0, 3))]
