@@ -17,7 +17,7 @@ ARMS = uniform(20, 2, seed=3)
 OPTIONS = {
     "exact": {"fit": "martingale"},
     "grid": {"fit": "martingale", "form": [0.01, 0.04, 0.4]},
-    "analytic": {"fit": "martingale", "form": 0.04},
+    "analytic": {"fit": "martingale", "form": "analytic"},
     "filters": {},
     "energy": {"form": 0.04},
     "abbasi_yadkori": {"bound": "abbasi_yadkori"},

@@ -45,7 +45,7 @@ NORM, NOISE, DELTA, ARMS, DIMENSION, FEW = 5.0, 0.1, 0.05, 25, 2, 14
 OPTIONS = {
     "exact": {"fit": "martingale"},
     "grid": {"fit": "martingale", "form": [0.003, 0.01, 0.1]},
-    "analytic": {"fit": "martingale", "form": NOISE**2},
+    "analytic": {"fit": "martingale", "form": "analytic"},
     "filters": {},
     "energy": {"form": NOISE**2},
     "abbasi_yadkori": {"bound": "abbasi_yadkori"},
@@ -107,6 +107,8 @@ def theorem(bandit, fit="filters", form="dual", covariance_scale=1.0, **options)
         own = Filters(covariance_scale)
         whole = MartingaleMixtureUCB(state, norm_bound=norm, delta=DELTA, fit=own)
         return Both(band, whole)
+    if form == "analytic":
+        form = bandit.noise_std**2
     taus = float64(form).reshape(-1) / bandit.noise_std**2
     return GridSet(state, sides, taus, bandit.premises)
 
@@ -343,7 +345,9 @@ class TestNoiseNextToRoundOff:
         function = RKHSFunction.random(kernel, NORM, DIMENSION, seed)
         deviation = float(kernel(X, diag=True).max().sqrt())
         scale, norm, options = noise * deviation, 1.1 * NORM, dict(OPTIONS[bound])
-        if "form" in options:  # relative to the noise variance, as otherwise
+        if (
+            options.get("form", "analytic") != "analytic"
+        ):  # relative to the noise variance, as otherwise
             options["form"] = (float64(options["form"]) * (scale / NOISE) ** 2).tolist()
         given = {"norm_bound": norm, "noise_std": scale, "delta": DELTA}
         bandit = KernelBandit(kernel, **given, **options)
@@ -400,8 +404,7 @@ class TestNoiseNextToRoundOff:
     def test_from_scratch_after_growing(self):
         r"""The state passes from growing systems to none as the observations add up."""
         kernel = frozen_kernel("matern52")
-        form = 1.3e-5**2
-        bandit = make_bandit(kernel, "analytic", noise_std=1.3e-5, form=form)
+        bandit = make_bandit(kernel, "analytic", noise_std=1.3e-5)
         X = uniform(12, 2, 1)
         truth, growing = RKHSFunction.random(kernel, NORM, DIMENSION, 0)(X), []
         for x, y in zip(X, truth, strict=True):

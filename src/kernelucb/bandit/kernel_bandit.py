@@ -83,11 +83,12 @@ class _Theorem(NamedTuple):
 class KernelBandit(Band):
     r"""Confidence bounds for finite, changing sets of arms, anytime.
 
-    Gives the bounds of ``MartingaleMixtureUCB`` (of its filters those that need no spectrum
-    of all data), ``AbbasiYadkoriUCB`` or ``IGPUCB`` after every observation, at a cost of
-    ``O(n^2)`` a round instead of ``O(n^3)``. The minimum over every ridge parameter is
-    taken over 24 of them, which widens bands by about 0.2 % (measured), more for a norm
-    bound just above the least consistent norm.
+    Gives the bounds of ``MartingaleMixtureUCB`` (its filters up to the last sixteenth part
+    of the data, for the rest those that need no spectrum), ``AbbasiYadkoriUCB`` or
+    ``IGPUCB`` after every observation, at a cost of ``O(n^2)`` a round instead of
+    ``O(n^3)``. The minimum over every ridge parameter is taken over 24 of them, which
+    widens bands by about 0.2 % (measured), more for a norm bound just above the least
+    consistent norm.
     A round is ``O(n^3)`` while the data contradict the norm bound, and where round-off
     would make the bounds less accurate than a regression from scratch (noise below about
     1e-5 prior deviations times the root of the number of observations).
@@ -119,7 +120,7 @@ class KernelBandit(Band):
         noise_std: float,
         delta: float = 0.05,
         bound: BoundName = "martingale_mixture",
-        form: Literal["dual"] | float | Sequence[float] = "dual",
+        form: Literal["dual", "analytic"] | float | Sequence[float] = "dual",
         fit: Literal["filters", "martingale"] = "filters",
         covariance_scale: CovarianceScale = 1.0,
         horizon: int = 1000,
@@ -139,12 +140,13 @@ class KernelBandit(Band):
             bound: ``"martingale_mixture"``, ``"abbasi_yadkori"`` or ``"igp_ucb"``.
             form: ``"dual"`` is the minimum over every ridge parameter; several numbers
                 are the ridge parameters (outcome units squared) to take the minimum over,
-                and one number gives the closed form there. ``"abbasi_yadkori"`` takes one
-                number, by default ``noise_std^2``; ``"igp_ucb"`` does not use ``form``.
+                and one number gives the closed form there; ``"analytic"`` stands for
+                ``noise_std^2 / covariance_scale``. ``"abbasi_yadkori"`` takes one number,
+                by default ``noise_std^2``; ``"igp_ucb"`` does not use ``form``.
             fit: For the martingale mixture, ``"filters"`` or ``"martingale"``; see
-                ``MartingaleMixtureUCB``. With ``"filters"`` the bandit uses the members of
-                the mixture that need no spectrum: the martingale mixture and the energy of
-                the noise.
+                ``MartingaleMixtureUCB``. With ``"filters"`` the bandit uses the two members
+                of the mixture that need no spectrum, the martingale mixture and the energy
+                of the noise, and for ``form="dual"`` the whole mixture of older data.
             covariance_scale: Of the martingale mixture; see ``MartingaleMixtureUCB``.
             horizon: Number of rounds that ``"igp_ucb"`` holds for.
             mean_module: Known prior mean; zero when absent.
@@ -172,7 +174,9 @@ class KernelBandit(Band):
         if not isinstance(form, str):
             alphas = as_double(form).to(taus)
             taus = positive_values("form", alphas, alphas.numel()) / noise**2
-        elif one_of("form", form, "dual") and bound == "abbasi_yadkori":
+        elif one_of("form", form, "dual", "analytic") == "analytic":
+            taus = 1.0 / taus.new_tensor(self._scales)
+        elif bound == "abbasi_yadkori":
             taus = taus.new_ones(1)
         self._theorem: _Theorem | None = None
         if bound == "igp_ucb":
@@ -313,7 +317,7 @@ class KernelBandit(Band):
                 small for the prior deviation there.
         """
         x = self._checked(x.unsqueeze(0) if x.dim() == 1 else x)
-        outcome = finite("y", torch.as_tensor(y).detach().double()).to(x).reshape(-1)
+        outcome = finite("y", as_double(y)).detach().to(x).reshape(-1)
         if len(x) != 1 or len(outcome) != 1:
             raise BotorchTensorDimensionError(
                 f"observe takes one arm and one outcome, got {len(x)} and {len(outcome)}."
