@@ -16,10 +16,10 @@ KERNELS = [TRUTH.kernel, frozen_kernel("matern52", 0.3)]
 ARMS = uniform(20, 2, seed=3)
 OPTIONS = {
     "exact": {"fit": "martingale"},
-    "grid": {"fit": "martingale", "form": "grid"},
+    "grid": {"fit": "martingale", "form": [0.01, 0.04, 0.4]},
     "analytic": {"fit": "martingale", "form": "analytic"},
     "filters": {},
-    "energy": {"form": "analytic"},
+    "energy": {"form": 0.04},
     "abbasi_yadkori": {"bound": "abbasi_yadkori"},
     "igp": {"bound": "igp_ucb"},
     "estimated norm": {"norm_bound": None},

@@ -10,7 +10,7 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms import Log
-from gpytorch.kernels import PolynomialKernel, RBFKernel
+from gpytorch.kernels import PolynomialKernel
 
 import kernelucb
 from kernelucb import (
@@ -19,7 +19,6 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     BKBBandit,
     ConstrainedUCB,
-    FamilyBandit,
     GuardedAcquisition,
     KernelBandit,
     KernelFamilyUCB,
@@ -196,12 +195,6 @@ VALUE = [
     (lambda: outcome_bands(TWO, options={"delta": 0.1}), "options holds delta"),
     (lambda: outcome_bands(TWO, **NORM, options={"colour": 1}), "no option colour"),
     (lambda: BKBBandit(X, KERNEL, **GIVEN, batch_growth=1.0), "batch_growth"),
-    (
-        lambda: FamilyBandit(
-            [KERNEL, *(RBFKernel(ard_num_dims=n) for n in (3, 2))], **NORM, noise_std=0.1
-        ),
-        "input columns",
-    ),
     (lambda: KernelBandit(KERNEL, **GIVEN, fit=PREDICTED), "fit must be"),
     (family([]), "kernels is empty"),
     (family(norm_bound=[1.0, 2.0]), "norm_bound has 2 entries for 1"),

@@ -102,19 +102,6 @@ def test_never_more_than_a_chunk_at_once():
     assert best.value == pytest.approx(float(MODEL.posterior(candidates).mean.max()))
 
 
-def test_bad_arguments():
-    class Undefined(PosteriorMean):
-        def forward(self, X):
-            return torch.where(X[:, 0, 0] > 0.5, torch.nan, -torch.inf)
-
-    X = torch.linspace(0, 1, 9).double().repeat(2, 1).mT
-    assert argmax(Undefined(MODEL), X[:3]).index == 0  # minus infinity everywhere
-    with pytest.raises(InputDataError, match="NaN"):
-        argmax(Undefined(MODEL), X, 2)
-    with pytest.raises(InputDataError, match="no candidates"):
-        argmax(Undefined(MODEL), X[:0])
-
-
 class RayInOneProcess:
     r"""What ``sharded`` asks of Ray, without workers; counts the tasks."""
 

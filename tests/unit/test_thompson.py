@@ -9,7 +9,6 @@ import math
 
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.transforms import Normalize, Standardize
 from torch.testing import assert_close
 
@@ -35,7 +34,6 @@ NOISES = {
     "unknown": {"noise_std": UnknownNoise(0.1, 1.0)},
     "nothing known above": {"noise_std": UnknownNoise(0.1)},
 }
-SHAPES = BotorchTensorDimensionError
 
 
 def sampler(model=None, **options):
@@ -192,17 +190,3 @@ class TestEdges:
         assert bool(torch.isfinite(one.sample_values(CANDIDATES, 3)).all())
         assert bool(torch.isfinite(one.paths(3)(CANDIDATES)).all())
         assert one(X, num_samples=2).shape == (2, 2)
-
-    @pytest.mark.parametrize(
-        ("call", "error", "message"),
-        [
-            (lambda: sampler()(CANDIDATES[0]), SHAPES, "X must be `n x 2`"),
-            (lambda: sampler()(CANDIDATES * math.nan), InputDataError, "X contains NaN"),
-            (lambda: sampler()(CANDIDATES, 0), ValueError, "num_samples must be a whole"),
-            (lambda: sampler().paths(num_features=3), UnsupportedError, "even number"),
-            (lambda: sampler(noise_std=0.0), ValueError, "noise_std must be a finite"),
-        ],
-    )
-    def test_refused(self, call, error, message):
-        with pytest.raises(error, match=message):
-            call()

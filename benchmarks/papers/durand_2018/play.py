@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
+from kernelucb.acquisition.base import KernelUCB
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
@@ -23,7 +24,6 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
-from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.streaming import NoiseInterval, refined_interval
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior

@@ -10,6 +10,7 @@ from kernelucb import KernelBandit
 
 Settings = dict[str, Any]
 
+_GRID = 0.1, 0.3, 1.0, 3.0, 10.0  # of the paper, over noise_std^2 / c
 _SMOOTHNESS = {"matern32": 1.5, "matern52": 2.5}
 
 
@@ -25,14 +26,16 @@ def make_bandit(task: Settings) -> KernelBandit:
     r"""The learner of a task, with what the setting lets it believe."""
     noise_std = task["noise_factor"] * task["noise_std"]
     scale = covariance_scale(task, task["horizon"])
-    given = {"default": None, "paper": scale}.get(task["scale"], task["scale"])
+    given = {"default": 1.0, "paper": scale}.get(task["scale"], task["scale"])
+    alpha = noise_std**2 / scale
+    grid = [share * alpha for share in _GRID]
     options: dict[str, Any] = {
         "martingale_mixture": {
             "fit": task["fit"],
+            "form": grid if task["form"] == "grid" else task["form"] or "dual",
             "covariance_scale": given,
-            "form": task["form"],
         },
-        "abbasi_yadkori": {"form": noise_std**2 / scale},
+        "abbasi_yadkori": {"form": alpha},
         "igp_ucb": {"horizon": task["horizon"]},
     }[task["bound"]]
     return KernelBandit(

@@ -10,7 +10,13 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, whole_number
+from kernelucb._numerics.checks import (
+    as_double,
+    finite,
+    finite_scalar,
+    positive_scalar,
+    whole_number,
+)
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
@@ -105,7 +111,6 @@ class BKBBandit:
         self._tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         if self._tracker is None:
             self._given = float(positive_scalar("norm_bound", norm_bound))
-        qbar = positive_scalar("qbar", qbar)
         self.rule = BKBRule(radius, delta, epsilon).checked()
         self.noise_std = float(positive_scalar("noise_std", noise_std))
         alpha = self.noise_std**2 if alpha is None else alpha
@@ -119,12 +124,12 @@ class BKBBandit:
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
         self.prior.check_fits(self.candidates)
         draws = torch.Generator().manual_seed(seed % 2**64).get_state()
-        given = self.prior, self.candidates, self.alpha, qbar, draws, _SLACK
+        given = self.prior, self.candidates, self.alpha, positive_scalar("qbar", qbar)
         with torch.no_grad():
-            self.arms = SketchedData.empty(*given)  # posterior of every arm
+            self.arms = SketchedData.empty(*given, draws, _SLACK)  # posterior of every arm
         check_noise("The root of alpha", self.alpha**0.5, self.arms.prior_variance)
         # sum_s ln(1 + var(x_s) / alpha) with the variances before each batch.
-        self._information = 0.0
+        self._information, self._estimate_at = 0.0, 0
         self._estimate_norm()
 
     @property
@@ -164,8 +169,11 @@ class BKBBandit:
         return DTCRegression(self.prior, self.arms, self.noise_std, dimension, estimated)
 
     def _estimate_norm(self) -> None:
-        if self._tracker is not None:
+        r"""With every observation at first, then with every sixteenth part of them."""
+        count = self.num_observations
+        if self._tracker is not None and count >= self._estimate_at:
             self.rule.norm(self._tracker, self._regression())
+            self._estimate_at = count + max(1, count // 16)
 
     @property
     def width(self) -> float:
@@ -210,8 +218,7 @@ class BKBBandit:
         Raises:
             ValueError: If the size is not a whole number above zero.
         """
-        largest = _LARGEST_BATCH if max_size is None else max_size
-        whole_number("max_size", largest)
+        largest = whole_number("max_size", _LARGEST_BATCH if max_size is None else max_size)
         return pick_batch(self.arms, self.batch_width, self.batch_growth, largest)
 
     @torch.no_grad()
@@ -228,19 +235,9 @@ class BKBBandit:
             BotorchTensorDimensionError: If there are not as many outcomes as arms.
             InputDataError: If an outcome is not finite, or an arm does not exist.
         """
-        index, values = self._plays(arms, outcomes)
-        before, variance = self.num_observations, self.arms.variance[index]
-        self.arms = self.arms.observe(index, values - self.arms.prior_mean[index])
-        self._information += float(torch.log1p(variance / self.alpha).sum())
-        if _stage(self.num_observations) > _stage(before):
-            self._estimate_norm()
-
-    def _plays(self, arms: Any, outcomes: Any) -> tuple[Tensor, Tensor]:
-        r"""Indices and outcomes as vectors of the same length, checked."""
-        like = self.arms.counts
+        like: Any = self.arms.mean
         index = torch.as_tensor(arms).detach().reshape(-1).to(like.device)
-        values = torch.as_tensor(outcomes, dtype=torch.float64).detach().reshape(-1)
-        values = finite("outcomes", values).to(like)
+        values = finite("outcomes", as_double(outcomes)).detach().reshape(-1).to(like)
         if len(index) != len(values) or len(index) == 0:
             raise BotorchTensorDimensionError(
                 "observe takes as many outcomes as arms, got "
@@ -249,7 +246,10 @@ class BKBBandit:
         fractional = index.is_floating_point() or index.dtype == torch.bool
         if fractional or bool(((index < 0) | (index >= len(like))).any()):
             raise InputDataError(f"Arms are whole numbers from 0 to {len(like) - 1}.")
-        return index.long(), values
+        variance, index = self.arms.variance[index.long()], index.long()
+        self.arms = self.arms.observe(index, values - self.arms.prior_mean[index])
+        self._information += float(torch.log1p(variance / self.alpha).sum())
+        self._estimate_norm()
 
 
 def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) -> list[int]:
@@ -297,8 +297,3 @@ def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) ->
         column = column / (1.0 + z.mT @ column).sqrt()
         columns = torch.cat([columns, column], dim=1)
     return picked
-
-
-def _stage(count: int) -> int:
-    r"""Rises with every observation at first, then with every sixteenth part of them."""
-    return math.floor(math.log(count, 17.0 / 16.0)) if count else -1

@@ -2,9 +2,8 @@ r"""A bandit for an unknown kernel: bounds over a family of kernels."""
 
 import logging
 import warnings
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from functools import reduce
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -20,12 +19,11 @@ from kernelucb.confidence.family import (
     covering,
     explores_for_all,
     family_report,
-    is_tied,
     of_family,
     per_kernel,
     tied_scale,
 )
-from kernelucb.confidence.fit import ClosedForm, fit_of
+from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.named import fixed_mean
 
@@ -53,6 +51,10 @@ class FamilyBandit:
         ...     index = bandit.select(arms)
         ...     bandit.observe(arms[index], play(arms[index]))
         >>> print(bandit.report())
+
+    Attributes:
+        contradicted_at: For each kernel, after how many observations it was contradicted,
+            or None. Not None for the true kernel with probability at most ``delta``.
     """
 
     def __init__(
@@ -62,7 +64,8 @@ class FamilyBandit:
         norm_bound: float | Sequence[float],
         noise_std: float,
         delta: float = 0.05,
-        fit: ClosedForm = "filters",
+        fit: str = "filters",
+        covariance_scale: CovarianceScale | None = None,
         mean: float | Mean | None = None,
         widest_every: int | None = 8,
     ) -> None:
@@ -76,50 +79,42 @@ class FamilyBandit:
                 ``lengthscale_family`` are those of its ``covering`` kernels.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
-            fit: See ``KernelBandit``. A covariance scale that is not given is tied to the
-                norm bound, as in ``KernelFamilyUCB``.
+            fit: See ``KernelBandit``.
+            covariance_scale: See ``KernelBandit``; by default tied to the norm bound, as in
+                ``KernelFamilyUCB``.
             mean: Prior mean, outcome units: a number, or a frozen GPyTorch mean.
             widest_every: See ``KernelFamilyUCB``.
 
         Raises:
-            ValueError: If an argument is out of its range, there is no kernel, the number
-                of norm bounds differs, or the kernels take different numbers of columns.
+            ValueError: If an argument is out of its range, there is no kernel, or the
+                number of norm bounds differs.
+            UnsupportedError: If a kernel does not take the arms (from ``bounds`` on).
         """
         if len(kernels) == 0:
             raise ValueError("kernels is empty; a family needs at least one kernel.")
         self.kernels, self._mean = kernels, fixed_mean(mean)
         self.widest_every = widest_every
         self._norms = per_kernel(norm_bound, kernels)
-        columns = reduce(_common, map(allowed_columns, kernels))
-        if len(columns) == 0:
-            raise ValueError("The kernels take different numbers of input columns.")
         parts = [estimated_parts(kernel, self._mean) for kernel in kernels]
         numbers = [with_numbers(frozenset(), norm, noise_std) for norm in self._norms]
         self._estimated = frozenset[str]().union(*parts, *numbers)
-        self._fit: ClosedForm = fit
-        self._noise_std, self.delta = noise_std, delta
-        self._begin(columns[0])
+        self._is_tied = fit == "filters" or covariance_scale is None
+        self._scale = covariance_scale
+        self._options: dict[str, Any] = {"noise_std": noise_std, "delta": delta, "fit": fit}
+        self._begin(allowed_columns(kernels[0]).start)
 
     def _begin(self, dimension: int) -> None:
         r"""The bandits of the kernels that cover the family for arms of a dimension."""
         covers = covering(self.kernels, dimension)
-        pairs = zip(self._norms, covers, strict=True)
-        norms = [norm * cover.norm_factor for norm, cover in pairs]
-        members = [
-            KernelBandit(
-                cover.kernel,
-                norm_bound=norm,
-                noise_std=self._noise_std,
-                delta=self.delta,
-                fit=fit_of(self._fit, default_scale=tied_scale(norm)),  # pyright: ignore[reportArgumentType]
-                mean_module=self._mean,
-            )
-            for cover, norm in zip(covers, norms, strict=True)
-        ]
-        # By their kernels' positions: those left, or the nearest one where none is.
-        self._bandits = dict(enumerate(members))
-        self._dimension = dimension
-        self._contradicted_at: list[int | None] = [None] * len(members)
+        self._dimension, self._bandits = dimension, dict[int, KernelBandit]()
+        self.contradicted_at: list[int | None] = [None] * len(covers)
+        for i, (cover, norm) in enumerate(zip(covers, self._norms, strict=True)):
+            norm = norm * cover.norm_factor
+            options: dict[str, Any] = self._options | {"norm_bound": norm}
+            scale = tied_scale(norm) if self._scale is None else self._scale
+            options |= {"covariance_scale": scale, "mean_module": self._mean}
+            self._bandits[i] = KernelBandit(cover.kernel, **options)
+            self._bandits[i].warned = True  # no user is told of a single kernel
 
     @property
     def _simplest(self) -> KernelBandit:
@@ -132,30 +127,17 @@ class FamilyBandit:
         return self._simplest.num_observations
 
     @property
-    def contradicted_at(self) -> tuple[int | None, ...]:
-        r"""For each kernel, after how many observations it was contradicted, or None."""
-        return tuple(self._contradicted_at)
-
-    @property
     def consistent(self) -> tuple[bool, ...]:
-        r"""For each kernel, whether no round has contradicted the kernel.
-
-        False for the true kernel with probability at most ``delta``.
-        """
-        return tuple(count is None for count in self._contradicted_at)
+        r"""For each kernel, whether no round has contradicted the kernel."""
+        return tuple(count is None for count in self.contradicted_at)
 
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        whole = of_family(
-            self._simplest.premises,
-            self.kernels,
-            self._norms,
-            self._estimated,
-            is_tied=is_tied(self._fit),
-        )
-        counts = [count for count in self._contradicted_at if count is not None]
-        if len(counts) < len(self._contradicted_at):
+        given = self.kernels, self._norms, self._estimated
+        whole = of_family(self._simplest.premises, *given, is_tied=self._is_tied)
+        counts = [count for count in self.contradicted_at if count is not None]
+        if len(counts) < len(self.contradicted_at):
             return whole
         statement = (
             f"The data contradict all {len(counts)} kernels at this delta, the last after "
@@ -168,73 +150,57 @@ class FamilyBandit:
         r"""Which kernels were contradicted and what the bounds rest on, in words."""
         verdicts = [
             "consistent" if at is None else f"contradicted after {at} observations"
-            for at in self._contradicted_at
+            for at in self.contradicted_at
         ]
         contradicted = [not consistent for consistent in self.consistent]
-        told = verdicts, contradicted, self.num_observations, self.assumptions
-        return family_report(self.kernels, *told)
+        found = verdicts, contradicted, self.num_observations, self.assumptions
+        return family_report(self.kernels, *found)
 
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms; see ``KernelBandit.bounds``."""
         self._fit_columns(arms)
-        with _without_warnings():
-            sides = [bandit.bounds(arms) for bandit in self._bandits.values()]
+        sides = [bandit.bounds(arms) for bandit in self._bandits.values()]
         lower, upper = zip(*sides, strict=True)
         return torch.stack(lower).amin(0), torch.stack(upper).amax(0)
 
     def select(self, arms: Tensor) -> int:
         r"""Index of the arm to play; see ``KernelBandit.select``."""
         self._fit_columns(arms)
-        if len(arms) == 0:
+        explores = explores_for_all(self.num_observations, self.widest_every)
+        upper = (self if explores else self._simplest).bounds(arms)[1]
+        if len(upper) == 0:
             raise InputDataError("There are no arms to select from.")
-        if explores_for_all(self.num_observations, self.widest_every):
-            return int(self.bounds(arms)[1].argmax())
-        with _without_warnings():
-            return self._simplest.select(arms)
+        return int(upper.argmax())
 
     def observe(self, x: Tensor, y: float | Tensor) -> None:
         r"""Add one observation; see ``KernelBandit.observe``."""
         self._fit_columns(x.unsqueeze(0) if x.dim() == 1 else x)
-        before = any(self.consistent)
-        with _without_warnings():
-            for bandit in self._bandits.values():
-                bandit.observe(x, y)
-            if before:
-                self._leave_out()
-        if before and not any(self.consistent):
-            statement = self.assumptions["kernel"].statement
-            warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=2)
+        for bandit in self._bandits.values():
+            bandit.observe(x, y)
+        if any(self.consistent):
+            self._leave_out()
 
     def _fit_columns(self, arms: Tensor) -> None:
         r"""Begin again for arms of another dimension, where nothing was observed yet."""
-        own = arms.dim() == 2 and arms.shape[1] != self._dimension
-        if own and self.num_observations == 0:
+        other = arms.dim() == 2 and arms.shape[1] != self._dimension
+        if other and self.num_observations == 0:
             self._begin(arms.shape[1])
 
     def _leave_out(self) -> None:
         r"""Drop the bandits that the data contradict, for good."""
-        left, out = dict[int, KernelBandit](), dict[int, float]()
-        count = self.num_observations
-        for index, bandit in self._bandits.items():
-            if bandit.bands.contradiction() is None:
-                left[index] = bandit
+        left, widened = dict[int, KernelBandit](), dict[int, float]()
+        for i, bandit in self._bandits.items():
+            if not bandit.assumptions.violated:
+                left[i] = bandit
                 continue
+            widened[i] = (bandit.stateless().norm or 0.0) / bandit.norm_bound
+            self.contradicted_at[i] = self.num_observations
             text = "Kernel %d of %d is contradicted for good, at %d observations."
-            _LOG.info(text, index, len(self._contradicted_at), count)
-            self._contradicted_at[index], out[index] = count, bandit.bands.widening()
-        if not left:  # go on with the one that is widened the least
-            nearest = min(out, key=out.__getitem__)
-            left = {nearest: self._bandits[nearest]}
-        self._bandits = left
-
-
-def _common(left: range, right: range) -> range:
-    return range(max(left.start, right.start), min(left.stop, right.stop))
-
-
-@contextmanager
-def _without_warnings() -> Generator[None]:
-    r"""A single contradicted kernel is no reason to warn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        yield
+            _LOG.info(text, i, len(self.contradicted_at), self.num_observations)
+        if left:
+            self._bandits = left
+            return
+        nearest = min(widened, key=widened.__getitem__)  # go on with this one
+        self._bandits = {nearest: self._bandits[nearest]}
+        statement = self.assumptions["kernel"].statement
+        warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=3)

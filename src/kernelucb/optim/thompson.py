@@ -47,22 +47,17 @@ class PosteriorPaths(Module):
     ) -> None:
         super().__init__()
         self.regression, self.scale, self.outcome_map = regression, scale, outcome_map
-        self.prior_paths = regression.prior.paths(
-            regression.train_inputs, num_paths, num_features
-        )
+        prior, basis, root = regression.prior, regression.feature_basis, regularizer**0.5
+        self.prior_paths = prior.paths(regression.train_inputs, num_paths, num_features)
         with torch.no_grad():
-            self.register_buffer("weights", self._weights(regularizer))
-
-    def _weights(self, tau: float) -> Tensor:
-        r"""Weights of the training sections, ``num_paths x n``."""
-        state, basis = self.regression, self.regression.feature_basis
-        values = state.prior.scale * self.prior_paths(state.distinct_inputs)
-        noise = torch.randn_like(values)  # in the eigenbasis, where it is white as well
-        lam, root = state.eigenvalues, tau**0.5
-        prior = (values @ basis) * (lam / (lam + tau))
-        noisy = noise * (state.eigenvalues.sqrt() / (lam / root + root))
-        mean = state.mean_terms / (lam + tau)
-        return (mean - self.scale * (prior + noisy)) @ basis.mT
+            values = prior.scale * self.prior_paths(regression.distinct_inputs)
+            noise = torch.randn_like(values)  # in the eigenbasis, where it is white as well
+            lam = regression.eigenvalues
+            drawn = (values @ basis) * (lam / (lam + regularizer))
+            noisy = noise * (lam.sqrt() / (lam / root + root))
+            mean = regression.mean_terms / (lam + regularizer)
+            # Of the training sections, num_paths x n.
+            self.register_buffer("weights", (mean - scale * (drawn + noisy)) @ basis.mT)
 
     def forward(self, x: Tensor) -> Tensor:
         r"""Values at ``n x d`` points for all paths, or ``num_paths x n x d`` each its own.
@@ -217,21 +212,17 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             ValueError: If a number is not a whole number above 0.
             UnsupportedError: If the kernel has no Fourier features in BoTorch.
         """
-        outcome_map = self.regression.outcome_map
-        return GenericDeterministicModel(
-            self._paths(num_samples, num_features, outcome_map)
-        )
+        sizes = num_samples, num_features
+        return GenericDeterministicModel(self._paths(*sizes, self.regression.outcome_map))
 
     def _paths(
         self, num_samples: int, num_features: int, outcome_map: OutcomeMap = IDENTITY
     ) -> PosteriorPaths:
         r"""The same on the scale of the model, without a map."""
-        sizes = (
-            whole_number("num_samples", num_samples),
-            whole_number("num_features", num_features),
-        )
-        tau = self.confidence_set.regularizer
-        return PosteriorPaths(self.regression, tau, self._scale, *sizes, outcome_map)
+        whole_number("num_samples", num_samples)
+        tau, state = self.confidence_set.regularizer, self.regression
+        sizes = num_samples, whole_number("num_features", num_features)
+        return PosteriorPaths(state, tau, self._scale, *sizes, outcome_map)
 
     def optimize(
         self,
@@ -249,8 +240,6 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         ``BotorchTensorDimensionError`` if the bounds are not ``2 x d``.
         """
         checked_limits(bounds, self.regression.dimension)
-        whole_number("raw_samples", raw_samples)
-        whole_number("num_restarts", num_restarts)
         functions, device = self._paths(num_samples, num_features), bounds.device
         points, _ = optimize_posterior_samples(
             # It draws its first points on the CPU whatever the device of the bounds.
