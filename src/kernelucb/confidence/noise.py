@@ -21,9 +21,8 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.digits import as_given, at_most
 from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.fit import Fit, fit_of
+from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
 from kernelucb.confidence.norm import least_misfit
-from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
@@ -395,11 +394,7 @@ class ReplicateNoise:
     def applied(self, fit: Fit, delta: float) -> tuple[Fit, float]:
         r"""The fit of a band at ``delta``, and the failure probability left for it."""
         left, chosen = (1.0 - self.share) * delta / self.num_levels, fit_of(fit)
-        if isinstance(chosen, PrequentialRadius):
-            raise ValueError(
-                "A PrequentialRadius has its own noise scales; leave out noise_std."
-            )
-        if chosen.filters:
+        if isinstance(chosen, MixtureFit) and chosen.filters:
             chosen = replace(chosen, noise_factor=self.factor(delta))
         return chosen, left
 
