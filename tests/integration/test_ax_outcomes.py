@@ -55,7 +55,6 @@ from torch.testing import assert_close
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, ScalarizedUCB
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
-from kernelucb.ax.experiments import check_kept
 from kernelucb.confidence.assumptions import REPORTED
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 from kernelucb.regression.named import named_kernel

@@ -42,7 +42,7 @@ from botorch.acquisition import qUpperConfidenceBound
 from pandas.testing import assert_frame_equal
 
 import kernelucb.ax
-from kernelucb import Grid, KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, MetaUCB
+from kernelucb import KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, MetaUCB
 from tolerances import DIGITS, SEARCHED
 
 pytestmark = AX_WARNINGS
@@ -123,7 +123,6 @@ ALL = [
     (LikelihoodUCB, BINOMIAL, {}),
     (MetaUCB, {"delta": 0.01}, {}),
     (MartingaleMixtureUCB, PRIOR, {}),
-    (MartingaleMixtureUCB, OPTIONS | {"form": Grid(torch.tensor([1.0, 2.0]))}, {}),
     (MartingaleMixtureUCB, OPTIONS, {"search": qUpperConfidenceBound} | TENSORS),
 ]
 

@@ -290,7 +290,7 @@ def test_the_orchestrator_stops_by_the_certificate(options):
 
 BAND = kernelucb.ax.BandAnalysis("x", num_points=9)
 GAP = kernelucb.ax.GapAnalysis(most_rounds=3)
-OPTIMUM = kernelucb.ax.OptimumAnalysis(max_evaluations=2000)
+OPTIMUM = GAP
 ALL = (BAND, GAP, OPTIMUM)
 ARMS = along(0.15, 0.9, 0.5, 0.3, 0.75)
 

@@ -23,9 +23,9 @@ from ax.storage.json_store.encoders import generation_node_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
-from kernelucb.ax.acquisitions import BoundAcquisition
-from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
+from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.ax.options import KNOWN, VALUES
+from kernelucb.ax.strategy import KernelUCBNode
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 
 # Ax's error about a name that it does not know prints the name: these say what to do.
@@ -45,10 +45,9 @@ def register_for_storage() -> None:
         register_model(model)
     for value in VALUES:  # Ax encodes them as dataclasses
         CORE_DECODER_REGISTRY[value.__name__] = value
-    for node in (KernelUCBNode, SafeArmsNode):
-        CORE_ENCODER_REGISTRY[node] = _node_to_dict
-        for name in (node.__name__, node.__name__ + _HINT):
-            CORE_DECODER_REGISTRY[name] = node
+    CORE_ENCODER_REGISTRY[KernelUCBNode] = _node_to_dict
+    for name in ("KernelUCBNode", "SafeArmsNode"):
+        CORE_DECODER_REGISTRY[name] = CORE_DECODER_REGISTRY[name + _HINT] = KernelUCBNode
     CORE_ENCODER_REGISTRY[pd.DataFrame] = _table_to_dict
 
 

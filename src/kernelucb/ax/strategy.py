@@ -1,41 +1,56 @@
-r"""A generation strategy that maximises a bound, in raw outcome units."""
+r"""Trials of a confidence bound in raw outcome units, as Ax generates and stores them."""
+
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from math import isclose
 from typing import Any, Literal
+from zlib import crc32
 
-import torch
 from ax.adapter.registry import Generators
+from ax.core.arm import Arm
+from ax.core.data import Data
+from ax.core.experiment import Experiment
 from ax.core.experiment_status import ExperimentStatus
+from ax.core.generator_run import ArmWeight, GeneratorRun
+from ax.core.observation import ObservationFeatures
 from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
+from ax.storage.json_store.decoder import object_from_json
+from ax.utils.common.constants import Keys
+from ax.utils.common.random import with_rng_seed
 from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.exceptions import UnsupportedError, UserInputWarning
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, MetaPI
+from kernelucb.acquisition import META_ACQUISITIONS
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.acquisitions import BoundAcquisition
-from kernelucb.ax.bounds import check_given
-from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
+from kernelucb.ax.acquisition import BoundAcquisition
+from kernelucb.ax.bounds import bound_spec, check_given, options_of_now, safe_arms_of
+from kernelucb.ax.experiment import check_experiment, with_lost_arms
 from kernelucb.ax.options import (
     TRANSFORMS,
-    BoundClasses,
     Configs,
-    checked_bounds,
+    Options,
+    check_no_meta_pi,
+    checked_bound,
     checked_ranges,
     checked_search,
+    estimates_of,
     plain_value,
-    rehearsed_bounds,
+    search_class,
     surrogate_spec,
 )
-from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.safety import SafeSet
-
-Options = Mapping[str, Any]
-Kinds = Literal["safe", "explored"]
+from kernelucb.ax.spaces import Parameters, checked_context, inputs_of
+from kernelucb.exceptions import NoSafePointError
+from kernelucb.safety.safe_set import no_safe_point
 
 _FITTED_KERNEL = (
     "A norm bound is given, but no kernel, so the bound takes the kernel of Ax's model, "
@@ -49,7 +64,7 @@ _SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
 
 
 def generation_strategy(
-    acqf_class: BoundClasses,
+    acqf_class: type[KernelUCB],
     options: Options | None = None,
     *,
     num_initial: int = 5,
@@ -60,7 +75,7 @@ def generation_strategy(
     optimizer_options: Options | None = None,
     search: type[AcquisitionFunction] | str | None = None,
     search_options: Options | None = None,
-    constraints: Kinds | None = None,
+    constraints: Literal["safe", "explored"] | None = None,
     safe_arms: Sequence[Mapping[str, Any]] | None = None,
     expand_every: int | None = None,
     allow_estimated: bool = False,
@@ -88,9 +103,8 @@ def generation_strategy(
 
     Args:
         acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``KernelFamilyUCB``,
-            ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB``. With
-            ``constraints``, a mapping from the names of the metrics gives each a class of
-            its own: ``MartingaleMixtureUCB``, ``KernelFamilyUCB`` or ``LikelihoodUCB``.
+            ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB`` (for a sum, with a
+            ``MartingaleMixtureUCB`` of each outcome).
         options: Arguments of ``acqf_class`` or of its ``from_model``, but for what Ax
             passes. With several outcomes each but ``delta``, which they share equally, may
             be a mapping from the names of the metrics. For a bound with a prior of its own:
@@ -137,49 +151,50 @@ def generation_strategy(
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
-    classes = acqf_class if isinstance(acqf_class, Mapping) else {"": acqf_class}
-    if classes is acqf_class and constraints is None:
-        raise ValueError(
-            "acqf_class is a mapping, for an objective and the constraints beside it; give "
-            'constraints="safe" or "explored" as well, or one class.'
-        )
-    bound, own = checked_bounds(acqf_class, options or {})
-    further = _checked_constraints(constraints, safe_arms, expand_every, allow_estimated)
+    bound_options = checked_bound(acqf_class, options or {})
+    own = _checked_constraints(constraints, safe_arms, expand_every, allow_estimated)
     arguments: dict[str, Any] = {
-        "surrogate_spec": surrogate_spec(model_config, acqf_class, options or {}),
+        "surrogate_spec": surrogate_spec(model_config, acqf_class, bound_options),
         "acquisition_class": BoundAcquisition,
-        "acquisition_options": further,
-        "botorch_acqf_class": bound,
-        "botorch_acqf_options": own,
+        "acquisition_options": own,
+        "botorch_acqf_class": acqf_class,
+        "botorch_acqf_options": bound_options,
         "transforms": [*TRANSFORMS],
     }
-    bands = rehearsed_bounds(arguments)
-    if any(_meets_a_fitted_kernel(each.assumptions.items) for each in bands):
+    name, estimates = acqf_class.__name__, estimates_of(arguments)
+    if "kernel" in estimates and "norm" not in estimates:
         warnings.warn(_FITTED_KERNEL, UserInputWarning, stacklevel=2)
-    name = " and ".join(dict.fromkeys(each.__name__ for each in classes.values()))
     if outcome_range is not None:
-        if bound is MetaPI:
-            raise UnsupportedError(
-                "MetaPI has no band that a range could limit; use MetaUCB, or leave out "
-                "outcome_range."
-            )
-        further["outcome_range"] = checked_ranges(outcome_range)
-    if constraints is not None and bound in META_ACQUISITIONS:
+        check_no_meta_pi(acqf_class, "outcome_range")
+        own["outcome_range"] = checked_ranges(outcome_range)
+    if constraints is not None and acqf_class in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
             "MartingaleMixtureUCB or KernelFamilyUCB."
         )
+    optimizing = plain_value("optimizer_options", optimizer_options or {})
     if constraints == "safe":
-        _check_safe(bands, allow_estimated, optimizer_options or {})
+        check_given('constraints="safe"', estimates, allow_estimated)
+        if others := {*optimizing} - {*_SAFE_OPTIMIZER}:
+            raise ValueError(
+                f"A safe search has no optimizer option {', '.join(sorted(others))}; it "
+                f"takes {', '.join(_SAFE_OPTIMIZER)}."
+            )
     if search is not None:
-        further |= checked_search(search, search_options or {}, arguments)
-        name = f"{further['search']} within {name}"
+        check_no_meta_pi(acqf_class, "a search within it")
+        own |= checked_search(search, search_options or {}, arguments)
+        name = f"{own['search']} within {name}"
     elif search_options is not None:
         raise ValueError("search_options is given without search; give both or none.")
     name = name if constraints is None else f"{name}, {constraints}"
-    trials = _transitions(name, num_initial, min_observed)
-    initial = _initial_node(constraints == "safe", trials, seed)
-    optimizing = plain_value("optimizer_options", optimizer_options or {})
+    sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})
+    initial = KernelUCBNode(
+        name="Safe arms" if constraints == "safe" else "Sobol",
+        generator_specs=[] if constraints == "safe" else [sobol],
+        transition_criteria=_transitions(name, num_initial, min_observed),
+        should_deduplicate=constraints != "safe",
+        suggested_experiment_status=ExperimentStatus.INITIALIZATION,
+    )
     spec = GeneratorSpec(
         generator_enum=Generators.BOTORCH_MODULAR,
         generator_kwargs=arguments,
@@ -195,46 +210,8 @@ def generation_strategy(
     return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
 
 
-def _meets_a_fitted_kernel(items: Sequence[Assumption]) -> bool:
-    r"""Whether a norm bound that was given is for a kernel that will be fitted."""
-    by_name = {item.name: item.status for item in items}
-    return (by_name.get("norm"), by_name["kernel"]) == (Status.GIVEN, Status.ESTIMATED)
-
-
-def _initial_node(
-    safe: bool, transitions: list[MinTrials], seed: int | None
-) -> KernelUCBNode:
-    r"""Where trials come from before there is a bound: the safe arms, or Sobol points."""
-    shared: dict[str, Any] = {
-        "transition_criteria": transitions,
-        "suggested_experiment_status": ExperimentStatus.INITIALIZATION,
-    }
-    if safe:
-        return SafeArmsNode(name="Safe arms", generator_specs=[], **shared)
-    sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})
-    shared["should_deduplicate"] = True
-    return KernelUCBNode(name="Sobol", generator_specs=[sobol], **shared)
-
-
-def _check_safe(
-    bands: Sequence[KernelUCB], allow_estimated: bool, optimizer_options: Options
-) -> None:
-    r"""Refuse bands that no safe set may rest on, and what no safe search takes."""
-    check_given('constraints="safe"', bands, allow_estimated)
-    for band in bands:
-        # Any that the outcome can have; those of the experiment are not known yet.
-        threshold = float(band.outcome_map.inverse(torch.zeros(()).double()))
-        if not isinstance(band, LikelihoodUCB):
-            SafeSet(band, threshold, allow_estimated=allow_estimated)
-    if others := {*optimizer_options} - {*_SAFE_OPTIMIZER}:
-        raise ValueError(
-            f"A safe search has no optimizer option {', '.join(sorted(others))}; it "
-            f"takes {', '.join(_SAFE_OPTIMIZER)}."
-        )
-
-
 def _checked_constraints(
-    kind: Kinds | None,
+    kind: str | None,
     safe_arms: Sequence[Options] | None,
     expand_every: int | None,
     allow_estimated: bool,
@@ -288,3 +265,131 @@ def _transitions(
         count_only_trials_with_data=True,
     )
     return [enough, observed]
+
+
+class KernelUCBNode(GenerationNode):
+    r"""A ``GenerationNode`` that refuses experiments that the bound does not support.
+
+    Ax lets the experiment be configured before or after the strategy is set, and again
+    later, so this is checked before every trial, the initial ones too. Fixed parameters
+    are handed out exactly as they were given. Without generators, the node hands out the
+    safe arms of the strategy in turn, in the context of the trial.
+    """
+
+    def gen(
+        self,
+        *,
+        experiment: Experiment,
+        fixed_features: ObservationFeatures | None = None,
+        **arguments: Any,
+    ) -> GeneratorRun | None:
+        r"""Candidates, as from ``GenerationNode``; raises as ``check_experiment`` does."""
+        spec, seed = bound_spec(self.generation_strategy), None
+        check_experiment(spec, experiment)
+        if self.generator_specs == [spec]:
+            search = spec.generator_kwargs["acquisition_options"].get("search")
+            # An analytic function cannot account for pending points.
+            analytic = AnalyticAcquisitionFunction
+            if search is None or not issubclass(search_class(search), analytic):
+                pending = with_lost_arms(arguments["pending_observations"], experiment)
+                arguments["pending_observations"] = pending
+            # From the arms before the trial: Ax stores neither the state of torch's
+            # generator nor a client's `random_seed`, and a reopened experiment would
+            # search from other starting points.
+            runs = str(len(self.generation_strategy._generator_runs))
+            seed = crc32("".join([*sorted(experiment.arms_by_signature), runs]).encode())
+        with with_rng_seed(seed):
+            return super().gen(
+                experiment=experiment, fixed_features=fixed_features, **arguments
+            )
+
+    def _fit(
+        self, experiment: Experiment, data: Data | None = None, **arguments: Any
+    ) -> None:
+        for spec in self.generator_specs:
+            # Ax would go on with the objective that an adapter was made for, and without
+            # the arms outside the search space that came later.
+            spec._fitted_adapter = None
+        super()._fit(experiment=experiment, data=data, **arguments)
+
+    def _gen(
+        self,
+        experiment: Experiment,
+        pending_observations: Any,
+        data: Data | None,
+        n: int | None,
+        fixed_features: ObservationFeatures | None = None,
+        **arguments: Any,
+    ) -> GeneratorRun:
+        spec, space = bound_spec(self.generation_strategy), experiment.search_space
+        context = checked_context(space, fixed_features and fixed_features.parameters)
+        safe = safe_arms_of(spec, space, context)
+        if not self.generator_specs:
+            return self._safe_run(safe, context, n or 1)
+        adapter: Any = self._fitted_adapter
+        is_bound = self.generator_spec_to_gen_from is spec
+        if is_bound:
+            own = spec.generator_gen_kwargs["model_gen_options"]
+            now = options_of_now(spec, adapter, experiment, context)
+            arguments["model_gen_options"] = own | {Keys.AX_ACQUISITION_KWARGS: now}
+        given = experiment, pending_observations, data, n
+        run = super()._gen(*given, fixed_features=fixed_features, **arguments)
+        safe_set = adapter.generator._acquisition.safe_set if is_bound else None
+        table: OrderedDict[str, ArmWeight] = OrderedDict()
+        for old in run._arm_weight_table.values():
+            # Ax's transforms change numbers in their last digits, there and back.
+            parameters = {**old.arm.parameters, **context}
+            parameters = next((arm for arm in safe if _alike(arm, parameters)), parameters)
+            if safe_set is not None and not bool(
+                safe_set.is_safe(inputs_of(adapter, [parameters])).all()
+            ):
+                raise no_safe_point(f"no arm close to {parameters}")
+            arm = old.arm if parameters == old.arm.parameters else Arm(parameters)
+            table[arm.signature] = ArmWeight(arm=arm, weight=old.weight)
+        run._arm_weight_table = table
+        return run
+
+    def _safe_run(self, safe: Sequence[Any], context: Any, n: int) -> GeneratorRun:
+        r"""Some of the safe arms, in turn."""
+        if not safe:
+            given = ", ".join(f"{name}={value}" for name, value in context.items())
+            raise NoSafePointError(
+                f"No safe arm has {given}. Give safe_arms with these parameters, or leave "
+                "these parameters out of an arm that is safe whatever they are."
+            )
+        runs = self.generation_strategy._generator_runs
+        start = sum(len(r.arms) for r in runs if r._generation_node_name == self.name)
+        # One arm twice in a batch would be one arm of twice the weight.
+        turns = [safe[(start + i) % len(safe)] for i in range(min(n, len(safe)))]
+        return GeneratorRun([Arm(each) for each in turns], generator_key="SafeArms")
+
+    @property
+    def _fitted_adapter(self) -> Any:
+        return super()._fitted_adapter if self.generator_specs else None
+
+    def _try_gen_with_fallback(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, exception: Exception, **arguments: Any
+    ) -> GeneratorRun:
+        # Ax would fall back to random points, which may not be safe.
+        spec = bound_spec(self.generation_strategy)
+        if "safe_arms" in spec.generator_kwargs["acquisition_options"]:
+            raise exception
+        return super()._try_gen_with_fallback(exception, **arguments)
+
+    @classmethod
+    def deserialize_init_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, args: dict[str, Any], **registries: Any
+    ) -> dict[str, Any]:
+        r"""Arguments of the constructor from what Ax stored."""
+        stored = super().deserialize_init_args(args).items()
+        return {name: object_from_json(value, **registries) for name, value in stored}
+
+
+def _alike(arm: Parameters, parameters: Parameters) -> bool:
+    r"""Whether parameters are those of an arm, up to round-off."""
+    return all(
+        isclose(value, parameters[name], rel_tol=1e-9)
+        if isinstance(value, float)
+        else value == parameters[name]
+        for name, value in arm.items()
+    )

@@ -1,4 +1,4 @@
-r"""Bands, gaps and optimum reports as analyses of Ax."""
+r"""Bands and gaps as analyses of Ax."""
 
 # Ax and plotly leave much untyped.
 # pyright: reportPrivateUsage=false, reportUnknownMemberType=false
@@ -6,10 +6,9 @@ r"""Bands, gaps and optimum reports as analyses of Ax."""
 import html
 import logging
 import textwrap
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -21,7 +20,7 @@ from ax.analysis.plotly.plotly_analysis import (
     create_plotly_analysis_card,
 )
 from ax.core.experiment import Experiment
-from ax.core.parameter import RangeParameter
+from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.analysis import AnalysisNotApplicableStateError
@@ -30,13 +29,12 @@ from botorch.exceptions import UnsupportedError
 from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb._numerics.digits import at_most, between
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb._numerics.digits import at_most
 from kernelucb.ax.bounds import FittedBound, bound_spec
-from kernelucb.ax.experiments import outcome_name
-from kernelucb.ax.report import in_words, report_of
-from kernelucb.ax.spaces import Parameters, checked_context, setting_of, values_of
-from kernelucb.certificates import Claim, RegretCertificate, regret_certificate
+from kernelucb.ax.experiment import outcome_name
+from kernelucb.ax.spaces import Parameters, inputs_of, setting_of
+from kernelucb.certificates import RegretCertificate, regret_certificate
+from kernelucb.certificates.claims import in_words
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
 
@@ -45,7 +43,6 @@ _LEGEND = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
 BLUE, GREY = "#0072B2", "#6E6E6E"
 _FILL = "rgba(0, 114, 178, 0.25)"
 _WIDTH = 120  # characters in a line below a picture
-_CELL = 48  # the same in a cell of claims
 
 
 class Card(NamedTuple):
@@ -69,7 +66,6 @@ class BoundAnalysis(Analysis):
     is logged (``kernelucb.ax``, level INFO).
 
     Attributes:
-        fixed_parameters: A context: arms and optimum are compared there.
         units: Of parameters and metrics by their names, ``{"temperature": "°C"}``.
 
     Raises:
@@ -77,7 +73,6 @@ class BoundAnalysis(Analysis):
     """
 
     _: KW_ONLY
-    fixed_parameters: Parameters | None = None
     units: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
@@ -123,8 +118,8 @@ class BoundAnalysis(Analysis):
         words = type(self).__name__, card.title, card.subtitle
         return create_plotly_analysis_card(*words, card.df, _noted(card.figure, card.note))
 
-    @abstractmethod
-    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card: ...
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        raise NotImplementedError
 
     def _number(self, name: str, value: Any) -> str:
         r"""``52.5 °C``."""
@@ -147,7 +142,6 @@ class BandAnalysis(BoundAnalysis):
             by itself.
         metric: The outcome; the objective when absent.
         num_points: How many values of a continuous parameter are looked at.
-        fixed_parameters: See ``BoundAnalysis``.
         units: See ``BoundAnalysis``.
     """
 
@@ -157,28 +151,24 @@ class BandAnalysis(BoundAnalysis):
     num_points: int = 100
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        fitted = FittedBound(strategy, experiment, self.fixed_parameters)
+        fitted = FittedBound(strategy, experiment)
         arm, _ = fitted.best_arm()
-        centre = fitted.setting(arm.parameters)
+        metric = outcome_name(experiment, fitted.band)
+        bands = {**fitted.bands, metric: fitted.band}
+        metric = metric if self.metric is None else self.metric
+        if metric not in bands:
+            raise ValueError(f"No band of the metric {metric!r}; there are {[*bands]}.")
+        band, summary = bands[metric], bands[metric].assumptions.verdict
         points, discrete = _points_along(
-            experiment.search_space, centre, self.parameter, self.num_points
+            experiment.search_space, arm.parameters, self.parameter, self.num_points
         )
-        band, metric = fitted.band, outcome_name(experiment, fitted.band)
-        if self.metric is not None:
-            bands = {metric: band, **fitted.bands}
-            if self.metric not in bands:
-                raise ValueError(
-                    f"No band of the metric {self.metric!r}; there are {sorted(bands)}."
-                )
-            band, metric = bands[self.metric], self.metric
-        lower, upper = (side.tolist() for side in band.bounds(fitted.inputs(points)))
+        lower, upper = band.bounds(inputs_of(fitted.adapter, points))
         values = [point[self.parameter] for point in points]
         df = pd.DataFrame({self.parameter: values, "lower": lower, "upper": upper})
-        summary = band.assumptions.verdict
         figure = _band_figure(df, f"band, {summary}", discrete)
-        others = {k: v for k, v in centre.items() if k != self.parameter}
-        # Not what is derived from the parameter that varies.
-        others = {k: v for k, v in others.items() if all(p[k] == v for p in points)}
+        # All but the parameter that varies and what is derived from it.
+        others = {k: v for k, v in arm.parameters.items() if all(p[k] == v for p in points)}
+        others.pop(self.parameter, None)
         _add_outcomes(figure, experiment, metric, self.parameter, others)
         figure.update_layout(
             xaxis_title=self._label(self.parameter), yaxis_title=self._label(metric)
@@ -208,7 +198,6 @@ class GapAnalysis(BoundAnalysis):
         most_rounds: After how many of the trials the gap is computed: the last one and
             others evenly spaced before it.
         max_evaluations: Largest number of points that branch and bound looks at in a round.
-        fixed_parameters: See ``BoundAnalysis``.
         units: See ``BoundAnalysis``.
     """
 
@@ -217,157 +206,50 @@ class GapAnalysis(BoundAnalysis):
     max_evaluations: int = 20_000
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        space = experiment.search_space
-        context = checked_context(space, self.fixed_parameters)
-        trials = experiment.trials_by_status[TrialStatus.COMPLETED]
-        inside = [
-            trial.index
-            for trial in trials
-            for each in [[setting_of(space, a.parameters, context) for a in trial.arms]]
-            if any(map(space.check_membership, each))
-        ]  # before the first of them no arm is the best
-        completed = sorted(
-            each.index for each in trials if each.index >= min(inside, default=0)
-        )
-        rounds: list[Round] = []
-        for i in _spread(len(completed), self.most_rounds):
+        allows = experiment.search_space.check_membership
+        completed = experiment.trials_by_status[TrialStatus.COMPLETED]
+        inside = [t.index for t in completed if any(allows(a.parameters) for a in t.arms)]
+        first = min(inside, default=0)  # before it no arm is the best
+        trials = sorted(trial.index for trial in completed if trial.index >= first)
+        most = min(len(trials), self.most_rounds)
+        spread = [trials[round((k + 1) * len(trials) / most) - 1] for k in range(most)]
+        rounds: list[tuple[int, str, RegretCertificate]] = []
+        for index in spread:
+            earlier = experiment.clone_with(
+                name="earlier trials",  # the experiment may have none
+                trial_indices=[i for i in sorted(experiment.trials) if i <= index],
+                properties_to_keep=list(experiment._properties),
+            )
+            fitted = FittedBound(strategy, earlier)
             with suppress(NoSafePointError):  # no arm was certainly feasible by then
-                rounds.append(self._round(strategy, experiment, completed[i]))
+                arm, point = fitted.best_arm(by_bands=True)
+                own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
+                certificate = regret_certificate(fitted.band, **own, recommended=point)
+                rounds.append((index, arm.name, certificate))
+                gap = at_most(certificate.gap)
+                _LOG.info(
+                    "gap after trial %d: at most %s, %s", index, gap, certificate.summary
+                )
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
-        df = pd.DataFrame(rounds).drop(columns=["certificate", "band"])
-        df["gap"] = [each.certificate.gap for each in rounds]
-        df["certified"] = [each.certificate.certified for each in rounds]
-        _, arm, last, band = rounds[-1]
+        certificates = [each for _, _, each in rounds]
+        df = pd.DataFrame(rounds, columns=["trial_index", "arm_name", "gap"])
+        df["gap"] = [each.gap for each in certificates]
+        df["certified"] = [each.certified for each in certificates]
+        band, (_, name, last) = FittedBound(strategy, experiment).band, rounds[-1]
         metric = outcome_name(experiment, band)
-        figure = _gap_figure(df, gaps_in_words([each.certificate for each in rounds]))
+        figure = _gap_figure(df, gaps_in_words(certificates))
         figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
         gap = f"at most {self._number(metric, at_most(last.gap))}, "
         more = "more" if band.direction == 1 else "less"
         other = "feasible arm" if last.domain.feasible else "arm"
         return Card(
-            f"Gap of arm {arm}{last.domain.context}: "
-            f"{gap if last.certified else ''}{last.summary}",
+            f"Gap of arm {name}: {gap if last.certified else ''}{last.summary}",
             f"How much {more} {metric} any other {other} can have than the best one so far",
             str(last),
             df,
             figure,
         )
-
-    def _round(
-        self, strategy: GenerationStrategy, experiment: Experiment, index: int
-    ) -> "Round":
-        earlier = experiment.clone_with(
-            name="earlier trials",  # the experiment may have none
-            trial_indices=[i for i in sorted(experiment.trials) if i <= index],
-            properties_to_keep=list(experiment._properties),
-        )
-        fitted = FittedBound(strategy, earlier, self.fixed_parameters)
-        arm, point = fitted.best_arm(by_bands=True)
-        own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
-        certificate = regret_certificate(fitted.band, **own, recommended=point)
-        told = index, at_most(certificate.gap), certificate.summary
-        _LOG.info("gap after trial %d: at most %s, %s", *told)
-        return Round(index, arm.name, certificate, fitted.band)
-
-
-class Round(NamedTuple):
-    r"""The best completed arm after a trial, and how far it may be from the optimum."""
-
-    trial_index: int
-    arm_name: str
-    certificate: RegretCertificate
-    band: KernelUCB
-
-
-@dataclass(eq=False)
-class OptimumAnalysis(BoundAnalysis):
-    r"""What is known of the optimum: how large it is, where it may be, what to try next.
-
-    See ``kernelucb.ax.optimum_report``, whose numbers are shown in a table.
-
-    Example:
-        >>> cards = client.compute_analyses([kernelucb.ax.OptimumAnalysis()])
-
-    Attributes:
-        baseline: See ``kernelucb.ax.optimum_report``.
-        window: See there.
-        threshold: See there.
-        tolerance: See there.
-        max_evaluations: Largest number of points that branch and bound looks at.
-        fixed_parameters: See ``BoundAnalysis``.
-        units: See ``BoundAnalysis``.
-    """
-
-    _: KW_ONLY
-    baseline: str | Parameters | None = None
-    window: float = 0.05
-    threshold: float | None = None
-    tolerance: float | None = None
-    max_evaluations: int = 20_000
-
-    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        report = report_of(
-            strategy,
-            experiment,
-            self.fixed_parameters,
-            self.baseline,
-            window=self.window,
-            threshold=self.threshold,
-            tolerance=self.tolerance,
-            units=self.units,
-            max_evaluations=self.max_evaluations,
-        )
-        ranges, recommended = report.ranges(), report.to_dict()["recommended"]
-        where = "where the optimum may be"
-        df = pd.DataFrame(
-            {
-                "parameter": [*ranges],
-                where: [*ranges.values()],
-                "recommended": [in_words(recommended[name]) for name in ranges],
-            }
-        )
-        looked_at = "" if report.certificate.rigorous else ", of the points looked at"
-        shown = df.assign(parameter=[*map(self._label, ranges)])
-        columns = {"align": "left", "values": [shown[name].tolist() for name in shown]}
-        headings = [f"{name}{looked_at if name == where else ''}" for name in shown]
-        places = go.Table(header={"align": "left", "values": headings}, cells=columns)
-        said: Any = report.said
-        metric = said.args[-1].outcome
-        lower, upper = between(report.lower, report.upper)
-        place = f" between {lower} and {self._number(metric, upper)}"
-        domain = report.certificate.domain
-        which = "Feasible optimum" if domain.feasible else "Optimum"
-        return Card(
-            f"{which} of {metric}{domain.context}{place if report.certified else ''}: "
-            f"{report.summary}",
-            "Where it may be, the recommended arm, and what else may be said",
-            str(replace(report, said=tuple)),
-            df,
-            _tables(places, len(df), report.claims),
-        )
-
-
-def _tables(places: go.Table, count: int, claims: Sequence[Claim]) -> go.Figure:
-    r"""A table of so many rows, and below it one of claims: kind, statement, breakdown."""
-    rows = [(each.kind, each.sentence, each.support) for each in claims]
-    lines = [max(len(textwrap.wrap(text, _CELL)) for text in row) for row in rows]
-    above, below = 32 + 22 * count, 32 + sum(8 + 16 * each for each in lines)
-    share = below / (above + below)
-    places.domain = {"x": [0.0, 1.0], "y": [share, 1.0]}
-    table = go.Table(
-        header={"align": "left", "values": ["claim", "what may be said", "how firmly"]},
-        cells={"align": "left", "values": [*zip(*rows, strict=True)]},
-        columnwidth=[1, 4, 4],
-        domain={"x": [0.0, 1.0], "y": [0.0, share]},
-    )
-    return go.Figure([places, table]).update_layout(height=above + below + 20)
-
-
-def _spread(count: int, most: int) -> list[int]:
-    r"""At most so many of the places ``0, ..., count - 1``, even and with the last one."""
-    most = min(count, most)
-    return [round((k + 1) * count / most) - 1 for k in range(most)]
 
 
 def _points_along(
@@ -379,22 +261,24 @@ def _points_along(
         ValueError: If there is no such parameter, it has one value only, or it is computed
             from others.
     """
-    parameter = space.parameters.get(name)
+    parameter, values = space.parameters.get(name), list[Any]()
     if parameter is None:
         raise ValueError(f"No parameter {name!r}; there are {[*space.parameters]}.")
-    listed = values_of(parameter)
-    values = listed
-    if isinstance(parameter, RangeParameter) and listed is None:
+    discrete = parameter.parameter_type is not ParameterType.FLOAT
+    if isinstance(parameter, ChoiceParameter):
+        values, discrete = parameter.values, True
+    elif isinstance(parameter, RangeParameter) and discrete:
+        values = [*range(int(parameter.lower), int(parameter.upper) + 1)]
+    elif isinstance(parameter, RangeParameter):
         low, high = float(parameter.lower), float(parameter.upper)
         shares = torch.linspace(0.0, 1.0, num_points, dtype=torch.float64)[1:-1]
-        between = low + (high - low) * shares
-        if parameter.log_scale:
-            between = low * (high / low) ** shares
-        values = [low, *between.tolist(), high]
-    if values is None or len(values) < 2:
+        logarithmic = parameter.log_scale
+        inner = low * (high / low) ** shares if logarithmic else low + (high - low) * shares
+        values = [low, *inner.tolist(), high]
+    if len(values) < 2:
         raise ValueError(f"The parameter {name!r} cannot vary by itself.")
     points = [setting_of(space, centre, {name: value}) for value in values]
-    return [p for p in points if space.check_membership(p)], listed is not None
+    return [p for p in points if space.check_membership(p)], discrete
 
 
 def _band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
@@ -424,27 +308,23 @@ def _add_outcomes(
     Those of arms whose ``others`` are not those of the line are grey.
     """
     data: Any = experiment.lookup_data().df
-    kept = {trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]}
+    kept = [trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]]
     data = data[(data["metric_name"] == metric) & data["trial_index"].isin(kept)]
-    for here, label, style in (
-        (False, "outcomes elsewhere", {"color": GREY, "symbol": "circle-open"}),
-        (True, "outcomes on this line", {"color": "black"}),
+    arms = [experiment.arms_by_name[arm].parameters for arm in data["arm_name"]]
+    here = pd.Series([others.items() <= arm.items() for arm in arms], data.index, bool)
+    data = data.assign(x=[arm[name] for arm in arms])
+    for rows, label, style in (
+        (data[~here], "outcomes elsewhere", {"color": GREY, "symbol": "circle-open"}),
+        (data[here], "outcomes on this line", {"color": "black"}),
     ):
-        rows = [
-            (own[name], mean, arm)
-            for arm, mean in zip(data["arm_name"], data["mean"], strict=True)
-            for own in [experiment.arms_by_name[arm].parameters]
-            if (others.items() <= own.items()) is here
-        ]
-        if rows:
-            x, y, arms = map(list, zip(*rows, strict=True))
+        if len(rows):
             figure.add_scatter(
-                x=x,
-                y=y,
+                x=rows["x"].tolist(),
+                y=rows["mean"].tolist(),
                 mode="markers",
                 marker={"size": 7, **style},
                 name=label,
-                customdata=arms,
+                customdata=rows["arm_name"].tolist(),
                 hovertemplate="arm %{customdata}: %{y:.4g}",
             )
 
@@ -478,13 +358,11 @@ def _noted(figure: go.Figure, note: str) -> go.Figure:
     ]
     shown = [html.escape(part).replace("  ", "&nbsp;&nbsp;") for part in lines]
     below = 15 * len(lines)
-    # Ax shows 500 pixels of a card, and scrolls beyond.
-    layout: Any = figure.layout
-    height = 105 + below + max(200, 390 - below, layout.height or 0)
     figure.update_layout(
         template="simple_white",
         legend=_LEGEND,
-        height=height,
+        # Ax shows 500 pixels of a card, and scrolls beyond.
+        height=105 + below + max(200, 390 - below),
         margin={"t": 45, "b": 60 + below},
     )
     place: dict[str, Any] = {"xref": "paper", "yref": "paper", "x": 0.0, "y": 0.0}
