@@ -25,20 +25,14 @@ from torch import Tensor
 
 from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.estimates import trainable
-from kernelucb.acquisition import (
-    ConstrainedUCB,
-    GuardedAcquisition,
-    LikelihoodUCB,
-    ScalarizedUCB,
-)
+from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.ax.experiment import Notes
 from kernelucb.ax.options import (
     OF_THE_GUARD,
     Options,
-    builder_of,
-    by_columns,
+    built,
     has_own_prior,
     one_outcome_class,
     options_by_outcome,
@@ -147,14 +141,12 @@ class BoundAcquisition(Acquisition):
         ):
             if [*used] == [name] and not is_sum:
                 own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
-            if bound is LikelihoodUCB:
-                own["outcomes"] = "rates"
             scaled = self._scaled(each, has_own_prior(bound, own))
-            band = builder_of(bound)(scaled, **by_columns(own, columns))
+            band = built(bound, scaled, own, columns)
             if name in (ranges := self.options.get("outcome_range", {})):
                 ends = zip(("lower", "upper"), ranges[name], strict=True)
                 band = band.within(**{end: x for end, x in ends if x is not None})
-            told = band.confidence_set
+            told: Any = band.confidence_set
             told.assumptions = self.options.get("notes", Notes()).added_to(told.assumptions)
             self.bands[name] = band
         parts = [self.bands[name] for name in used]
@@ -265,37 +257,39 @@ class BoundAcquisition(Acquisition):
         optimizer_options: dict[str, Any] | None = None,
         **others: Any,
     ) -> tuple[Tensor, Tensor] | None:
-        r"""A point of large value that is still safe once Ax has handed it out.
+        r"""The best point, if it is still safe once Ax has handed it out; its value.
 
-        The best one, or else a safe arm. None if these are all in the ``batch`` already: of
-        two equal arms of a trial Ax makes one.
+        None if it is in the ``batch`` already: of two equal arms of a trial Ax makes one.
+        In a finite space the best one that is not.
         """
         if given := [name for name, each in others.items() if each]:
             raise UnsupportedError(f"A safe search takes no {' or '.join(given)}.")
-        fixed = fixed_features or {}
-        space = mixed_space(
-            self.search_space_digest, fixed, inequality_constraints, _MOST_COMBINATIONS
-        )
-        every = self.options.get("expand_every")
-        before = max(map(len, self.surrogate.Xs))
-        before += 0 if self.X_pending is None else len(self.X_pending)
-        is_turn = every is not None and is_ucb_turn(before, every)
-        acqf = ConstraintWidth(safe_set) if is_turn else self.acqf
-        best, _ = optimize_acqf_safely(
+        fixed, every = fixed_features or {}, self.options.get("expand_every")
+        count = max(map(len, self.surrogate.Xs))
+        count += 0 if self.X_pending is None else len(self.X_pending)
+        widens = every is not None and is_ucb_turn(count, every)
+        acqf = ConstraintWidth(safe_set) if widens else self.acqf
+        limits = inequality_constraints, _MOST_COMBINATIONS
+        space = mixed_space(self.search_space_digest, fixed, *limits)
+        handed_out = rounding_func or (lambda point: point)
+        taken = [handed_out(point) for point in batch]
+        region = space.region(fixed)
+        if batch and region.is_finite:
+            rest = [
+                point
+                for point in safe_set.filter(region.points).split(1)
+                if not any(torch.equal(handed_out(point), other) for other in taken)
+            ]
+            values = acqf(torch.stack(rest)).detach() if rest else torch.zeros(0)
+            return (rest[int(values.argmax())], values.max()) if rest else None
+        point, value = optimize_acqf_safely(
             acqf, safe_set, space=space, fixed_features=fixed, **(optimizer_options or {})
         )
-        handed_out = rounding_func or (lambda point: point)
-        arms = best[:0] if safe_set.safe_points is None else safe_set.safe_points.to(best)
-        taken = [handed_out(point) for point in batch]
-        repeats = False
-        for point in torch.cat([best, arms]).split(1):
-            image = handed_out(point)
-            # The node gives a safe arm back as it was given.
-            is_arm = bool((point == arms).all(-1).any())
-            if any(torch.equal(image, other) for other in taken):
-                repeats = True
-            elif is_arm or bool(safe_set.is_safe(image).all()):
-                return point, acqf(point.unsqueeze(0)).detach()
-        if repeats:
+        image, arms = handed_out(point), safe_set.safe_points
+        if any(torch.equal(image, other) for other in taken):
             return None
-        raise no_safe_point("no point that fits the trial")
+        # The node gives a safe arm back as it was given.
+        is_arm = arms is not None and bool((point == arms).all(-1).any())
+        if not (is_arm or bool(safe_set.is_safe(image).all())):
+            raise no_safe_point("no point that fits the trial")
+        return point, value

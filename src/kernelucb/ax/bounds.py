@@ -7,11 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ax.api.client import Client
-from ax.core.arm import Arm
-from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
-from ax.core.parameter import FixedParameter
-from ax.core.search_space import SearchSpace
+from ax.core import Arm, Experiment, FixedParameter, ObservationFeatures, SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -43,19 +39,6 @@ from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 Source = Client | GenerationStrategy
 Interval = tuple[float, float]
-
-# How to give what was estimated.
-_OWN_KERNEL = (
-    "kernel=... and lengthscale=... in the options, which fix kernel and mean of the bound "
-    "(or the bound KernelFamilyUCB, which needs only a range of length scales)"
-)
-_WAYS = {
-    "kernel": _OWN_KERNEL,
-    "mean": _OWN_KERNEL,
-    "norm": "norm_bound=... in the options",
-    "noise": "noise_std=... in the options (or report a standard error with every outcome)",
-    "information gain": "theorem=BoundedNorm(information_gain=...) in the options",
-}
 
 
 def last_bound(source: Source) -> KernelUCB:
@@ -228,13 +211,11 @@ class FittedBound:
         r"""What the bands of all outcomes rest on."""
         if not self.bands:
             return self.band.assumptions
-        bands: dict[str, Any] = dict(self.bands)
-        if self.band not in bands.values():
-            bands["objective"] = self.band
-        joined = joined_assumptions(
-            bands,
-            "the arm satisfies the constraints, and its outcomes lie between their bounds,",
+        objective = {"objective": self.band} if self.band.parts else {}
+        claim = (
+            "the arm satisfies the constraints, and its outcomes lie between their bounds,"
         )
+        joined = joined_assumptions({**self.bands, **objective}, claim)
         safe_set = self._acquisition.safe_set
         for item in () if safe_set is None else safe_set.assumptions.items:
             if item.name == "safe points":
@@ -293,17 +274,16 @@ class FittedBound:
 
 def check_given(user: str, estimated: Iterable[str], allow_estimated: bool) -> None:
     r"""Refuse that ``user`` acts on estimates, by name, unless they are allowed."""
-    names = [*dict.fromkeys(estimated)]
-    if allow_estimated or not names:
-        return
-    short = [name.rpartition(": ")[2] for name in names]
-    ways = dict.fromkeys(_WAYS[name] for name in short if name in _WAYS)
-    give = f"give generation_strategy {', and '.join(ways)}, or " if ways else ""
-    raise UncertifiedError(
-        f"{user} needs a certified bound. The generation strategy's rests on estimates "
-        f"({', '.join(names)}), so its probability is not known: {give}pass "
-        "allow_estimated=True to act on them."
-    )
+    names = ", ".join(dict.fromkeys(estimated))
+    if names and not allow_estimated:
+        raise UncertifiedError(
+            f"{user} needs a certified bound. The generation strategy's rests on estimates "
+            f"({names}), so its probability is not known. Give in the options kernel=... "
+            "and lengthscale=... (they fix kernel and mean; KernelFamilyUCB needs only a "
+            "range of length scales), norm_bound=... (or "
+            "theorem=BoundedNorm(norm_bound, information_gain)), and noise_std=... or a "
+            "standard error with every outcome; or pass allow_estimated=True."
+        )
 
 
 def strategy_of(source: Source) -> GenerationStrategy:

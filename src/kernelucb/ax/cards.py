@@ -4,24 +4,29 @@ r"""Bands and gaps as analyses of Ax."""
 # pyright: reportPrivateUsage=false, reportUnknownMemberType=false
 
 import html
-import logging
 import textwrap
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
-import torch
 from ax.adapter.base import Adapter
-from ax.analysis.analysis import Analysis
+from ax.analysis import Analysis
 from ax.analysis.plotly.plotly_analysis import (
     PlotlyAnalysisCard,
     create_plotly_analysis_card,
 )
-from ax.core.experiment import Experiment
-from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
-from ax.core.search_space import SearchSpace
+from ax.analysis.plotly.surface.utils import get_parameter_values
+from ax.core import (
+    ChoiceParameter,
+    Experiment,
+    FixedParameter,
+    ParameterType,
+    RangeParameter,
+    SearchSpace,
+)
+from ax.core.parameter import DerivedParameter
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.analysis import AnalysisNotApplicableStateError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -38,21 +43,12 @@ from kernelucb.certificates.claims import in_words
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
 
-_LOG = logging.getLogger(__name__)
-_LEGEND = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
-BLUE, GREY = "#0072B2", "#6E6E6E"
+BLUE, GREY, BLACK = "#0072B2", "#6E6E6E", "#000000"
 _FILL = "rgba(0, 114, 178, 0.25)"
 _WIDTH = 120  # characters in a line below a picture
 
-
-class Card(NamedTuple):
-    r"""What a card shows: one line each, the words below the picture, numbers, picture."""
-
-    title: str
-    subtitle: str
-    note: str
-    df: pd.DataFrame
-    figure: go.Figure
+# Title and subtitle, one line each; the words below the picture; numbers, picture.
+Card = tuple[str, str, str, pd.DataFrame, go.Figure]
 
 
 @dataclass(eq=False)
@@ -62,8 +58,7 @@ class BoundAnalysis(Analysis):
     It needs the strategy of ``generation_strategy`` and at least one observed trial, and
     changes neither the experiment nor its next trials. Title and subtitle are short; a
     title has numbers only where they are certified. What the bound rests on stands below
-    the picture, and its first word is "certified" only if everything was given. Progress
-    is logged (``kernelucb.ax``, level INFO).
+    the picture, and its first word is "certified" only if everything was given.
 
     Attributes:
         units: Of parameters and metrics by their names, ``{"temperature": "°C"}``.
@@ -76,9 +71,8 @@ class BoundAnalysis(Analysis):
     units: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
-        for name in ("num_points", "most_rounds", "max_evaluations"):
-            if hasattr(self, name):
-                whole_number(name, getattr(self, name))
+        for name in {"num_points", "most_rounds", "max_evaluations"} & vars(self).keys():
+            whole_number(name, getattr(self, name))
 
     def validate_applicable_state(
         self,
@@ -93,9 +87,8 @@ class BoundAnalysis(Analysis):
             bound_spec(generation_strategy)
         except UnsupportedError as error:
             return str(error)
-        if experiment.lookup_data().empty:
-            return "No trial has been observed yet; complete one first."
-        return None
+        no_data = experiment.lookup_data().empty
+        return "No trial has been observed yet; complete one first." if no_data else None
 
     def compute(
         self,
@@ -112,11 +105,11 @@ class BoundAnalysis(Analysis):
         if experiment is None or generation_strategy is None:
             raise AnalysisNotApplicableStateError(lacking or "")
         try:
-            card = self._card(experiment, generation_strategy)
+            title, subtitle, note, df, figure = self._card(experiment, generation_strategy)
         except NoSafePointError as error:
             raise AnalysisNotApplicableStateError(str(error)) from error
-        words = type(self).__name__, card.title, card.subtitle
-        return create_plotly_analysis_card(*words, card.df, _noted(card.figure, card.note))
+        _add_note(figure, note)
+        return create_plotly_analysis_card(type(self).__name__, title, subtitle, df, figure)
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         raise NotImplementedError
@@ -153,35 +146,63 @@ class BandAnalysis(BoundAnalysis):
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         fitted = FittedBound(strategy, experiment)
         arm, _ = fitted.best_arm()
-        metric = outcome_name(experiment, fitted.band)
-        bands = {**fitted.bands, metric: fitted.band}
-        metric = metric if self.metric is None else self.metric
+        objective = outcome_name(experiment, fitted.band)
+        bands = {**fitted.bands, objective: fitted.band}
+        metric = self.metric or objective
         if metric not in bands:
             raise ValueError(f"No band of the metric {metric!r}; there are {[*bands]}.")
         band, summary = bands[metric], bands[metric].assumptions.verdict
-        points, discrete = _points_along(
-            experiment.search_space, arm.parameters, self.parameter, self.num_points
-        )
-        lower, upper = band.bounds(inputs_of(fitted.adapter, points))
+        points, listed = self._points(experiment.search_space, arm.parameters)
         values = [point[self.parameter] for point in points]
+        lower, upper = band.bounds(inputs_of(fitted.adapter, points))
         df = pd.DataFrame({self.parameter: values, "lower": lower, "upper": upper})
-        figure = _band_figure(df, f"band, {summary}", discrete)
         # All but the parameter that varies and what is derived from it.
         others = {k: v for k, v in arm.parameters.items() if all(p[k] == v for p in points)}
-        others.pop(self.parameter, None)
+        # As lists, which every version of plotly's script reads.
+        line: dict[str, Any] = {"x": values, "line_color": BLUE, "marker_color": BLUE}
+        filled: dict[str, Any] = {"fill": "tonexty", "fillcolor": _FILL}
+        if listed:
+            line["mode"], filled = "markers", {}
+        figure = go.Figure()
+        figure.add_scatter(y=lower.tolist(), showlegend=False, **line)
+        figure.add_scatter(y=upper.tolist(), name=f"band, {summary}", **line, **filled)
         _add_outcomes(figure, experiment, metric, self.parameter, others)
-        figure.update_layout(
-            xaxis_title=self._label(self.parameter), yaxis_title=self._label(metric)
-        )
+        figure.update_xaxes(title=self._label(self.parameter))
+        figure.update_yaxes(title=self._label(metric))
         there = ", ".join(f"{k} = {self._number(k, v)}" for k, v in others.items())
         through = f"Through arm {arm.name}"
-        return Card(
+        return (
             f"Band of {metric} along {self.parameter}: {summary}",
             f"{through}; the dots are outcomes of trials",
             f"{through}{', at ' if there else ''}{there}\n{band.assumptions}",
             df,
             figure,
         )
+
+    def _points(
+        self, space: SearchSpace, centre: Parameters
+    ) -> tuple[list[dict[str, Any]], bool]:
+        r"""Points through one, along the parameter, and whether these are all."""
+        parameter = space.parameters.get(self.parameter)
+        if parameter is None or isinstance(parameter, FixedParameter | DerivedParameter):
+            raise ValueError(
+                f"No parameter {self.parameter!r} that can vary by itself; there are "
+                f"{[*space.parameters]}."
+            )
+        values, listed = [], True
+        if isinstance(parameter, ChoiceParameter):
+            values = parameter.values
+        if isinstance(parameter, RangeParameter):
+            low, high = parameter.lower, parameter.upper
+            listed = parameter.parameter_type is ParameterType.INT
+            density = int(high - low) + 1 if listed else self.num_points
+            inner = get_parameter_values(parameter, density)[1:-1]
+            values = [low, *inner, high]  # the ends without round-off
+        points = [
+            setting_of(space, centre, {self.parameter: parameter.cast(value)})
+            for value in values
+        ]
+        return [point for point in points if space.check_membership(point)], listed
 
 
 @dataclass(eq=False)
@@ -212,9 +233,10 @@ class GapAnalysis(BoundAnalysis):
         first = min(inside, default=0)  # before it no arm is the best
         trials = sorted(trial.index for trial in completed if trial.index >= first)
         most = min(len(trials), self.most_rounds)
-        spread = [trials[round((k + 1) * len(trials) / most) - 1] for k in range(most)]
         rounds: list[tuple[int, str, RegretCertificate]] = []
-        for index in spread:
+        for index in [
+            trials[round(k * len(trials) / most) - 1] for k in range(1, most + 1)
+        ]:
             earlier = experiment.clone_with(
                 name="earlier trials",  # the experiment may have none
                 trial_indices=[i for i in sorted(experiment.trials) if i <= index],
@@ -226,16 +248,17 @@ class GapAnalysis(BoundAnalysis):
                 own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
                 certificate = regret_certificate(fitted.band, **own, recommended=point)
                 rounds.append((index, arm.name, certificate))
-                gap = at_most(certificate.gap)
-                _LOG.info(
-                    "gap after trial %d: at most %s, %s", index, gap, certificate.summary
-                )
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
         certificates = [each for _, _, each in rounds]
-        df = pd.DataFrame(rounds, columns=["trial_index", "arm_name", "gap"])
-        df["gap"] = [each.gap for each in certificates]
-        df["certified"] = [each.certified for each in certificates]
+        df = pd.DataFrame(
+            {
+                "trial_index": [index for index, _, _ in rounds],
+                "arm_name": [name for _, name, _ in rounds],
+                "gap": [each.gap for each in certificates],
+                "certified": [each.certified for each in certificates],
+            }
+        )
         band, (_, name, last) = FittedBound(strategy, experiment).band, rounds[-1]
         metric = outcome_name(experiment, band)
         figure = _gap_figure(df, gaps_in_words(certificates))
@@ -243,61 +266,13 @@ class GapAnalysis(BoundAnalysis):
         gap = f"at most {self._number(metric, at_most(last.gap))}, "
         more = "more" if band.direction == 1 else "less"
         other = "feasible arm" if last.domain.feasible else "arm"
-        return Card(
+        return (
             f"Gap of arm {name}: {gap if last.certified else ''}{last.summary}",
             f"How much {more} {metric} any other {other} can have than the best one so far",
             str(last),
             df,
             figure,
         )
-
-
-def _points_along(
-    space: SearchSpace, centre: Parameters, name: str, num_points: int
-) -> tuple[list[dict[str, Any]], bool]:
-    r"""Points of the search space through one, along a parameter, and whether all of them.
-
-    Raises:
-        ValueError: If there is no such parameter, it has one value only, or it is computed
-            from others.
-    """
-    parameter, values = space.parameters.get(name), list[Any]()
-    if parameter is None:
-        raise ValueError(f"No parameter {name!r}; there are {[*space.parameters]}.")
-    discrete = parameter.parameter_type is not ParameterType.FLOAT
-    if isinstance(parameter, ChoiceParameter):
-        values, discrete = parameter.values, True
-    elif isinstance(parameter, RangeParameter) and discrete:
-        values = [*range(int(parameter.lower), int(parameter.upper) + 1)]
-    elif isinstance(parameter, RangeParameter):
-        low, high = float(parameter.lower), float(parameter.upper)
-        shares = torch.linspace(0.0, 1.0, num_points, dtype=torch.float64)[1:-1]
-        logarithmic = parameter.log_scale
-        inner = low * (high / low) ** shares if logarithmic else low + (high - low) * shares
-        values = [low, *inner.tolist(), high]
-    if len(values) < 2:
-        raise ValueError(f"The parameter {name!r} cannot vary by itself.")
-    points = [setting_of(space, centre, {name: value}) for value in values]
-    return [p for p in points if space.check_membership(p)], discrete
-
-
-def _band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
-    r"""A band from a column of places and the columns ``lower`` and ``upper``.
-
-    ``name`` is its name in the legend; the band over single values is drawn as bars.
-    """
-    # As lists, which every version of plotly's script reads.
-    x, lower, upper = (df[column].tolist() for column in (df.columns[0], "lower", "upper"))
-    shown: dict[str, Any] = {"x": x, "name": name, "showlegend": True}
-    figure = go.Figure()
-    if discrete:
-        half = (0.5 * (df["upper"] - df["lower"])).tolist()
-        shown |= {"error_y": {"type": "data", "array": half, "width": 8}}
-        shown |= {"mode": "markers", "marker": {"color": BLUE, "size": 6}}
-        return figure.add_scatter(y=(0.5 * (df["lower"] + df["upper"])).tolist(), **shown)
-    figure.add_scatter(x=x, y=lower, line_color=BLUE, name="lower bound", showlegend=False)
-    shown |= {"fill": "tonexty", "fillcolor": _FILL, "line_color": BLUE}
-    return figure.add_scatter(y=upper, **shown)
 
 
 def _add_outcomes(
@@ -311,22 +286,17 @@ def _add_outcomes(
     kept = [trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]]
     data = data[(data["metric_name"] == metric) & data["trial_index"].isin(kept)]
     arms = [experiment.arms_by_name[arm].parameters for arm in data["arm_name"]]
-    here = pd.Series([others.items() <= arm.items() for arm in arms], data.index, bool)
-    data = data.assign(x=[arm[name] for arm in arms])
-    for rows, label, style in (
-        (data[~here], "outcomes elsewhere", {"color": GREY, "symbol": "circle-open"}),
-        (data[here], "outcomes on this line", {"color": "black"}),
-    ):
-        if len(rows):
-            figure.add_scatter(
-                x=rows["x"].tolist(),
-                y=rows["mean"].tolist(),
-                mode="markers",
-                marker={"size": 7, **style},
-                name=label,
-                customdata=rows["arm_name"].tolist(),
-                hovertemplate="arm %{customdata}: %{y:.4g}",
-            )
+    here = [others.items() <= arm.items() for arm in arms]
+    data = data.assign(x=[arm[name] for arm in arms], here=here)
+    for is_here, rows in data.groupby("here"):
+        figure.add_scatter(
+            x=rows["x"].tolist(),
+            y=rows["mean"].tolist(),
+            mode="markers",
+            marker_color=BLACK if is_here else GREY,
+            name="outcomes on this line" if is_here else "outcomes elsewhere",
+            text=rows["arm_name"].tolist(),
+        )
 
 
 def _gap_figure(df: pd.DataFrame, name: str) -> go.Figure:
@@ -335,22 +305,19 @@ def _gap_figure(df: pd.DataFrame, name: str) -> go.Figure:
     figure = go.Figure().add_scatter(
         x=df["trial_index"].tolist(),
         y=df["gap"].tolist(),
-        customdata=df["arm_name"].tolist(),
+        text=df["arm_name"].tolist(),
         name=name,
         showlegend=True,
         mode="lines+markers",
         line_color=BLUE,
         marker={"symbol": symbols, "size": 8},
-        text=[*map(at_most, df["gap"])],
-        hovertemplate="trial %{x}: arm %{customdata}, gap %{text}",
     )
-    figure.update_layout(xaxis_title="trial")
+    figure.update_xaxes(title="trial")
     return figure.update_yaxes(rangemode="tozero")
 
 
-def _noted(figure: go.Figure, note: str) -> go.Figure:
-    r"""The figure with text below it, every line of which is seen."""
-    # Ax shows one line of a subtitle; all that is longer goes below the picture.
+def _add_note(figure: go.Figure, note: str) -> None:
+    r"""Text below a picture, every line of which is seen: Ax shows one of a subtitle."""
     lines = [
         part
         for line in note.splitlines()
@@ -360,7 +327,7 @@ def _noted(figure: go.Figure, note: str) -> go.Figure:
     below = 15 * len(lines)
     figure.update_layout(
         template="simple_white",
-        legend=_LEGEND,
+        legend={"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"},
         # Ax shows 500 pixels of a card, and scrolls beyond.
         height=105 + below + max(200, 390 - below),
         margin={"t": 45, "b": 60 + below},
@@ -368,6 +335,4 @@ def _noted(figure: go.Figure, note: str) -> go.Figure:
     place: dict[str, Any] = {"xref": "paper", "yref": "paper", "x": 0.0, "y": 0.0}
     place |= {"xanchor": "left", "yanchor": "top", "align": "left", "yshift": -50}
     font = {"size": 11, "color": GREY}
-    return figure.add_annotation(
-        text="<br>".join(shown), showarrow=False, font=font, **place
-    )
+    figure.add_annotation(text="<br>".join(shown), showarrow=False, font=font, **place)

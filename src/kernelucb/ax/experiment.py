@@ -8,10 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
-from ax.core.arm import Arm
-from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
-from ax.core.optimization_config import OptimizationConfig
+from ax.core import Arm, Experiment, ObservationFeatures, OptimizationConfig, SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import InputDataError, UnsupportedError
@@ -43,21 +40,11 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
         ValueError: If options are for other outcomes or inputs.
         InputDataError: If an outcome or a standard error cannot be used.
     """
-    space, config, own = (
-        experiment.search_space,
-        config_of(experiment),
-        spec.generator_kwargs,
-    )
-    if space.is_hierarchical:
-        parents = [name for name, each in space.parameters.items() if each.is_hierarchical]
-        raise UnsupportedError(
-            f"The search space is hierarchical: which parameters an arm has depends on "
-            f"{', '.join(parents)}, and the inputs of a kernel are the same everywhere. "
-            "Leave out dependent_parameters, so that every arm has all parameters, or run "
-            "an experiment for each value."
-        )
-    _check_objective(own["botorch_acqf_class"], is_constrained(spec), config)
-    names = config.metric_names
+    space, config = experiment.search_space, config_of(experiment)
+    own = spec.generator_kwargs
+    acqf_class, names = own["botorch_acqf_class"], config.metric_names
+    if unsupported := _unsupported(spec, space, config):
+        raise UnsupportedError(unsupported)
     for what, given in (
         ("model_config", own["surrogate_spec"].metric_to_model_configs),
         ("outcome_range", own["acquisition_options"].get("outcome_range", {})),
@@ -70,53 +57,54 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
     options = options_by_outcome(own["botorch_acqf_options"], names)
     for each in options.values():
         by_columns(each, input_names(space))
-    _check_outcomes(own["botorch_acqf_class"], options, passed_on(experiment))
+    _check_outcomes(acqf_class, options, passed_on(experiment))
 
 
-def _check_objective(
-    acqf_class: type, constrained: bool, config: OptimizationConfig
-) -> None:
-    name, objective, constraints = (
-        acqf_class.__name__,
-        config.objective,
-        config.all_constraints,
-    )
+def _unsupported(
+    spec: GeneratorSpec, space: SearchSpace, config: OptimizationConfig
+) -> str | None:
+    r"""Why the bound does not support space, objective or constraints, if it does not."""
+    acqf_class = spec.generator_kwargs["botorch_acqf_class"]
+    name, objective, limits = acqf_class.__name__, config.objective, config.all_constraints
+    constrained = is_constrained(spec)
+    if space.is_hierarchical:
+        parents = [name for name, each in space.parameters.items() if each.is_hierarchical]
+        return (
+            "The search space is hierarchical: which parameters an arm has depends on "
+            f"{', '.join(parents)}, and the inputs of a kernel are the same everywhere. "
+            "Leave out dependent_parameters, or run an experiment for each value."
+        )
     if objective.is_multi_objective:
-        raise UnsupportedError(
+        return (
             f"{name} is for one objective, and the experiment has several: "
             f"`{objective.expression}`. Maximise a weighted sum of them with "
             "ScalarizedUCB, or keep all but one above a threshold as outcome constraints."
         )
-    if constraints and not constrained:
-        raise UnsupportedError(
-            f"{name} cannot keep outcome constraints, and the experiment has "
-            f"{constraints}, unless generation_strategy is told how: "
-            'constraints="safe" with safe_arms (no trial violates them), or '
-            'constraints="explored" (trials may, the recommended arm does not).'
+    if limits and not constrained:
+        return (
+            f"{name} cannot keep outcome constraints, and the experiment has {limits}: "
+            'give constraints="safe" with safe_arms (no trial violates '
+            'them), or "explored" (trials may, the recommended arm does not).'
         )
-    if constrained and not constraints:
-        raise UnsupportedError(
-            "The strategy is for outcome constraints, and the experiment has none; give "
-            "configure_optimization(outcome_constraints=...), or leave out constraints=."
-        )
-    for each in constraints:
+    if constrained and not limits:
+        return "The strategy is for outcome constraints, and the experiment has none."
+    for each in limits:
         if each.relative:
-            raise UnsupportedError(
+            return (
                 f"{each} is relative to a baseline that is only known through noise, which "
-                "no band of this package covers; give the threshold as a number, such as "
-                '"purity >= 0.9".'
+                'no band covers; give the threshold as a number, such as "purity >= 0.9".'
             )
         if len(each.metric_names) > 1:
-            raise UnsupportedError(
-                f"{each} is on a sum of outcomes, of which Ax 1.3 keeps only the first "
-                "when it chooses a trial and when it saves; report the sum as a metric of "
-                "its own."
+            return (
+                f"{each} is on a sum of outcomes, of which Ax 1.3 keeps only the first; "
+                "report the sum as a metric of its own."
             )
     if objective.is_scalarized_objective and acqf_class is not ScalarizedUCB:
-        raise UnsupportedError(
+        return (
             f"{name} is for one outcome, and the objective `{objective.expression}` is a "
             "sum of several; use ScalarizedUCB."
         )
+    return None
 
 
 def is_constrained(spec: GeneratorSpec) -> bool:
@@ -138,43 +126,29 @@ def _check_outcomes(acqf_class: type, options: Mapping[str, Any], data: Any) -> 
     Ax would square a negative standard error, and BoTorch would round one of zero up to
     1/1000 in any unit.
     """
-    mean, sem, metric = data["mean"], data["sem"], data["metric_name"]
-    with_errors = metric.isin(metric[sem.notna()])
-    # Where the noise is neither given nor part of the prior or the likelihood.
-    noise_of_errors = metric.isin(
-        name for name, own in options.items() if own.get("noise_std") is None
-    ) & (acqf_class not in (*META_ACQUISITIONS, LikelihoodUCB))
-    for rows, column, reason in (
-        (
-            mean.abs() > LARGEST,
-            "mean",
-            f"a model takes numbers up to {LARGEST:g}: report it in another unit",
-        ),
-        (
-            (sem < 0.0) | (sem > LARGEST),
-            "sem",
-            f"a standard error lies between 0 and {LARGEST:g}",
-        ),
-        (
-            sem.isna() & with_errors,
-            "sem",
-            "others have a standard error, and Ax takes one with every outcome or with "
-            "none: report it",
-        ),
-        (
-            (sem == 0.0) & noise_of_errors,
-            "sem",
-            "a bound needs a noise scale above 0: give noise_std in the options, small as "
-            "it may be, or report a larger one",
-        ),
-    ):
+
+    def refuse(rows: Any, column: str, reason: str) -> None:
         for row in data[rows].head(1).to_dict("records"):
             what = "outcome" if column == "mean" else "standard error"
+            index = row["trial_index"]
             raise InputDataError(
-                f"The {what} of {row['metric_name']} in trial {row['trial_index']} (arm "
+                f"The {what} of {row['metric_name']} in trial {index} (arm "
                 f"{row['arm_name']}) is {row[column]:g}; {reason}. Attach it anew: "
-                f"client.attach_data({row['trial_index']}, ...)."
+                f"client.attach_data({index}, ...)."
             )
+
+    sem, metric = data["sem"], data["metric_name"]
+    largest = f"a model takes numbers up to {LARGEST:g}: report it in another unit"
+    refuse(data["mean"].abs() > LARGEST, "mean", largest)
+    range_of_errors = f"a standard error lies between 0 and {LARGEST:g}"
+    refuse((sem < 0.0) | (sem > LARGEST), "sem", range_of_errors)
+    all_or_none = "others have a standard error, which Ax takes with every outcome or none"
+    refuse(sem.isna() & metric.isin(metric[sem.notna()]), "sem", all_or_none)
+    # Where the noise is neither given nor part of the prior or the likelihood.
+    if acqf_class not in (*META_ACQUISITIONS, LikelihoodUCB):
+        open_noise = [n for n, own in options.items() if own.get("noise_std") is None]
+        above = "a bound needs a noise scale above 0: give noise_std in the options"
+        refuse((sem == 0.0) & metric.isin(open_noise), "sem", above)
 
 
 def _lacking(experiment: Experiment) -> dict[int, list[Arm]]:

@@ -21,12 +21,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
 from torch import Tensor
 
-from kernelucb._numerics.checks import (
-    finite_scalar,
-    nonnegative_scalar,
-    probability,
-    whole_number,
-)
+from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.acquisition import (
     BOUNDS,
@@ -34,7 +29,6 @@ from kernelucb.acquisition import (
     KernelFamilyUCB,
     LikelihoodUCB,
     MartingaleMixtureUCB,
-    MetaPI,
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
@@ -70,11 +64,6 @@ _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
 }
 
 
-def builder_of(acqf_class: type[KernelUCB]) -> Any:
-    r"""Builder from a model: ``from_model``, or the class itself where it has none."""
-    return getattr(acqf_class, "from_model", acqf_class)
-
-
 def _parameters(acqf_class: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
     r"""What the input constructor of a class takes, which BoTorch has wrapped."""
     constructor: Any = get_acqf_input_constructor(acqf_class)
@@ -98,8 +87,6 @@ def storable(
     name, parameters = acqf_class.__name__, _parameters(acqf_class)
     taken = [*further, *(each for each in parameters if each not in _PASSED.split())]
     for option in options:
-        if option == "maximize":
-            raise ValueError("Leave out `maximize`: Ax's objective `-y` minimises y.")
         if option not in taken:
             raise ValueError(
                 f"{name} has no option `{option}`; it takes {', '.join(taken)}."
@@ -133,18 +120,6 @@ def plain_value(option: str, value: Any) -> Any:
         f"{option} cannot be a {type(value).__name__}, which Ax cannot store; give a "
         'number, a word or a list ("cautious" in place of a NormTracker).'
     )
-
-
-def checked_bound(acqf_class: type[KernelUCB], options: Options) -> dict[str, Any]:
-    r"""Options of a bound as Ax can store them; errors as for ``storable``."""
-    if acqf_class not in KNOWN:
-        wanted = ", ".join(each.__name__ for each in KNOWN)
-        got = getattr(acqf_class, "__name__", acqf_class)
-        raise UnsupportedError(f"acqf_class must be one of {wanted}; got {got}.")
-    if isinstance(options.get("delta"), Mapping):
-        raise ValueError("delta is one number for all outcomes, not a mapping.")
-    probability("delta", options.get("delta", DELTA))
-    return storable(one_outcome_class(acqf_class), options)
 
 
 def is_by_outcome(option: str, value: Any, names: Collection[str] = ()) -> bool:
@@ -184,29 +159,37 @@ def by_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
     ``columns`` are the parameters of the inputs. Raises ``ValueError`` about an entry that
     lacks or is too many, or about a noise scale for each trial, which are not known yet.
     """
-    own, inputs = dict(options), {*columns} - {MAP_KEY}
+    own = dict(options)
     if isinstance(own.get("noise_std"), list):
         raise ValueError(
             "noise_std must be one number for an outcome; report a standard error with "
             "each trial instead, and leave out noise_std."
         )
-    for option in LENGTHS:
-        given = own.get(option)
+    for option in own.keys() & {*LENGTHS}:
+        given = own[option]
         if isinstance(given, Mapping):
             # Where outcomes are reported with progressions, these are an input, too.
-            if given.keys() - {MAP_KEY} != inputs or not given.keys() >= {*columns}:
-                raise ValueError(
-                    f"{option} is for {', '.join(sorted(given))}; the parameters that are "
-                    f"inputs of the bound are {', '.join(sorted(inputs))} (constant ones "
-                    "are not)."
-                )
-            own[option] = [given[name] for name in columns]
-        elif isinstance(given, list) and len(given) != len(columns):
+            fits = {*columns} <= given.keys() <= {*columns, MAP_KEY}
+            given = [given.get(name) for name in columns] if fits else [*given]
+        else:
+            fits = not isinstance(given, list) or len(given) == len(columns)
+        if not fits:
             raise ValueError(
-                f"{option} has {len(given)} entries for {len(columns)} inputs (one for "
-                "each number or ordered choice, one for each value of an unordered one)."
+                f"{option} has the entries {', '.join(map(str, given))}, and the inputs of "
+                f"the bound are {', '.join(columns)} (none of a constant; one for each "
+                "value of an unordered choice)."
             )
+        own[option] = given
     return own
+
+
+def built(
+    acqf_class: type[KernelUCB], model: Any, options: Options, columns: Sequence[str]
+) -> KernelUCB:
+    r"""The bound of one outcome from a model with inputs made of ``columns``."""
+    rates = {"outcomes": "rates"} if acqf_class is LikelihoodUCB else {}
+    builder: Any = getattr(acqf_class, "from_model", acqf_class)
+    return builder(model, **by_columns(options, columns), **rates)
 
 
 def has_own_prior(acqf_class: type[KernelUCB], options: Options) -> bool:
@@ -234,28 +217,6 @@ def estimates_of(arguments: Options) -> list[str]:
     return found + ["norm"] * any(each in (None, "cautious") for each in norms)
 
 
-def checked_ranges(ranges: Any) -> dict[str, list[float | None]]:
-    r"""Known ranges of outcomes by name, as Ax can store them."""
-    if not isinstance(ranges, Mapping):
-        raise ValueError(
-            f"outcome_range must be a mapping from the names of metrics, such as "
-            f'{{"output": (0.0, 100.0)}}, got {ranges!r}.'
-        )
-    checked: dict[str, list[float | None]] = {}
-    for name, pair in ranges.items():
-        label, ends = f"outcome_range[{name!r}]", plain_value("outcome_range", pair)
-        if not isinstance(ends, list) or len(ends) != 2 or ends == [None, None]:
-            raise ValueError(
-                f"{label} must be (lower, upper), with None for one that is not known; got "
-                f"{pair!r}."
-            )
-        known = [finite_scalar(label, each) for each in ends if each is not None]
-        if known != sorted({*known}):
-            raise ValueError(f"{label}: lower must be below upper, got {pair!r}.")
-        checked[name] = ends
-    return checked
-
-
 def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:
     r"""The one with an input constructor of that name; ``UnsupportedError`` if none."""
     for each in ACQF_INPUT_CONSTRUCTOR_REGISTRY:
@@ -277,15 +238,13 @@ def checked_search(
     """
     searched = search_class(search)
     name, parameters = searched.__name__, _parameters(searched)
-    needed = ["posterior_transform"]
-    if "constraints" in arguments["acquisition_options"]:
-        needed.append("constraints")
-    for each in needed:
+    limited = "constraints" in arguments["acquisition_options"]
+    for each in ["posterior_transform"] + ["constraints"] * limited:
         if each not in parameters:
-            what = "the objective" if each == "posterior_transform" else "the constraints"
             raise UnsupportedError(
-                f"{name} cannot be told {what}: its input constructor in BoTorch takes no "
-                f"{each}; search with qLogNoisyExpectedImprovement, say."
+                f"{name} cannot be told the objective or the constraints: its input "
+                f"constructor in BoTorch takes no {each}; search with "
+                "qLogNoisyExpectedImprovement, say."
             )
     plain = storable(searched, options, OF_THE_GUARD)
     guard = {option: plain.pop(option) for option in OF_THE_GUARD if option in plain}
@@ -318,13 +277,11 @@ def surrogate_spec(
     named = dict(configs) if isinstance(configs, Mapping) else {}
     other = configs if isinstance(configs, ModelConfig) else default
     for config in named.values() or [other]:
-        transforms = config.outcome_transform_classes or ()
-        if names := [each.__name__ for each in transforms if each is not Standardize]:
+        if {*(config.outcome_transform_classes or ())} - {Standardize}:
             raise UnsupportedError(
-                f"The model_config has the outcome transform {', '.join(names)}. Report "
-                "the transformed outcome as the metric instead (its logarithm, for Log): "
-                "norm bound, noise scale, bounds and gaps are then in its units. Use "
-                "Standardize or no outcome transform."
+                "The model_config has an outcome transform. Report the transformed outcome "
+                "as the metric instead (its logarithm, for Log): norm bound, noise scale, "
+                "bounds and gaps are then in its units. Use Standardize or none."
             )
         model_class: Any = config.botorch_model_class
         is_meta = isinstance(model_class, type) and issubclass(model_class, MetaModel)
@@ -358,12 +315,3 @@ def meta_model_config(model: MetaModel) -> ModelConfig:
 @fit_botorch_model.register(MetaModel)
 def _keep_the_prior(model: MetaModel, **_: Any) -> None:
     r"""The prior was estimated from earlier tasks; nothing is left to fit."""
-
-
-def check_no_meta_pi(acqf_class: type[KernelUCB], what: str) -> None:
-    r"""Refuse the one class without a band."""
-    if acqf_class is MetaPI:
-        raise UnsupportedError(
-            f"MetaPI has no band for {what}: its bounds are one standard deviation, "
-            "without a guarantee; use MetaUCB."
-        )

@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ax.core.observation import ObservationFeatures
-from ax.core.parameter import ChoiceParameter, FixedParameter
-from ax.core.search_space import SearchSpace
+from ax.core import ChoiceParameter, FixedParameter, ObservationFeatures, SearchSpace
 from torch import Tensor
 
 from kernelucb import certificates

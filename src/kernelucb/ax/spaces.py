@@ -8,7 +8,7 @@ import torch
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
-from ax.core.observation import ObservationFeatures
+from ax.core import ObservationFeatures
 from ax.core.parameter import DerivedParameter
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from torch import Tensor
@@ -32,18 +32,13 @@ def checked_context(space: SearchSpace, context: Parameters | None) -> dict[str,
     """
     checked: dict[str, Any] = {}
     for name, value in (context or {}).items():
-        if name not in space.parameters:
-            raise ValueError(
-                f"fixed_parameters has `{name}`, which is not a parameter of the "
-                f"experiment; it has {', '.join(space.parameters)}."
-            )
-        parameter = space.parameters[name]
-        checked[name] = parameter.cast(value)
-        if not parameter.validate(checked[name]):
+        parameter = space.parameters.get(name)
+        if parameter is None or not parameter.validate(parameter.cast(value)):
             raise ValueError(
                 f"fixed_parameters has {name}={value}, which is outside the search space: "
-                f"{parameter}. Widen the range of the parameter when it is configured."
+                f"{parameter or [*space.parameters]}."
             )
+        checked[name] = parameter.cast(value)
     return checked
 
 

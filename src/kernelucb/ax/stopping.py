@@ -6,8 +6,7 @@ r"""Stop an Ax experiment when a certificate says that little is left to gain.""
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ax.core.arm import Arm
-from ax.core.experiment import Experiment
+from ax.core import Arm, Experiment
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
 from kernelucb._numerics.checks import positive_scalar, whole_number

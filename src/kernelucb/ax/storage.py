@@ -12,13 +12,7 @@ from typing import Any
 import pandas as pd
 from ax.api.client import Client
 from ax.generation_strategy.generation_node import GenerationNode
-from ax.storage.botorch_modular_registry import (
-    ACQUISITION_REGISTRY,
-    REVERSE_ACQUISITION_REGISTRY,
-    register_acquisition,
-    register_acquisition_function,
-    register_model,
-)
+from ax.storage import botorch_modular_registry as registry
 from ax.storage.json_store.encoders import generation_node_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 
@@ -36,13 +30,13 @@ _HINT = " (import kernelucb.ax first)"
 def register_for_storage() -> None:
     r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
     for acqf_class in (*KNOWN, ConstrainedUCB, GuardedAcquisition):
-        register_acquisition_function(acqf_class)
-    register_acquisition(BoundAcquisition)
+        registry.register_acquisition_function(acqf_class)
+    registry.register_acquisition(BoundAcquisition)
     hinted = BoundAcquisition.__name__ + _HINT
-    ACQUISITION_REGISTRY[BoundAcquisition] = hinted
-    REVERSE_ACQUISITION_REGISTRY[hinted] = BoundAcquisition
+    registry.ACQUISITION_REGISTRY[BoundAcquisition] = hinted
+    registry.REVERSE_ACQUISITION_REGISTRY[hinted] = BoundAcquisition
     for model in (DiscreteMetaModel, FeatureMetaModel):
-        register_model(model)
+        registry.register_model(model)
     for value in VALUES:  # Ax encodes them as dataclasses
         CORE_DECODER_REGISTRY[value.__name__] = value
     CORE_ENCODER_REGISTRY[KernelUCBNode] = _node_to_dict

@@ -11,12 +11,9 @@ from typing import Any, Literal
 from zlib import crc32
 
 from ax.adapter.registry import Generators
-from ax.core.arm import Arm
-from ax.core.data import Data
-from ax.core.experiment import Experiment
+from ax.core import Arm, Data, Experiment, GeneratorRun, ObservationFeatures
 from ax.core.experiment_status import ExperimentStatus
-from ax.core.generator_run import ArmWeight, GeneratorRun
-from ax.core.observation import ObservationFeatures
+from ax.core.generator_run import ArmWeight
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -29,23 +26,24 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.exceptions import UnsupportedError, UserInputWarning
 
-from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import META_ACQUISITIONS
+from kernelucb._numerics.checks import probability, whole_number
+from kernelucb.acquisition import META_ACQUISITIONS, MetaPI
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.ax.bounds import bound_spec, check_given, options_of_now, safe_arms_of
 from kernelucb.ax.experiment import check_experiment, with_lost_arms
 from kernelucb.ax.options import (
+    DELTA,
+    KNOWN,
     TRANSFORMS,
     Configs,
     Options,
-    check_no_meta_pi,
-    checked_bound,
-    checked_ranges,
     checked_search,
     estimates_of,
+    one_outcome_class,
     plain_value,
     search_class,
+    storable,
     surrogate_spec,
 )
 from kernelucb.ax.spaces import Parameters, checked_context, inputs_of
@@ -151,8 +149,27 @@ def generation_strategy(
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
-    bound_options = checked_bound(acqf_class, options or {})
-    own = _checked_constraints(constraints, safe_arms, expand_every, allow_estimated)
+    if acqf_class not in KNOWN:
+        wanted = ", ".join(each.__name__ for each in KNOWN)
+        got = getattr(acqf_class, "__name__", acqf_class)
+        raise UnsupportedError(f"acqf_class must be one of {wanted}; got {got}.")
+    bound_options = storable(one_outcome_class(acqf_class), options or {})
+    probability("delta", bound_options.get("delta", DELTA))
+    own: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
+    safe = constraints == "safe"
+    if constraints not in (None, "safe", "explored"):
+        raise ValueError(f'constraints must be "safe" or "explored", got {constraints!r}.')
+    if safe != bool(safe_arms) or not (safe or expand_every is None):
+        raise ValueError(
+            "safe_arms (at least one arm that is known to satisfy the constraints, where "
+            'the experiment starts) and expand_every are for constraints="safe", which '
+            "needs safe_arms."
+        )
+    if safe:
+        own["safe_arms"] = plain_value("safe_arms", safe_arms)
+        own["allow_estimated"] = allow_estimated
+    if expand_every is not None:
+        own["expand_every"] = whole_number("expand_every", expand_every)
     arguments: dict[str, Any] = {
         "surrogate_spec": surrogate_spec(model_config, acqf_class, bound_options),
         "acquisition_class": BoundAcquisition,
@@ -165,23 +182,25 @@ def generation_strategy(
     if "kernel" in estimates and "norm" not in estimates:
         warnings.warn(_FITTED_KERNEL, UserInputWarning, stacklevel=2)
     if outcome_range is not None:
-        check_no_meta_pi(acqf_class, "outcome_range")
-        own["outcome_range"] = checked_ranges(outcome_range)
+        own["outcome_range"] = plain_value("outcome_range", outcome_range)
     if constraints is not None and acqf_class in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
             "MartingaleMixtureUCB or KernelFamilyUCB."
         )
+    if acqf_class is MetaPI and not (search is None and outcome_range is None):
+        raise UnsupportedError(
+            "MetaPI has no band to search within, or to limit by a range: its bounds are "
+            "one standard deviation, without a guarantee; use MetaUCB."
+        )
     optimizing = plain_value("optimizer_options", optimizer_options or {})
-    if constraints == "safe":
+    if safe:
         check_given('constraints="safe"', estimates, allow_estimated)
-        if others := {*optimizing} - {*_SAFE_OPTIMIZER}:
+        if not {*optimizing} <= {*_SAFE_OPTIMIZER}:
             raise ValueError(
-                f"A safe search has no optimizer option {', '.join(sorted(others))}; it "
-                f"takes {', '.join(_SAFE_OPTIMIZER)}."
+                f"optimizer_options of a safe search are {', '.join(_SAFE_OPTIMIZER)}."
             )
     if search is not None:
-        check_no_meta_pi(acqf_class, "a search within it")
         own |= checked_search(search, search_options or {}, arguments)
         name = f"{own['search']} within {name}"
     elif search_options is not None:
@@ -189,10 +208,10 @@ def generation_strategy(
     name = name if constraints is None else f"{name}, {constraints}"
     sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})
     initial = KernelUCBNode(
-        name="Safe arms" if constraints == "safe" else "Sobol",
-        generator_specs=[] if constraints == "safe" else [sobol],
+        name="Safe arms" if safe else "Sobol",
+        generator_specs=[sobol],
         transition_criteria=_transitions(name, num_initial, min_observed),
-        should_deduplicate=constraints != "safe",
+        should_deduplicate=not safe,
         suggested_experiment_status=ExperimentStatus.INITIALIZATION,
     )
     spec = GeneratorSpec(
@@ -204,67 +223,27 @@ def generation_strategy(
         name=name,
         generator_specs=[spec],
         # A safe set may consist of its safe arms alone, to be observed again.
-        should_deduplicate=constraints != "safe",
+        should_deduplicate=not safe,
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
     return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
-
-
-def _checked_constraints(
-    kind: str | None,
-    safe_arms: Sequence[Options] | None,
-    expand_every: int | None,
-    allow_estimated: bool,
-) -> dict[str, Any]:
-    r"""How constraints are kept, as Ax can store it."""
-    if kind not in (None, "safe", "explored"):
-        raise ValueError(f'constraints must be "safe" or "explored", got {kind!r}.')
-    if kind != "safe":
-        given = {
-            "safe_arms": safe_arms is not None,
-            "expand_every": expand_every is not None,
-            "allow_estimated": allow_estimated,
-        }
-        for name in [name for name, is_given in given.items() if is_given]:
-            raise ValueError(f'{name} is for constraints="safe" only; leave it out.')
-        return {} if kind is None else {"constraints": kind}
-    arms = [plain_value("safe_arms", arm) for arm in safe_arms or []]
-    if not arms:
-        raise ValueError(
-            'constraints="safe" needs safe_arms: parameters of at least one arm that is '
-            "known to satisfy the constraints, where the experiment starts."
-        )
-    options: dict[str, Any] = {"constraints": kind, "safe_arms": arms}
-    options["allow_estimated"] = allow_estimated
-    if expand_every is not None:
-        options["expand_every"] = whole_number("expand_every", expand_every)
-    return options
 
 
 def _transitions(
     next_node: str, num_initial: int, min_observed: int | None
 ) -> list[MinTrials]:
     r"""Until enough initial trials exist, and enough of them are observed."""
-    num_initial = whole_number("num_initial", num_initial)
-    least = max(1, num_initial // 2)
-    if min_observed is not None:
-        least = whole_number("min_observed", min_observed)
-        if least > num_initial:
-            raise ValueError(f"min_observed is {least}, above num_initial = {num_initial}.")
-    enough = MinTrials(
-        threshold=num_initial,
-        transition_to=next_node,
-        not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
-        use_all_trials_in_exp=True,
-    )
-    observed = MinTrials(
-        threshold=least,
-        transition_to=next_node,
-        only_in_statuses=[TrialStatus.COMPLETED],
-        use_all_trials_in_exp=True,
-        count_only_trials_with_data=True,
-    )
-    return [enough, observed]
+    most = whole_number("num_initial", num_initial)
+    least = max(1, most // 2) if min_observed is None else min_observed
+    if whole_number("min_observed", least) > most:
+        raise ValueError(f"min_observed is {least}, above num_initial = {most}.")
+    every: Any = {"transition_to": next_node, "use_all_trials_in_exp": True}
+    lost, observed = [TrialStatus.FAILED, TrialStatus.ABANDONED], [TrialStatus.COMPLETED]
+    with_data: Any = {"only_in_statuses": observed, "count_only_trials_with_data": True}
+    return [
+        MinTrials(threshold=most, not_in_statuses=lost, **every),
+        MinTrials(threshold=least, **with_data, **every),
+    ]
 
 
 class KernelUCBNode(GenerationNode):
@@ -272,8 +251,8 @@ class KernelUCBNode(GenerationNode):
 
     Ax lets the experiment be configured before or after the strategy is set, and again
     later, so this is checked before every trial, the initial ones too. Fixed parameters
-    are handed out exactly as they were given. Without generators, the node hands out the
-    safe arms of the strategy in turn, in the context of the trial.
+    are handed out exactly as they were given. In place of initial Sobol points the safe
+    arms of the strategy are handed out in turn, in the context of the trial.
     """
 
     def gen(
@@ -324,10 +303,10 @@ class KernelUCBNode(GenerationNode):
         spec, space = bound_spec(self.generation_strategy), experiment.search_space
         context = checked_context(space, fixed_features and fixed_features.parameters)
         safe = safe_arms_of(spec, space, context)
-        if not self.generator_specs:
-            return self._safe_run(safe, context, n or 1)
         adapter: Any = self._fitted_adapter
         is_bound = self.generator_spec_to_gen_from is spec
+        if not is_bound and "safe_arms" in spec.generator_kwargs["acquisition_options"]:
+            return self._safe_run(safe, context, n or 1)
         if is_bound:
             own = spec.generator_gen_kwargs["model_gen_options"]
             now = options_of_now(spec, adapter, experiment, context)
@@ -362,19 +341,6 @@ class KernelUCBNode(GenerationNode):
         # One arm twice in a batch would be one arm of twice the weight.
         turns = [safe[(start + i) % len(safe)] for i in range(min(n, len(safe)))]
         return GeneratorRun([Arm(each) for each in turns], generator_key="SafeArms")
-
-    @property
-    def _fitted_adapter(self) -> Any:
-        return super()._fitted_adapter if self.generator_specs else None
-
-    def _try_gen_with_fallback(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, exception: Exception, **arguments: Any
-    ) -> GeneratorRun:
-        # Ax would fall back to random points, which may not be safe.
-        spec = bound_spec(self.generation_strategy)
-        if "safe_arms" in spec.generator_kwargs["acquisition_options"]:
-            raise exception
-        return super()._try_gen_with_fallback(exception, **arguments)
 
     @classmethod
     def deserialize_init_args(  # pyright: ignore[reportIncompatibleMethodOverride]
