@@ -40,7 +40,6 @@ from ax_bench import (
     reopened,
     report,
     rows,
-    run,
     stopping,
     successes,
     wave,
@@ -170,12 +169,11 @@ class TestUnusable:
     r"""Refused by the name of their trial."""
 
     def test_outcomes(self):
-        client = told(fixed_client(), 0.5, -math.inf)
+        client = told(fixed_client(), 0.5, -math.inf, 0.1)
         refused(client, f"{MEAN}-inf")
         # What the message says helps.
         client.attach_data(trial_index=1, raw_data={"y": 0.25})
         next_trial(client)
-        assert kernelucb.ax.last_bound(client).regression.num_observations == 2
 
     @pytest.mark.parametrize(
         ("error", "noise_std", "message"),
@@ -190,26 +188,18 @@ class TestUnusable:
         client = fixed_client(options={"norm_bound": 10.0, "noise_std": noise_std})
         refused(told(client, (0.5, 0.1), (0.5, error)), f"{ERROR}{message}")
 
-    @pytest.mark.parametrize("how", ["mark_trial_failed", "mark_trial_abandoned"])
-    def test_only_of_trials_that_count(self, how):
-        client = told(fixed_client(), 0.5, math.inf)
-        refused(client, "in trial 1")
-        getattr(client, how)(1)
+    def test_only_of_trials_that_count(self):
+        client = told(fixed_client(), 0.5, 0.25)
+        index = client.attach_trial({"x": 0.9})
+        client.attach_data(trial_index=index, raw_data={"y": math.inf})
+        refused(client, "in trial 2")
+        client.mark_trial_failed(index)
         next_trial(client)
 
-    @pytest.mark.parametrize(
-        ("likelihood", "outcome", "message"),
-        [
-            ("bernoulli", 0.5, "one is a count of 0.5"),
-            ("binomial", 7.0, "more successes than num_trials"),
-        ],
-    )
-    def test_counts(self, likelihood, outcome, message):
-        client = told(count_client(options=LIKELIHOODS[likelihood]), outcome)
-        with pytest.raises(InputDataError, match=message):
+    def test_counts(self):
+        client = told(count_client(), 7.0)
+        with pytest.raises(InputDataError, match="more successes than num_trials"):
             kernelucb.ax.current_bound(client)
-        client.attach_data(0, raw_data={"y": 0.0})
-        kernelucb.ax.current_bound(client)
 
 
 class TestCounts:
@@ -358,26 +348,19 @@ class TestRanges:
         assert not decision.stop
         assert "range violated" in decision.reason
         safe = constrained_client(outcome_range={"z": (50.0, None)})
-        with pytest.raises(
-            UncertifiedError, match="cannot rest on this band .*range violated"
-        ):
+        with pytest.raises(UncertifiedError, match=r"this band .*range violated"):
             next_trial(attached(safe, SOME, problem()))
 
 
-@pytest.mark.parametrize("kind", ["safe", "explored"])
-def test_a_constraint_of_an_outcome_that_was_not_observed_is_not_dropped(kind):
-    client = constrained_client(kind)
-    run(client, 2, lambda p: {"y": problem()(p)["y"]})
+def test_a_constraint_is_not_dropped_where_ax_would():
+    client = constrained_client("explored", parameters=[KIND, *UNIT])
+    attached(client, [{"kind": "b", "x": 0.5}], lambda p: {"y": 0.1})
     with pytest.raises(DataRequiredError, match="metric z not found"):
         kernelucb.ax.recommended_arm(client)
-    client = attached(
-        constrained_client(kind, parameters=[KIND, *UNIT], safe_arms=safe(kind)),
-        [{"kind": "b", "x": 0.5}],
-        lambda p: {"y": 0.1},
-    )
+    # Of an arm that has no inputs.
     attached(client, [{"kind": "z", "x": 0.5}], lambda p: {"y": 0.1, "z": 9.0})
     with pytest.raises((InputDataError, DataRequiredError), match="z"):
-        next_trial(client)
+        kernelucb.ax.recommended_arm(client)
 
 
 SLOW = pytest.mark.slow
@@ -442,18 +425,6 @@ class TestSafe:
         assert kernelucb.ax.recommended_arm(client).parameters == start[0]
 
     @SLOW
-    def test_safe_arms_in_turn_and_trials_under_way(self):
-        arms = along(problem().start, problem().start + 0.01)
-        client = constrained_client(safe_arms=arms, num_initial=3)
-        trials = client.get_next_trials(max_trials=3)
-        assert list(trials.values()) == [arms[0], arms[1], arms[0]]
-        for index, parameters in trials.items():
-            client.complete_trial(trial_index=index, raw_data=problem()(parameters))
-        assert is_kept(client.get_next_trials(max_trials=2).values())
-        assert len(built(client).band.X_pending) == 1
-        assert len(built(client).safe_set.constraints) == 1
-
-    @SLOW
     def test_integers_choices_and_logarithms(self):
         arm = {"rate": 0.3, "n": 2, "kind": "b"}
         options = {"kernel": "rbf", "norm_bound": 3.0, "lengthscale": {"y": 1.0, "z": 2.0}}
@@ -500,9 +471,7 @@ class TestSafe:
     def test_data_that_contradict_what_was_given(self):
         options = FIXED | {"norm_bound": {"y": NORM, "z": 0.01}}
         client = attached(constrained_client(options=options), SOME, problem())
-        with pytest.raises(
-            UncertifiedError, match="cannot rest on this band .*norm violated"
-        ):
+        with pytest.raises(UncertifiedError, match=r"this band .*norm violated"):
             next_trial(client)
         client.set_generation_strategy(constrained_client()._generation_strategy)
         assert is_kept([next_trial(client)[1]])

@@ -13,7 +13,7 @@ from ax.api.client import Client
 from ax.api.configs import DerivedParameterConfig
 from ax.api.protocols.metric import IMetric
 from ax.api.protocols.runner import IRunner
-from ax.core.analysis_card import ErrorAnalysisCard, NotApplicableStateAnalysisCard
+from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax.core.arm import Arm
 from ax.core.trial_status import TrialStatus
 from ax.orchestration.orchestrator import Orchestrator
@@ -326,25 +326,27 @@ class TestCards:
         assert card.df["trial_index"].tolist() == [1, 2]
         assert card.df["gap"].iloc[-1] == pytest.approx(gap_of(client))
 
-    def test_an_estimate_is_not_called_certified(self):
-        client = make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
-        made = computed(attached(client, ARMS[:3], curve), BAND, GAP)
-        gap = made[1]
-        for card in made:
-            assert card.title.endswith(": heuristic: kernel, mean estimated")
-            assert not re.search(r"\d", re.sub(r"arm \S+", "", card.title))
-        assert gap.get_figure().data[0].name == "gap, heuristic: kernel, mean estimated"
-        assert not gap.df["certified"].any()
-
-    @pytest.mark.filterwarnings(
-        "ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning"
+    @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
+    @pytest.mark.parametrize(
+        ("make", "summary"),
+        [
+            (
+                lambda: make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1}),
+                "heuristic: kernel, mean estimated",
+            ),
+            (
+                lambda: fixed_client(options={"norm_bound": 0.01}),
+                "no guarantee: norm violated",
+            ),
+        ],
     )
-    def test_a_contradicted_norm_bound_is_said_on_every_card(self):
-        client = attached(fixed_client(options={"norm_bound": 0.01}), ARMS, curve)
-        for card in computed(client, BAND, GAP):
-            assert card.title.endswith(": no guarantee: norm violated")
+    def test_what_is_not_certified_says_so_in_every_title(self, make, summary):
+        band, gap = computed(attached(make(), ARMS[:3], curve), BAND, GAP)
+        for card in (band, gap):
+            assert card.title.endswith(f": {summary}")
             assert not re.search(r"\d", re.sub(r"arm \S+", "", card.title))
-            assert "if what was given is true" not in card.subtitle
+        assert gap.get_figure().data[0].name == f"gap, {summary}"
+        assert not gap.df["certified"].any()
 
     def test_probabilities(self):
         client = attached(count_client(), ARMS, successes)
@@ -479,27 +481,19 @@ class TestCards:
                 kernelucb.ax.optimum_report(client, baseline=wrong)
 
     def test_what_cannot_be_drawn_says_why(self):
-        client = fixed_client()
-        for card in computed(client, *ALL):
-            assert isinstance(card, NotApplicableStateAnalysisCard)
-            assert "No trial has been observed yet" in card.blob
-        wrong, metric = computed(
-            attached(client, ARMS[:2], curve),
-            kernelucb.ax.BandAnalysis("w"),
-            kernelucb.ax.BandAnalysis("x", metric="w"),
-        )
-        assert isinstance(wrong, ErrorAnalysisCard)
-        assert "No parameter 'w'" in wrong.blob
-        assert "No band of the metric 'w'; there are ['y']" in metric.blob
-        with pytest.raises(ValueError, match="num_points must be a whole number"):
-            kernelucb.ax.BandAnalysis("x", num_points=0)
         plain = Client(random_seed=0)
         plain.configure_experiment(UNIT)
         plain.configure_optimization(objective="y")
         plain.configure_generation_strategy()
-        (card,) = computed(attached(plain, along(0.5), curve), GAP)
-        assert isinstance(card, NotApplicableStateAnalysisCard)
-        client = constrained_client("explored", limits=["z >= 1000"])
-        for card in computed(attached(client, ARMS[:2], problem()), *ALL):
+        infeasible = constrained_client("explored", limits=["z >= 1000"])
+        seen = attached(fixed_client(), ARMS[:2], curve)
+        for client, analysis, why in (
+            (fixed_client(), GAP, "No trial has been observed yet"),
+            (seen, kernelucb.ax.BandAnalysis("w"), "No parameter 'w'"),
+            (seen, kernelucb.ax.BandAnalysis("x", metric="w"), "No band of the metric"),
+            (attached(plain, along(0.5), curve), GAP, "has no bound of this package"),
+            (attached(infeasible, ARMS[:2], problem()), BAND, "certainly feasible"),
+        ):
+            (card,) = computed(client, analysis)
             assert isinstance(card, NotApplicableStateAnalysisCard)
-            assert "certainly feasible" in card.blob
+            assert why in card.blob

@@ -28,16 +28,8 @@ from kernelucb._numerics.estimates import trainable
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
+from kernelucb.ax import options as stored
 from kernelucb.ax.experiment import Notes
-from kernelucb.ax.options import (
-    OF_THE_GUARD,
-    Options,
-    built,
-    has_own_prior,
-    one_outcome_class,
-    options_by_outcome,
-    search_class,
-)
 from kernelucb.ax.spaces import mixed_space, parameters_of_columns
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.from_model import single_output_models
@@ -108,7 +100,9 @@ class BoundAcquisition(Acquisition):
         if self.safe_set is not None and self.safe_set.safe_points is not None:
             arms = self.safe_set.safe_points
             observed = arms if observed is None else torch.cat([arms, observed])
-        own = {name: self.options[name] for name in OF_THE_GUARD if name in self.options}
+        own = {
+            name: self.options[name] for name in stored.OF_THE_GUARD if name in self.options
+        }
         band: Any = self.band
         if kind == "explored":
             edge = {name: own[name] for name in own if name == "temperature"}
@@ -119,30 +113,32 @@ class BoundAcquisition(Acquisition):
         # The guard passes pending points on; Ax would to functions that take none.
         pending, self.X_pending = self.X_pending, None
         searched = super()._construct_botorch_acquisition(
-            search_class(self.options["search"]), self.options["search_options"], model
+            stored.search_class(self.options["search"]),
+            self.options["search_options"],
+            model,
         )
         self.X_pending = pending
         return GuardedAcquisition(
             searched, band, observed=observed, X_pending=pending, **self._domain, **own
         )
 
-    def _build_bands(self, acqf_class: Any, options: Options, model: Any) -> None:
+    def _build_bands(self, acqf_class: Any, options: stored.Options, model: Any) -> None:
         names = list(self.surrogate.outcomes)
         if self._subset_idcs is not None:
             names = [names[i] for i in self._subset_idcs.tolist()]
         columns = parameters_of_columns(self.search_space_digest.feature_names)
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
-        is_sum, bound = acqf_class is ScalarizedUCB, one_outcome_class(acqf_class)
+        is_sum, bound = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
         models = single_output_models(model)
         self.bands = {}
         for (name, own), each in zip(
-            options_by_outcome(options, names).items(), models, strict=True
+            stored.options_by_outcome(options, names).items(), models, strict=True
         ):
             if [*used] == [name] and not is_sum:
                 own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
-            scaled = self._scaled(each, has_own_prior(bound, own))
-            band = built(bound, scaled, own, columns)
+            scaled = self._scaled(each, stored.has_own_prior(bound, own))
+            band = stored.built(bound, scaled, own, columns)
             if name in (ranges := self.options.get("outcome_range", {})):
                 ends = zip(("lower", "upper"), ranges[name], strict=True)
                 band = band.within(**{end: x for end, x in ends if x is not None})

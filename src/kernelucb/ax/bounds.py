@@ -17,6 +17,7 @@ from torch import Tensor
 
 from kernelucb._numerics.digits import between
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax import spaces
 from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.ax.experiment import (
     Notes,
@@ -26,13 +27,6 @@ from kernelucb.ax.experiment import (
     outcome_name,
 )
 from kernelucb.ax.options import TRANSFORMS
-from kernelucb.ax.spaces import (
-    Parameters,
-    checked_context,
-    inputs_of,
-    mixed_space,
-    setting_of,
-)
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
@@ -114,7 +108,7 @@ class Recommendation(NamedTuple):
 
 
 def recommended_arm(
-    source: Source, *, fixed_parameters: Parameters | None = None
+    source: Source, *, fixed_parameters: spaces.Parameters | None = None
 ) -> Recommendation:
     r"""The completed arm whose objective is best at worst, of those certainly feasible.
 
@@ -169,11 +163,14 @@ class FittedBound:
         self,
         strategy: GenerationStrategy,
         experiment: Experiment,
-        fixed_parameters: Parameters | None = None,
+        fixed_parameters: spaces.Parameters | None = None,
     ) -> None:
         r"""Fit the bound; ``fixed_parameters`` are a context."""
         space = experiment.search_space
-        self.experiment, self.context = experiment, checked_context(space, fixed_parameters)
+        self.experiment, self.context = (
+            experiment,
+            spaces.checked_context(space, fixed_parameters),
+        )
         spec = bound_spec(strategy).copy()
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
@@ -202,9 +199,9 @@ class FittedBound:
         self._acquisition, self.band = built, built.band
         self.bands = built.bands if is_constrained(spec) else {}
 
-    def setting(self, parameters: Parameters) -> dict[str, Any]:
+    def setting(self, parameters: spaces.Parameters) -> dict[str, Any]:
         r"""Parameters in the context."""
-        return setting_of(self.experiment.search_space, parameters, self.context)
+        return spaces.setting_of(self.experiment.search_space, parameters, self.context)
 
     @property
     def assumptions(self) -> Assumptions:
@@ -228,7 +225,7 @@ class FittedBound:
         fixed = self._acquisition.context
         limits = to_inequalities(self._config.linear_constraints)
         return {
-            "space": mixed_space(self.digest, fixed, limits),
+            "space": spaces.mixed_space(self.digest, fixed, limits),
             "fixed_features": fixed or None,
             "constraints": self._acquisition.outcome_constraints,
         }
@@ -250,7 +247,7 @@ class FittedBound:
         ]
         if not arms:
             raise ValueError("No trial in the search space has been observed yet.")
-        X = inputs_of(self.adapter, [self.setting(arm.parameters) for arm in arms])
+        X = spaces.inputs_of(self.adapter, [self.setting(arm.parameters) for arm in arms])
         lower, upper = self.band.bounds(X)
         worth = lower if self.band.direction == 1 else -upper
         constraints = self._acquisition.outcome_constraints
@@ -314,7 +311,7 @@ def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
 
 
 def safe_arms_of(
-    spec: GeneratorSpec, space: SearchSpace, context: Parameters
+    spec: GeneratorSpec, space: SearchSpace, context: spaces.Parameters
 ) -> list[dict[str, Any]]:
     r"""The safe arms that agree with the fixed parameters of a trial, completed by them."""
     constant = {
@@ -323,7 +320,7 @@ def safe_arms_of(
         if isinstance(parameter, FixedParameter)
     }
     given = spec.generator_kwargs["acquisition_options"].get("safe_arms", [])
-    completed = [setting_of(space, constant, context, arm) for arm in given]
+    completed = [spaces.setting_of(space, constant, context, arm) for arm in given]
     for arm in completed:
         for name in space.parameters.keys() - arm.keys():
             raise ValueError(
@@ -336,12 +333,12 @@ def safe_arms_of(
 
 
 def options_of_now(
-    spec: GeneratorSpec, adapter: Any, experiment: Experiment, context: Parameters
+    spec: GeneratorSpec, adapter: Any, experiment: Experiment, context: spaces.Parameters
 ) -> dict[str, Any]:
     r"""What ``BoundAcquisition`` has to know of the experiment as it is now."""
     safe = safe_arms_of(spec, experiment.search_space, context)
     return {
         "notes": Notes.of(adapter, experiment),
         "every_constraint": [*map(str, config_of(experiment).all_constraints)],
-        "safe_points": inputs_of(adapter, safe).tolist() if safe else [],
+        "safe_points": spaces.inputs_of(adapter, safe).tolist() if safe else [],
     }

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import pandas as pd
+from ax import core
 from ax.adapter.base import Adapter
 from ax.analysis import Analysis
 from ax.analysis.plotly.plotly_analysis import (
@@ -18,14 +19,7 @@ from ax.analysis.plotly.plotly_analysis import (
     create_plotly_analysis_card,
 )
 from ax.analysis.plotly.surface.utils import get_parameter_values
-from ax.core import (
-    ChoiceParameter,
-    Experiment,
-    FixedParameter,
-    ParameterType,
-    RangeParameter,
-    SearchSpace,
-)
+from ax.core import Experiment
 from ax.core.parameter import DerivedParameter
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.analysis import AnalysisNotApplicableStateError
@@ -35,7 +29,7 @@ from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
-from kernelucb.ax.bounds import FittedBound, bound_spec
+from kernelucb.ax.bounds import FittedBound
 from kernelucb.ax.experiment import outcome_name
 from kernelucb.ax.spaces import Parameters, inputs_of, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
@@ -74,22 +68,6 @@ class BoundAnalysis(Analysis):
         for name in {"num_points", "most_rounds", "max_evaluations"} & vars(self).keys():
             whole_number(name, getattr(self, name))
 
-    def validate_applicable_state(
-        self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
-    ) -> str | None:
-        r"""Why the analysis cannot be computed yet; None if it can."""
-        if experiment is None or generation_strategy is None:
-            return f"{type(self).__name__} needs an experiment and its generation strategy."
-        try:
-            bound_spec(generation_strategy)
-        except UnsupportedError as error:
-            return str(error)
-        no_data = experiment.lookup_data().empty
-        return "No trial has been observed yet; complete one first." if no_data else None
-
     def compute(
         self,
         experiment: Experiment | None = None,
@@ -99,17 +77,18 @@ class BoundAnalysis(Analysis):
         r"""The card, with a picture and the numbers that are in it as ``df``.
 
         Raises:
-            AnalysisNotApplicableStateError: If there is nothing to draw yet.
+            AnalysisNotApplicableStateError: If there is nothing to draw, or not yet.
         """
-        lacking = self.validate_applicable_state(experiment, generation_strategy)
+        name = type(self).__name__
         if experiment is None or generation_strategy is None:
-            raise AnalysisNotApplicableStateError(lacking or "")
+            needs = f"{name} needs an experiment and its generation strategy."
+            raise AnalysisNotApplicableStateError(needs)
         try:
             title, subtitle, note, df, figure = self._card(experiment, generation_strategy)
-        except NoSafePointError as error:
+        except (NoSafePointError, UnsupportedError, ValueError) as error:
             raise AnalysisNotApplicableStateError(str(error)) from error
         _add_note(figure, note)
-        return create_plotly_analysis_card(type(self).__name__, title, subtitle, df, figure)
+        return create_plotly_analysis_card(name, title, subtitle, df, figure)
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         raise NotImplementedError
@@ -180,21 +159,23 @@ class BandAnalysis(BoundAnalysis):
         )
 
     def _points(
-        self, space: SearchSpace, centre: Parameters
+        self, space: core.SearchSpace, centre: Parameters
     ) -> tuple[list[dict[str, Any]], bool]:
         r"""Points through one, along the parameter, and whether these are all."""
         parameter = space.parameters.get(self.parameter)
-        if parameter is None or isinstance(parameter, FixedParameter | DerivedParameter):
+        if parameter is None or isinstance(
+            parameter, core.FixedParameter | DerivedParameter
+        ):
             raise ValueError(
                 f"No parameter {self.parameter!r} that can vary by itself; there are "
                 f"{[*space.parameters]}."
             )
         values, listed = [], True
-        if isinstance(parameter, ChoiceParameter):
+        if isinstance(parameter, core.ChoiceParameter):
             values = parameter.values
-        if isinstance(parameter, RangeParameter):
+        if isinstance(parameter, core.RangeParameter):
             low, high = parameter.lower, parameter.upper
-            listed = parameter.parameter_type is ParameterType.INT
+            listed = parameter.parameter_type is core.ParameterType.INT
             density = int(high - low) + 1 if listed else self.num_points
             inner = get_parameter_values(parameter, density)[1:-1]
             values = [low, *inner, high]  # the ends without round-off

@@ -21,16 +21,9 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
 from torch import Tensor
 
+from kernelucb import acquisition
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.estimates import is_estimate
-from kernelucb.acquisition import (
-    BOUNDS,
-    META_ACQUISITIONS,
-    KernelFamilyUCB,
-    LikelihoodUCB,
-    MartingaleMixtureUCB,
-    ScalarizedUCB,
-)
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.norm.tracker import NearNormBall
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
@@ -40,7 +33,13 @@ from kernelucb.models.meta import MetaModel
 Options = Mapping[str, Any]
 Configs = ModelConfig | Mapping[str, ModelConfig] | None
 
-KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, LikelihoodUCB, ScalarizedUCB)
+KNOWN = (
+    *acquisition.BOUNDS,
+    *acquisition.META_ACQUISITIONS,
+    acquisition.KernelFamilyUCB,
+    acquisition.LikelihoodUCB,
+    acquisition.ScalarizedUCB,
+)
 # What an option may be beside numbers and words; Ax stores them by their fields.
 VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm, NearNormBall)
 # All that Ax may do to the data of a bound: outcomes stay as they were reported.
@@ -59,8 +58,8 @@ posterior_transform outcomes sampler tracker fixed_design bound options kernels 
 """
 # Options with a default, for models or kernels that say what they stand for.
 _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
-    KernelFamilyUCB: ("shortest", "longest"),
-    LikelihoodUCB: ("likelihood", "kernel", "lengthscale"),
+    acquisition.KernelFamilyUCB: ("shortest", "longest"),
+    acquisition.LikelihoodUCB: ("likelihood", "kernel", "lengthscale"),
 }
 
 
@@ -72,7 +71,11 @@ def _parameters(acqf_class: type[AcquisitionFunction]) -> Mapping[str, Parameter
 
 def one_outcome_class(acqf_class: type[KernelUCB]) -> type[KernelUCB]:
     r"""The bound of each outcome of a sum, or the bound itself."""
-    return MartingaleMixtureUCB if acqf_class is ScalarizedUCB else acqf_class
+    return (
+        acquisition.MartingaleMixtureUCB
+        if acqf_class is acquisition.ScalarizedUCB
+        else acqf_class
+    )
 
 
 def storable(
@@ -187,14 +190,14 @@ def built(
     acqf_class: type[KernelUCB], model: Any, options: Options, columns: Sequence[str]
 ) -> KernelUCB:
     r"""The bound of one outcome from a model with inputs made of ``columns``."""
-    rates = {"outcomes": "rates"} if acqf_class is LikelihoodUCB else {}
+    rates = {"outcomes": "rates"} if acqf_class is acquisition.LikelihoodUCB else {}
     builder: Any = getattr(acqf_class, "from_model", acqf_class)
     return builder(model, **by_columns(options, columns), **rates)
 
 
 def has_own_prior(acqf_class: type[KernelUCB], options: Options) -> bool:
     r"""Whether a bound takes only the data from Ax's model, and no kernel."""
-    own = acqf_class in (KernelFamilyUCB, LikelihoodUCB)
+    own = acqf_class in (acquisition.KernelFamilyUCB, acquisition.LikelihoodUCB)
     return own or options.get("kernel") is not None
 
 
@@ -285,7 +288,7 @@ def surrogate_spec(
             )
         model_class: Any = config.botorch_model_class
         is_meta = isinstance(model_class, type) and issubclass(model_class, MetaModel)
-        if is_meta != (acqf_class in META_ACQUISITIONS):
+        if is_meta != (acqf_class in acquisition.META_ACQUISITIONS):
             raise UnsupportedError(
                 "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
                 "bounds need a model without an estimated prior."

@@ -29,23 +29,10 @@ from botorch.exceptions import UnsupportedError, UserInputWarning
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition import META_ACQUISITIONS, MetaPI
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax import options as stored
 from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.ax.bounds import bound_spec, check_given, options_of_now, safe_arms_of
 from kernelucb.ax.experiment import check_experiment, with_lost_arms
-from kernelucb.ax.options import (
-    DELTA,
-    KNOWN,
-    TRANSFORMS,
-    Configs,
-    Options,
-    checked_search,
-    estimates_of,
-    one_outcome_class,
-    plain_value,
-    search_class,
-    storable,
-    surrogate_spec,
-)
 from kernelucb.ax.spaces import Parameters, checked_context, inputs_of
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import no_safe_point
@@ -63,16 +50,16 @@ _SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
 
 def generation_strategy(
     acqf_class: type[KernelUCB],
-    options: Options | None = None,
+    options: stored.Options | None = None,
     *,
     num_initial: int = 5,
     min_observed: int | None = None,
     seed: int | None = None,
-    model_config: Configs = None,
+    model_config: stored.Configs = None,
     outcome_range: Mapping[str, tuple[float | None, float | None]] | None = None,
-    optimizer_options: Options | None = None,
+    optimizer_options: stored.Options | None = None,
     search: type[AcquisitionFunction] | str | None = None,
-    search_options: Options | None = None,
+    search_options: stored.Options | None = None,
     constraints: Literal["safe", "explored"] | None = None,
     safe_arms: Sequence[Mapping[str, Any]] | None = None,
     expand_every: int | None = None,
@@ -149,12 +136,12 @@ def generation_strategy(
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
-    if acqf_class not in KNOWN:
-        wanted = ", ".join(each.__name__ for each in KNOWN)
+    if acqf_class not in stored.KNOWN:
+        wanted = ", ".join(each.__name__ for each in stored.KNOWN)
         got = getattr(acqf_class, "__name__", acqf_class)
         raise UnsupportedError(f"acqf_class must be one of {wanted}; got {got}.")
-    bound_options = storable(one_outcome_class(acqf_class), options or {})
-    probability("delta", bound_options.get("delta", DELTA))
+    bound_options = stored.storable(stored.one_outcome_class(acqf_class), options or {})
+    probability("delta", bound_options.get("delta", stored.DELTA))
     own: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
     safe = constraints == "safe"
     if constraints not in (None, "safe", "explored"):
@@ -166,23 +153,23 @@ def generation_strategy(
             "needs safe_arms."
         )
     if safe:
-        own["safe_arms"] = plain_value("safe_arms", safe_arms)
+        own["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
         own["allow_estimated"] = allow_estimated
     if expand_every is not None:
         own["expand_every"] = whole_number("expand_every", expand_every)
     arguments: dict[str, Any] = {
-        "surrogate_spec": surrogate_spec(model_config, acqf_class, bound_options),
+        "surrogate_spec": stored.surrogate_spec(model_config, acqf_class, bound_options),
         "acquisition_class": BoundAcquisition,
         "acquisition_options": own,
         "botorch_acqf_class": acqf_class,
         "botorch_acqf_options": bound_options,
-        "transforms": [*TRANSFORMS],
+        "transforms": [*stored.TRANSFORMS],
     }
-    name, estimates = acqf_class.__name__, estimates_of(arguments)
+    name, estimates = acqf_class.__name__, stored.estimates_of(arguments)
     if "kernel" in estimates and "norm" not in estimates:
         warnings.warn(_FITTED_KERNEL, UserInputWarning, stacklevel=2)
     if outcome_range is not None:
-        own["outcome_range"] = plain_value("outcome_range", outcome_range)
+        own["outcome_range"] = stored.plain_value("outcome_range", outcome_range)
     if constraints is not None and acqf_class in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
@@ -193,7 +180,7 @@ def generation_strategy(
             "MetaPI has no band to search within, or to limit by a range: its bounds are "
             "one standard deviation, without a guarantee; use MetaUCB."
         )
-    optimizing = plain_value("optimizer_options", optimizer_options or {})
+    optimizing = stored.plain_value("optimizer_options", optimizer_options or {})
     if safe:
         check_given('constraints="safe"', estimates, allow_estimated)
         if not {*optimizing} <= {*_SAFE_OPTIMIZER}:
@@ -201,7 +188,7 @@ def generation_strategy(
                 f"optimizer_options of a safe search are {', '.join(_SAFE_OPTIMIZER)}."
             )
     if search is not None:
-        own |= checked_search(search, search_options or {}, arguments)
+        own |= stored.checked_search(search, search_options or {}, arguments)
         name = f"{own['search']} within {name}"
     elif search_options is not None:
         raise ValueError("search_options is given without search; give both or none.")
@@ -269,7 +256,7 @@ class KernelUCBNode(GenerationNode):
             search = spec.generator_kwargs["acquisition_options"].get("search")
             # An analytic function cannot account for pending points.
             analytic = AnalyticAcquisitionFunction
-            if search is None or not issubclass(search_class(search), analytic):
+            if search is None or not issubclass(stored.search_class(search), analytic):
                 pending = with_lost_arms(arguments["pending_observations"], experiment)
                 arguments["pending_observations"] = pending
             # From the arms before the trial: Ax stores neither the state of torch's
