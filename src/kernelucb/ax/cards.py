@@ -208,6 +208,8 @@ class GapAnalysis(BoundAnalysis):
     max_evaluations: int = 20_000
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        band = FittedBound(strategy, experiment).band
+        metric = outcome_name(experiment, band)
         allows = experiment.search_space.check_membership
         completed = experiment.trials_by_status[TrialStatus.COMPLETED]
         inside = [t.index for t in completed if any(allows(a.parameters) for a in t.arms)]
@@ -240,8 +242,7 @@ class GapAnalysis(BoundAnalysis):
                 "certified": [each.certified for each in certificates],
             }
         )
-        band, (_, name, last) = FittedBound(strategy, experiment).band, rounds[-1]
-        metric = outcome_name(experiment, band)
+        _, name, last = rounds[-1]
         figure = _gap_figure(df, gaps_in_words(certificates))
         figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
         gap = f"at most {self._number(metric, at_most(last.gap))}, "
