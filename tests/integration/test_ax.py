@@ -10,7 +10,6 @@ from ax_bench import (
     AX_WARNINGS,
     GRID,
     NORM,
-    OPTIONS,
     REQUIRED,
     SEARCH,
     SPREAD,
@@ -224,17 +223,6 @@ class TestTrialsUnderWay:
         for client in (early, by_hand, lost):
             next_trial(client)
             assert node(client) == "MartingaleMixtureUCB"
-
-
-def test_the_global_generators_are_left_alone():
-    client = attached(fixed_client(), along(0.1, 0.4, 0.8), curve)
-    client._random_seed = None
-    torch.manual_seed(5)
-    next_trial(client)
-    kernelucb.ax.generation_strategy(MartingaleMixtureUCB, OPTIONS, search=SEARCH)
-    drawn = torch.rand(3)
-    torch.manual_seed(5)
-    assert torch.equal(drawn, torch.rand(3))
 
 
 def test_without_ax_the_import_says_what_to_install(monkeypatch):

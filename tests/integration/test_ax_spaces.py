@@ -39,11 +39,9 @@ from ax_bench import (
     run,
     searching,
     stopping,
-    wave,
     waves,
     whole,
 )
-from botorch.acquisition import LogExpectedImprovement
 from botorch.exceptions import UnsupportedError
 from torch.testing import assert_close
 
@@ -51,7 +49,6 @@ import kernelucb.ax
 from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
-    ScalarizedUCB,
     regret_certificate,
 )
 from kernelucb.acquisition import GuardedAcquisition
@@ -93,7 +90,7 @@ class TestMixed:
         )
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("temperature", [None, 0.0, 0.02])
+    @pytest.mark.parametrize("temperature", [None, 0.02])
     def test_a_finite_space_is_used_up_without_repetition(self, temperature):
         own = {"search": SEARCH, "search_options": {"temperature": temperature}}
         space = [whole("n", 0, 2), choice("size", [1, 5], is_ordered=True)]
@@ -103,32 +100,15 @@ class TestMixed:
         arms = client._experiment.arms_by_name.values()
         assert len({tuple(arm.parameters.values()) for arm in arms}) == 5
 
-    @pytest.mark.parametrize(
-        ("values", "wanted"),
-        [
-            ([1.0, 2.0, 10.0], [0.0, 1.0 / 9.0, 1.0]),
-            ([1, 2, 10], [0.0, 1.0 / 9.0, 1.0]),
-            (["low", "middle", "high"], [0.0, 0.5, 1.0]),
-        ],
-    )
-    def test_an_ordered_choice_is_its_value_and_one_of_words_its_position(
-        self, values, wanted
-    ):
-        client = fixed_client([choice("x", values, is_ordered=True), real("heat")])
-        arms = [{"x": value, "heat": 0.5} for value in values]
-        attached(client, arms, lambda p: {"y": 0.1 * values.index(p["x"])})
-        seen = kernelucb.ax.current_bound(client).regression.train_inputs[:, 0]
-        assert torch.allclose(seen.double(), torch.tensor(wanted).double())
-
 
 MIXED_KINDS = [*UNIT, choice("k", "abc")]
 SIZES = [*UNIT, choice("k", [1, 2, 10], is_ordered=True)]
+WORDS = [*UNIT, choice("k", ["low", "middle", "high"], is_ordered=True)]
 FAR = 1.7e9  # seconds; single precision has steps of 128 there
 # A space, arms of which the last ones lie outside, what the kernel sees of an arm (None:
 # it has no inputs).
 OUTSIDE = {
     "above": (UNIT, along(0.0, 0.2, 0.3, 5.0), lambda x: [x]),
-    "below": (UNIT, along(0.0, 0.2, 0.3, -1.3), lambda x: [x]),
     "none": (
         [real("x", FAR, FAR + 100)],
         along(FAR, FAR + 60),
@@ -149,6 +129,11 @@ OUTSIDE = {
         SIZES,
         [{"x": x, "k": k} for x, k in ((0.1, 1), (0.6, 2), (1.5, 10), (0.2, 20))],
         lambda x, k: [x, (k - 1.0) / 9.0],
+    ),
+    "words": (
+        WORDS,
+        [{"x": x, "k": k} for x, k in ((0.1, "low"), (0.6, "middle"), (0.2, "z"))],
+        lambda x, k: None if k == "z" else [x, {"low": 0.0, "middle": 0.5}[k]],
     ),
 }
 
@@ -215,20 +200,15 @@ class TestNames:
             {"solvent": s, "heat": 30.0, "bath": 7, "stirred": t}
             for s, t in (("a", "no"), ("b", "yes"), ("c", "no"))
         ]
-        found = []
-        for scales in (SCALES, [2.0, 2.0, 2.0, 0.3, 0.7]):
-            client = attached(mixed_client(scales), arms, lambda p: {"y": p["heat"] / 80.0})
-            next_trial(client)
-            columns = parameters_of_columns(client._generation_strategy.adapter.parameters)
-            for each in (client, reopened(client)):
-                bound = kernelucb.ax.current_bound(each)
-                kernel = bound.regression.prior.covar_module
-                found.append(kernel.base_kernel.lengthscale.flatten().tolist())
-                assert bound.assumptions.certified
-        assert found[0] == pytest.approx([SCALES[name] for name in columns])
-        assert found[0] == found[1]
-        assert sorted(found[0]) == pytest.approx(sorted(found[2]))
-        assert found[2] == found[3]
+        client = attached(mixed_client(SCALES), arms, lambda p: {"y": p["heat"] / 80.0})
+        next_trial(client)
+        columns = parameters_of_columns(client._generation_strategy.adapter.parameters)
+        wanted = pytest.approx([SCALES[name] for name in columns])
+        for each in (client, reopened(client)):
+            bound = kernelucb.ax.current_bound(each)
+            kernel = bound.regression.prior.covar_module.base_kernel
+            assert kernel.lengthscale.flatten().tolist() == wanted
+            assert bound.assumptions.certified
 
 
 class TestContexts:
@@ -326,24 +306,15 @@ class TestCertificates:
         assert found[1].gap < found[0].gap
         assert float(found[1].challenger.sum()) <= 4.0
 
-    @pytest.mark.parametrize(
-        ("other", "looseness"),
-        # Of 301 integers there would be too many boxes: an interval holds them.
-        [([whole("n", 0, 3)], math.inf), ([whole("n", 0, 300)], math.inf), ([], 1.1)],
-    )
-    def test_integers_are_enumerated_and_logarithms_scaled(self, other, looseness):
-        space = [real("x", 1e-3, 10.0, scaling="log"), *other]
-        client = fixed_client(space)
-
-        def outcome(parameters):
-            return curve({"x": (math.log10(parameters["x"]) + 3.0) / 4.0})
-
-        arms = [
-            {"x": x} | {p.name: i for p in other} for i, x in enumerate((0.01, 0.3, 4.0))
-        ]
-        certificate = stopping(attached(client, arms, outcome)).decide().certificate
+    # Of 301 integers there would be too many boxes: an interval holds them.
+    @pytest.mark.parametrize(("largest", "looseness"), [(0, 1.1), (3, 9.0), (300, 9.0)])
+    def test_integers_are_enumerated_and_logarithms_scaled(self, largest, looseness):
+        other = [whole("n", 0, largest)] if largest else []
+        client = fixed_client([real("x", 1e-3, 10.0, scaling="log"), *other])
+        arms = [{"x": x, **({"n": 1} if other else {})} for x in (0.01, 0.3, 4.0)]
+        attached(client, arms, lambda p: curve({"x": (math.log10(p["x"]) + 3.0) / 4.0}))
+        certificate = stopping(client).decide().certificate
         assert certificate.certified
-        assert certificate.resolution > 0.0
         X = 4.0 * GRID - 3.0
         if other:
             X = torch.cartesian_prod(X[:, 0], torch.arange(4).double())
@@ -381,19 +352,6 @@ class TestSearch:
         next_trial(attached(client, SPREAD, waves))
         acqf = built(client).acqf.acqf
         assert acqf.beta_prime == pytest.approx(math.sqrt(9.0 * math.pi / 2.0))
-
-    @pytest.mark.parametrize("search", [SEARCH, LogExpectedImprovement])
-    def test_a_sum_of_outcomes(self, search):
-        client = searching(
-            search,
-            objective="y - 2*cost",
-            acqf_class=ScalarizedUCB,
-            options={"norm_bound": {"y": 300.0, "cost": 20.0}, "noise_std": 1.0},
-            search_options={"ucb_every": 4},
-        )
-        attached(client, SPREAD, lambda p: {"y": wave(p), "cost": p["u"]})
-        next_trial(client)
-        assert kernelucb.ax.last_bound(client).weights == (-2.0, 1.0)
 
     def test_an_analytic_function_and_what_to_do_about_a_trial_under_way(self):
         client = attached(searching("LogExpectedImprovement"), SPREAD, waves)

@@ -100,23 +100,20 @@ class BoundAcquisition(Acquisition):
         if self.safe_set is not None and self.safe_set.safe_points is not None:
             arms = self.safe_set.safe_points
             observed = arms if observed is None else torch.cat([arms, observed])
-        own = {
-            name: self.options[name] for name in stored.OF_THE_GUARD if name in self.options
-        }
+        of_guard = self.options.keys() & {*stored.OF_THE_GUARD}
+        own = {name: self.options[name] for name in of_guard}
         band: Any = self.band
         if kind == "explored":
-            edge = {name: own[name] for name in own if name == "temperature"}
+            edge = {"temperature": own["temperature"]} if "temperature" in own else {}
             limits: Any = self.outcome_constraints
             band = ConstrainedUCB(self.band, limits, observed=observed, **edge)
         if "search" not in self.options:
             return band
         # The guard passes pending points on; Ax would to functions that take none.
         pending, self.X_pending = self.X_pending, None
-        searched = super()._construct_botorch_acquisition(
-            stored.search_class(self.options["search"]),
-            self.options["search_options"],
-            model,
-        )
+        search = stored.search_class(self.options["search"])
+        given = self.options["search_options"]
+        searched = super()._construct_botorch_acquisition(search, given, model)
         self.X_pending = pending
         return GuardedAcquisition(
             searched, band, observed=observed, X_pending=pending, **self._domain, **own

@@ -167,10 +167,8 @@ class FittedBound:
     ) -> None:
         r"""Fit the bound; ``fixed_parameters`` are a context."""
         space = experiment.search_space
-        self.experiment, self.context = (
-            experiment,
-            spaces.checked_context(space, fixed_parameters),
-        )
+        self.experiment = experiment
+        self.context = spaces.checked_context(space, fixed_parameters)
         spec = bound_spec(strategy).copy()
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
@@ -208,11 +206,13 @@ class FittedBound:
         r"""What the bands of all outcomes rest on."""
         if not self.bands:
             return self.band.assumptions
-        objective = {"objective": self.band} if self.band.parts else {}
+        bands: dict[str, Any] = dict(self.bands)
+        if self.band not in bands.values():
+            bands["objective"] = self.band
         claim = (
-            "the arm satisfies the constraints, and its outcomes lie between their bounds,"
+            "the arm satisfies the constraints, and its outcomes lie between the bounds,"
         )
-        joined = joined_assumptions({**self.bands, **objective}, claim)
+        joined = joined_assumptions(bands, claim)
         safe_set = self._acquisition.safe_set
         for item in () if safe_set is None else safe_set.assumptions.items:
             if item.name == "safe points":

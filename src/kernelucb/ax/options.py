@@ -71,11 +71,8 @@ def _parameters(acqf_class: type[AcquisitionFunction]) -> Mapping[str, Parameter
 
 def one_outcome_class(acqf_class: type[KernelUCB]) -> type[KernelUCB]:
     r"""The bound of each outcome of a sum, or the bound itself."""
-    return (
-        acquisition.MartingaleMixtureUCB
-        if acqf_class is acquisition.ScalarizedUCB
-        else acqf_class
-    )
+    of_a_sum: Any = {acquisition.ScalarizedUCB: acquisition.MartingaleMixtureUCB}
+    return of_a_sum.get(acqf_class, acqf_class)
 
 
 def storable(
@@ -113,9 +110,8 @@ def plain_value(option: str, value: Any) -> Any:
         return [plain_value(option, entry) for entry in value]
     if is_estimate(value):
         raise ValueError(
-            f"{option} is an estimate, which Ax would store as a plain number, as if it "
-            'were given; use "cautious" for a norm, or state the number yourself with '
-            "float(...)."
+            f"{option} is an estimate, which Ax would store as if it were given; use "
+            '"cautious" for a norm, or state the number yourself with float(...).'
         )
     if value is None or isinstance(value, str | bool | int | float):
         return value

@@ -91,10 +91,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         spec = bound_spec(self.generation_strategy)
         if (experiment := self.generation_strategy._experiment) is not None:
             check_experiment(spec, experiment)
-        self._check_given(estimates_of(spec.generator_kwargs))
-
-    def _check_given(self, estimated: Any) -> None:
-        check_given(type(self).__name__, estimated, self.allow_estimated)
+        estimates = estimates_of(spec.generator_kwargs)
+        check_given(type(self).__name__, estimates, allow_estimated)
 
     def decide(
         self,
@@ -120,7 +118,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             experiment = self.generation_strategy.experiment
         fitted = FittedBound(self.generation_strategy, experiment, fixed_parameters)
         bands = [*fitted.bands.values()] or [fitted.band]
-        self._check_given(name for band in bands for name in band.assumptions.estimated)
+        estimates = [name for band in bands for name in band.assumptions.estimated]
+        check_given(type(self).__name__, estimates, self.allow_estimated)
         try:
             arm, recommended = fitted.best_arm(by_bands=True)
         except NoSafePointError as error:

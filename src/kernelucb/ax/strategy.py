@@ -169,7 +169,7 @@ def generation_strategy(
     if "kernel" in estimates and "norm" not in estimates:
         warnings.warn(_FITTED_KERNEL, UserInputWarning, stacklevel=2)
     if outcome_range is not None:
-        own["outcome_range"] = stored.plain_value("outcome_range", outcome_range)
+        own["outcome_range"] = stored.plain_value("outcome_range", {**outcome_range})
     if constraints is not None and acqf_class in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
@@ -242,13 +242,7 @@ class KernelUCBNode(GenerationNode):
     arms of the strategy are handed out in turn, in the context of the trial.
     """
 
-    def gen(
-        self,
-        *,
-        experiment: Experiment,
-        fixed_features: ObservationFeatures | None = None,
-        **arguments: Any,
-    ) -> GeneratorRun | None:
+    def gen(self, *, experiment: Experiment, **arguments: Any) -> GeneratorRun | None:
         r"""Candidates, as from ``GenerationNode``; raises as ``check_experiment`` does."""
         spec, seed = bound_spec(self.generation_strategy), None
         check_experiment(spec, experiment)
@@ -256,7 +250,7 @@ class KernelUCBNode(GenerationNode):
             search = spec.generator_kwargs["acquisition_options"].get("search")
             # An analytic function cannot account for pending points.
             analytic = AnalyticAcquisitionFunction
-            if search is None or not issubclass(stored.search_class(search), analytic):
+            if not (search and issubclass(stored.search_class(search), analytic)):
                 pending = with_lost_arms(arguments["pending_observations"], experiment)
                 arguments["pending_observations"] = pending
             # From the arms before the trial: Ax stores neither the state of torch's
@@ -265,9 +259,7 @@ class KernelUCBNode(GenerationNode):
             runs = str(len(self.generation_strategy._generator_runs))
             seed = crc32("".join([*sorted(experiment.arms_by_signature), runs]).encode())
         with with_rng_seed(seed):
-            return super().gen(
-                experiment=experiment, fixed_features=fixed_features, **arguments
-            )
+            return super().gen(experiment=experiment, **arguments)
 
     def _fit(
         self, experiment: Experiment, data: Data | None = None, **arguments: Any
@@ -340,9 +332,8 @@ class KernelUCBNode(GenerationNode):
 
 def _alike(arm: Parameters, parameters: Parameters) -> bool:
     r"""Whether parameters are those of an arm, up to round-off."""
+    pairs = [(value, parameters.get(name)) for name, value in arm.items()]
     return all(
-        isclose(value, parameters[name], rel_tol=1e-9)
-        if isinstance(value, float)
-        else value == parameters[name]
-        for name, value in arm.items()
+        a == b or (isinstance(a, float) and isclose(a, b or 0.0, rel_tol=1e-9))
+        for a, b in pairs
     )
