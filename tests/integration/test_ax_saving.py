@@ -19,7 +19,6 @@ from ax_bench import (
     along,
     arms_model,
     attached,
-    begun,
     chosen,
     count_client,
     curve,
@@ -197,7 +196,7 @@ class TestReopened:
     @pytest.mark.parametrize("make", [make_client, searching_in_turns, count_client])
     def test_with_trials_under_way(self, make):
         outcome = successes if make is count_client else waves
-        client = begun(3, make, outcome)
+        client = run(make(), 3, outcome)
         with pytest.raises(ValueError, match="Ask for the next trial first"):
             kernelucb.ax.last_bound(reopened(client))
         lost, running = pending = client.get_next_trials(max_trials=2)

@@ -13,7 +13,6 @@ from ax_bench import (
     KIND,
     NOISE_STD,
     NORM,
-    RATE,
     REQUIRED,
     SEARCH,
     SPREAD,
@@ -59,7 +58,7 @@ from problems import frozen_kernel, with_point
 pytestmark = AX_WARNINGS
 
 
-SPACE = [*UNIT, RATE, whole("n", 0, 5), KIND]
+SPACE = [*UNIT, real("rate", 1e-2, 10.0, scaling="log"), whole("n", 0, 5), KIND]
 CONTEXTS = [{"rate": 0.3}, {"n": 4}, {"kind": "b"}, {"rate": 1.7, "n": 1, "kind": "c"}]
 TURNS = {"search": SEARCH, "search_options": {"ucb_every": 3}}
 

@@ -27,7 +27,6 @@ from ax_bench import (
     NOISE_STD,
     NORM,
     SQUARE,
-    STEPS,
     UNIT,
     along,
     attached,
@@ -46,6 +45,7 @@ from ax_bench import (
     run,
     stopping,
     successes,
+    whole,
 )
 
 import kernelucb.ax
@@ -72,7 +72,7 @@ def level(parameters):
     return curve({"x": parameters["x"] / scale})["y"]
 
 
-def family_client(parameters=STEPS, objective="-y"):
+def family_client(parameters, objective):
     return make_client(parameters, objective, KernelFamilyUCB, FAMILY)
 
 
@@ -84,7 +84,7 @@ class TestStops:
         ("make", "gap", "sign", "most"),
         [
             (fixed_client, 0.5, 1.0, 25),
-            (family_client, 0.5, -1.0, 15),
+            (lambda: family_client([whole("x", 0, 20)], "-y"), 0.5, -1.0, 15),
             (lambda: family_client(UNIT, "y"), 0.5, 1.0, 15),
         ],
     )

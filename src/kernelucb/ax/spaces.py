@@ -103,24 +103,22 @@ def mixed_space(
     Where their combinations are too many for branch and bound they are intervals instead,
     unless ``max_combinations`` says how many may be enumerated.
     """
-    listed, one_hot = dict[int, list[float]](), list[list[int]]()
-    for choice in choices_of(digest):
-        (column, *others) = choice[0]
-        if others:
-            one_hot.append([*choice[0]])
-        else:
-            values = [each[column] for each in choice]
-            listed[column] = [fixed[column]] if column in fixed else values
-    groups = [*listed.values(), *one_hot]
-    open_groups = [*listed.values(), *(each for each in one_hot if each[0] not in fixed)]
-    columns = {*listed, *fixed, *(column for group in one_hot for column in group)}
-    most = _MOST_POINTS if len(columns) == len(digest.bounds) else _MOST_BOXES
+    groups = choices_of(digest)
+    listed = {column for each in groups for column in each[0]}
+    is_finite = len(listed | fixed.keys()) == len(digest.bounds)
+    open_groups = [each for each in groups if not each[0].keys() <= fixed.keys()]
+    most = _MOST_POINTS if is_finite else _MOST_BOXES
     if max_combinations is None and prod(map(len, open_groups)) > most:
-        listed, one_hot, groups = {}, [], []
+        groups = []
     return MixedSpace(
         torch.tensor(digest.bounds, dtype=torch.float64).mT,
-        discrete_dims=listed,
-        one_hot=one_hot,
+        discrete_dims={
+            column: [fixed.get(column, row[column]) for row in each]
+            for each in groups
+            for column in each[0]
+            if len(each[0]) == 1
+        },
+        one_hot=[[*each[0]] for each in groups if len(each[0]) > 1],
         inequality_constraints=inequalities,
         max_combinations=max_combinations or max(1, prod(map(len, groups))),
     )
