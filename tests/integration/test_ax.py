@@ -36,6 +36,7 @@ from ax_bench import (
     waves,
     whole,
 )
+from botorch.exceptions import UserInputWarning
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 from torch.testing import assert_close
@@ -223,6 +224,20 @@ class TestTrialsUnderWay:
         for client in (early, by_hand, lost):
             next_trial(client)
             assert node(client) == "MartingaleMixtureUCB"
+
+
+@pytest.mark.filterwarnings("default:A norm bound is given, but no kernel")
+def test_a_norm_bound_for_a_fitted_kernel_warns():
+    with pytest.warns(UserInputWarning, match="no theorem covers .* KernelFamilyUCB"):
+        fitted_client()
+
+
+def test_an_objective_that_is_configured_later_counts_from_then_on():
+    client = run(fixed_client(num_initial=2), 3, curve)
+    assert kernelucb.ax.last_bound(client).direction == 1
+    client.configure_optimization(objective="-y")
+    next_trial(client)
+    assert kernelucb.ax.last_bound(client).direction == -1
 
 
 def test_without_ax_the_import_says_what_to_install(monkeypatch):

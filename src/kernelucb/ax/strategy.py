@@ -38,11 +38,10 @@ from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import no_safe_point
 
 _FITTED_KERNEL = (
-    "A norm bound is given, but no kernel, so the bound takes the kernel of Ax's model, "
-    "which is fitted to the data in every trial unless model_config fixes it: no theorem "
-    "covers that, and the same norm bound means something else for every kernel. Give "
-    "kernel=..., lengthscale=... (in the unit cube of the search space) and mean=..., or "
-    "use KernelFamilyUCB with a range of length scales."
+    "A norm bound is given, but no kernel, so the bound takes the kernel that Ax fits in "
+    "every trial: no theorem covers that, and the number means something else for every "
+    "kernel. Give kernel=..., lengthscale=... (in the unit cube of the search space) and "
+    "mean=..., or use KernelFamilyUCB with a range of length scales."
 )
 # What optimize_acqf_safely takes of the options of Ax's optimisers.
 _SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
