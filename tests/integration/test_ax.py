@@ -229,7 +229,7 @@ class TestTrialsUnderWay:
 @pytest.mark.filterwarnings("default:A norm bound is given, but no kernel")
 def test_a_norm_bound_for_a_fitted_kernel_warns():
     with pytest.warns(UserInputWarning, match="no theorem covers .* KernelFamilyUCB"):
-        fitted_client()
+        kernelucb.ax.generation_strategy(MartingaleMixtureUCB, {"norm_bound": 3.0})
 
 
 def test_an_objective_that_is_configured_later_counts_from_then_on():
