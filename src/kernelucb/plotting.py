@@ -226,7 +226,7 @@ def plot_slice(
     )
     here = place[:, coordinate].cpu()
     if witness:
-        function = acqf.witness(place, upper=acqf.direction == 1)
+        function = acqf.witness(place, upper=acqf.band.direction == 1)
         values, top = (band.outcome_map.inverse(function(X)).cpu() for X in (line, place))
         across = line[:, coordinate].cpu()
         ax.plot(across, values, color=PURPLE, ls="--", lw=1.6, label="witness")

@@ -3,7 +3,6 @@ r"""The Ax experiments that the tests of `kernelucb.ax` run, on functions of kno
 import functools
 import json
 import math
-from copy import deepcopy
 from itertools import count
 from typing import NamedTuple
 
@@ -77,8 +76,6 @@ def choice(name, values, is_ordered=False):
 UNIT = [real("x")]
 SQUARE = [real("x"), real("t")]
 PLANE = [real("u", -5.0, 10.0), real("v", 0.0, 15.0)]
-STEPS = [whole("x", 0, 20)]
-RATE = real("rate", 1e-2, 10.0, scaling="log")
 KIND = choice("kind", "abc")
 
 
@@ -152,14 +149,6 @@ def along(*values, name="x"):
 
 # Arms that no search has chosen, spread over the plane.
 SPREAD = [{"u": 3.3 * i - 4.0, "v": (7.0 * i) % 15.0} for i in range(5)]
-
-
-def fails_early(client, message, error):
-    r"""No trial is handed out."""
-    trials = len(client._experiment.trials)
-    with pytest.raises(error, match=message):
-        client.get_next_trials(max_trials=2)
-    assert len(client._experiment.trials) == trials
 
 
 def batch(client, number):
@@ -237,19 +226,6 @@ def fixed_client(
     return make_client(parameters, objective, options=options, **arguments)
 
 
-@functools.cache
-def _begun(number, make, outcome):
-    client = run(begun(number - 1, make, outcome), 1, outcome) if number else make()
-    return client, torch.get_rng_state()
-
-
-def begun(number, make=fixed_client, outcome=curve):
-    r"""``run(make(), number, outcome)``, a copy where another test has asked for it."""
-    client, random = _begun(number, make, outcome)
-    torch.set_rng_state(random)
-    return deepcopy(client)
-
-
 class Problem(NamedTuple):
     r"""Maximise ``y`` where ``z`` is at least the threshold; ``z`` is largest at start."""
 
@@ -322,21 +298,12 @@ LIKELIHOODS = {
 }
 
 
-def chance(parameters, function=LOG_ODDS, mean=0.0):
-    r"""Probability of a success; ``x`` is a share, or an integer up to 20."""
-    x = parameters["x"] / (20.0 if isinstance(parameters["x"], int) else 1.0)
-    return float((mean + function(torch.tensor([[x]], dtype=torch.float64))).sigmoid())
-
-
-def drawn(probability, number, seed):
-    r"""A proportion of successes, as a trial would report it."""
-    generator = torch.Generator().manual_seed(seed)
-    draws = torch.rand(number, generator=generator, dtype=torch.float64) < probability
-    return float(draws.double().mean())
-
-
 def successes(parameters, number=20):
-    return {"y": drawn(chance(parameters), number, seed=int(1e6 * parameters["x"]))}
+    r"""A proportion of successes, as a trial would report it; ``x`` is a share."""
+    chance = float(LOG_ODDS(torch.tensor([[parameters["x"]]]).double()).sigmoid())
+    generator = torch.Generator().manual_seed(int(1e6 * parameters["x"]))
+    draws = torch.rand(number, generator=generator, dtype=torch.float64) < chance
+    return {"y": float(draws.double().mean())}
 
 
 def count_client(parameters=UNIT, options=BINOMIAL, **arguments):

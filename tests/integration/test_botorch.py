@@ -28,12 +28,12 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ZeroMean
 from gpytorch.models import ExactGP
-from kernelucb.acquisition.base import KernelUCB
 from torch.testing import assert_close
 
 from contract.bands import BANDS, CUBE, NORM, TRUTH
 from kernelucb import GuardedAcquisition, MartingaleMixtureUCB, MetaPI, SafeSet
 from kernelucb.acquisition import BOUNDS
+from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.safety import ConstraintWidth
 from problems import generator, uniform
 
@@ -233,8 +233,8 @@ def test_joint_values(use, monkeypatch):
     first = UpperConfidenceBound(acqf.model, 2.0)
     guards = [GuardedAcquisition(*each) for each in ((acqf, acqf), (first, acqf))]
     guards[1].ucb_every = 2
-    forward = KernelUCB.forward
-    monkeypatch.setattr(KernelUCB, "forward", lambda *X: asked.append(X) or forward(*X))
+    forward = BandUCB.forward
+    monkeypatch.setattr(BandUCB, "forward", lambda *X: asked.append(X) or forward(*X))
     for each in (acqf, *guards):
         with pytest.raises(BotorchTensorDimensionError, match="return_acq_values=False"):
             JOINT[use](each, 2)

@@ -17,7 +17,7 @@ from kernelucb import (
     SrinivasUCB,
     regret_certificate,
 )
-from kernelucb.ax.analyses import _gap_figure
+from kernelucb.ax.cards import _gap_figure
 from kernelucb.certificates.words import gaps_in_words
 from kernelucb.plotting import (
     band_widths,

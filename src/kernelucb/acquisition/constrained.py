@@ -73,11 +73,6 @@ class AroundBand(Described, AcquisitionFunction):
         r"""The objective's band."""
         return self.upper_bound.band
 
-    @property
-    def direction(self) -> int:
-        r"""1 where large outcomes are sought, -1 where small ones are."""
-        return self.upper_bound.direction
-
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of the objective at ``n x d`` points, outcome units."""
         return self.band.bounds(X)

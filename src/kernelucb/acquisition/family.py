@@ -26,7 +26,6 @@ from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.evidence import Ratio
 from kernelucb.confidence.family import (
     covering,
-    explores_for_all,
     family_report,
     is_tied,
     of_family,
@@ -49,7 +48,6 @@ from kernelucb.confidence.norm import (
 )
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.radius import CovarianceScale
-from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.counts import LikelihoodRegression
@@ -77,10 +75,13 @@ def kernel_family(
     fit: Fit = "filters",
     covariance_scale: CovarianceScale | None = None,
     mean: float | Mean | None = None,
+    widest_every: int | None = _WIDEST_EVERY,
 ) -> Band:
     r"""The band of ``KernelFamilyUCB``: the union of the bands of its kernels."""
     if len(kernels) == 0:
         raise ValueError("kernels is empty; a family needs at least one kernel.")
+    if widest_every is not None:
+        whole_number("widest_every", widest_every)
     ball, error = ball_and_error(norm_bound)
     given, chosen = per_kernel(ball, kernels), fit_of(fit, covariance_scale)
     norms, module = [float(norm) for norm in given], fixed_mean(mean)
@@ -133,6 +134,7 @@ def kernel_family(
         least_norms=tuple(map(EstimatedNumber, least)),
         lengthscales=getattr(kernels, "lengthscales", ()),
         consistent=consistent,
+        widest_every=widest_every,
         relaxation=_relaxed_family,
     )
 
@@ -339,11 +341,16 @@ class KernelFamilyUCB(BandUCB):
                 or an argument has no meaning for counts.
             InputDataError: If the model's data are empty or not finite.
         """
-        if widest_every is not None:
-            whole_number("widest_every", widest_every)
-        self.widest_every = widest_every
         band = kernel_family(
-            model, kernels, norm_bound, noise_std, delta, fit, covariance_scale, mean
+            model,
+            kernels,
+            norm_bound,
+            noise_std,
+            delta,
+            fit,
+            covariance_scale,
+            mean,
+            widest_every,
         )
         super().__init__(band, maximize, posterior_transform, X_pending, model)
 
@@ -435,8 +442,3 @@ class KernelFamilyUCB(BandUCB):
         kernels = cast(Any, band.rebuild).keywords["kernels"]
         found = contradicted, band.data.num_observations, self.assumptions
         return family_report(kernels, verdicts, *found)
-
-    def _searched(self, num_pending: int) -> ConfidenceSet:
-        whole: Any = super()._searched(num_pending)
-        count = self.band.data.num_observations + num_pending
-        return whole if explores_for_all(count, self.widest_every) else whole.parts[0]

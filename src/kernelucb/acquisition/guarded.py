@@ -188,7 +188,7 @@ class GuardedAcquisition(AroundBand):
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or ``bounds`` are
                 not ``2 x d``.
         """
-        upper_bound = band if hasattr(band, "direction") else BandUCB(band)
+        upper_bound = band if hasattr(band, "outcome_constraints") else BandUCB(band)
         _check_guard(acqf, upper_bound, observed is not None)
         super().__init__(model=getattr(acqf, "model", upper_bound.model))
         self.acqf, self.upper_bound = acqf, upper_bound
@@ -269,7 +269,7 @@ class GuardedAcquisition(AroundBand):
         if len(self.reference) == 0:
             return torch.full_like(X[:, 0], torch.inf)
         gain = self.band.max_gain_over
-        given = {"reference": self.reference, "sign": self.direction, "cheap": True}
+        given = {"reference": self.reference, "sign": self.band.direction, "cheap": True}
         return in_parts(X, partial(gain, **given))
 
     def _described(self) -> dict[str, Any]:
@@ -295,7 +295,7 @@ def _best_known(band: Any, X: Tensor) -> Tensor:
 
     With constraints, among the certainly feasible points; ``0 x d`` if there are none.
     """
-    confidence_set, sign = band.band.required_set, band.direction
+    confidence_set, sign = band.band.required_set, band.band.direction
 
     def worst(part: Tensor) -> Tensor:
         points = confidence_set.project(part)
@@ -341,11 +341,11 @@ def _check_guard(
             "the inputs as well, so a point that cannot be the band's optimum may be its "
             "best. Build the band from values of the objective, or search without a guard."
         )
-    if -band.direction in directions:
+    if -band.band.direction in directions:
         names = {1: "large", -1: "small"}
         raise UnsupportedError(
-            f"{name} seeks {names[-band.direction]} outcomes and the band "
-            f"{names[band.direction]} ones; give both the same maximize and "
+            f"{name} seeks {names[-band.band.direction]} outcomes and the band "
+            f"{names[band.band.direction]} ones; give both the same maximize and "
             "posterior_transform, and a band of small outcomes (maximize=False) to an "
             "objective with a negative weight."
         )
@@ -390,7 +390,7 @@ def _other_optimum(acqf: Any, band: BandUCB | ConstrainedUCB, feasible: bool) ->
 def _directions(acqf: AcquisitionFunction, band: Any) -> set[int]:
     r"""1 if it seeks large outcomes, -1 if small ones; both, or none where not known."""
     if isinstance(acqf, BandUCB | AroundBand):
-        return {acqf.direction}
+        return {acqf.band.direction}
     maximize, objective = (getattr(acqf, name, None) for name in ("maximize", "objective"))
     known = maximize is not None or isinstance(objective, MCAcquisitionObjective)
     if isinstance(acqf, _EXPLORING) or not (known or isinstance(acqf, _LARGEST)):

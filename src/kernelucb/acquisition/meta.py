@@ -127,12 +127,12 @@ class MetaPI(BandUCB):
         band = _one_deviation(model)
         super().__init__(band, maximize, posterior_transform, X_pending, model)
         smallest, largest = model.value_range
-        best = largest if self.direction > 0 else smallest
+        best = largest if self.band.direction > 0 else smallest
         self.target = best if given is None else given
 
     def _value(self, support: Any, X: Tensor) -> Tensor:
         points = self._scoring_set.project(X)
-        lead = self.direction * (points.baseline - self.target)
+        lead = self.band.direction * (points.baseline - self.target)
         deviation = safe_sqrt(points.design.variance)
         open_ = deviation > _SMALLEST_RATIO * lead.detach().abs()
         ratio = lead / deviation.where(open_, 1.0)

@@ -20,6 +20,7 @@ from kernelucb._numerics.checks import finite_scalar, tensor
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, band_of, check_points
 from kernelucb.confidence.combined import searched
+from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described, Support
 from kernelucb.regression.outcome_map import check_identity
 
@@ -34,7 +35,8 @@ class BandUCB(Described, AcquisitionFunction):
 
     Args:
         band: The band; or an acquisition function that has one, whose band is taken.
-        maximize: If False, the value is minus the lower bound.
+        maximize: If False, the value is minus the lower bound; by default what is sought
+            with the band.
         posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
         X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
         model: For BoTorch's tools that read ``model``; the bound does not.
@@ -63,21 +65,23 @@ class BandUCB(Described, AcquisitionFunction):
     def __init__(
         self,
         band: Any,
-        maximize: bool = True,
+        maximize: bool | None = None,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
         model: Any = None,
     ) -> None:
         super().__init__(model=model)
-        self.band, self.maximize = band_of("band", band), maximize
-        self._set = self.band.required_set  # a module: moves with the function
+        band = band_of("band", band)
+        self._set = band.required_set  # a module: moves with the function
+        self.maximize = band.direction == 1 if maximize is None else maximize
         self.posterior_transform = posterior_transform
         self._weight, self._offset = 1.0, 0.0
         if posterior_transform is not None:
             (self._weight,), self._offset = affine_weights(posterior_transform, 1)
         if abs(self._weight) != 1.0 or self._offset != 0.0:
             way = "use one of weight 1 or -1 without an offset, or none"
-            check_identity(self.band.outcome_map, "A posterior transform", way)
+            check_identity(band.outcome_map, "A posterior transform", way)
+        self.band = band.seeking(1 if self.maximize == (self._weight > 0) else -1)
         self.set_X_pending(X_pending)
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
@@ -95,11 +99,6 @@ class BandUCB(Described, AcquisitionFunction):
     def assumptions(self) -> Assumptions:
         r"""The assumptions of the guarantee: given, estimated or violated."""
         return self.band.assumptions
-
-    @property
-    def direction(self) -> int:
-        r"""1 where large outcomes are sought, -1 where small ones are."""
-        return 1 if self.maximize == (self._weight > 0) else -1
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Condition variances on ``p x d`` points that are being evaluated (GP-BUCB).
@@ -134,7 +133,12 @@ class BandUCB(Described, AcquisitionFunction):
 
         Without a range, at whose end the bounds of many points would be equal.
         """
-        return searched(self.band.required_set)
+        whole: Any = searched(self.band.required_set)
+        every = self.band.widest_every
+        if every == 1:
+            return whole
+        count = self.band.data.num_observations + num_pending
+        return whole if explores_for_all(count, every) else whole.parts[0]
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.

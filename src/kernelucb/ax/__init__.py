@@ -6,18 +6,18 @@ experiment is saved, before it is reopened in a new process, and before a
 """
 
 try:
-    from kernelucb.ax.analyses import BandAnalysis, GapAnalysis, OptimumAnalysis
     from kernelucb.ax.bounds import (
         Recommendation,
         current_bound,
         last_bound,
         recommended_arm,
     )
-    from kernelucb.ax.generation import generation_strategy
+    from kernelucb.ax.cards import BandAnalysis, GapAnalysis
     from kernelucb.ax.options import meta_model_config
     from kernelucb.ax.report import optimum_report
     from kernelucb.ax.stopping import ArmDecision, CertifiedGapStoppingStrategy
     from kernelucb.ax.storage import register_for_storage, save
+    from kernelucb.ax.strategy import generation_strategy
 except ImportError as error:
     raise ImportError(
         f"kernelucb.ax needs Ax 1.3 or later ({error}). Install it with: "
@@ -31,7 +31,6 @@ __all__ = [
     "BandAnalysis",
     "CertifiedGapStoppingStrategy",
     "GapAnalysis",
-    "OptimumAnalysis",
     "Recommendation",
     "current_bound",
     "generation_strategy",

@@ -3,16 +3,11 @@ r"""The bounds of an Ax experiment: the one of the last trial, and the one of al
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ax.adapter.adapter_utils import transform_callback
 from ax.api.client import Client
-from ax.core.arm import Arm
-from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
-from ax.core.parameter import FixedParameter
-from ax.core.search_space import SearchSpace
+from ax.core import Arm, Experiment, FixedParameter, ObservationFeatures, SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -21,46 +16,25 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.digits import between
-from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.acquisitions import BoundAcquisition
-from kernelucb.ax.experiments import (
+from kernelucb.ax import spaces
+from kernelucb.ax.acquisition import BoundAcquisition
+from kernelucb.ax.experiment import (
+    Notes,
     check_experiment,
-    check_observed,
-    complete_bands,
+    config_of,
     is_constrained,
     outcome_name,
 )
 from kernelucb.ax.options import TRANSFORMS
-from kernelucb.ax.spaces import (
-    Parameters,
-    candidates_of,
-    checked_context,
-    inputs_of,
-    mixed_space,
-    setting_of,
-)
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import joined_assumptions
+from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 Source = Client | GenerationStrategy
 Interval = tuple[float, float]
 
-# How to give what was estimated.
-_OWN_KERNEL = (
-    "kernel=... and lengthscale=... in the options, which fix kernel and mean of the bound "
-    "(or the bound KernelFamilyUCB, which needs only a range of length scales)"
-)
-_WAYS = {
-    "kernel": _OWN_KERNEL,
-    "mean": _OWN_KERNEL,
-    "norm": "norm_bound=... in the options",
-    "noise": "noise_std=... in the options (or report a standard error with every outcome)",
-    "information gain": "theorem=BoundedNorm(information_gain=...) in the options",
-}
 
-
-def last_bound(source: Source) -> KernelUCB:
+def last_bound(source: Source) -> Band:
     r"""The bound that chose the last trial, or that the search for it was kept to.
 
     It was computed before the last trial was observed; ``current_bound`` has seen all
@@ -74,8 +48,9 @@ def last_bound(source: Source) -> KernelUCB:
             experiment has one as soon as it hands out its next trial).
     """
     strategy = strategy_of(source)
-    acquisition = last_acquisition(strategy.adapter)
-    if acquisition is None:
+    generator = getattr(strategy.adapter, "generator", None)
+    acquisition = getattr(generator, "_acquisition", None)
+    if not isinstance(acquisition, BoundAcquisition):
         raise ValueError(
             f"No bound has chosen a trial yet; the strategy is at its node "
             f"`{strategy.current_node_name}`. Ask for the next trial first."
@@ -83,7 +58,7 @@ def last_bound(source: Source) -> KernelUCB:
     return acquisition.band
 
 
-def current_bound(source: Source) -> KernelUCB:
+def current_bound(source: Source) -> Band:
     r"""The bound from all outcomes so far, also with trials under way.
 
     Computed anew, with the model fitted anew unless its prior is given. The experiment and
@@ -122,16 +97,17 @@ class Recommendation(NamedTuple):
 
     def __str__(self) -> str:
         lines = [f"arm {self.arm.name}: {self.parameters}"]
-        own = self.objective_name
-        label = own if own == "objective" else f"{own} (objective)"
-        others = {name: each for name, each in self.outcomes.items() if name != own}
-        named = {label: self.objective, **others}
-        lines += [f"  {name}: {' to '.join(between(*e))}" for name, e in named.items()]
+        others = {n: each for n, each in self.outcomes.items() if n != self.objective_name}
+        for name, ends in {
+            f"{self.objective_name} (objective)": self.objective,
+            **others,
+        }.items():
+            lines.append(f"  {name}: {' to '.join(between(*ends))}")
         return "\n".join([*lines, str(self.assumptions)])
 
 
 def recommended_arm(
-    source: Source, *, fixed_parameters: Parameters | None = None
+    source: Source, *, fixed_parameters: spaces.Parameters | None = None
 ) -> Recommendation:
     r"""The completed arm whose objective is best at worst, of those certainly feasible.
 
@@ -156,20 +132,19 @@ def recommended_arm(
     strategy = strategy_of(source)
     fitted = FittedBound(strategy, strategy.experiment, fixed_parameters)
     arm, point = fitted.best_arm()
-    bands = fitted.bands
+
+    def interval(band: Band) -> Interval:
+        lower, upper = band.bounds(point.unsqueeze(0))
+        return float(lower), float(upper)
+
     return Recommendation(
         arm=arm,
         parameters=fitted.setting(arm.parameters),
-        objective=_interval(fitted.band, point),
-        outcomes={name: _interval(band, point) for name, band in bands.items()},
+        objective=interval(fitted.band),
+        outcomes={name: interval(band) for name, band in fitted.bands.items()},
         assumptions=fitted.assumptions,
         objective_name=outcome_name(strategy.experiment, fitted.band),
     )
-
-
-def _interval(band: KernelUCB, point: Tensor) -> Interval:
-    lower, upper = band.bounds(point.unsqueeze(0))
-    return float(lower), float(upper)
 
 
 class FittedBound:
@@ -187,17 +162,16 @@ class FittedBound:
         self,
         strategy: GenerationStrategy,
         experiment: Experiment,
-        fixed_parameters: Parameters | None = None,
+        fixed_parameters: spaces.Parameters | None = None,
     ) -> None:
         r"""Fit the bound; ``fixed_parameters`` are a context."""
         space = experiment.search_space
-        self.experiment, self.context = experiment, checked_context(space, fixed_parameters)
+        self.experiment = experiment
+        self.context = spaces.checked_context(space, fixed_parameters)
         spec = bound_spec(strategy).copy()
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
             raise ValueError("No trial has been observed yet; complete one first.")
-        if is_constrained(spec):
-            check_observed(experiment)
         spec.fit(experiment, experiment.lookup_data())
         self.adapter: Any = spec.fitted_adapter
         features = ObservationFeatures(parameters=self.context) if self.context else None
@@ -211,25 +185,20 @@ class FittedBound:
             optimization_config=arguments.optimization_config,
         )
         own = spec.generator_kwargs
-        safe = [*safe_images(spec, self.adapter, space, self.context)]
+        now = options_of_now(spec, self.adapter, experiment, self.context)
         # As Ax builds the bound for a trial, so that the same is refused.
         built: BoundAcquisition = self.adapter.generator._instantiate_acquisition(
             search_space_digest=self.digest,
             torch_opt_config=self._config,
             botorch_acqf_options=own["botorch_acqf_options"],
-            acq_options={**own["acquisition_options"], "safe_points": safe},
+            acq_options={**own["acquisition_options"], **now},
         )
-        complete_bands(built, self.adapter, experiment)
         self._acquisition, self.band = built, built.band
         self.bands = built.bands if is_constrained(spec) else {}
 
-    def setting(self, parameters: Parameters) -> dict[str, Any]:
+    def setting(self, parameters: spaces.Parameters) -> dict[str, Any]:
         r"""Parameters in the context."""
-        return setting_of(self.experiment.search_space, parameters, self.context)
-
-    def inputs(self, points: Sequence[Parameters]) -> Tensor:
-        r"""``n x d`` inputs of the bound, from parameters."""
-        return inputs_of(self.adapter, points)
+        return spaces.setting_of(self.experiment.search_space, parameters, self.context)
 
     @property
     def assumptions(self) -> Assumptions:
@@ -239,10 +208,10 @@ class FittedBound:
         bands: dict[str, Any] = dict(self.bands)
         if self.band not in bands.values():
             bands["objective"] = self.band
-        joined = joined_assumptions(
-            bands,
-            "the arm satisfies the constraints, and its outcomes lie between their bounds,",
+        claim = (
+            "the arm satisfies the constraints, and its outcomes lie between the bounds,"
         )
+        joined = joined_assumptions(bands, claim)
         safe_set = self._acquisition.safe_set
         for item in () if safe_set is None else safe_set.assumptions.items:
             if item.name == "safe points":
@@ -251,19 +220,14 @@ class FittedBound:
 
     @property
     def domain(self) -> dict[str, Any]:
-        r"""Domain and constraints, as certificates take them.
-
-        All points of a small finite search space in the context, or the mixed space.
-        """
-        options: dict[str, Any] = {"constraints": self._acquisition.outcome_constraints}
-        space, context = self.experiment.search_space, self.context
-        candidates = candidates_of(space, self.adapter, context)
-        if candidates is not None:
-            return options | {"candidates": candidates}
+        r"""Domain and constraints, as certificates take them."""
         fixed = self._acquisition.context
         limits = to_inequalities(self._config.linear_constraints)
-        mixed = mixed_space(self.digest, fixed, limits)
-        return options | {"space": mixed, "fixed_features": fixed or None}
+        return {
+            "space": spaces.mixed_space(self.digest, fixed, limits),
+            "fixed_features": fixed or None,
+            "constraints": self._acquisition.outcome_constraints,
+        }
 
     def best_arm(self, *, by_bands: bool = False) -> tuple[Arm, Tensor]:
         r"""The recommended completed arm and its ``d`` inputs in the context.
@@ -273,17 +237,16 @@ class FittedBound:
         Raises:
             NoSafePointError: If no completed arm is certainly feasible.
         """
-        space = self.experiment.search_space
         arms = [
             arm
             for trial in self.experiment.trials_by_status[TrialStatus.COMPLETED]
             for arm in trial.arms
             if arm not in trial.abandoned_arms
-            if space.check_membership(self.setting(arm.parameters))
+            if self.experiment.search_space.check_membership(self.setting(arm.parameters))
         ]
         if not arms:
             raise ValueError("No trial in the search space has been observed yet.")
-        X = self.inputs([self.setting(arm.parameters) for arm in arms])
+        X = spaces.inputs_of(self.adapter, [self.setting(arm.parameters) for arm in arms])
         lower, upper = self.band.bounds(X)
         worth = lower if self.band.direction == 1 else -upper
         constraints = self._acquisition.outcome_constraints
@@ -305,25 +268,18 @@ class FittedBound:
         return arms[index], X[index]
 
 
-def check_given(user: str, bands: Sequence[KernelUCB], allow_estimated: bool) -> None:
-    r"""Refuse that ``user`` acts on estimates unless they are allowed."""
-    estimated = dict.fromkeys(n for band in bands for n in band.assumptions.estimated)
-    if allow_estimated or not estimated:
-        return
-    names = [name.rpartition(": ")[2] for name in estimated]
-    ways = dict.fromkeys(_WAYS[name] for name in names if name in _WAYS)
-    give = f"give generation_strategy {', and '.join(ways)}, or " if ways else ""
-    raise UncertifiedError(
-        f"{user} needs a certified bound. The generation strategy's rests on estimates "
-        f"({', '.join(estimated)}), so its probability is not known: {give}pass "
-        "allow_estimated=True to act on them."
-    )
-
-
-def last_acquisition(adapter: Any) -> BoundAcquisition | None:
-    r"""What Ax built for the last trial of an adapter, if a bound chose it."""
-    built = getattr(getattr(adapter, "generator", None), "_acquisition", None)
-    return built if isinstance(built, BoundAcquisition) else None
+def check_given(user: str, estimated: Iterable[str], allow_estimated: bool) -> None:
+    r"""Refuse that ``user`` acts on estimates, by name, unless they are allowed."""
+    names = ", ".join(dict.fromkeys(estimated))
+    if names and not allow_estimated:
+        raise UncertifiedError(
+            f"{user} needs a certified bound. The generation strategy's rests on estimates "
+            f"({names}), so its probability is not known. Give in the options kernel=... "
+            "and lengthscale=... (they fix kernel and mean; KernelFamilyUCB needs only a "
+            "range of length scales), norm_bound=... (or "
+            "theorem=BoundedNorm(norm_bound, information_gain)), and noise_std=... or a "
+            "standard error with every outcome; or pass allow_estimated=True."
+        )
 
 
 def strategy_of(source: Source) -> GenerationStrategy:
@@ -353,13 +309,8 @@ def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
     )
 
 
-def keeps_safe(spec: GeneratorSpec) -> bool:
-    r"""Whether a strategy hands out only trials that satisfy the constraints."""
-    return "safe_arms" in spec.generator_kwargs["acquisition_options"]
-
-
-def safe_arms(
-    spec: GeneratorSpec, space: SearchSpace, context: Parameters
+def safe_arms_of(
+    spec: GeneratorSpec, space: SearchSpace, context: spaces.Parameters
 ) -> list[dict[str, Any]]:
     r"""The safe arms that agree with the fixed parameters of a trial, completed by them."""
     constant = {
@@ -368,7 +319,7 @@ def safe_arms(
         if isinstance(parameter, FixedParameter)
     }
     given = spec.generator_kwargs["acquisition_options"].get("safe_arms", [])
-    completed = [setting_of(space, constant, context, arm) for arm in given]
+    completed = [spaces.setting_of(space, constant, context, arm) for arm in given]
     for arm in completed:
         for name in space.parameters.keys() - arm.keys():
             raise ValueError(
@@ -380,19 +331,13 @@ def safe_arms(
     return [arm for arm in completed if context.items() <= arm.items()]
 
 
-def safe_images(
-    spec: GeneratorSpec, adapter: Any, space: SearchSpace, context: Parameters
-) -> dict[tuple[float, ...], dict[str, Any]]:
-    r"""The safe arms in a context by their inputs.
-
-    What Ax makes of an arm when it hands it out, twice, counts as the same arm: it may
-    differ in the last digit.
-    """
-    images: dict[tuple[float, ...], dict[str, Any]] = {}
-    for arm in safe_arms(spec, space, context):
-        round_trip = transform_callback(adapter.parameters, adapter.transforms)
-        row = inputs_of(adapter, [arm]).numpy()[0]
-        first = round_trip(row)
-        for image in (row, first, round_trip(first)):
-            images[tuple(map(float, image))] = arm
-    return images
+def options_of_now(
+    spec: GeneratorSpec, adapter: Any, experiment: Experiment, context: spaces.Parameters
+) -> dict[str, Any]:
+    r"""What ``BoundAcquisition`` has to know of the experiment as it is now."""
+    safe = safe_arms_of(spec, experiment.search_space, context)
+    return {
+        "notes": Notes.of(adapter, experiment),
+        "every_constraint": [*map(str, config_of(experiment).all_constraints)],
+        "safe_points": spaces.inputs_of(adapter, safe).tolist() if safe else [],
+    }

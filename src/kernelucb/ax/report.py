@@ -6,18 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ax.adapter.torch import TorchAdapter
-from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
-from ax.core.parameter import ChoiceParameter, FixedParameter
-from ax.core.search_space import SearchSpace, SearchSpaceDigest
-from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.core import ChoiceParameter, FixedParameter, ObservationFeatures, SearchSpace
 from torch import Tensor
 
 from kernelucb import certificates
 from kernelucb.ax.bounds import FittedBound, Source, strategy_of
-from kernelucb.ax.experiments import completed, outcome_name
-from kernelucb.ax.spaces import choices_of, parameters_of_columns
+from kernelucb.ax.experiment import Notes, outcome_name
+from kernelucb.ax.spaces import choices_of, inputs_of, parameters_of_columns
 from kernelucb.certificates import OptimumReport, PossibleCombination
 from kernelucb.certificates.words import in_words, span
 
@@ -25,21 +20,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class ParameterNames:
-    r"""Points of the bounds as parameters of the experiment, in the units of the user.
+    r"""Points of a bound as parameters of the experiment, in the units of the user."""
 
-    Args:
-        adapter: Ax's, with the transforms of the bound's inputs.
-        space: The search space of the experiment.
-        digest: The same as inputs of the bound.
-    """
-
-    def __init__(
-        self, adapter: TorchAdapter, space: SearchSpace, digest: SearchSpaceDigest
-    ) -> None:
-        self._adapter, self._space, self._columns = adapter, space, digest.feature_names
+    def __init__(self, fitted: FittedBound) -> None:
+        self._adapter, self._space = fitted.adapter, fitted.experiment.search_space
+        self._columns = fitted.digest.feature_names
         owners = parameters_of_columns(self._columns)
         # For each choice the values that its columns may have together.
-        self._choices = {owners[min(each[0])]: each for each in choices_of(digest)}
+        self._choices = {owners[min(each[0])]: each for each in choices_of(fitted.digest)}
 
     def of_columns(self, columns: Iterable[str]) -> list[str]:
         r"""The parameters of the experiment among those of some input columns."""
@@ -81,6 +69,22 @@ class ParameterNames:
                     if all(low[i] <= value <= high[i] for i, value in choice.items())
                 ]
         return found
+
+    def combination(
+        self, each: PossibleCombination, report: OptimumReport
+    ) -> PossibleCombination:
+        r"""A combination of a report by the names of the parameters."""
+        at = dict(zip(report.names, report.recommended.tolist(), strict=True)) | each.values
+        low, high = (
+            [*(at | {name: ends[side] for name, ends in each.region.items()}).values()]
+            for side in (0, 1)
+        )
+        left = self.values([*at.values()], low, high)
+        values = {name: left[name][0] for name in self.of_columns(each.values)}
+        region = {
+            name: (left[name][0], left[name][-1]) for name in self.of_columns(each.region)
+        }
+        return replace(each, label=listed(values), values=values, region=region)
 
 
 @dataclass(frozen=True)
@@ -164,84 +168,57 @@ def optimum_report(
         UnsupportedError: If the bound does not support the experiment.
     """
     strategy = strategy_of(source)
-    return report_of(
-        strategy,
-        strategy.experiment,
-        fixed_parameters,
-        baseline,
-        window=window,
-        threshold=threshold,
-        tolerance=tolerance,
-        units=units,
-        max_evaluations=max_evaluations,
-    )
-
-
-def report_of(
-    strategy: GenerationStrategy,
-    experiment: Experiment,
-    fixed_parameters: Mapping[str, Any] | None,
-    baseline: str | Mapping[str, Any] | None,
-    **options: Any,
-) -> ExperimentReport:
-    r"""The report of an experiment, with further ``options`` of ``optimum_report``."""
+    experiment = strategy.experiment
     fitted = FittedBound(strategy, experiment, fixed_parameters)
     arm, point = fitted.best_arm(by_bands=True)
-    options["outcome"] = outcome_name(experiment, fitted.band)
+    compared: Tensor | None = None
     if baseline is not None:
-        options["baseline"] = fitted.inputs([_setting(baseline, experiment, fitted)])[0]
+        setting = _setting(baseline, fitted)
+        (compared,) = inputs_of(fitted.adapter, [setting])
     _LOG.info("optimum report of arm %s: branch and bound", arm.name)
     report = certificates.optimum_report(
         fitted.band,
         **fitted.domain,
         recommended=point,
         names=fitted.digest.feature_names,
-        **options,
+        outcome=outcome_name(experiment, fitted.band),
+        baseline=compared,
+        window=window,
+        threshold=threshold,
+        tolerance=tolerance,
+        units=units,
+        max_evaluations=max_evaluations,
     )
-    names = ParameterNames(fitted.adapter, experiment.search_space, fitted.digest)
-    own = tuple(_with_parameters(each, report, names) for each in report.combinations)
-    said: Any = report.said
-    *asked, words = said.args
-    said = partial(said.func, *asked, words._replace(encoded=names))
+    names, said = ParameterNames(fitted), report.said
+    assert isinstance(said, partial)
+    task, *asked, words = said.args
+    words = words._replace(encoded=names)
     # Bands of the report are made anew, and know nothing of what Ax did to their data.
-    known = completed(report.certificate.assumptions, fitted.adapter, experiment)
-    domain = said.args[-1].domain(asked[0], report.recommended)
-    certificate = replace(report.certificate, assumptions=known, domain=domain)
-    told: dict[str, Any] = vars(report) | {"combinations": own, "said": said}
-    told["certificate"] = certificate
-    return ExperimentReport(**told, parameters=names)
+    notes = Notes.of(fitted.adapter, experiment)
+    certificate = replace(
+        report.certificate,
+        assumptions=notes.added_to(report.certificate.assumptions),
+        domain=words.domain(task, report.recommended),
+    )
+    changes: dict[str, Any] = {
+        "certificate": certificate,
+        "combinations": tuple(names.combination(x, report) for x in report.combinations),
+        "said": partial(said.func, task, *asked, words),
+    }
+    return ExperimentReport(**(vars(report) | changes), parameters=names)
 
 
-def _setting(
-    baseline: str | Mapping[str, Any], experiment: Experiment, fitted: FittedBound
-) -> dict[str, Any]:
+def _setting(baseline: str | Mapping[str, Any], fitted: FittedBound) -> dict[str, Any]:
     r"""Parameters of the search space: of an arm by its name, or as they are given."""
-    space, own = experiment.search_space, baseline
-    if isinstance(own, str):
-        if own not in experiment.arms_by_name:
-            raise ValueError(f"baseline: the experiment has no arm {own!r}.")
-        own = experiment.arms_by_name[own].parameters
-    fixed = [each for each in space.parameters.values() if isinstance(each, FixedParameter)]
-    constant = {each.name: each.value for each in fixed}
-    setting = fitted.setting({**constant, **own})
-    if not isinstance(baseline, str):  # a derived parameter that is given has to be right
-        space.validate_membership(parameters={**setting, **own, **fitted.context})
+    space: SearchSpace = fitted.experiment.search_space
+    if isinstance(baseline, str):
+        if baseline not in fitted.experiment.arms_by_name:
+            raise ValueError(f"baseline: the experiment has no arm {baseline!r}.")
+        setting = fitted.setting(fitted.experiment.arms_by_name[baseline].parameters)
+    else:
+        fixed = [p for p in space.parameters.values() if isinstance(p, FixedParameter)]
+        setting = fitted.setting({p.name: p.value for p in fixed} | {**baseline})
+        # A derived parameter that is given has to be right.
+        space.validate_membership(parameters={**setting, **baseline, **fitted.context})
     space.validate_membership(parameters=setting)
     return setting
-
-
-def _with_parameters(
-    each: PossibleCombination, report: OptimumReport, names: ParameterNames
-) -> PossibleCombination:
-    r"""A combination by the names of the parameters."""
-    start = dict(zip(report.names, report.recommended.tolist(), strict=True)) | each.values
-    low, high = (
-        [*(start | {name: ends[side] for name, ends in each.region.items()}).values()]
-        for side in (0, 1)
-    )
-    left = names.values([*start.values()], low, high)
-    values = {name: left[name][0] for name in names.of_columns(each.values)}
-    region = {
-        name: (left[name][0], left[name][-1]) for name in names.of_columns(each.region)
-    }
-    return replace(each, label=listed(values), values=values, region=region)

@@ -1,24 +1,15 @@
 r"""An Ax search space in the inputs of the bounds: points, choices, boxes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
 from math import prod
 from typing import Any
 
 import torch
 from ax.adapter.registry import MBM_X_trans
-from ax.adapter.torch import TorchAdapter
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
-from ax.core.observation import ObservationFeatures
-from ax.core.parameter import (
-    ChoiceParameter,
-    DerivedParameter,
-    FixedParameter,
-    Parameter,
-    ParameterType,
-    RangeParameter,
-)
+from ax.core import ObservationFeatures
+from ax.core.parameter import DerivedParameter
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from torch import Tensor
 
@@ -27,9 +18,9 @@ from kernelucb.certificates import MixedSpace
 
 Parameters = Mapping[str, Any]
 
-_MOST_CANDIDATES = 2000
-# Branch and bound starts with one box for each combination.
+# Branch and bound starts with one box for each combination; points are just evaluated.
 _MOST_BOXES = 200
+_MOST_POINTS = 2000
 
 
 def checked_context(space: SearchSpace, context: Parameters | None) -> dict[str, Any]:
@@ -41,18 +32,13 @@ def checked_context(space: SearchSpace, context: Parameters | None) -> dict[str,
     """
     checked: dict[str, Any] = {}
     for name, value in (context or {}).items():
-        if name not in space.parameters:
-            raise ValueError(
-                f"fixed_parameters has `{name}`, which is not a parameter of the "
-                f"experiment; it has {', '.join(space.parameters)}."
-            )
-        parameter = space.parameters[name]
-        checked[name] = parameter.cast(value)
-        if not parameter.validate(checked[name]):
+        parameter = space.parameters.get(name)
+        if parameter is None or not parameter.validate(parameter.cast(value)):
             raise ValueError(
                 f"fixed_parameters has {name}={value}, which is outside the search space: "
-                f"{parameter}. Widen the range of the parameter when it is configured."
+                f"{parameter or [*space.parameters]}."
             )
+        checked[name] = parameter.cast(value)
     return checked
 
 
@@ -67,7 +53,7 @@ def setting_of(space: SearchSpace, *parts: Parameters) -> dict[str, Any]:
     return setting
 
 
-def inputs_of(adapter: TorchAdapter, points: Sequence[Parameters]) -> Tensor:
+def inputs_of(adapter: Any, points: Sequence[Parameters]) -> Tensor:
     r"""``n x d`` inputs of the bound, from parameters."""
     features = [ObservationFeatures(parameters=dict(point)) for point in points]
     return adapter.transform_observation_features(features)
@@ -89,33 +75,6 @@ def parameters_of_columns(columns: Iterable[str]) -> list[str]:
         name if infix and number.isdigit() else column
         for column, name, infix, number in parts
     ]
-
-
-def values_of(parameter: Parameter) -> Sequence[Any] | None:
-    r"""The values of a parameter that is an integer, a choice or fixed, else None."""
-    if isinstance(parameter, ChoiceParameter):
-        return parameter.values
-    if isinstance(parameter, FixedParameter):
-        return [parameter.value]
-    is_range = isinstance(parameter, RangeParameter)
-    if is_range and parameter.parameter_type is ParameterType.INT:
-        return range(int(parameter.lower), int(parameter.upper) + 1)
-    return None
-
-
-def candidates_of(
-    space: SearchSpace, adapter: TorchAdapter, context: Parameters
-) -> Tensor | None:
-    r"""All points of a small finite search space in a context; None if there are more."""
-    values = [
-        [context[name]] if name in context else values_of(parameter)
-        for name, parameter in space.parameters.items()
-    ]
-    finite = [choices for choices in values if choices is not None]
-    if len(finite) < len(values) or prod(map(len, finite)) > _MOST_CANDIDATES:
-        return None
-    points = [dict(zip(space.parameters, row, strict=True)) for row in product(*finite)]
-    return inputs_of(adapter, [p for p in points if space.check_membership(p)])
 
 
 def choices_of(digest: SearchSpaceDigest) -> list[list[dict[int, float]]]:
@@ -144,22 +103,22 @@ def mixed_space(
     Where their combinations are too many for branch and bound they are intervals instead,
     unless ``max_combinations`` says how many may be enumerated.
     """
-    choices, listed = choices_of(digest), dict[int, list[float]]()
-    one_hot = [[*choice[0]] for choice in choices if len(choice[0]) > 1]
-    for choice in choices:
-        (column, *others) = choice[0]
-        if not others:
-            values = [each[column] for each in choice]
-            listed[column] = [fixed[column]] if column in fixed else values
-    counts = [1 if group[0] in fixed else len(group) for group in one_hot]
-    combinations = prod(map(len, listed.values())) * prod(counts)
-    if max_combinations is None and combinations > _MOST_BOXES:
-        listed, one_hot = {}, []
+    groups = choices_of(digest)
+    listed = {column for each in groups for column in each[0]}
+    is_finite = len(listed | fixed.keys()) == len(digest.bounds)
+    open_groups = [each for each in groups if not each[0].keys() <= fixed.keys()]
+    most = _MOST_POINTS if is_finite else _MOST_BOXES
+    if max_combinations is None and prod(map(len, open_groups)) > most:
+        groups = []
     return MixedSpace(
         torch.tensor(digest.bounds, dtype=torch.float64).mT,
-        discrete_dims=listed,
-        one_hot=one_hot,
+        discrete_dims={
+            column: [fixed.get(column, row[column]) for row in each]
+            for each in groups
+            for column in each[0]
+            if len(each[0]) == 1
+        },
+        one_hot=[[*each[0]] for each in groups if len(each[0]) > 1],
         inequality_constraints=inequalities,
-        max_combinations=max_combinations
-        or max(1, prod(map(len, [*listed.values(), *one_hot]))),
+        max_combinations=max_combinations or max(1, prod(map(len, groups))),
     )

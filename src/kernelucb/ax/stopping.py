@@ -6,20 +6,13 @@ r"""Stop an Ax experiment when a certificate says that little is left to gain.""
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ax.core.arm import Arm
-from ax.core.experiment import Experiment
+from ax.core import Arm, Experiment
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
-from kernelucb.ax.bounds import (
-    FittedBound,
-    Source,
-    bound_spec,
-    check_given,
-    strategy_of,
-)
-from kernelucb.ax.experiments import check_objective, missing_outcomes
-from kernelucb.ax.options import rehearsed_bounds
+from kernelucb.ax.bounds import FittedBound, Source, bound_spec, check_given, strategy_of
+from kernelucb.ax.experiment import check_experiment, missing_outcomes
+from kernelucb.ax.options import estimates_of
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
 from kernelucb.exceptions import NoSafePointError
 
@@ -71,7 +64,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
     Raises:
         ValueError: If a number is out of its range.
-        UncertifiedError: If the bound will have an estimated assumption in every trial, and
+        UncertifiedError: If the options leave kernel, mean or norm to be estimated, and
             ``allow_estimated`` is not set.
         UnsupportedError: If the generation strategy has no bound, or the bound does not
             support the experiment as it is configured by now.
@@ -97,9 +90,9 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self.allow_estimated = allow_estimated
         spec = bound_spec(self.generation_strategy)
         if (experiment := self.generation_strategy._experiment) is not None:
-            check_objective(spec, experiment)
-        bands = rehearsed_bounds(spec.generator_kwargs)
-        check_given(type(self).__name__, bands, allow_estimated)
+            check_experiment(spec, experiment)
+        estimates = estimates_of(spec.generator_kwargs)
+        check_given(type(self).__name__, estimates, allow_estimated)
 
     def decide(
         self,
@@ -125,21 +118,20 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             experiment = self.generation_strategy.experiment
         fitted = FittedBound(self.generation_strategy, experiment, fixed_parameters)
         bands = [*fitted.bands.values()] or [fitted.band]
-        check_given(type(self).__name__, bands, self.allow_estimated)
+        estimates = [name for band in bands for name in band.assumptions.estimated]
+        check_given(type(self).__name__, estimates, self.allow_estimated)
         try:
             arm, recommended = fitted.best_arm(by_bands=True)
         except NoSafePointError as error:
             return ArmDecision(False, str(error), None, None)
         domain = fitted.domain
-        in_round = ("constraints", "fixed_features")
-        options = {name: domain.pop(name, None) for name in in_round}
         rule = CertifiedGapStopping(
             self.gap,
-            **domain,
+            space=domain.pop("space"),
             max_evaluations=self.max_evaluations,
             allow_estimated=self.allow_estimated,
         )
-        decision = rule(fitted.band, recommended, **options)
+        decision = rule(fitted.band, recommended, **domain)
         reason = f"arm {arm.name}: {decision.reason}"
         if missing := missing_outcomes(experiment):
             reason += (
@@ -151,8 +143,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     def _should_stop_optimization(
         self, experiment: Experiment, **_: Any
     ) -> tuple[bool, str]:
-        decision = self.decide(experiment)
-        return decision.stop, decision.reason
+        return self.decide(experiment)[:2]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(gap={self.gap}, min_trials={self.min_trials})"

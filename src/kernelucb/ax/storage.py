@@ -12,20 +12,14 @@ from typing import Any
 import pandas as pd
 from ax.api.client import Client
 from ax.generation_strategy.generation_node import GenerationNode
-from ax.storage.botorch_modular_registry import (
-    ACQUISITION_REGISTRY,
-    REVERSE_ACQUISITION_REGISTRY,
-    register_acquisition,
-    register_acquisition_function,
-    register_model,
-)
+from ax.storage import botorch_modular_registry as registry
 from ax.storage.json_store.encoders import generation_node_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
-from kernelucb.ax.acquisitions import BoundAcquisition
-from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
+from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.ax.options import KNOWN, VALUES
+from kernelucb.ax.strategy import KernelUCBNode
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 
 # Ax's error about a name that it does not know prints the name: these say what to do.
@@ -36,19 +30,18 @@ _HINT = " (import kernelucb.ax first)"
 def register_for_storage() -> None:
     r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
     for acqf_class in (*KNOWN, ConstrainedUCB, GuardedAcquisition):
-        register_acquisition_function(acqf_class)
-    register_acquisition(BoundAcquisition)
+        registry.register_acquisition_function(acqf_class)
+    registry.register_acquisition(BoundAcquisition)
     hinted = BoundAcquisition.__name__ + _HINT
-    ACQUISITION_REGISTRY[BoundAcquisition] = hinted
-    REVERSE_ACQUISITION_REGISTRY[hinted] = BoundAcquisition
+    registry.ACQUISITION_REGISTRY[BoundAcquisition] = hinted
+    registry.REVERSE_ACQUISITION_REGISTRY[hinted] = BoundAcquisition
     for model in (DiscreteMetaModel, FeatureMetaModel):
-        register_model(model)
+        registry.register_model(model)
     for value in VALUES:  # Ax encodes them as dataclasses
         CORE_DECODER_REGISTRY[value.__name__] = value
-    for node in (KernelUCBNode, SafeArmsNode):
-        CORE_ENCODER_REGISTRY[node] = _node_to_dict
-        for name in (node.__name__, node.__name__ + _HINT):
-            CORE_DECODER_REGISTRY[name] = node
+    CORE_ENCODER_REGISTRY[KernelUCBNode] = _node_to_dict
+    for name in ("KernelUCBNode", "SafeArmsNode"):
+        CORE_DECODER_REGISTRY[name] = CORE_DECODER_REGISTRY[name + _HINT] = KernelUCBNode
     CORE_ENCODER_REGISTRY[pd.DataFrame] = _table_to_dict
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
+from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.estimates import estimated
@@ -53,12 +54,17 @@ def breakdown(
         ValueError: If ``largest_margin`` or ``accuracy`` is not above 0.
         UnsupportedError: If the band's sets are not one event for all norm bounds.
     """
-    bands = {"": band_of("band", band)}
+    if getattr(band, "outcome_constraints", None) is not None:
+        raise UnsupportedError(
+            "The claim would be about the objective without its constraints; ask "
+            "optimum_report, whose claims have breakdown values of all bands."
+        )
+    whole = band_of("band", band)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
         return breakdown_of(
-            bands,
-            lambda *factors: claim(band.relaxed(*factors)),
+            {"": whole},
+            lambda *factors: claim(whole.relaxed(*factors)),
             largest_margin,
             accuracy,
         )
@@ -82,7 +88,7 @@ def breakdown_of(
     least = float(whole.least_norm_factor * whole.smallest_norm_bound) / norm
     if math.isinf(least):
         return Breakdown(norm_bound=0.0, least_consistent_norm=estimated(least))
-    of_objective = {id(term) for term in terms_of(band)}
+    of_objective = {term.key for term in terms_of(band)}
     first = _JUST_ABOVE * least if least > 0.0 else 1.0 / most
     first = max(first, 1.0) if len(of_objective) > 1 else first
     limit = max(most * max(least, 1.0 / most), first)
@@ -105,9 +111,9 @@ def breakdown_of(
     def norms_at(multiple: float) -> tuple[tuple[str, float], ...]:
         if len(terms) == 1:
             return ()
-        factors = {id(term): max(multiple, 1.0) for term in terms.values()}
+        factors = {term.key: max(multiple, 1.0) for term in terms.values()}
         factors |= dict.fromkeys(of_objective, multiple)
-        found = ((n, factors[id(t)] * t.smallest_norm_bound) for n, t in terms.items())
+        found = ((n, factors[t.key] * t.smallest_norm_bound) for n, t in terms.items())
         return tuple((name, estimated(norm)) for name, norm in found)
 
     data = [term.data for term in terms_of(band) if hasattr(term.data, "noise_scales")]

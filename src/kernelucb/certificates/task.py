@@ -79,7 +79,7 @@ class Task:
             check_dimensions("bands", [band, *limits.bands.values()])
         dimension = band.confidence_set.regression.dimension
         region = domain_of(domain, dimension, feasible=limits is not None)
-        task = cls(band, getattr(acqf, "direction", 1), limits, region)
+        task = cls(band, band.direction, limits, region)
         if recommended is None:
             return task
         row = tensor("recommended", recommended).reshape(1, -1)
@@ -125,11 +125,11 @@ class Task:
         limits = self.constraints
         if limits is not None:
             given = [each.band for each in limits.constraints]
-            once = {id(band): band for band in given}  # one band may have many limits
-            again = {id(self.bound): bound}
+            once = {band.key: band for band in given}  # one band may have many limits
+            again = {self.bound.key: bound}
             for key in once.keys() - again.keys():
                 again[key] = once[key].relaxed(max(norm_factor, 1.0), noise_factor)
-            limits = limits.with_bands([again[id(band)] for band in given])
+            limits = limits.with_bands([again[band.key] for band in given])
         return replace(self, bound=bound, constraints=limits)
 
     def around(self, point: Tensor, share: float) -> Self:

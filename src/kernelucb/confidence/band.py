@@ -81,6 +81,7 @@ class Band(Described):
         constants: Numbers of the theorem by their names, such as ``beta`` or ``alpha``.
         lengthscales: Shortest length scale of each kernel of a family, in its order.
         parts: The bands that this band combines; empty for a single band.
+        direction: 1 where large outcomes are sought, -1 where small ones are.
     """
 
     confidence_set: ConfidenceSet | None = None
@@ -97,6 +98,9 @@ class Band(Described):
     lengthscales: tuple[float, ...] = ()
     output_weights: tuple[float, ...] = (1.0,)  # of the outcomes in a sum
     parts: "Sequence[Band]" = ()
+    direction: int = 1
+    # One in so many rounds searches the whole of a union, the others its first part (None)
+    widest_every: int | None = 1
     # How the band is built: from other arguments, and from other parts
     rebuild: "partial[Band] | None" = None
     combine: "Callable[[Sequence[Band]], Band] | None" = None
@@ -111,6 +115,19 @@ class Band(Described):
     def __init__(self, confidence_set: ConfidenceSet | None = None, **fields: Any) -> None:
         self.confidence_set = confidence_set
         vars(self).update(fields)
+
+    @property
+    def key(self) -> int:
+        r"""Tells bands apart: one set counts once, whatever is sought with it."""
+        return id(self if self.confidence_set is None else self.confidence_set)
+
+    def seeking(self, direction: int) -> "Band":
+        r"""The same band, with which large (1) or small (-1) outcomes are sought."""
+        if direction == self.direction:
+            return self
+        band = copy(self)
+        band.direction = direction
+        return band
 
     @property
     def assumptions(self) -> Assumptions:
@@ -219,7 +236,7 @@ class Band(Described):
             band = replaced(plain, changed_bands([plain], **changes))
         else:
             band = _rebuilt(plain, changes)
-        return band.limited(self.sources, flaws)
+        return band.limited(self.sources, flaws).seeking(self.direction)
 
     @property
     def _deltas(self) -> float:
@@ -257,7 +274,7 @@ class Band(Described):
         """
         plain = self.plain or self
         if self.combine is not None:
-            terms = {id(x): x.relaxed(norm_factor, noise_factor) for x in terms_of(plain)}
+            terms = {x.key: x.relaxed(norm_factor, noise_factor) for x in terms_of(plain)}
             band = replaced(plain, terms)
         elif self.relaxation is None:
             raise UnsupportedError(
@@ -270,7 +287,7 @@ class Band(Described):
         # Limits stay those of the noise scale at which they were stated.
         sources = tuple(source.relaxed(noise_factor) for source in self.sources)
         flaws = [x for x in self.assumptions.items if x.status is not Status.GIVEN]
-        return band.limited(sources, tuple(flaws))
+        return band.limited(sources, tuple(flaws)).seeking(self.direction)
 
     def within(self, lower: float = -math.inf, upper: float = math.inf) -> "Band":
         r"""The same band of a function that is known to lie in a range everywhere.
@@ -300,7 +317,8 @@ class Band(Described):
         sources = [each for each in self.sources if not isinstance(each, RangeSource)]
         flaws = tuple(each for each in self.flaws if each.name != "range")
         new = RangeSource(0.0, lower=lower, upper=upper)
-        return (self.plain or self).limited((*sources, new), flaws)
+        band = (self.plain or self).limited((*sources, new), flaws)
+        return band.seeking(self.direction)
 
     def with_replicates(self, num_inputs: int | None = None, share: float = 0.5) -> "Band":
         r"""The same band, intersected at observed inputs with intervals for their means.
@@ -409,7 +427,8 @@ class Band(Described):
         new = kind(self._deltas * share / (1.0 - share))
         ranges = [each for each in self.sources if isinstance(each, RangeSource)]
         others = [each for each in self.sources if each not in ranges]
-        return (band.plain or band).limited((*others, new, *ranges), self.flaws)
+        band = (band.plain or band).limited((*others, new, *ranges), self.flaws)
+        return band.seeking(self.direction)
 
     def limited(self, sources: tuple[Source, ...], flaws: tuple[Assumption, ...]) -> Self:
         r"""This plain band, cut by each source; no assumption is better than a flaw."""
@@ -604,9 +623,9 @@ def terms_of(band: Band) -> list[Band]:
 
 
 def replaced(band: Band, terms: Mapping[int, Band]) -> Band:
-    r"""A band with its single bands replaced, by the ``id`` of the replaced bands."""
+    r"""A band with its single bands replaced, by the ``key`` of the replaced bands."""
     if band.combine is None:
-        return terms[id(band)]
+        return terms[band.key]
     whole = band.combine([replaced(part, terms) for part in band.parts])
     return whole.limited(band.sources, band.flaws)
 
@@ -631,20 +650,20 @@ def named_terms(bands: Mapping[str, Band]) -> dict[str, Band]:
         for i, term in enumerate(terms, 1):
             part = f"{name} (term {i})" if name else f"term {i}"
             label = name if len(terms) == 1 else part
-            names.setdefault(id(term), []).append(label)
-            distinct[id(term)] = term
+            names.setdefault(term.key, []).append(label)
+            distinct[term.key] = term
     return {", ".join(names[key]): band for key, band in distinct.items()}
 
 
 def changed_bands(
     bands: Sequence[Band], *, delta: float | None = None, **changes: Any
 ) -> dict[int, Band]:
-    r"""The single bands of several bands with other arguments, by their ``id``.
+    r"""The single bands of several bands with other arguments, by their ``key``.
 
     Each change is one value for all distinct single bands or one for each, in their order;
     ``delta`` is the joint failure probability, divided in the same proportions as before.
     """
-    terms = list({id(term): term for band in bands for term in terms_of(band)}.values())
+    terms = list({term.key: term for band in bands for term in terms_of(band)}.values())
     arguments: list[dict[str, Any]] = [{} for _ in terms]
     for name, value in changes.items():
         listed = per_output(name, value, len(terms))
@@ -655,7 +674,7 @@ def changed_bands(
         for each, share in zip(arguments, shares, strict=True):
             each["delta"] = delta * share / sum(shares)
     pairs = zip(terms, arguments, strict=True)
-    return {id(term): term.at(**each) for term, each in pairs}
+    return {term.key: term.at(**each) for term, each in pairs}
 
 
 def check_dimensions(name: str, bands: Sequence[Band]) -> None:

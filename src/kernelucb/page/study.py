@@ -15,7 +15,7 @@ from torch import Tensor
 from kernelucb._numerics import digits
 from kernelucb._numerics.checks import as_double, positive_scalar
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, remember_trained
-from kernelucb.acquisition import BandUCB, MartingaleMixtureUCB
+from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import MixedSpace, optimum_report, regret_certificate
 from kernelucb.certificates.words import Claim, OptimumReport, Wording
 from kernelucb.confidence.band import Band
@@ -133,7 +133,8 @@ class Page:
 
     def _band(self, norm: float, delta: float, factor: float = 1.0) -> Band:
         given, data = self.given, self.regress(factor)
-        band = MartingaleMixtureUCB(data, norm_bound=norm, delta=delta).band
+        options: dict[str, Any] = {"norm_bound": norm, "delta": delta}
+        band = MartingaleMixtureUCB(data, maximize=not given.minimize, **options).band
         if given.range is not None:
             band = band.within(*given.range)
         if not self._repeats:
@@ -151,7 +152,7 @@ class Page:
         if given.baseline:
             baseline = self.table.setting("--baseline", given.baseline)
         report = optimum_report(
-            self._sought(self.band),
+            self.band,
             **self._domain(),
             recommended=self.point,
             baseline=baseline,
@@ -219,11 +220,7 @@ class Page:
     def _gap(self, band: Band, norm: float, domain: dict[str, Any]) -> float:
         relaxed = band.relaxed(norm / float(band.norm_bounds[0]))
         options: dict[str, Any] = {"recommended": self.point, **domain}
-        acqf = self._sought(relaxed)
-        return regret_certificate(acqf, max_evaluations=_EVALUATIONS, **options).gap
-
-    def _sought(self, band: Band) -> BandUCB:
-        return BandUCB(band, maximize=not self.given.minimize)
+        return regret_certificate(relaxed, max_evaluations=_EVALUATIONS, **options).gap
 
     @cached_property
     def text(self) -> str:

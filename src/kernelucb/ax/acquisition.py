@@ -23,32 +23,21 @@ from botorch.models.transforms import Normalize
 from botorch.optim.utils import fix_features
 from torch import Tensor
 
-from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.estimates import trainable
-from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition import BandUCB, ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
-from kernelucb.ax.options import (
-    OF_THE_GUARD,
-    Options,
-    bounds_of,
-    built,
-    has_own_prior,
-    search_class,
-)
+from kernelucb.ax import options as stored
+from kernelucb.ax.experiment import Notes
 from kernelucb.ax.spaces import mixed_space, parameters_of_columns
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.exceptions import UncertifiedError
 from kernelucb.regression.from_model import single_output_models
-from kernelucb.safety import ConstraintWidth, SafeSet
+from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 from kernelucb.safety.safe_set import no_safe_point
-from kernelucb.safety.search import SafeSearch, feasible
 
-# Combinations of integers and choices: how many may be compared in a safe search, and in
-# how many of them the numbers are searched.
-MOST_COMBINATIONS = 10_000
-_SEARCHED = 4
+# Combinations of integers and choices that may be compared in a safe search.
+_MOST_COMBINATIONS = 10_000
 
 
 class BoundAcquisition(Acquisition):
@@ -59,7 +48,8 @@ class BoundAcquisition(Acquisition):
     trial will be, and trials under way in other contexts are pending, too.
 
     ``options`` are those of ``generation_strategy`` that are not of the bound: ``search``
-    and its options, ``constraints`` and those of a safe search, ``outcome_range``.
+    and its options, ``constraints`` and those of a safe search, ``outcome_range``; and what
+    ``options_of_now`` says of the experiment.
 
     Attributes:
         bands: The band of each outcome, by its name.
@@ -70,8 +60,8 @@ class BoundAcquisition(Acquisition):
         safe_set: The safe set, with the safe arms of this trial's context; None without.
     """
 
-    bands: dict[str, KernelUCB]
-    band: KernelUCB
+    bands: dict[str, Band]
+    band: Band
     context: dict[int, float]
     outcome_constraints: OutcomeConstraints | None = None
     statements: Sequence[str] = ()
@@ -92,12 +82,6 @@ class BoundAcquisition(Acquisition):
         arguments["torch_opt_config"] = replace(config, fixed_features=step or None)
         super().__init__(**arguments)
 
-    def _instantiate_acquisition(self) -> None:
-        if self.context and self.X_observed is not None:
-            here = fix_features(self.X_observed, self.context)
-            self.X_observed = torch.unique(here, dim=0)
-        super()._instantiate_acquisition()
-
     def _construct_botorch_acquisition(
         self,
         botorch_acqf_class: type[AcquisitionFunction],
@@ -105,62 +89,71 @@ class BoundAcquisition(Acquisition):
         model: Any,
     ) -> AcquisitionFunction:
         r"""What is maximised: the bound, or a search within it."""
+        if self.context and self.X_observed is not None:
+            self.X_observed = fix_features(self.X_observed, self.context).unique(dim=0)
         self._build_bands(botorch_acqf_class, botorch_acqf_options, model)
         kind, observed = self.options.get("constraints"), self.X_observed
         if kind is not None:
             self._build_constraints(kind == "safe")
-        if self.safe_set is not None:
+        if self.safe_set is not None and observed is not None:
+            observed = observed[self.safe_set.is_safe(observed)]
+        if self.safe_set is not None and self.safe_set.safe_points is not None:
             arms = self.safe_set.safe_points
-            known = [] if arms is None else [arms]
-            if observed is not None:
-                known.append(observed[self.safe_set.is_safe(observed)])
-            observed = torch.cat(known) if known else None
-        own = {name: self.options[name] for name in OF_THE_GUARD if name in self.options}
-        band: Any = self.band
-        if kind == "explored" and self.outcome_constraints is not None:
-            edge = {name: own[name] for name in own if name == "temperature"}
-            limits = self.outcome_constraints
-            band = ConstrainedUCB(self.band, limits, observed=observed, **edge)
+            observed = arms if observed is None else torch.cat([arms, observed])
+        of_guard = self.options.keys() & {*stored.OF_THE_GUARD}
+        own = {name: self.options[name] for name in of_guard}
+        band: Any = self._bound
+        if kind == "explored":
+            edge = {"temperature": own["temperature"]} if "temperature" in own else {}
+            limits: Any = self.outcome_constraints
+            band = ConstrainedUCB(band, limits, observed=observed, **edge)
         if "search" not in self.options:
             return band
         # The guard passes pending points on; Ax would to functions that take none.
         pending, self.X_pending = self.X_pending, None
-        searched = super()._construct_botorch_acquisition(
-            search_class(self.options["search"]), self.options["search_options"], model
-        )
+        search = stored.search_class(self.options["search"])
+        given = self.options["search_options"]
+        searched = super()._construct_botorch_acquisition(search, given, model)
         self.X_pending = pending
         return GuardedAcquisition(
             searched, band, observed=observed, X_pending=pending, **self._domain, **own
         )
 
-    def _build_bands(self, acqf_class: Any, options: Options, model: Any) -> None:
+    def _build_bands(self, acqf_class: Any, options: stored.Options, model: Any) -> None:
         names = list(self.surrogate.outcomes)
         if self._subset_idcs is not None:
             names = [names[i] for i in self._subset_idcs.tolist()]
-        models = single_output_models(model)
         columns = parameters_of_columns(self.search_space_digest.feature_names)
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
-        bounds = bounds_of(acqf_class, options, names)
-        ranges = self.options.get("outcome_range", {})
+        is_sum, bound = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
+        models = single_output_models(model)
         self.bands = {}
-        for (name, (bound, own)), each in zip(bounds.items(), models, strict=True):
-            if [*used] == [name] and acqf_class is not ScalarizedUCB:
+        for (name, own), each in zip(
+            stored.options_by_outcome(options, names).items(), models, strict=True
+        ):
+            if [*used] == [name] and not is_sum:
                 own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
-            band = built(bound, self._scaled(each, bound, own), own, columns)
-            if name in ranges:
-                lower, upper = ranges[name]
-                known = {"lower": lower, "upper": upper}
-                band = band.within(**{k: v for k, v in known.items() if v is not None})
+            scaled = self._scaled(each, stored.has_own_prior(bound, own))
+            self._bound = stored.built(bound, scaled, own, columns)
+            band = self._bound.band
+            if name in (ranges := self.options.get("outcome_range", {})):
+                ends = zip(("lower", "upper"), ranges[name], strict=True)
+                band = band.within(**{end: x for end, x in ends if x is not None})
+                self._bound = BandUCB(band, X_pending=self._bound.X_pending)
+            told: Any = band.confidence_set
+            told.assumptions = self.options.get("notes", Notes()).added_to(told.assumptions)
             self.bands[name] = band
         parts = [self.bands[name] for name in used]
-        if len(parts) == 1 and acqf_class is not ScalarizedUCB:
-            (self.band,) = parts
-        else:
+        self.band = parts[0]
+        if is_sum:
             sums = list(used.values())
-            self.band = ScalarizedUCB(parts, sums, X_pending=self.X_pending)
+            self._bound = ScalarizedUCB(parts, sums, X_pending=self.X_pending)
+            self.band = self._bound.band
+        elif len(self.bands) > 1:
+            self._bound = BandUCB(self.band, X_pending=self.X_pending)
 
-    def _scaled(self, model: Any, acqf_class: Any, options: Options) -> Any:
+    def _scaled(self, model: Any, data_only: bool) -> Any:
         r"""A model with inputs in the unit cube of the search space.
 
         Ax widens the cube to the arms outside and rounds it to single precision. A kernel
@@ -168,7 +161,7 @@ class BoundAcquisition(Acquisition):
         """
         if getattr(model, "input_transform", None) is None:
             return model
-        if not has_own_prior(acqf_class, options) and trainable(model.covar_module):
+        if not data_only and trainable(model.covar_module):
             return model
         widened: Any = self.surrogate._last_search_space_digest
         theirs, ours = (
@@ -185,12 +178,8 @@ class BoundAcquisition(Acquisition):
         return model.eval()
 
     def _build_constraints(self, safely: bool) -> None:
-        if self._outcome_constraints is None:
-            raise InputDataError(
-                "No trial inside the search space has reported a constrained outcome."
-            )
         rows: list[tuple[str, float, Any]] = []
-        for row, threshold in zip(*self._outcome_constraints, strict=True):
+        for row, threshold in zip(*(self._outcome_constraints or ([], [])), strict=True):
             # A constraint is on one outcome: row @ f <= threshold.
             pairs = zip(self.bands, row.tolist(), strict=True)
             ((name, weight),) = [(n, w) for n, w in pairs if w]
@@ -199,6 +188,14 @@ class BoundAcquisition(Acquisition):
         self.statements = [
             f"{name} {side} {as_given(level + 0.0)}" for name, level, side in rows
         ]
+        # Ax drops constraints on outcomes without data, and we would not know.
+        if len(rows) != len(every := self.options.get("every_constraint", rows)):
+            raise InputDataError(
+                f"Of the constraints {', '.join(every)} only "
+                f"{', '.join(self.statements) or 'none'} are on outcomes that a trial "
+                "inside the search space has reported; attach the others with "
+                "client.attach_data(...)."
+            )
         limits: dict[str, Any] = {
             "bands": [self.bands[name] for name, _, _ in rows],
             "thresholds": [level for _, level, _ in rows],
@@ -207,21 +204,11 @@ class BoundAcquisition(Acquisition):
             "names": ["metric objective" if n == "objective" else n for n, _, _ in rows],
         }
         self.outcome_constraints = OutcomeConstraints(**limits)
-        if not safely:
-            return
-        for band, words in zip(limits["bands"], self.statements, strict=True):
-            if band.assumptions.violated:
-                raise UncertifiedError(
-                    f"No trial is known to satisfy {words}: its band rests on an "
-                    f"assumption that does not hold.\n{band.assumptions}\nGive the client "
-                    "a strategy with other assumptions (a larger norm_bound, say); it goes "
-                    "on from the same trials."
-                )
-        points = self.options.get("safe_points")
-        limits["safe_points"] = (
-            torch.tensor(points, dtype=torch.float64) if points else None
-        )
-        self.safe_set = SafeSet(**limits, allow_estimated=self.options["allow_estimated"])
+        if safely:
+            points = torch.tensor(self.options.get("safe_points", []), dtype=torch.float64)
+            limits["safe_points"] = points if len(points) else None
+            allowed = self.options["allow_estimated"]
+            self.safe_set = SafeSet(**limits, allow_estimated=allowed)
 
     def optimize(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, n: int, search_space_digest: SearchSpaceDigest, **options: Any
@@ -252,7 +239,7 @@ class BoundAcquisition(Acquisition):
             if found is None:
                 break
             points.append(found[0])
-            values.append(found[1])
+            values.append(found[1].reshape(()))
         self.X_pending = before
         acqf.set_X_pending(before)
         return torch.cat(points), torch.stack(values), torch.ones(len(points)).double()
@@ -268,45 +255,39 @@ class BoundAcquisition(Acquisition):
         optimizer_options: dict[str, Any] | None = None,
         **others: Any,
     ) -> tuple[Tensor, Tensor] | None:
-        r"""The safe point of largest value that is still safe once Ax has handed it out.
+        r"""The best point, if it is still safe once Ax has handed it out; its value.
 
-        Another one that Ax would hand out as one of the same ``batch`` is passed over: of
-        two equal arms of a trial Ax makes one. None if every safe point is in the batch.
+        None if it is in the ``batch`` already: of two equal arms of a trial Ax makes one.
+        In a finite space the best one that is not.
         """
         if given := [name for name, each in others.items() if each]:
             raise UnsupportedError(f"A safe search takes no {' or '.join(given)}.")
-        limits, fixed = inequality_constraints, fixed_features or {}
-        digest = self.search_space_digest
-        space = mixed_space(digest, fixed, limits, MOST_COMBINATIONS)
-        box = space.bounds, space.fixed_features_list(fixed), limits
-        acqf = self._of_turn(safe_set)
-        search = SafeSearch(acqf, safe_set, *box, **(optimizer_options or {}))
-        finalists = search.finalists(_SEARCHED)
-        if safe_set.safe_points is not None:
-            finalists = torch.cat([finalists, safe_set.safe_points.to(finalists)])
-        finalists = feasible(finalists, space.bounds, fixed, limits)
-        finalists = finalists[safe_set.is_safe(finalists)]
-        with torch.no_grad():
-            values = in_parts(finalists.unsqueeze(-2), acqf)
+        fixed, every = fixed_features or {}, self.options.get("expand_every")
+        count = max(map(len, self.surrogate.Xs))
+        count += 0 if self.X_pending is None else len(self.X_pending)
+        widens = every is not None and is_ucb_turn(count, every)
+        acqf = ConstraintWidth(safe_set) if widens else self.acqf
+        limits = inequality_constraints, _MOST_COMBINATIONS
+        space = mixed_space(self.search_space_digest, fixed, *limits)
         handed_out = rounding_func or (lambda point: point)
         taken = [handed_out(point) for point in batch]
-        repeats = False
-        for index in values.argsort(descending=True):
-            point = finalists[index].unsqueeze(0)
-            image = handed_out(point)
-            if any(torch.equal(image, other) for other in taken):
-                repeats = True
-            elif bool(safe_set.is_safe(image).all()):
-                return point, values[index]
-        if repeats:
+        region = space.region(fixed)
+        if batch and region.is_finite:
+            rest = [
+                point
+                for point in safe_set.filter(region.points).split(1)
+                if not any(torch.equal(handed_out(point), other) for other in taken)
+            ]
+            values = acqf(torch.stack(rest)).detach() if rest else torch.zeros(0)
+            return (rest[int(values.argmax())], values.max()) if rest else None
+        point, value = optimize_acqf_safely(
+            acqf, safe_set, space=space, fixed_features=fixed, **(optimizer_options or {})
+        )
+        image, arms = handed_out(point), safe_set.safe_points
+        if any(torch.equal(image, other) for other in taken):
             return None
-        raise no_safe_point("no point that fits the trial")
-
-    def _of_turn(self, safe_set: SafeSet) -> AcquisitionFunction:
-        r"""The objective's function, or the constraints' width if it is their turn."""
-        every = self.options.get("expand_every")
-        before = max(len(X) for X in self.surrogate.Xs)
-        before += 0 if self.X_pending is None else len(self.X_pending)
-        if every is not None and is_ucb_turn(before, every):
-            return ConstraintWidth(safe_set)
-        return self.acqf
+        # The node gives a safe arm back as it was given.
+        is_arm = arms is not None and bool((point == arms).all(-1).any())
+        if not (is_arm or bool(safe_set.is_safe(image).all())):
+            raise no_safe_point("no point that fits the trial")
+        return point, value

@@ -1,0 +1,319 @@
+r"""Bands and gaps as analyses of Ax."""
+
+# Ax and plotly leave much untyped.
+# pyright: reportPrivateUsage=false, reportUnknownMemberType=false
+
+import html
+import textwrap
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import pandas as pd
+from ax import core
+from ax.adapter.base import Adapter
+from ax.analysis import Analysis
+from ax.analysis.plotly.plotly_analysis import (
+    PlotlyAnalysisCard,
+    create_plotly_analysis_card,
+)
+from ax.analysis.plotly.surface.utils import get_parameter_values
+from ax.core import Experiment
+from ax.core.parameter import DerivedParameter
+from ax.core.trial_status import TrialStatus
+from ax.exceptions.analysis import AnalysisNotApplicableStateError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from botorch.exceptions import UnsupportedError
+from plotly import graph_objects as go
+
+from kernelucb._numerics.checks import whole_number
+from kernelucb._numerics.digits import at_most
+from kernelucb.ax.bounds import FittedBound
+from kernelucb.ax.experiment import outcome_name
+from kernelucb.ax.spaces import Parameters, inputs_of, setting_of
+from kernelucb.certificates import RegretCertificate, regret_certificate
+from kernelucb.certificates.words import gaps_in_words, in_words
+from kernelucb.exceptions import NoSafePointError
+
+BLUE, GREY, BLACK = "#0072B2", "#6E6E6E", "#000000"
+_FILL = "rgba(0, 114, 178, 0.25)"
+_WIDTH = 120  # characters in a line below a picture
+
+# Title and subtitle, one line each; the words below the picture; numbers, picture.
+Card = tuple[str, str, str, pd.DataFrame, go.Figure]
+
+
+@dataclass(eq=False)
+class BoundAnalysis(Analysis):
+    r"""An analysis of an experiment whose trials a bound of this package chooses.
+
+    It needs the strategy of ``generation_strategy`` and at least one observed trial, and
+    changes neither the experiment nor its next trials. Title and subtitle are short; a
+    title has numbers only where they are certified. What the bound rests on stands below
+    the picture, and its first word is "certified" only if everything was given.
+
+    Attributes:
+        units: Of parameters and metrics by their names, ``{"temperature": "°C"}``.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+
+    _: KW_ONLY
+    units: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        for name in {"num_points", "most_rounds", "max_evaluations"} & vars(self).keys():
+            whole_number(name, getattr(self, name))
+
+    def compute(
+        self,
+        experiment: Experiment | None = None,
+        generation_strategy: GenerationStrategy | None = None,
+        adapter: Adapter | None = None,
+    ) -> PlotlyAnalysisCard:
+        r"""The card, with a picture and the numbers that are in it as ``df``.
+
+        Raises:
+            AnalysisNotApplicableStateError: If there is nothing to draw, or not yet.
+        """
+        name = type(self).__name__
+        if experiment is None or generation_strategy is None:
+            needs = f"{name} needs an experiment and its generation strategy."
+            raise AnalysisNotApplicableStateError(needs)
+        try:
+            title, subtitle, note, df, figure = self._card(experiment, generation_strategy)
+        except (NoSafePointError, UnsupportedError, ValueError) as error:
+            raise AnalysisNotApplicableStateError(str(error)) from error
+        _add_note(figure, note)
+        return create_plotly_analysis_card(name, title, subtitle, df, figure)
+
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        raise NotImplementedError
+
+    def _number(self, name: str, value: Any) -> str:
+        r"""``52.5 °C``."""
+        return f"{in_words(value)} {self.units.get(name, '')}".rstrip()
+
+    def _label(self, name: str) -> str:
+        r"""``temperature (°C)``."""
+        return f"{name} ({self.units[name]})" if name in self.units else name
+
+
+@dataclass(eq=False)
+class BandAnalysis(BoundAnalysis):
+    r"""The band along one parameter, through the recommended arm, from all outcomes so far.
+
+    Example:
+        >>> cards = client.compute_analyses([kernelucb.ax.BandAnalysis("temperature")])
+
+    Attributes:
+        parameter: The parameter that varies. Every value of integers and choices is drawn
+            by itself.
+        metric: The outcome; the objective when absent.
+        num_points: How many values of a continuous parameter are looked at.
+        units: See ``BoundAnalysis``.
+    """
+
+    parameter: str
+    _: KW_ONLY
+    metric: str | None = None
+    num_points: int = 100
+
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        fitted = FittedBound(strategy, experiment)
+        arm, _ = fitted.best_arm()
+        objective = outcome_name(experiment, fitted.band)
+        bands = {**fitted.bands, objective: fitted.band}
+        metric = self.metric or objective
+        if metric not in bands:
+            raise ValueError(f"No band of the metric {metric!r}; there are {[*bands]}.")
+        band, summary = bands[metric], bands[metric].assumptions.verdict
+        points, listed = self._points(experiment.search_space, arm.parameters)
+        values = [point[self.parameter] for point in points]
+        lower, upper = band.bounds(inputs_of(fitted.adapter, points))
+        df = pd.DataFrame({self.parameter: values, "lower": lower, "upper": upper})
+        # All but the parameter that varies and what is derived from it.
+        others = {k: v for k, v in arm.parameters.items() if all(p[k] == v for p in points)}
+        # As lists, which every version of plotly's script reads.
+        line: dict[str, Any] = {"x": values, "line_color": BLUE, "marker_color": BLUE}
+        filled: dict[str, Any] = {"fill": "tonexty", "fillcolor": _FILL}
+        if listed:
+            line["mode"], filled = "markers", {}
+        figure = go.Figure()
+        figure.add_scatter(y=lower.tolist(), showlegend=False, **line)
+        figure.add_scatter(y=upper.tolist(), name=f"band, {summary}", **line, **filled)
+        _add_outcomes(figure, experiment, metric, self.parameter, others)
+        figure.update_xaxes(title=self._label(self.parameter))
+        figure.update_yaxes(title=self._label(metric))
+        there = ", ".join(f"{k} = {self._number(k, v)}" for k, v in others.items())
+        through = f"Through arm {arm.name}"
+        return (
+            f"Band of {metric} along {self.parameter}: {summary}",
+            f"{through}; the dots are outcomes of trials",
+            f"{through}{', at ' if there else ''}{there}\n{band.assumptions}",
+            df,
+            figure,
+        )
+
+    def _points(
+        self, space: core.SearchSpace, centre: Parameters
+    ) -> tuple[list[dict[str, Any]], bool]:
+        r"""Points through one, along the parameter, and whether these are all."""
+        parameter = space.parameters.get(self.parameter)
+        if parameter is None or isinstance(
+            parameter, core.FixedParameter | DerivedParameter
+        ):
+            raise ValueError(
+                f"No parameter {self.parameter!r} that can vary by itself; there are "
+                f"{[*space.parameters]}."
+            )
+        values, listed = [], True
+        if isinstance(parameter, core.ChoiceParameter):
+            values = parameter.values
+        if isinstance(parameter, core.RangeParameter):
+            low, high = parameter.lower, parameter.upper
+            listed = parameter.parameter_type is core.ParameterType.INT
+            density = int(high - low) + 1 if listed else self.num_points
+            inner = get_parameter_values(parameter, density)[1:-1]
+            values = [low, *inner, high]  # the ends without round-off
+        points = [
+            setting_of(space, centre, {self.parameter: parameter.cast(value)})
+            for value in values
+        ]
+        return [point for point in points if space.check_membership(point)], listed
+
+
+@dataclass(eq=False)
+class GapAnalysis(BoundAnalysis):
+    r"""How far the best arm may have been from the optimum, after each completed trial.
+
+    The bound is computed anew for every one of these rounds, from the outcomes of the
+    trials up to it, in the order of their indices.
+
+    Example:
+        >>> cards = client.compute_analyses([kernelucb.ax.GapAnalysis()])
+
+    Attributes:
+        most_rounds: After how many of the trials the gap is computed: the last one and
+            others evenly spaced before it.
+        max_evaluations: Largest number of points that branch and bound looks at in a round.
+        units: See ``BoundAnalysis``.
+    """
+
+    _: KW_ONLY
+    most_rounds: int = 20
+    max_evaluations: int = 20_000
+
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        band = FittedBound(strategy, experiment).band
+        metric = outcome_name(experiment, band)
+        allows = experiment.search_space.check_membership
+        completed = experiment.trials_by_status[TrialStatus.COMPLETED]
+        inside = [t.index for t in completed if any(allows(a.parameters) for a in t.arms)]
+        first = min(inside, default=0)  # before it no arm is the best
+        trials = sorted(trial.index for trial in completed if trial.index >= first)
+        most = min(len(trials), self.most_rounds)
+        rounds: list[tuple[int, str, RegretCertificate]] = []
+        for index in [
+            trials[round(k * len(trials) / most) - 1] for k in range(1, most + 1)
+        ]:
+            earlier = experiment.clone_with(
+                name="earlier trials",  # the experiment may have none
+                trial_indices=[i for i in sorted(experiment.trials) if i <= index],
+                properties_to_keep=list(experiment._properties),
+            )
+            fitted = FittedBound(strategy, earlier)
+            with suppress(NoSafePointError):  # no arm was certainly feasible by then
+                arm, point = fitted.best_arm(by_bands=True)
+                own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
+                certificate = regret_certificate(fitted.band, **own, recommended=point)
+                rounds.append((index, arm.name, certificate))
+        if not rounds:
+            raise NoSafePointError("No completed arm is certainly feasible yet.")
+        certificates = [each for _, _, each in rounds]
+        df = pd.DataFrame(
+            {
+                "trial_index": [index for index, _, _ in rounds],
+                "arm_name": [name for _, name, _ in rounds],
+                "gap": [each.gap for each in certificates],
+                "certified": [each.certified for each in certificates],
+            }
+        )
+        _, name, last = rounds[-1]
+        figure = _gap_figure(df, gaps_in_words(certificates))
+        figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
+        gap = f"at most {self._number(metric, at_most(last.gap))}, "
+        more = "more" if band.direction == 1 else "less"
+        other = "feasible arm" if last.domain.feasible else "arm"
+        return (
+            f"Gap of arm {name}: {gap if last.certified else ''}{last.summary}",
+            f"How much {more} {metric} any other {other} can have than the best one so far",
+            str(last),
+            df,
+            figure,
+        )
+
+
+def _add_outcomes(
+    figure: go.Figure, experiment: Experiment, metric: str, name: str, others: Parameters
+) -> None:
+    r"""Outcomes of completed trials by their value of a parameter.
+
+    Those of arms whose ``others`` are not those of the line are grey.
+    """
+    data: Any = experiment.lookup_data().df
+    kept = [trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]]
+    data = data[(data["metric_name"] == metric) & data["trial_index"].isin(kept)]
+    arms = [experiment.arms_by_name[arm].parameters for arm in data["arm_name"]]
+    here = [others.items() <= arm.items() for arm in arms]
+    data = data.assign(x=[arm[name] for arm in arms], here=here)
+    for is_here, rows in data.groupby("here"):
+        figure.add_scatter(
+            x=rows["x"].tolist(),
+            y=rows["mean"].tolist(),
+            mode="markers",
+            marker_color=BLACK if is_here else GREY,
+            name="outcomes on this line" if is_here else "outcomes elsewhere",
+            text=rows["arm_name"].tolist(),
+        )
+
+
+def _gap_figure(df: pd.DataFrame, name: str) -> go.Figure:
+    r"""The gap after some trials; marks where it is not certified are open."""
+    symbols = ["circle" if each else "circle-open" for each in df["certified"]]
+    figure = go.Figure().add_scatter(
+        x=df["trial_index"].tolist(),
+        y=df["gap"].tolist(),
+        text=df["arm_name"].tolist(),
+        name=name,
+        showlegend=True,
+        mode="lines+markers",
+        line_color=BLUE,
+        marker={"symbol": symbols, "size": 8},
+    )
+    figure.update_xaxes(title="trial")
+    return figure.update_yaxes(rangemode="tozero")
+
+
+def _add_note(figure: go.Figure, note: str) -> None:
+    r"""Text below a picture, every line of which is seen: Ax shows one of a subtitle."""
+    lines = [
+        part
+        for line in note.splitlines()
+        for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ") or [""]
+    ]
+    shown = [html.escape(part).replace("  ", "&nbsp;&nbsp;") for part in lines]
+    below = 15 * len(lines)
+    figure.update_layout(
+        template="simple_white",
+        legend={"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"},
+        # Ax shows 500 pixels of a card, and scrolls beyond.
+        height=105 + below + max(200, 390 - below),
+        margin={"t": 45, "b": 60 + below},
+    )
+    place: dict[str, Any] = {"xref": "paper", "yref": "paper", "x": 0.0, "y": 0.0}
+    place |= {"xanchor": "left", "yanchor": "top", "align": "left", "yshift": -50}
+    font = {"size": 11, "color": GREY}
+    figure.add_annotation(text="<br>".join(shown), showarrow=False, font=font, **place)

@@ -1,0 +1,261 @@
+r"""What a bound needs of an experiment, and what missing outcomes mean for it."""
+
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
+from ax.core import Arm, Experiment, ObservationFeatures, OptimizationConfig, SearchSpace
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from botorch.exceptions import InputDataError, UnsupportedError
+
+from kernelucb._numerics.checks import LARGEST
+from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
+from kernelucb.ax.options import by_columns, options_by_outcome
+from kernelucb.ax.spaces import input_names
+from kernelucb.confidence.assumptions import REPORTED, Assumptions, Status
+
+_LEFT_OUT = "left out, for a value that is not listed or has no logarithm"
+_SCALED = "Ax scales the trials' progression by the data"
+
+
+def config_of(experiment: Experiment) -> OptimizationConfig:
+    r"""Objective and constraints; ``UnsupportedError`` without."""
+    if experiment.optimization_config is None:
+        raise UnsupportedError("The experiment has no objective; configure one first.")
+    return experiment.optimization_config
+
+
+def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Refuse an experiment that the bound does not support, or with unusable outcomes.
+
+    Ax would ignore constraints and objectives on metrics without data.
+
+    Raises:
+        UnsupportedError: If it does not support the objective or the constraints.
+        ValueError: If options are for other outcomes or inputs.
+        InputDataError: If an outcome or a standard error cannot be used.
+    """
+    space, config = experiment.search_space, config_of(experiment)
+    own = spec.generator_kwargs
+    acqf_class, names = own["botorch_acqf_class"], config.metric_names
+    if unsupported := _unsupported(spec, space, config):
+        raise UnsupportedError(unsupported)
+    for what, given in (
+        ("model_config", own["surrogate_spec"].metric_to_model_configs),
+        ("outcome_range", own["acquisition_options"].get("outcome_range", {})),
+    ):
+        if unknown := given.keys() - names:
+            raise ValueError(
+                f"{what} is given for {', '.join(sorted(unknown))}, and the objective and "
+                f"the constraints are on {', '.join(sorted(names))}."
+            )
+    options = options_by_outcome(own["botorch_acqf_options"], names)
+    for each in options.values():
+        by_columns(each, input_names(space))
+    _check_outcomes(acqf_class, options, passed_on(experiment))
+
+
+def _unsupported(
+    spec: GeneratorSpec, space: SearchSpace, config: OptimizationConfig
+) -> str | None:
+    r"""Why the bound does not support space, objective or constraints, if it does not."""
+    acqf_class = spec.generator_kwargs["botorch_acqf_class"]
+    name, objective, limits = acqf_class.__name__, config.objective, config.all_constraints
+    constrained = is_constrained(spec)
+    if space.is_hierarchical:
+        parents = [name for name, each in space.parameters.items() if each.is_hierarchical]
+        return (
+            "The search space is hierarchical: which parameters an arm has depends on "
+            f"{', '.join(parents)}, and the inputs of a kernel are the same everywhere. "
+            "Leave out dependent_parameters, or run an experiment for each value."
+        )
+    if objective.is_multi_objective:
+        return (
+            f"{name} is for one objective, and the experiment has several: "
+            f"`{objective.expression}`. Maximise a weighted sum of them with "
+            "ScalarizedUCB, or keep all but one above a threshold as outcome constraints."
+        )
+    if limits and not constrained:
+        return (
+            f"{name} cannot keep outcome constraints, and the experiment has {limits}: "
+            'give constraints="safe" with safe_arms (no trial violates '
+            'them), or "explored" (trials may, the recommended arm does not).'
+        )
+    if constrained and not limits:
+        return "The strategy is for outcome constraints, and the experiment has none."
+    for each in limits:
+        if each.relative:
+            return (
+                f"{each} is relative to a baseline that is only known through noise, which "
+                'no band covers; give the threshold as a number, such as "purity >= 0.9".'
+            )
+        if len(each.metric_names) > 1:
+            return (
+                f"{each} is on a sum of outcomes, of which Ax 1.3 keeps only the first; "
+                "report the sum as a metric of its own."
+            )
+    if objective.is_scalarized_objective and acqf_class is not ScalarizedUCB:
+        return (
+            f"{name} is for one outcome, and the objective `{objective.expression}` is a "
+            "sum of several; use ScalarizedUCB."
+        )
+    return None
+
+
+def is_constrained(spec: GeneratorSpec) -> bool:
+    r"""Whether a strategy's bound keeps outcome constraints of either kind."""
+    return "constraints" in spec.generator_kwargs["acquisition_options"]
+
+
+def passed_on(experiment: Experiment) -> Any:
+    r"""The outcomes that Ax passes on: those of failed and abandoned trials are not."""
+    data: Any = experiment.lookup_data().df
+    by_status = experiment.trial_indices_by_status
+    lost = by_status[TrialStatus.FAILED] | by_status[TrialStatus.ABANDONED]
+    return data[data["mean"].notna() & ~data["trial_index"].isin(lost)]
+
+
+def _check_outcomes(acqf_class: type, options: Mapping[str, Any], data: Any) -> None:
+    r"""Refuse numbers that a model cannot take.
+
+    Ax would square a negative standard error, and BoTorch would round one of zero up to
+    1/1000 in any unit.
+    """
+
+    def refuse(rows: Any, column: str, reason: str) -> None:
+        for row in data[rows].head(1).to_dict("records"):
+            what = "outcome" if column == "mean" else "standard error"
+            index = row["trial_index"]
+            raise InputDataError(
+                f"The {what} of {row['metric_name']} in trial {index} (arm "
+                f"{row['arm_name']}) is {row[column]:g}; {reason}. Attach it anew: "
+                f"client.attach_data({index}, ...)."
+            )
+
+    sem, metric = data["sem"], data["metric_name"]
+    largest = f"a model takes numbers up to {LARGEST:g}: report it in another unit"
+    refuse(data["mean"].abs() > LARGEST, "mean", largest)
+    range_of_errors = f"a standard error lies between 0 and {LARGEST:g}"
+    refuse((sem < 0.0) | (sem > LARGEST), "sem", range_of_errors)
+    all_or_none = "others have a standard error, which Ax takes with every outcome or none"
+    refuse(sem.isna() & metric.isin(metric[sem.notna()]), "sem", all_or_none)
+    # Where the noise is neither given nor part of the prior or the likelihood.
+    if acqf_class not in (*META_ACQUISITIONS, LikelihoodUCB):
+        open_noise = [n for n, own in options.items() if own.get("noise_std") is None]
+        above = "a bound needs a noise scale above 0: give noise_std in the options"
+        refuse((sem == 0.0) & metric.isin(open_noise), "sem", above)
+
+
+def _lacking(experiment: Experiment) -> dict[int, list[Arm]]:
+    r"""By trial the arms that lack an outcome of the objective or a constraint."""
+    needed = config_of(experiment).metric_names
+    rows = passed_on(experiment).groupby(["trial_index", "arm_name"])["metric_name"]
+    given: dict[Any, set[str]] = rows.agg(set).to_dict()
+    return {
+        i: [arm for arm in trial.arms if not needed <= given.get((i, arm.name), set())]
+        for i, trial in experiment.trials.items()
+    }
+
+
+def with_lost_arms(
+    pending: Mapping[str, list[ObservationFeatures]] | None, experiment: Experiment
+) -> dict[str, list[ObservationFeatures]]:
+    r"""Pending points with the arms that ended without an outcome, as abandoned ones do.
+
+    Ax forgets failed arms, and a bound that has seen nothing new chooses them again.
+    """
+    lacking, lost = _lacking(experiment), dict[tuple[int, str], ObservationFeatures]()
+    for index, trial in experiment.trials.items():
+        ended = lacking[index] if trial.status.is_terminal else []
+        for arm in [*ended, *trial.abandoned_arms]:
+            if experiment.search_space.check_membership(arm.parameters):
+                metadata = trial._get_candidate_metadata(arm.name)
+                point = ObservationFeatures.from_arm(arm, index, metadata=metadata)
+                lost[index, str(arm.parameters)] = point
+    every: dict[str, list[ObservationFeatures]] = {}
+    for metric in experiment.metrics:
+        points = [*(pending or {}).get(metric, [])]
+        listed = {(each.trial_index, str(each.parameters)) for each in points}
+        every[metric] = points + [lost[key] for key in lost if key not in listed]
+    return every
+
+
+def missing_outcomes(experiment: Experiment) -> str:
+    r"""``"3 trials failed, 1 was abandoned and 2 were stopped early"``, or nothing."""
+    trials, lacking = experiment.trials_by_status, _lacking(experiment)
+    unreported = [
+        trial
+        for trial in trials[TrialStatus.COMPLETED]
+        if any(arm not in trial.abandoned_arms for arm in lacking[trial.index])
+    ]
+    parts: list[str] = []
+    for ended, each in {
+        "failed": trials[TrialStatus.FAILED],
+        "was abandoned": trials[TrialStatus.ABANDONED],
+        "was stopped early": trials[TrialStatus.EARLY_STOPPED],
+        "was completed without an outcome": unreported,
+    }.items():
+        if each:
+            one = len(each) == 1
+            noun = "" if parts else "trial " if one else "trials "
+            verb = ended if one else ended.replace("was ", "were ")
+            parts.append(f"{len(each)} {noun}{verb}")
+    others = [t for t in experiment.trials.values() if not t.status.is_abandoned]
+    if (arms := sum(len(trial.abandoned_arms) for trial in others)) > 0:
+        noun = "arm of a batch was" if arms == 1 else "arms of batches were"
+        parts.append(f"{arms} {noun} abandoned")
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+
+
+class Notes(NamedTuple):
+    r"""What Ax did to the data of a band, which the band's assumptions have to say."""
+
+    missing: str = ""  # outcomes, in words
+    left_out: int = 0  # arms without inputs
+    scaled: bool = False  # whether a progression is scaled by the range of the data
+
+    @classmethod
+    def of(cls, adapter: Any, experiment: Experiment) -> "Notes":
+        r"""Of all trials so far."""
+        scaled = any(
+            isinstance(t, MapKeyToFloat) and t._parameter_list
+            for t in adapter.transforms.values()
+        )
+        left_out = adapter.training_in_design.count(False)
+        return cls(missing_outcomes(experiment), left_out, scaled)
+
+    def added_to(self, assumptions: Assumptions) -> Assumptions:
+        r"""Assumptions of a band, or of several, with these notes."""
+        for item in assumptions.items:
+            *output, name = item.name.rpartition(": ")
+            if (self.missing or self.left_out) and name == REPORTED.name:
+                output = "".join(output)
+                reported, *_ = item.statement.removeprefix(output).partition(": ")
+                on = "the noise of " if reported == REPORTED.statement else ""
+                notes = list[str]()
+                if self.missing:
+                    depended = f"none of that depended on {on}their outcomes"
+                    notes.append(f"{self.missing}; {depended}")
+                if self.left_out:
+                    one = self.left_out == 1
+                    count = "1 arm is" if one else f"{self.left_out} arms are"
+                    notes.append(f"{count} {_LEFT_OUT}")
+                statement = f"{output}{reported}: {'; '.join(notes)}"
+                assumptions = assumptions.with_item(replace(item, statement=statement))
+            if self.scaled and name == "kernel" and _SCALED not in item.statement:
+                words = f"{item.statement}; {_SCALED}"
+                estimated = replace(item, statement=words, status=Status.ESTIMATED)
+                assumptions = assumptions.with_item(estimated)
+        return assumptions
+
+
+def outcome_name(experiment: Experiment, band: Any) -> str:
+    r"""What the band of the objective is of: a metric, or all of a weighted sum."""
+    objective = config_of(experiment).objective
+    is_sum = isinstance(band, ScalarizedUCB)
+    return objective.expression if is_sum else objective.metric_names[0]

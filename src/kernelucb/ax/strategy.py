@@ -1,0 +1,338 @@
+r"""Trials of a confidence bound in raw outcome units, as Ax generates and stores them."""
+
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from math import isclose
+from typing import Any, Literal
+from zlib import crc32
+
+from ax.adapter.registry import Generators
+from ax.core import Arm, Data, Experiment, GeneratorRun, ObservationFeatures
+from ax.core.experiment_status import ExperimentStatus
+from ax.core.generator_run import ArmWeight
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import MinTrials
+from ax.storage.json_store.decoder import object_from_json
+from ax.utils.common.constants import Keys
+from ax.utils.common.random import with_rng_seed
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.exceptions import UnsupportedError, UserInputWarning
+
+from kernelucb._numerics.checks import probability, whole_number
+from kernelucb.acquisition import META_ACQUISITIONS, MetaPI
+from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.ax import options as stored
+from kernelucb.ax.acquisition import BoundAcquisition
+from kernelucb.ax.bounds import bound_spec, check_given, options_of_now, safe_arms_of
+from kernelucb.ax.experiment import check_experiment, with_lost_arms
+from kernelucb.ax.spaces import Parameters, checked_context, inputs_of
+from kernelucb.exceptions import NoSafePointError
+from kernelucb.safety.safe_set import no_safe_point
+
+_FITTED_KERNEL = (
+    "A norm bound is given, but no kernel, so the bound takes the kernel that Ax fits in "
+    "every trial: no theorem covers that, and the number means something else for every "
+    "kernel. Give kernel=..., lengthscale=... (in the unit cube of the search space) and "
+    "mean=..., or use KernelFamilyUCB with a range of length scales."
+)
+# What optimize_acqf_safely takes of the options of Ax's optimisers.
+_SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
+
+
+def generation_strategy(
+    acqf_class: type[BandUCB],
+    options: stored.Options | None = None,
+    *,
+    num_initial: int = 5,
+    min_observed: int | None = None,
+    seed: int | None = None,
+    model_config: stored.Configs = None,
+    outcome_range: Mapping[str, tuple[float | None, float | None]] | None = None,
+    optimizer_options: stored.Options | None = None,
+    search: type[AcquisitionFunction] | str | None = None,
+    search_options: stored.Options | None = None,
+    constraints: Literal["safe", "explored"] | None = None,
+    safe_arms: Sequence[Mapping[str, Any]] | None = None,
+    expand_every: int | None = None,
+    allow_estimated: bool = False,
+) -> GenerationStrategy:
+    r"""Initial trials, then trials that maximise a confidence bound, or search within it.
+
+    Outcomes stay in the units in which they are reported. Ax fits a model in every trial.
+    The bound takes kernel and mean from it, marked as estimated, unless the options name a
+    ``kernel`` of its own (or kernels, of ``KernelFamilyUCB``): then it takes the data only,
+    and ``search`` still runs on the fitted model. ``docs/ax.md`` says all of this at
+    length. An experiment that the strategy does not support raises ``UnsupportedError``
+    before a trial is handed out. A norm bound without a kernel raises a
+    ``UserInputWarning``.
+
+    Example:
+        >>> prior = {"kernel": "matern52", "lengthscale": 0.4, "mean": 60.0}
+        >>> client.set_generation_strategy(
+        ...     kernelucb.ax.generation_strategy(
+        ...         MartingaleMixtureUCB,
+        ...         options=prior | {"norm_bound": 50.0, "noise_std": 0.5},
+        ...         search="qLogNoisyExpectedImprovement",
+        ...         search_options={"ucb_every": 4},
+        ...     )
+        ... )
+
+    Args:
+        acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``KernelFamilyUCB``,
+            ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB`` (for a sum, with a
+            ``MartingaleMixtureUCB`` of each outcome).
+        options: Arguments of ``acqf_class`` or of its ``from_model``, but for what Ax
+            passes. With several outcomes each but ``delta``, which they share equally, may
+            be a mapping from the names of the metrics. For a bound with a prior of its own:
+            ``kernel`` (``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``),
+            ``lengthscale`` (in units of the unit cube: one number, a list with one for each
+            input, or a mapping from the names of the parameters), ``outputscale`` and
+            ``mean`` in outcome units.
+        num_initial: Number of initial trials, at least one.
+        min_observed: Number of observed trials that the bound waits for, from 1 to
+            ``num_initial``; half of ``num_initial`` when absent.
+        seed: Seed of the Sobol points; random when absent. The bound's trials follow from
+            those before them, whatever the global seeds.
+        model_config: Ax configuration of the model, or a mapping from the names of the
+            metrics. By default ``SingleTaskGP`` with ``Standardize``.
+        outcome_range: By the names of metrics, between which numbers an outcome is known to
+            lie everywhere, None for an end that is not known, such as
+            ``{"output": (0.0, 100.0)}``: in outcome units, the function without noise,
+            whatever is maximised or constrained. See ``MartingaleMixtureUCB.within``.
+        optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``.
+        search: Acquisition function that searches within the bound, or its name, such as
+            ``qLogNoisyExpectedImprovement``; by default the bound itself is maximised. A
+            class of your own is stored by its name: import its module before an experiment
+            is reopened.
+        search_options: ``temperature`` and ``ucb_every`` of ``GuardedAcquisition``; all
+            others go to the input constructor of ``search``.
+        constraints: ``"safe"``: trials stay where the bands show that the outcome
+            constraints are satisfied, so that with probability ``1 - delta`` no trial
+            violates one. ``"explored"``: trials stay where they may be satisfied.
+        safe_arms: Parameters of arms that are known to satisfy the constraints, handed out
+            in turn as the initial trials of a safe experiment.
+        expand_every: In a safe experiment, one trial in each block of so many is where the
+            bands of the constraints are widest, to widen the safe set.
+        allow_estimated: Whether a safe experiment may rest on estimates; the probability
+            of a violation is then unknown.
+
+    Returns:
+        A strategy for ``Client.set_generation_strategy``, which Ax can store.
+
+    Raises:
+        UnsupportedError: If ``acqf_class`` is not one of the bounds, or does not support
+            the model or constraints, or ``search`` cannot be told the objective.
+        UncertifiedError: If a safe experiment would rest on estimates and
+            ``allow_estimated`` is not set.
+        ValueError: If an option is unknown, missing, out of range or cannot be stored, or
+            a number of trials is out of range.
+    """
+    if acqf_class not in stored.KNOWN:
+        wanted = ", ".join(each.__name__ for each in stored.KNOWN)
+        got = getattr(acqf_class, "__name__", acqf_class)
+        raise UnsupportedError(f"acqf_class must be one of {wanted}; got {got}.")
+    bound_options = stored.storable(stored.one_outcome_class(acqf_class), options or {})
+    probability("delta", bound_options.get("delta", stored.DELTA))
+    own: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
+    safe = constraints == "safe"
+    if constraints not in (None, "safe", "explored"):
+        raise ValueError(f'constraints must be "safe" or "explored", got {constraints!r}.')
+    if safe != bool(safe_arms) or not (safe or expand_every is None):
+        raise ValueError(
+            "safe_arms (at least one arm that is known to satisfy the constraints, where "
+            'the experiment starts) and expand_every are for constraints="safe", which '
+            "needs safe_arms."
+        )
+    if safe:
+        own["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
+        own["allow_estimated"] = allow_estimated
+    if expand_every is not None:
+        own["expand_every"] = whole_number("expand_every", expand_every)
+    arguments: dict[str, Any] = {
+        "surrogate_spec": stored.surrogate_spec(model_config, acqf_class, bound_options),
+        "acquisition_class": BoundAcquisition,
+        "acquisition_options": own,
+        "botorch_acqf_class": acqf_class,
+        "botorch_acqf_options": bound_options,
+        "transforms": [*stored.TRANSFORMS],
+    }
+    name, estimates = acqf_class.__name__, stored.estimates_of(arguments)
+    if "kernel" in estimates and "norm" not in estimates:
+        warnings.warn(_FITTED_KERNEL, UserInputWarning, stacklevel=2)
+    if outcome_range is not None:
+        own["outcome_range"] = stored.plain_value("outcome_range", {**outcome_range})
+    if constraints is not None and acqf_class in META_ACQUISITIONS:
+        raise UnsupportedError(
+            f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
+            "MartingaleMixtureUCB or KernelFamilyUCB."
+        )
+    if acqf_class is MetaPI and not (search is None and outcome_range is None):
+        raise UnsupportedError(
+            "MetaPI has no band to search within, or to limit by a range: its bounds are "
+            "one standard deviation, without a guarantee; use MetaUCB."
+        )
+    optimizing = stored.plain_value("optimizer_options", optimizer_options or {})
+    if safe:
+        check_given('constraints="safe"', estimates, allow_estimated)
+        if not {*optimizing} <= {*_SAFE_OPTIMIZER}:
+            raise ValueError(
+                f"optimizer_options of a safe search are {', '.join(_SAFE_OPTIMIZER)}."
+            )
+    if search is not None:
+        own |= stored.checked_search(search, search_options or {}, arguments)
+        name = f"{own['search']} within {name}"
+    elif search_options is not None:
+        raise ValueError("search_options is given without search; give both or none.")
+    name = name if constraints is None else f"{name}, {constraints}"
+    sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})
+    initial = KernelUCBNode(
+        name="Safe arms" if safe else "Sobol",
+        generator_specs=[sobol],
+        transition_criteria=_transitions(name, num_initial, min_observed),
+        should_deduplicate=not safe,
+        suggested_experiment_status=ExperimentStatus.INITIALIZATION,
+    )
+    spec = GeneratorSpec(
+        generator_enum=Generators.BOTORCH_MODULAR,
+        generator_kwargs=arguments,
+        generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizing}},
+    )
+    node = KernelUCBNode(
+        name=name,
+        generator_specs=[spec],
+        # A safe set may consist of its safe arms alone, to be observed again.
+        should_deduplicate=not safe,
+        suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
+    )
+    return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
+
+
+def _transitions(
+    next_node: str, num_initial: int, min_observed: int | None
+) -> list[MinTrials]:
+    r"""Until enough initial trials exist, and enough of them are observed."""
+    most = whole_number("num_initial", num_initial)
+    least = max(1, most // 2) if min_observed is None else min_observed
+    if whole_number("min_observed", least) > most:
+        raise ValueError(f"min_observed is {least}, above num_initial = {most}.")
+    every: Any = {"transition_to": next_node, "use_all_trials_in_exp": True}
+    lost, observed = [TrialStatus.FAILED, TrialStatus.ABANDONED], [TrialStatus.COMPLETED]
+    with_data: Any = {"only_in_statuses": observed, "count_only_trials_with_data": True}
+    return [
+        MinTrials(threshold=most, not_in_statuses=lost, **every),
+        MinTrials(threshold=least, **with_data, **every),
+    ]
+
+
+class KernelUCBNode(GenerationNode):
+    r"""A ``GenerationNode`` that refuses experiments that the bound does not support.
+
+    Ax lets the experiment be configured before or after the strategy is set, and again
+    later, so this is checked before every trial, the initial ones too. Fixed parameters
+    are handed out exactly as they were given. In place of initial Sobol points the safe
+    arms of the strategy are handed out in turn, in the context of the trial.
+    """
+
+    def gen(self, *, experiment: Experiment, **arguments: Any) -> GeneratorRun | None:
+        r"""Candidates, as from ``GenerationNode``; raises as ``check_experiment`` does."""
+        spec, seed = bound_spec(self.generation_strategy), None
+        check_experiment(spec, experiment)
+        if self.generator_specs == [spec]:
+            search = spec.generator_kwargs["acquisition_options"].get("search")
+            # An analytic function cannot account for pending points.
+            analytic = AnalyticAcquisitionFunction
+            if not (search and issubclass(stored.search_class(search), analytic)):
+                pending = with_lost_arms(arguments["pending_observations"], experiment)
+                arguments["pending_observations"] = pending
+            # From the arms before the trial: Ax stores neither the state of torch's
+            # generator nor a client's `random_seed`, and a reopened experiment would
+            # search from other starting points.
+            runs = str(len(self.generation_strategy._generator_runs))
+            seed = crc32("".join([*sorted(experiment.arms_by_signature), runs]).encode())
+        with with_rng_seed(seed):
+            return super().gen(experiment=experiment, **arguments)
+
+    def _fit(
+        self, experiment: Experiment, data: Data | None = None, **arguments: Any
+    ) -> None:
+        for spec in self.generator_specs:
+            # Ax would go on with the objective that an adapter was made for, and without
+            # the arms outside the search space that came later.
+            spec._fitted_adapter = None
+        super()._fit(experiment=experiment, data=data, **arguments)
+
+    def _gen(
+        self,
+        experiment: Experiment,
+        pending_observations: Any,
+        data: Data | None,
+        n: int | None,
+        fixed_features: ObservationFeatures | None = None,
+        **arguments: Any,
+    ) -> GeneratorRun:
+        spec, space = bound_spec(self.generation_strategy), experiment.search_space
+        context = checked_context(space, fixed_features and fixed_features.parameters)
+        safe = safe_arms_of(spec, space, context)
+        adapter: Any = self._fitted_adapter
+        is_bound = self.generator_spec_to_gen_from is spec
+        if not is_bound and "safe_arms" in spec.generator_kwargs["acquisition_options"]:
+            return self._safe_run(safe, context, n or 1)
+        if is_bound:
+            own = spec.generator_gen_kwargs["model_gen_options"]
+            now = options_of_now(spec, adapter, experiment, context)
+            arguments["model_gen_options"] = own | {Keys.AX_ACQUISITION_KWARGS: now}
+        given = experiment, pending_observations, data, n
+        run = super()._gen(*given, fixed_features=fixed_features, **arguments)
+        safe_set = adapter.generator._acquisition.safe_set if is_bound else None
+        table: OrderedDict[str, ArmWeight] = OrderedDict()
+        for old in run._arm_weight_table.values():
+            # Ax's transforms change numbers in their last digits, there and back.
+            parameters = {**old.arm.parameters, **context}
+            parameters = next((arm for arm in safe if _alike(arm, parameters)), parameters)
+            if safe_set is not None and not bool(
+                safe_set.is_safe(inputs_of(adapter, [parameters])).all()
+            ):
+                raise no_safe_point(f"no arm close to {parameters}")
+            arm = old.arm if parameters == old.arm.parameters else Arm(parameters)
+            table[arm.signature] = ArmWeight(arm=arm, weight=old.weight)
+        run._arm_weight_table = table
+        return run
+
+    def _safe_run(self, safe: Sequence[Any], context: Any, n: int) -> GeneratorRun:
+        r"""Some of the safe arms, in turn."""
+        if not safe:
+            given = ", ".join(f"{name}={value}" for name, value in context.items())
+            raise NoSafePointError(
+                f"No safe arm has {given}. Give safe_arms with these parameters, or leave "
+                "these parameters out of an arm that is safe whatever they are."
+            )
+        runs = self.generation_strategy._generator_runs
+        start = sum(len(r.arms) for r in runs if r._generation_node_name == self.name)
+        # One arm twice in a batch would be one arm of twice the weight.
+        turns = [safe[(start + i) % len(safe)] for i in range(min(n, len(safe)))]
+        return GeneratorRun([Arm(each) for each in turns], generator_key="SafeArms")
+
+    @classmethod
+    def deserialize_init_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, args: dict[str, Any], **registries: Any
+    ) -> dict[str, Any]:
+        r"""Arguments of the constructor from what Ax stored."""
+        stored = super().deserialize_init_args(args).items()
+        return {name: object_from_json(value, **registries) for name, value in stored}
+
+
+def _alike(arm: Parameters, parameters: Parameters) -> bool:
+    r"""Whether parameters are those of an arm, up to round-off."""
+    pairs = [(value, parameters.get(name)) for name, value in arm.items()]
+    return all(
+        a == b or (isinstance(a, float) and isclose(a, b or 0.0, rel_tol=1e-9))
+        for a, b in pairs
+    )
