@@ -252,6 +252,9 @@ class KernelBandit(Band):
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at each arm.
 
+        Source: of the class; the cut by the filtered set of older data is ours
+        (``docs/mathematics.md``, "One observation at a time").
+
         Args:
             arms: ``a x d`` arms.
 
