@@ -20,7 +20,7 @@ from kernelucb._numerics.checks import (
     positive_values,
     probability,
 )
-from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
+from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.kernels import allowed_columns
 from kernelucb.bandit.growing import GrowingSystems
 from kernelucb.confidence.assumptions import Assumptions, Knowledge, rkhs_assumptions
@@ -60,6 +60,7 @@ from kernelucb.confidence.ridge import (
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
 
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
@@ -251,6 +252,9 @@ class KernelBandit(Band):
     @torch.no_grad()
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at each arm.
+
+        Source: of the class; the cut by the filtered set of older data is ours
+        (``docs/mathematics.md``, "One observation at a time").
 
         Args:
             arms: ``a x d`` arms.
@@ -445,10 +449,10 @@ class KernelBandit(Band):
 
     def _regression(self) -> KernelRegression:
         if self._state is None:
-            noise = self.noise_std
-            noise = EstimatedNumber(noise) if "noise" in self._estimated else noise
-            prior = self.prior.covar_module, noise, self.prior.mean_module
-            self._state = KernelRegression(self.inputs, self.outcomes, *prior)
+            noise = torch.full_like(self.outcomes, self.noise_std)
+            data = self.prior, self.inputs, self.outcomes, noise, self.inputs.shape[1]
+            parts = self._estimated - {"norm"}
+            self._state = KernelRegression.from_data(ModelData(*data, parts))
         return self._state
 
     def _checked(self, arms: Tensor) -> Tensor:
