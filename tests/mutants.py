@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant("acquisition/base.py", "band._knowing(self._range, sources, tuple(flaws))", "band._knowing(self._range, sources, ())", "tests/unit/test_bands_at.py"),
     Mutant("acquisition/base.py", 'model = self._arguments["model"] = data_of(model)', "model = data_of(model)", "tests/unit/test_bands_at.py"),
     Mutant("confidence/assumptions.py", "elif order.index(item.status) <= max(map(order.index, present)):", "elif order.index(item.status) >= max(map(order.index, present)):", "tests/unit/test_bands_at.py tests/unit/test_assumptions.py"),
-    Mutant("certificates/task.py", "band.relaxed(max(norm_factor, 1.0), noise_factor)", "band.relaxed(norm_factor, noise_factor)", "tests/unit/test_claims.py"),
+    Mutant("certificates/task.py", "once[key].relaxed(max(norm_factor, 1.0), noise_factor)", "once[key].relaxed(norm_factor, noise_factor)", "tests/unit/test_claims.py"),
     Mutant("_numerics/kernels.py", "if _agrees(read, kernel, factor, inputs):", "if True:", "tests/unit/test_kernels.py"),
     # Signs, shares of delta, transforms and sides, one or more in each room.
     Mutant("confidence/assumptions.py", "else sum(filter(None, deltas))", "else max(filter(None, deltas))", "tests/unit/test_assumptions.py tests/unit/test_constrained.py"),

@@ -193,7 +193,11 @@ class _Ladder:
         return self.claim("baseline", (number,), said, stands, sentence=name)
 
     def gain(self, kind: str, share: float, level: float, shown: str) -> Claim:
-        r"""By how much points are better, all (a share of 1) or those in the window."""
+        r"""By how much points are better, anywhere or near the recommended one.
+
+        ``share`` is half of each side of the window; ``level``, ``shown`` in print, is the
+        difference that does not matter.
+        """
         task = self.task if kind == "anywhere" else self.task.around(self.point, share)
         asked = replace(task, recommended=self.point)
         certificate = certificate_of(asked, _ACCURACY, self.evaluations)
