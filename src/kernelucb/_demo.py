@@ -268,9 +268,17 @@ def run_demo(*, output: Path, no_picture: bool, **options: Any) -> int:
     r"""Run the demo; the exit status: 0, 1 when it had to stop, 130 after Ctrl-C."""
     if options["estimate"] and options["norm_bound"] is not None:
         raise ValueError("--norm-bound is not allowed with --estimate.")
+    threads = torch.get_num_threads()
     # The matrices are tiny: on a busy machine threads only wait for each other.
     torch.set_num_threads(1)
-    run, status = Run(**options), 0
+    try:
+        return _shown(Run(**options), None if no_picture else output)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _shown(run: Run, picture: Path | None) -> int:
+    status = 0
     console, terminal = Console(highlight=False, markup=False), Console(stderr=True)
     console.print(opening(run))
     bar: dict[str, Any] = {"transient": True, "disable": not terminal.is_terminal}
@@ -286,10 +294,10 @@ def run_demo(*, output: Path, no_picture: bool, **options: Any) -> int:
         return status
     print_rounds(run, console)
     console.print(f"\nWhat the band rests on:\n{run.assumptions}")
-    if not no_picture:
+    if picture is not None:
         try:
-            draw(run, output)
-            console.print(f"\nPicture: {output}", soft_wrap=True)
+            draw(run, picture)
+            console.print(f"\nPicture: {picture}", soft_wrap=True)
         except (ImportError, OSError) as error:
             print(f"kernelucb: no picture: {error}", file=sys.stderr)
             status = status or (_STOPPED if isinstance(error, OSError) else 0)

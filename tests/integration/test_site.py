@@ -5,12 +5,12 @@ import os
 import re
 import subprocess
 import sys
-from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from bs4 import BeautifulSoup
 from filelock import FileLock
 
 import kernelucb
@@ -19,61 +19,42 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
+NOT_TEXT = ["code", "math", "pre", "script", "style", "svg", "title"]
+LOADED = "iframe, img, script, source, link:not([rel=next], [rel=prev], [rel=canonical])"
 
 
-NOT_TEXT = {"code", "math", "pre", "script", "style", "svg", "title"}
+class Content(NamedTuple):
+    anchors: set
+    links: list
+    loaded: list  # what a browser fetches by itself
+    num_formulas: int
+    text: str
 
 
-class Content(HTMLParser):
-    r"""What stands on a page: its links, its text, what a browser fetches by itself."""
-
-    def __init__(self):
-        super().__init__()
-        self.anchors, self.links, self.loaded = set(), [], []
-        self.words, self.num_formulas, self.hidden = [], 0, []
-
-    def handle_starttag(self, tag, attrs):
-        own = dict(attrs)
-        self.anchors |= {own[key] for key in ("id", "name") if own.get(key)}
-        if tag == "a" and own.get("href"):
-            self.links.append(own["href"])
-        if tag == "link" and own.get("rel") not in {"next", "prev", "canonical"}:
-            self.loaded.append(own["href"])
-        if tag in {"iframe", "img", "script", "source"} and own.get("src"):
-            self.loaded.append(own["src"])
-        self.num_formulas += tag == "math"
-        if tag in NOT_TEXT:
-            self.hidden.append(tag)
-
-    def handle_endtag(self, tag):
-        if self.hidden and self.hidden[-1] == tag:
-            self.hidden.pop()
-
-    def handle_data(self, data):
-        if not self.hidden and data.strip():
-            self.words.append(data)
-
-
-@cache
 def read(path):
-    content = Content()
-    content.feed(path.read_text())
-    return content
+    page = BeautifulSoup(path.read_text(), "html.parser")
+    anchors = {each.get(key) for each in page.find_all(True) for key in ("id", "name")}
+    links = [each["href"] for each in page.select("a[href]")]
+    loaded = [each.get("src") or each.get("href") for each in page.select(LOADED)]
+    num_formulas = len(page("math"))
+    for each in page(NOT_TEXT):
+        each.decompose()
+    found = anchors, links, [*filter(None, loaded)], num_formulas
+    return Content(*found, page.get_text(" "))
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     r"""The folder of the built site; one build for all workers of a test run."""
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     built = folder / "site"
     with FileLock(folder / "site.lock"):
         if not built.exists():
-            command = ["-m", "mkdocs", "build", "--strict", "--site-dir"]
-            options = {"capture_output": True, "text": True, "timeout": SECONDS}
-            command = [sys.executable, *command, built]
-            done = subprocess.run(command, cwd=ROOT, check=False, **options)
+            command = ["mkdocs", "build", "--strict", "--site-dir", built]
+            options = {"cwd": ROOT, "text": True, "timeout": SECONDS, "check": False}
+            command = [sys.executable, "-m", *command]
+            done = subprocess.run(command, capture_output=True, **options)
             assert done.returncode == 0, done.stderr
     return built
 
@@ -81,20 +62,18 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="session")
 def pages(site):
     # The page for a missing address has links from the root, for any depth.
-    paths = sorted(set(site.rglob("*.html")) - {site / "404.html"})
-    return {path: read(path) for path in paths}
+    return {path: read(path) for path in {*site.rglob("*.html")} - {site / "404.html"}}
 
 
 def test_every_page_of_the_repository_is_there_and_in_the_menu(site, pages):
-    listed = (ROOT / "mkdocs.yml").read_text()
-    for path in (ROOT / "docs").rglob("*.md"):
-        own = path.relative_to(ROOT / "docs")
-        assert site / own.with_suffix(".html") in pages, path
-        assert own.as_posix() in listed
-    for path in (ROOT / "tutorials").glob("*.ipynb"):
-        assert site / f"tutorials/{path.stem}.html" in pages
-        assert f"tutorials/{path.stem}.md" in listed
-        assert f"{path.stem}.html" in read(site / "tutorials/index.html").links
+    listed, docs = (ROOT / "mkdocs.yml").read_text(), ROOT / "docs"
+    addresses = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
+    tutorials = [path.stem for path in (ROOT / "tutorials").glob("*.ipynb")]
+    for address in (*addresses, *(f"tutorials/{name}.md" for name in tutorials)):
+        assert site / address.replace(".md", ".html") in pages, address
+        assert address in listed
+    links = pages[site / "tutorials/index.html"].links
+    assert {f"{name}.html" for name in tutorials} <= {*links}
     assert site / "changelog.html" in pages
 
 
@@ -125,30 +104,31 @@ def test_no_link_is_broken(site, pages):
 
 
 def test_nothing_is_fetched_from_elsewhere(site, pages):
-    for path, content in pages.items():
-        for source in content.loaded:
-            assert not urlsplit(source).netloc, (path, source)
-            assert source.startswith("data:") or (path.parent / source).exists(), source
+    sources = [
+        (path, source) for path, content in pages.items() for source in content.loaded
+    ]
     for path in site.rglob("*.css"):
-        for source in re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text()):
-            assert source.startswith(("data:", "#")) or not urlsplit(source).netloc, source
+        found = re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text())
+        sources += [(path, source) for source in found if not source.startswith("#")]
+    for path, source in sources:
+        if not source.startswith("data:"):
+            assert not urlsplit(source).netloc, (path, source)
+            assert path.suffix == ".css" or (path.parent / source).exists(), (path, source)
 
 
 def test_every_formula_is_rendered(site, pages):
     for path, content in pages.items():
-        text = " ".join(content.words)
-        assert not re.search(r"\\[(\[a-zA-Z]|\$[^$]+\$|```", text), path
+        assert not re.search(r"\\[(\[a-zA-Z]|\$[^$]+\$|```", content.text), path
         assert "merror" not in path.read_text()
     assert pages[site / "mathematics.html"].num_formulas > 500
     assert pages[site / "tutorials/02_bo_loop.html"].num_formulas > 0
 
 
-def test_every_public_name_has_an_entry_without_markup_of_docstrings(site):
-    reference = [read(path) for path in (site / "api").glob("*.html")]
+def test_every_public_name_has_an_entry_without_markup_of_docstrings(site, pages):
+    reference = [content for path, content in pages.items() if path.parent == site / "api"]
     entries = set().union(*(content.anchors for content in reference))
     rooms = [f"kernelucb{room}" for room in ("", ".ax", ".plotting", ".exceptions")]
     names = {f"{m}.{name}" for m in rooms for name in importlib.import_module(m).__all__}
     assert not names - entries
     assert len(names) > len(kernelucb.__all__) > 40
-    for content in reference:
-        assert not re.search(r"``|:\w+:`|>>>", " ".join(content.words))
+    assert not any(re.search(r"``|:\w+:`|>>>", content.text) for content in reference)

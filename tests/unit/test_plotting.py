@@ -3,7 +3,6 @@ r"""Pictures: what is drawn equals what the bounds, sets and certificates say.""
 import dataclasses
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from botorch.models.transforms import Log
@@ -17,8 +16,6 @@ from kernelucb import (
     SrinivasUCB,
     regret_certificate,
 )
-from kernelucb.ax.cards import _gap_figure
-from kernelucb.certificates.words import gaps_in_words
 from kernelucb.plotting import (
     band_widths,
     plot_bands,
@@ -203,42 +200,37 @@ def after(n, norm_bound=3.0):
     return regret_certificate(bound(KernelRegression(*parts), norm_bound=norm_bound), LINE)
 
 
-class TestGaps:
-    run = tuple(map(after, (4, 8, 16)))
-    guesses = tuple(after(n, None) for n in (4, 8))
+RUN = tuple(map(after, (4, 8, 16)))
+GUESSES = tuple(after(n, None) for n in (4, 8))
 
-    def test_the_gap_of_a_certified_run(self, ax):
-        options = {"rounds": [4, 8, 16, 32], "accepted": 0.5, "true_gaps": [1, 0, 0]}
-        assert plot_gap(self.run, **options, ax=ax) is ax
-        assert list(ax.lines[0].get_xdata()) == [4, 8, 16]
-        assert list(ax.lines[0].get_ydata()) == [each.gap for each in self.run]
-        assert list(ax.lines[1].get_ydata()) == [1, 0, 0]
-        assert ax.lines[2].get_ydata() == [0.5, 0.5]
-        assert named(ax) == ["certified gap", "true gap (never seen)", "accepted"]
 
-    def test_a_run_with_estimates_is_not_called_certified(self, ax):
-        plot_gap({"mine": self.run, "other": [None, *self.guesses]}, ax=ax)
-        words = ["mine: certified gap", "other: gap, heuristic: norm estimated"]
-        assert named(ax) == words
-        assert np.isnan(ax.lines[1].get_ydata()[0])
-        assert list(ax.lines[2].get_xdata()) == [2, 3]
-        assert list(ax.lines[2].get_ydata()) == [each.gap for each in self.guesses]
+def test_the_gap_of_a_certified_run(ax):
+    options = {"rounds": [4, 8, 16, 32], "accepted": 0.5, "true_gaps": [1, 0, 0]}
+    assert plot_gap(RUN, **options, ax=ax) is ax
+    assert list(ax.lines[0].get_xdata()) == [4, 8, 16]
+    assert list(ax.lines[0].get_ydata()) == [each.gap for each in RUN]
+    assert list(ax.lines[1].get_ydata()) == [1, 0, 0]
+    assert ax.lines[2].get_ydata() == [0.5, 0.5]
+    assert named(ax) == ["certified gap", "true gap (never seen)", "accepted"]
 
-    def test_a_run_certified_in_some_rounds_says_how_many_here_and_in_ax(self, ax):
-        run = [*self.guesses, *self.run]
-        plot_gap(run, ax=ax)
-        assert named(ax) == ["gap, certified in 3 of 5 rounds"]
-        assert list(ax.lines[1].get_xdata()) == [1, 2]
-        rows = [(i, f"{i}_0", each.gap, each.certified) for i, each in enumerate(run)]
-        df = pd.DataFrame(rows, columns=["trial_index", "arm_name", "gap", "certified"])
-        (line,) = _gap_figure(df, gaps_in_words(run)).data
-        assert line.name == "gap, certified in 3 of 5 rounds"
-        assert line.marker.symbol == ("circle-open",) * 2 + ("circle",) * 3
 
-    def test_a_search_is_not_called_certified(self, ax):
-        plot_gap([dataclasses.replace(self.run[0], rigorous=False)], ax=ax)
-        words = "gap, heuristic: the maximum over the domain comes from a search"
-        assert named(ax) == [words]
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ([None, *GUESSES], "gap, heuristic: norm estimated"),
+        ([*RUN, *GUESSES], "gap, certified in 3 of 5 rounds"),
+        (
+            [dataclasses.replace(RUN[0], rigorous=False)],
+            "gap, heuristic: the maximum over the domain comes from a search",
+        ),
+    ],
+)
+def test_a_run_is_called_certified_only_if_all_of_it_is(ax, run, words):
+    plot_gap({"mine": RUN, "other": run}, ax=ax)
+    assert named(ax) == ["mine: certified gap", f"other: {words}"]
+    doubtful = [i for i, each in enumerate(run, 1) if each and not each.certified]
+    assert list(ax.lines[2].get_xdata()) == doubtful
+    assert list(ax.lines[2].get_ydata()) == [run[i - 1].gap for i in doubtful]
 
 
 def test_replicates_are_drawn_by_their_mean(ax):

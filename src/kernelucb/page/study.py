@@ -110,11 +110,12 @@ class Page:
         table.check_names("--units", given.units.keys() - {table.outcome})
         self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
         self.band = self._band(norm, given.delta)
-        lower, upper = self.band.relaxed().bounds(table.inputs)
+        relaxed = self.band.relaxed()
+        lower, upper = relaxed.bounds(table.inputs)
         self.best = int(upper.argmin() if given.minimize else lower.argmax())
         self.point = table.inputs[self.best]
-        self.norm_bound = float(self.band.relaxed().norm_bounds[0])
-        self.least_norm, self.tolerance = _least_norm(self.band.relaxed()), given.tolerance
+        self.norm_bound = float(relaxed.norm_bounds[0])
+        self.least_norm, self.tolerance = _least_norm(relaxed), given.tolerance
         self.noise = float(self.band.data.noise_scales.max())
         if self.tolerance is None:
             spread = float(table.outcomes.max() - table.outcomes.min())
@@ -173,7 +174,7 @@ class Page:
     @cached_property
     def curve(self) -> list[tuple[float, ...]]:
         r"""Norm bound, gap in the window and gap anywhere, outcome units."""
-        used, domains = self.norm_bound, (self._near(), self._domain())
+        used, domains = self.norm_bound, (self._domain(near=True), self._domain())
         norms = [margin * (self.least_norm or used) for margin in _MARGINS]
         norms = [norm for norm in norms if abs(norm - used) > 0.01 * used]
         rows = [(norm, *(self._gap(self.band, norm, d) for d in domains)) for norm in norms]
@@ -190,7 +191,10 @@ class Page:
         """
         delta = self.given.delta / len(LENGTHS)
         bands = [self._band(self.norm_bound, delta, factor) for factor in LENGTHS]
-        least, near = [_least_norm(band.relaxed()) for band in bands], self._near()
+        least, near = (
+            [_least_norm(band.relaxed()) for band in bands],
+            self._domain(near=True),
+        )
         rows = list[tuple[float, list[float | None]]]()
         for norm in (
             margin * (self.least_norm or self.norm_bound) for margin in _MAP_MARGINS
@@ -200,22 +204,21 @@ class Page:
             rows.append((norm, gaps))
         return rows
 
-    def _domain(self) -> dict[str, Any]:
-        r"""All settings in question, as an argument of reports."""
-        groups = [self.table.columns[name] for name in self.table.choices]
-        if not groups:
-            return {"bounds": self.limits}
-        return {"space": MixedSpace(self.limits, one_hot=groups)}
+    def _domain(self, near: bool = False) -> dict[str, Any]:
+        r"""All settings in question, or those near the best run with its words.
 
-    def _near(self) -> dict[str, Any]:
-        r"""The window around the best run, with the best run's words."""
-        room = self.given.window * (self.limits[1] - self.limits[0])
-        ends = torch.stack([self.point - room, self.point + room]).clamp(*self.limits)
-        words = [i for name in self.table.choices for i in self.table.columns[name]]
-        if not words:
+        As an argument of reports.
+        """
+        groups = [self.table.columns[name] for name in self.table.choices]
+        ends = self.limits
+        if near:
+            room = self.given.window * (ends[1] - ends[0])
+            ends = torch.stack([self.point - room, self.point + room]).clamp(*ends)
+        if not groups:
             return {"bounds": ends}
-        values = {i: [float(self.point[i])] for i in words}
-        return {"space": MixedSpace(ends, discrete_dims=values)}
+        values = {i: [float(self.point[i])] for group in groups for i in group}
+        words: dict[str, Any] = {"discrete_dims": values} if near else {"one_hot": groups}
+        return {"space": MixedSpace(ends, **words)}
 
     def _gap(self, band: Band, norm: float, domain: dict[str, Any]) -> float:
         relaxed = band.relaxed(norm / float(band.norm_bounds[0]))
