@@ -104,7 +104,7 @@ def theorem(bandit, fit="filters", form="dual", covariance_scale=1.0, **options)
         given = bandit.inputs[:older], bandit.outcomes[:older], bandit.prior.covar_module
         state = KernelRegression(*given, bandit.noise_std, bandit.prior.mean_module)
         norm = norm if bandit._tracker is None else deepcopy(bandit._tracker)
-        own = Filters(covariance_scale)
+        own = "filters"
         whole = MartingaleMixtureUCB(state, norm_bound=norm, delta=DELTA, fit=own)
         return Both(band, whole)
     if form == "analytic":

@@ -204,12 +204,13 @@ class KernelRegression(RidgeState):
     def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
         r"""The state of the same data and prior under another noise scale."""
         data = self.data.with_noise_std(noise_std)
-        factors = data.noise_std.to(self.noise_scales) / self.noise_scales
+        noise = data.noise_std.to(self.noise_scales)
+        factors = noise / self.noise_scales
         if bool((factors != factors[0]).any()):
             return self.from_data(data)
         # Only the unit of the noise changes: the same eigenvectors.
         state, factor = draft_of(self), factors[0]
-        state.estimated, state.noise_scales = data.estimated, self.noise_scales * factor
+        state.estimated, state.noise_scales = data.estimated, noise
         state.distinct_noise_std = self.distinct_noise_std * factor
         state.eigenvalues = self.eigenvalues / factor.square()
         state.targets = self.targets / factor

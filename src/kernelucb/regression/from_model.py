@@ -244,10 +244,8 @@ def _query_inputs(model: Any, raw: Tensor) -> Tensor:
 
 def check_supported(model: Any) -> None:
     r"""Refuse all but exact GPs of one outcome, by BoTorch or GPyTorch."""
-    name, is_list = (
-        type(model).__name__,
-        isinstance(model, ModelList | IndependentModelList),
-    )
+    name = type(model).__name__
+    is_list = isinstance(model, ModelList | IndependentModelList)
     if not isinstance(model, Model | GP):
         raise UnsupportedError(
             f"Expected a BoTorch model or a GPyTorch ExactGP, got {name}."
@@ -340,9 +338,8 @@ def _check_prior(model: Any, inputs: Tensor, raw: Tensor) -> None:
     own = [n for n, m in modules.items() if m.split(".")[0] not in of_library]
     if own == ["forward"] and prior_is_as_read(model, inputs):
         own = []
-    if not torch.equal(
-        _query_inputs(model, raw), raw if transform is None else transform(raw)
-    ):
+    seen = raw if transform is None else transform(raw)
+    if not torch.equal(_query_inputs(model, raw), seen):
         own.append("transform_inputs")
     if own:
         raise UnsupportedError(
@@ -385,8 +382,7 @@ def single_output_models(models: Any) -> list[Any]:
     if isinstance(models, Sequence):
         return [single for model in models for single in single_output_models(model)]
     if isinstance(models, ModelList | IndependentModelList):
-        parts: Any = models.models
-        return single_output_models(list(parts))
+        return single_output_models(_parts(models))
     if not isinstance(models, Model) or models.num_outputs == 1:
         return [models]
     if not isinstance(models, BatchedMultiOutputGPyTorchModel):

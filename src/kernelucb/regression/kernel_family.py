@@ -270,14 +270,14 @@ def _ends(
             )
         positive_values(name, value, len(value))
     for kernel in bases:
-        base, active = unscaled(kernel), cast(Any, kernel.active_dims)
+        base, active = unscaled(kernel), cast(Tensor | None, kernel.active_dims)
         if type(base) not in NESTED or len(base.batch_shape) > 0:
             raise UnsupportedError(
                 f"{type(base).__name__} has no known order of length scales; use an RBF, "
                 "Matern or rational quadratic kernel without batch dimensions, or make "
                 "the list of kernels yourself."
             )
-        columns = base.ard_num_dims or (None if active is None else active.numel())
+        columns = base.ard_num_dims or (None if active is None else len(active))
         if count > 1 and columns not in (None, count):
             raise ValueError(
                 f"shortest and longest have {count} entries, the kernel has {columns} "
