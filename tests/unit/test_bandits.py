@@ -104,8 +104,8 @@ def theorem(bandit, fit="filters", form="dual", covariance_scale=1.0, **options)
         given = bandit.inputs[:older], bandit.outcomes[:older], bandit.prior.covar_module
         state = KernelRegression(*given, bandit.noise_std, bandit.prior.mean_module)
         norm = norm if bandit._tracker is None else deepcopy(bandit._tracker)
-        own = "filters"
-        whole = MartingaleMixtureUCB(state, norm_bound=norm, delta=DELTA, fit=own)
+        chosen = {"fit": "filters", "covariance_scale": covariance_scale}
+        whole = MartingaleMixtureUCB(state, norm_bound=norm, delta=DELTA, **chosen)
         return Both(band, whole)
     if form == "analytic":
         form = bandit.noise_std**2
