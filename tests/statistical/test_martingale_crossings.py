@@ -136,7 +136,7 @@ def library_refitted(history):
             state = min(states, key=lambda s: float(s.quadratic_form() + s.log_det()))
             predicted = state.mean(x), state.variance(x)
         radius.observe_predictions(*predicted, y, noise, x)
-    return radius._predicted  # before it is mixed with the energy
+    return radius.predicted
 
 
 def library_unknown_scale(history):

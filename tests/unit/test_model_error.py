@@ -101,7 +101,9 @@ def test_the_band_is_that_of_the_cone_program(case, fit, form, error):
     state = problem.state.with_noise_std(noise)
     acqf = bound(problem, error, state, form=form, **options_of(fit, problem, noise))
     squared, A = wider(acqf)
-    used = acqf.band.function_constraints.radius.squared(acqf.band.confidence_set.regression)
+    used = acqf.band.function_constraints.radius.squared(
+        acqf.band.confidence_set.regression
+    )
     # What round-off hides of a filtered fit is added: NORM sqrt(4 EPS lam_max) = 8e-6 at
     # most to a radius of 7, twice in its square.
     assert squared * (1.0 - REARRANGED) <= used <= squared * (1.0 + 1e-5)
