@@ -56,7 +56,7 @@ def test_a_pooled_history_gives_the_bounds_of_its_rows(name, rounds):
     history, raw = pooled_and_raw(rounds)
     pooled = PooledRegression(history)
     assert pooled.num_observations == raw.num_observations == rounds
-    ours, theirs = BOUNDS[name](pooled), BOUNDS[name](raw)
+    ours, theirs = BOUNDS[name](pooled).band, BOUNDS[name](raw).band
     sides = zip(ours.bounds(history.arms), theirs.bounds(history.arms), strict=True)
     for left, right in sides:
         torch.testing.assert_close(left, right, atol=NORM * PERMUTATION, rtol=0.0)
@@ -65,7 +65,7 @@ def test_a_pooled_history_gives_the_bounds_of_its_rows(name, rounds):
         assert ours.noise_interval == pytest.approx(theirs.noise_interval, rel=rel)
     if (name, rounds) == ("joint", 80):  # the scatter of repeated outcomes counts
         history.scatter = 0.0
-        without = BOUNDS[name](PooledRegression(history))
+        without = BOUNDS[name](PooledRegression(history)).band
         assert without.noise_interval[1] < 0.9 * theirs.noise_interval[1]
 
 

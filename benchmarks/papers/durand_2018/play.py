@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
-from kernelucb.acquisition.base import KernelUCB
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
@@ -17,6 +16,7 @@ from benchmarks.runner import KnownFunction, fixed_kernel, line, outside, stream
 from benchmarks.runner.study import Settings
 from kernelucb import (
     AbbasiYadkoriUCB,
+    Band,
     KernelRegression,
     MartingaleMixtureUCB,
     StreamingKernelUCB,
@@ -65,7 +65,7 @@ class Snapshot(NamedTuple):
 
     regression: KernelRegression
     intervals: dict[str, Interval]
-    bands: dict[str, KernelUCB]
+    bands: dict[str, Band]
 
 
 def kept_rounds(task: Settings) -> list[int]:
@@ -96,20 +96,18 @@ def snapshots(task: Settings) -> Iterator[Snapshot]:
         regression = KernelRegression(*data, kernel_of(task), 1.0)
         bands = _bands(task, cast(Model, regression), of_band)
         intervals = {name: each.observe(regression) for name, each in trackers.items()}
-        intervals["joint"] = cast(Any, bands["joint"]).noise_interval
+        intervals["joint"] = cast(Interval, bands["joint"].noise_interval)
         yield Snapshot(regression, intervals, bands)
 
 
-def _bands(
-    task: Settings, model: Model, tracker: StreamingNoiseTracker
-) -> dict[str, KernelUCB]:
+def _bands(task: Settings, model: Model, tracker: StreamingNoiseTracker) -> dict[str, Band]:
     r"""Every band fails with probability ``delta``; the first five know the noise."""
     norm, noise_std, upper = task["norm_bound"], task["noise_std"], task["noise_upper"]
     common: dict[str, Any] = {"norm_bound": norm, "delta": task["delta"]}
     known = common | {"noise_std": noise_std}
     guessed = common | {"noise_std": upper, "alpha": (upper / norm) ** 2}
     unknown = common | {"noise_std": UnknownNoise(task["noise_lower"], upper)}
-    return {
+    bounds = {
         "exact": MartingaleMixtureUCB(
             model, fit="martingale", covariance_scale="mixture", **known
         ),
@@ -121,6 +119,7 @@ def _bands(
         "adaptive": StreamingKernelUCB(model, tracker=tracker, **unknown),
         "fixed": AbbasiYadkoriUCB(model, **guessed),
     }
+    return {name: each.band for name, each in bounds.items()}
 
 
 @torch.no_grad()
