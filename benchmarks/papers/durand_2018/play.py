@@ -9,8 +9,6 @@ import torch
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from torch import Tensor
-from torch.nn import Module
-from torch.nn.functional import pad
 
 from benchmarks.runner import KnownFunction, fixed_kernel, line, outside, stream
 from benchmarks.runner.study import Settings
@@ -26,6 +24,7 @@ from kernelucb import (
 )
 from kernelucb.confidence.streaming import NoiseInterval, refined_interval
 from kernelucb.regression.from_model import ModelData
+from kernelucb.regression.pooling import Pooled
 from kernelucb.regression.prior import Prior
 
 Interval = tuple[float, float]
@@ -164,25 +163,25 @@ class PooledRegression(KernelRegression):
     in every round first.
     """
 
-    def __init__(self, history: History) -> None:
+    count = 0
+
+    @classmethod
+    def of_history(cls, history: History) -> "PooledRegression":
         r"""State of a history with at least one observation, whitened by noise of 1."""
-        Module.__init__(self)
         played = history.counts > 0
-        self._count = int(history.counts.sum())
         arms, means = history.arms[played], history.means[played]
-        noise = history.counts[played].rsqrt()
-        self._decompose(ModelData(history.prior, arms, means, noise, 1, frozenset()))
-        # No section reaches the direction that stands for the scatter.
-        scatter = self.targets.new_tensor([history.scatter]).sqrt()
-        self.targets = torch.cat([scatter, self.targets])
-        for name in ("eigenvalues", "feature_basis"):
-            setattr(self, name, pad(getattr(self, name), (1, 0)))
-        self.noise_scales = self.noise_scales.new_ones(1)
+        noise, scatter = history.counts[played].rsqrt(), means.new_tensor(history.scatter)
+        one = torch.ones_like(means)
+        data = ModelData(history.prior, arms, means, one, 1, frozenset())
+        pooled = Pooled(arms, means, noise, scatter, torch.arange(len(arms)))
+        state = cls.from_data(data, pooled)
+        state.count = int(history.counts.sum())
+        return state
 
     @property
     def num_observations(self) -> int:
         r"""Number of observations, not of arms."""
-        return self._count
+        return self.count
 
 
 class Learner:
@@ -229,6 +228,6 @@ def play(task: Settings) -> dict[str, Any]:
         outcome = means[played[-1]] + task["noise_std"] * own.standard_normal()
         history.observe(played[-1], float(outcome))
         if len(played) < task["rounds"]:
-            state = PooledRegression(history)
+            state = PooledRegression.of_history(history)
             played.append(int(learner.values(state, history.arms).argmax()))
     return {"means": means.tolist(), "played": played}
