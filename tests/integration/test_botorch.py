@@ -72,7 +72,7 @@ ACQUISITIONS = {
     },
     "minimized": lambda: exact(maximize=False),
     "plain": lambda: MartingaleMixtureUCB(PlainGP(TRUTH.kernel), norm_bound=NORM),
-    "state": lambda: MartingaleMixtureUCB(exact().regression, norm_bound=NORM),
+    "state": lambda: MartingaleMixtureUCB(exact().band.data, norm_bound=NORM),
     "improvement": lambda: MetaPI(model_of("meta")),
     "width": lambda: ConstraintWidth(SafeSet(exact())),
 }

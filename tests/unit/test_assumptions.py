@@ -362,7 +362,7 @@ SOURCES = [
     (lambda: BKBBandit(X, KERNEL, **GIVEN, qbar=1e4), BKB),
     (bandit, DUAL),
     (
-        partial(bandit, form="grid"),
+        partial(bandit, form=[0.01, 0.1]),
         f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}",
     ),
     (partial(bandit, form="analytic"), f"{FLYNN}, Corollary 4.6; fit: {CLOSED}, {ENERGY}"),

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from kernelucb import (
     IGPUCB,
+    BandUCB,
     CertifiedGapStopping,
     ConstrainedUCB,
     GuardedAcquisition,
@@ -201,7 +202,8 @@ def test_a_search_in_parts_within_a_range_still_ranks_points():
     )
     assert width(ranged) < width(plain)
     torch.testing.assert_close(ranged(points), plain(points))
-    limited = family.band.within(upper=float(family.bounds(GRID)[0].max()) + 0.1)
+    upper = float(family.bounds(GRID)[0].max()) + 0.1
+    limited = BandUCB(family.band.within(upper=upper))
     for pending in (GRID[:1], None):
         limited.set_X_pending(pending)
         family.set_X_pending(pending)

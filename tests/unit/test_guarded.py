@@ -245,15 +245,15 @@ class TestSearch:
         acqf = guarded(log_nei())
         points, _ = optimize_acqf(acqf, CUBE, q=3, sequential=True, **SEARCH)
         assert points.shape == (3, 2)
-        assert acqf.X_pending is acqf.band.X_pending is None
+        assert acqf.X_pending is acqf.upper_bound.X_pending is None
         before = acqf.excess(GRID)
         acqf.set_X_pending(points)
         assert torch.equal(acqf.X_pending, points)
-        assert torch.equal(acqf.band.X_pending, points)
+        assert torch.equal(acqf.upper_bound.X_pending, points)
         assert torch.equal(acqf.excess(GRID), before)
         fixed = FixedFeatureAcquisitionFunction(acqf, 2, [0], [0.3])
         fixed.X_pending = GRID[:1, 1:]
-        assert acqf.band.X_pending.tolist() == [[0.3, float(GRID[0, 1])]]
+        assert acqf.upper_bound.X_pending.tolist() == [[0.3, float(GRID[0, 1])]]
 
 
 class TestTurns:
