@@ -16,8 +16,8 @@ from kernelucb import (
     SrinivasUCB,
     optimum_report,
 )
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.band import band_of
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from problems import float64, make_problem, normal, uniform, with_point
 from tolerances import ORDER
 

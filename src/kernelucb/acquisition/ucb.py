@@ -25,7 +25,6 @@ from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described, Support
 from kernelucb.regression.outcome_map import check_identity
 
-
 # Optimisers of BoTorch that end with one value of all points: names end so.
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
