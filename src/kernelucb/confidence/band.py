@@ -539,7 +539,8 @@ def _copied(value: Any) -> Any:
     r"""A copy of tensors, kernels and lists; anything else as it is."""
     if isinstance(value, Tensor):
         return value.detach().clone()
-    return deepcopy(value) if isinstance(value, Kernel | Mean | Sequence) else value
+    changes = isinstance(value, Kernel | Mean | Sequence)
+    return deepcopy(value) if changes and not isinstance(value, ModelData) else value
 
 
 def _rebuilt(band: Band, changes: dict[str, Any]) -> Band:
