@@ -32,14 +32,14 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     once, for inputs chosen from the past by any rule.
 
     ``forward`` and ``latent_bounds`` are on the scale of ``f``, which ranks points as the
-    scale of ``bounds`` does. ``regression`` holds the pseudo-outcomes of an ellipsoid
-    around the set; a pending point counts with the mean precision of the pseudo-outcomes.
+    scale of ``bounds`` does. ``regression`` holds pseudo-outcomes, parabolas
+    for losses; a pending point counts with the mean precision of the pseudo-outcomes.
 
     Source: likelihood-ratio confidence sequences (Emmenegger et al. 2023; Ville's
-    inequality). The bound on the evidence, the ellipsoid with secant curvatures and the
-    choice of tangents are ours (proven in ``docs/mathematics.md``). Assumes the likelihood,
-    a kernel, mean and norm bound fixed before the data, ``||f - mean||_H <= norm_bound``,
-    and outcomes that are reported whatever they are.
+    inequality). The bound on the evidence and the choice of tangents are ours (proven in
+    ``docs/mathematics.md``). Assumes the likelihood, a kernel, mean and norm bound fixed
+    before the data, ``||f - mean||_H <= norm_bound``, and outcomes that are reported
+    whatever they are.
 
     Example:
         >>> kernel = ScaleKernel(RBFKernel()).requires_grad_(False)
@@ -57,10 +57,10 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         fit: The mixture of functions ``N(mean, c k)``, over five scales ``c`` from 1/16 to
             16; ``MartingaleMixture(covariance_scale=...)`` for others, fixed before the
             data.
-        form: How the set is bounded. ``"ellipsoid"``: by an ellipsoid around the set, cut
-            by tangents of the losses at 256 functions; bands are a few percent wider, more
-            for rates in many dimensions. ``"tangent"``: by tangents at functions searched
-            for each point; narrower, and several times as long to evaluate.
+        form: How the set is bounded. ``"cuts"``: by tangents of the losses at 256
+            functions; bands are a few percent wider, more for rates in many dimensions.
+            ``"tangent"``: by tangents at functions searched for each point as well;
+            narrower, and several times as long to evaluate.
         posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
 
     Attributes:
@@ -78,7 +78,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
         fit: Literal["martingale"] | MartingaleMixture = "martingale",
-        form: LikelihoodForm = "ellipsoid",
+        form: LikelihoodForm = "cuts",
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,

@@ -13,7 +13,7 @@ from kernelucb._numerics.checks import probability
 from kernelucb.confidence.assumptions import Assumptions, PriorKnowledge, rkhs_assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
-from kernelucb.confidence.counts import SOURCES, least_norm_mode, likelihood_set
+from kernelucb.confidence.counts import SOURCE, least_norm_mode, likelihood_set
 from kernelucb.confidence.evidence import Ratio
 from kernelucb.confidence.fit.choice import (
     Filters,
@@ -176,7 +176,7 @@ class CountData(_OfAnyPrior):
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""See ``NoisyData``."""
         given = self.data.outcomes.kind, known.estimated, given_norm(norm_bound)
-        return self.ratio.assumptions(*given).by(SOURCES["ellipsoid"])
+        return self.ratio.assumptions(*given).by(SOURCE)
 
 
 FamilyData = NoisyData | CountData
