@@ -376,6 +376,20 @@ def test_an_estimated_norm_costs_no_width(norm_bound):
         assert_close(acqf.latent_bounds(POINTS), same_norm.latent_bounds(POINTS))
 
 
+@pytest.mark.parametrize("factor", [1.03, 1.1, 1.26, 1.6, 3.0])
+def test_a_thin_set_is_searched_from_inside(factor):
+    r"""From its edge bands of a few functions would be up to 1.4 times as wide."""
+    X, kernel = uniform(40, 1, 2), frozen_kernel("matern52", 0.4)
+    latent = RKHSFunction.random(kernel, 2.5, 1, 2)(X)
+    won = torch.bernoulli(latent.sigmoid(), generator=generator(2))
+    least = float(likelihood_ucb(X, won, kernel, **GIVEN).least_consistent_norm)
+    acqf = likelihood_ucb(X, won, kernel, norm_bound=factor * least, form="tangent")
+    assert acqf.confidence_set.room > 0.0
+    point = POINTS[:1, :1]
+    exact = float(extreme_values(acqf, point, 1))
+    assert exact - SOCP <= float(acqf.latent_bounds(point)[1]) <= exact + 0.1
+
+
 def variational(kernel=ROUGH, mean=None, outcomes=SUCCESSES, **options):
     mean = ConstantMean().double().requires_grad_(False) if mean is None else mean
     outcomes = None if outcomes is None else outcomes.unsqueeze(-1)

@@ -42,7 +42,7 @@ _LARGEST_REACH = 600.0  # of log odds or log rates
 _TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
 # Regularisers, and their ratio, tried for a function of the set: the one of the least norm
 # takes ten times as long.
-_TRIED, _FACTOR = 6, 5.0
+_TRIED, _FACTOR = 12, 5.0
 # Least curvature of a parabola, over the largest.
 _LEAST_CURVATURE = 1e-8
 # Least eigenvalue, over the regulariser, of a direction that is searched in, and how many:
@@ -106,14 +106,17 @@ def likelihood_set(
 
 def _function_within(data: LikelihoodRegression, level: float, norm: float) -> Mode:
     r"""A function of the set, or the one of the least norm that is likely enough."""
-    regularizer, at = 1.0, data.most_probable
+    lower, regularizer, upper, at = 0.0, 1.0, math.inf, data.most_probable
     for _ in range(_TRIED):
         likely, small = at.loss <= level, at.norm <= norm
         if likely and small:
             return at
         if not likely and not small:
             break
+        lower, upper = (regularizer, upper) if likely else (lower, regularizer)
         regularizer *= _FACTOR if likely else 1.0 / _FACTOR
+        if 0.0 < lower < upper < math.inf:  # the edge of a thin set is a bad centre
+            regularizer = math.sqrt(lower * upper)
         at = data.mode(regularizer, at)
     return least_norm_mode(data, level, at)
 
