@@ -1,6 +1,5 @@
 r"""What is refused of successes and counts."""
 
-import math
 import warnings
 
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
@@ -65,68 +64,33 @@ def warped():
     return variational(Y.unsqueeze(-1), input_transform=Warp(2, [0, 1]))
 
 
-def double():
-    return ScalarizedPosteriorTransform(float64([2.0]))
+def rates():
+    return SingleTaskGP(X, 0.1 * Y.unsqueeze(-1))
 
 
-KEPT = "give train_X and train_Y as well"
-BETWEEN = r"between 0 and 1,? .*after Logit"
-TWO = {"likelihood": "binomial", "num_trials": 2}
+DOUBLE = ScalarizedPosteriorTransform(float64([2.0]))
+LOGIT, BETWEEN = LINKS["bernoulli"].observed, r"between 0 and 1,? .*after Logit"
+KEPT, NO_FORWARD = "give train_X and train_Y as well", {"likelihood": "bernoulli", **SEEN}
+TRIALS, POISSON = {"likelihood": "binomial"}, {"likelihood": "poisson"}
+Data, Unread = InputDataError, UnsupportedError
 ROWS = [
-    ("no outcomes kept", lambda: read(variational()), InputDataError, KEPT),
-    ("a trained transform", lambda: read(warped()), InputDataError, KEPT),
-    (
-        "no likelihood",
-        lambda: read(Other(1.0), **SEEN),
-        UnsupportedError,
-        "its outcomes are",
-    ),
-    (
-        "another forward",
-        lambda: read(Other(0.5), likelihood="bernoulli", **SEEN),
-        UnsupportedError,
-        "forward",
-    ),
-    ("a kernel of outcomes", exact(), UnsupportedError, "log odds"),
+    ("no outcomes kept", lambda: read(variational()), Data, KEPT),
+    ("a trained transform", lambda: read(warped()), Data, KEPT),
+    ("no likelihood", lambda: read(Other(1.0), **SEEN), Unread, "its outcomes are"),
+    ("another forward", lambda: read(Other(0.5), **NO_FORWARD), Unread, "forward"),
+    ("a kernel of outcomes", exact(), Unread, "log odds"),
     ("no lengthscale", exact(kernel="rbf"), ValueError, "lengthscale"),
-    (
-        "rates as counts",
-        lambda: read(SingleTaskGP(X, 0.1 * Y.unsqueeze(-1)), **EIGHT),
-        InputDataError,
-        "whole numbers",
-    ),
-    ("no successes", of(2.0 * Y), InputDataError, "0 or 1"),
-    ("no counts", of(Y - 0.5, likelihood="poisson"), InputDataError, "whole numbers"),
-    ("no trials", of(likelihood="binomial"), ValueError, "needs num_trials"),
+    ("rates as counts", lambda: read(rates(), **EIGHT), Data, "whole numbers"),
+    ("no successes", of(2.0 * Y), Data, "0 or 1"),
+    ("no counts", of(Y - 0.5, **POISSON), Data, "whole numbers"),
+    ("no trials", of(**TRIALS), ValueError, "needs num_trials"),
     ("trials of one", of(num_trials=3.0), ValueError, "leave it out"),
-    (
-        "half a trial",
-        of(likelihood="binomial", num_trials=0.5),
-        InputDataError,
-        "num_trials must hold whole",
-    ),
-    ("more successes than trials", of(3.0 * Y, **TWO), InputDataError, "more successes"),
-    ("no exposure", of(likelihood="poisson", exposure=0.0), ValueError, "exposure"),
+    ("half a trial", of(**TRIALS, num_trials=0.5), Data, "num_trials must hold whole"),
+    ("too many", of(3.0 * Y, **TRIALS, num_trials=2), Data, "more successes"),
+    ("no exposure", of(**POISSON, exposure=0.0), ValueError, "exposure"),
     ("filters", of(fit=Filters()), ValueError, "fit must be"),
-    (
-        "a weight of two",
-        lambda: of(posterior_transform=double())(),
-        (ValueError, UnsupportedError),
-        "weight 1 or -1",
-    ),
-    (
-        "a threshold of one",
-        lambda: OutcomeConstraints(of()(), 1.0),
-        ValueError,
-        r"between 0 and 1 .* after Logit, got",
-    ),
-    *(
-        (
-            f"the outcome {outcome}",
-            lambda outcome=outcome: LINKS["bernoulli"].observed(float64(outcome)),
-            InputDataError,
-            BETWEEN,
-        )
-        for outcome in (0.0, 1.1, math.nan)
-    ),
+    ("a weight of two", of(posterior_transform=DOUBLE), Unread, "weight 1 or -1"),
+    ("threshold", lambda: OutcomeConstraints(of()(), 1.0), ValueError, "after Logit, got"),
+    ("the outcome 0", lambda: LOGIT(float64(0.0)), Data, BETWEEN),
+    ("the outcome 1.1", lambda: LOGIT(float64(1.1)), Data, BETWEEN),
 ]

@@ -16,7 +16,6 @@ X, KERNEL = uniform(5, 2, 1), frozen_kernel("rbf")
 STATE = KernelRegression(X, X[:, 0], KERNEL, 0.1)
 COUNTS = LikelihoodRegression(X, float64([0, 1, 2, 1, 0]), KERNEL, likelihood="poisson")
 SQUARE = {"bounds": float64([[0.0, 0.0], [1.0, 1.0]])}
-FLAT = float64([[0.0, 1.0], [0.5, 1.0]])
 NOISELESS, PSEUDO = "no noise scale of their own", r"acqf\.data in place of"
 
 
@@ -32,28 +31,22 @@ def pseudo(ask):
     return lambda: ask(LikelihoodUCB(COUNTS, norm_bound=3.0).regression)()
 
 
+def flat():
+    return describe_norm_bound(STATE, 3.0, candidates=float64([[0.0, 1.0], [0.5, 1.0]]))
+
+
+def no_points():
+    return information_gain(KERNEL, X[:0], noise_std=0.1)
+
+
+Data, Shape = InputDataError, BotorchTensorDimensionError
 ROWS = [
     ("a step beyond the side", describe(steps=[0.1, 1.5]), ValueError, "longer than"),
-    (
-        "one name for two inputs",
-        describe(input_names=["x"]),
-        BotorchTensorDimensionError,
-        "must be 2 names",
-    ),
-    (
-        "candidates in a line",
-        lambda: describe_norm_bound(STATE, 3.0, candidates=FLAT),
-        InputDataError,
-        "same value in column 1",
-    ),
+    ("one name for two", describe(input_names=["x"]), Shape, "must be 2 names"),
+    ("candidates in a line", flat, Data, "same value in column 1"),
     ("noise of counts", describe(COUNTS, noise_std=0.1), ValueError, NOISELESS),
     ("noise of counts, checked", check(COUNTS, noise_std=0.1), ValueError, NOISELESS),
     ("pseudo-outcomes", pseudo(describe), UnsupportedError, PSEUDO),
     ("pseudo-outcomes, checked", pseudo(check), UnsupportedError, PSEUDO),
-    (
-        "gain of no points",
-        lambda: information_gain(KERNEL, X[:0], noise_std=0.1),
-        InputDataError,
-        "There are no X; give at least one",
-    ),
+    ("gain of no points", no_points, Data, "There are no X; give at least one"),
 ]
