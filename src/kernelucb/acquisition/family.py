@@ -21,7 +21,7 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, Noise, inputs_of, rebuildable
 from kernelucb.confidence.combined import CombinedSet, Union
-from kernelucb.confidence.counts import SOURCES
+from kernelucb.confidence.counts import SOURCE
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.evidence import Ratio
 from kernelucb.confidence.family import (
@@ -180,7 +180,7 @@ def _assumptions(
     if isinstance(state, LikelihoodRegression):
         ratio = Ratio.of(delta, fit)
         given = state.outcomes.kind, frozenset(estimated), given_norm(largest)
-        member, tied = ratio.assumptions(*given).by(SOURCES["ellipsoid"]), False
+        member, tied = ratio.assumptions(*given).by(SOURCE), False
     else:
         chosen, tied = fit_of(fit, default_scale=tied_scale(largest)), is_tied(fit)
         norm = NormBound(largest, given_norm(largest))

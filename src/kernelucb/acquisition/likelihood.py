@@ -29,7 +29,7 @@ def likelihood(
     delta: float = 0.05,
     fit: Literal["martingale"] = "martingale",
     covariance_scale: CovarianceScale | None = None,
-    form: LikelihoodForm = "ellipsoid",
+    form: LikelihoodForm = "cuts",
 ) -> Band:
     r"""The band of ``LikelihoodUCB``; ``model`` is a ``LikelihoodRegression``."""
     if fit != "martingale":
@@ -87,14 +87,14 @@ class LikelihoodUCB(BandUCB):
     once, for inputs chosen from the past by any rule.
 
     ``forward`` and ``latent_bounds`` are on the scale of ``f``, which ranks points as the
-    scale of ``bounds`` does. ``regression`` holds the pseudo-outcomes of an ellipsoid
-    around the set; a pending point counts with the mean precision of the pseudo-outcomes.
+    scale of ``bounds`` does. ``regression`` holds pseudo-outcomes, parabolas
+    for losses; a pending point counts with the mean precision of the pseudo-outcomes.
 
     Source: likelihood-ratio confidence sequences (Emmenegger et al. 2023; Ville's
-    inequality). The bound on the evidence, the ellipsoid with secant curvatures and the
-    choice of tangents are ours (proven in ``docs/mathematics.md``). Assumes the likelihood,
-    a kernel, mean and norm bound fixed before the data, ``||f - mean||_H <= norm_bound``,
-    and outcomes that are reported whatever they are.
+    inequality). The bound on the evidence and the choice of tangents are ours (proven in
+    ``docs/mathematics.md``). Assumes the likelihood, a kernel, mean and norm bound fixed
+    before the data, ``||f - mean||_H <= norm_bound``, and outcomes that are reported
+    whatever they are.
 
     Example:
         >>> kernel = ScaleKernel(RBFKernel()).requires_grad_(False)
@@ -112,10 +112,10 @@ class LikelihoodUCB(BandUCB):
         fit: ``"martingale"``, the mixture of functions ``N(mean, c k)``.
         covariance_scale: One or several scales ``c``, fixed before the data; five from 1/16
             to 16 by default.
-        form: How the set is bounded. ``"ellipsoid"``: by an ellipsoid around the set, cut
-            by tangents of the losses at 256 functions; bands are a few percent wider, more
-            for rates in many dimensions. ``"tangent"``: by tangents at functions searched
-            for each point; narrower, and several times as long to evaluate.
+        form: How the set is bounded. ``"cuts"``: by tangents of the losses at 256
+            functions; bands are a few percent wider, more for rates in many dimensions.
+            ``"tangent"``: by tangents at functions searched for each point as well;
+            narrower, and several times as long to evaluate.
         posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
     """
 
@@ -127,7 +127,7 @@ class LikelihoodUCB(BandUCB):
         delta: float = 0.05,
         fit: Literal["martingale"] = "martingale",
         covariance_scale: CovarianceScale | None = None,
-        form: LikelihoodForm = "ellipsoid",
+        form: LikelihoodForm = "cuts",
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
