@@ -32,7 +32,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.certificates.boxes import largest_change
-from kernelucb.confidence.evidence import Ratio
+from kernelucb.confidence.counts import Ratio
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.regression.kernel_family import _log_weight, cover_of_all
 from kernelucb.regression.named import fixed_mean

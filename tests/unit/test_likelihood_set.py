@@ -31,8 +31,7 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.confidence.counts import likelihood_set
-from kernelucb.confidence.evidence import Ratio, log_evidence
+from kernelucb.confidence.counts import Ratio, likelihood_set, log_evidence
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.prior import Prior
 from oracles.gaussian_loss import GaussianLoss

@@ -20,11 +20,15 @@ from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.fit import (
     Fit,
     MixtureFit,
+    PrequentialRadius,
     check_fit,
     fit_of,
 )
-from kernelucb.confidence.forms import Form, Witness, attaining_function, confidence_set
 from kernelucb.confidence.mixture import (
+    Form,
+    Witness,
+    attaining_function,
+    confidence_set,
     known_noise_problem,
     unknown_noise_problem,
 )
@@ -36,16 +40,16 @@ from kernelucb.confidence.norm import (
     ball_and_error,
     norm_bound_under_prior,
 )
-from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.ridge import (
+    FiniteDomain,
+    Theorem,
     abbasi_yadkori_band,
     fixed_ridge_band,
     igp_ucb_band,
     wang_de_freitas_band,
 )
 from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.confidence.srinivas import FiniteDomain, Theorem
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import FilteredRegression, data_of

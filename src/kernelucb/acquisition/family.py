@@ -21,9 +21,8 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, Noise, inputs_of, rebuildable
 from kernelucb.confidence.combined import CombinedSet, Union
-from kernelucb.confidence.counts import SOURCE
+from kernelucb.confidence.counts import SOURCE, Ratio
 from kernelucb.confidence.dual import ExactSet
-from kernelucb.confidence.evidence import Ratio
 from kernelucb.confidence.family import (
     covering,
     family_report,
@@ -35,6 +34,7 @@ from kernelucb.confidence.family import (
 from kernelucb.confidence.fit import (
     Fit,
     MixtureFit,
+    PrequentialRadius,
     check_fit,
     fit_of,
     fit_source,
@@ -46,7 +46,6 @@ from kernelucb.confidence.norm import (
     ball_and_error,
     given_norm,
 )
-from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression

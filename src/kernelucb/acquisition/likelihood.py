@@ -14,8 +14,12 @@ from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.bounds import relaxed_numbers
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
-from kernelucb.confidence.counts import LikelihoodForm, least_norm_mode, likelihood_set
-from kernelucb.confidence.evidence import Ratio
+from kernelucb.confidence.counts import (
+    LikelihoodForm,
+    Ratio,
+    least_norm_mode,
+    likelihood_set,
+)
 from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.radius import CovarianceScale

@@ -19,7 +19,7 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.radius import Constraints
 from kernelucb.confidence.sets import (
     ConfidenceSet,
     QueryPoints,

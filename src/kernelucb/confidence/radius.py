@@ -13,7 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb.confidence.assumptions import Assumption
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 from kernelucb.regression.sketch import DTCRegression
 
@@ -81,6 +83,36 @@ class FitConstraint(NamedTuple):
         state: Any = self.regression  # one that knows what it hides
         tau_ref, slack = self.radius
         return FitConstraint(state, Radius(tau_ref, slack + state.hidden_part(norm)))
+
+
+class Constraints(NamedTuple):
+    r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }``.
+
+    Source: Flynn & Reeb (2024), Lemma 4.2; ``excess`` is the squared radius of Corollary
+    4.3, in noise units.
+
+    Attributes:
+        radius: Squared radius of the fit, noise units.
+        norm: Norm bound, prior units.
+        contradiction: The assumption that was relaxed because the set was empty, or None.
+    """
+
+    radius: Radius
+    norm: float
+    contradiction: Assumption | None
+
+    def excess(self, regression: RidgeState, regularizer: Tensor) -> Tensor:
+        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
+
+        ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
+        empty.
+        """
+        drop = regression.quadratic_form_drop(self.radius.tau_ref, regularizer)
+        return self.excess_from(regularizer, drop)
+
+    def excess_from(self, regularizer: Array, drop: Array) -> Array:
+        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
+        return self.radius.slack + regularizer * self.norm**2 + drop
 
 
 def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
