@@ -21,7 +21,6 @@ from kernelucb.confidence.fit import (
     Fit,
     MixtureFit,
     PrequentialRadius,
-    check_fit,
     fit_of,
 )
 from kernelucb.confidence.mixture import (
@@ -176,9 +175,8 @@ def martingale_mixture(
 ) -> Band:
     r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
     probability("delta", delta)
-    check_fit(fit, delta, noise_std=noise_std)
     ball, error = ball_and_error(norm_bound)
-    chosen = fit_of(fit, covariance_scale)
+    chosen = fit_of(fit, covariance_scale, None, delta, noise_std)
     replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
     scales: Any = noise_std
     whole, levels, factor = delta, 1, 1.0

@@ -16,11 +16,10 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.counts import (
     LikelihoodForm,
-    Ratio,
     least_norm_mode,
+    likelihood_level,
     likelihood_set,
 )
-from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.regression.counts import LikelihoodRegression
@@ -41,9 +40,8 @@ def likelihood(
             f'fit must be "martingale", got {fit!r}: filters and predictions are for '
             "additive noise."
         )
-    ratio = Ratio.of(probability("delta", delta), fit_of(fit, covariance_scale))
-    level = ratio.level(model)
-    whole = likelihood_set(model, norm_bound, ratio, level, form)
+    level = likelihood_level(model, probability("delta", delta), covariance_scale)
+    whole = likelihood_set(model, norm_bound, delta, level, form)
     norm = whole.assumptions["norm"].number(whole.constraints.norm)
     return Band(
         whole,

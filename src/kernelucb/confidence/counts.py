@@ -32,7 +32,6 @@ from kernelucb.confidence.assumptions import (
     rkhs_assumptions,
 )
 from kernelucb.confidence.dual import FunctionSet
-from kernelucb.confidence.fit import MixtureFit
 from kernelucb.confidence.mixture import INTERIOR, announce
 from kernelucb.confidence.norm import (
     NormBound,
@@ -75,55 +74,43 @@ _REPORTED = (
 )
 
 
-class Ratio(NamedTuple):
-    r"""The likelihood-ratio constraint for counts, in place of a fit.
+def likelihood_level(
+    data: LikelihoodRegression, delta: float, scales: CovarianceScale | None = None
+) -> float:
+    r"""Upper bound on the sum of the losses of the true function, anytime.
 
-    Attributes:
-        delta: Failure probability.
-        covariance_scale: Scales of the mixture ``N(mean, c k)``, fixed before the data.
+    ``scales`` are those of the mixture ``N(mean, c k)``, fixed before the data. Beside
+    Gaussian processes the mixture has a part with independent values at each input, under
+    which no kernel connects the inputs: so the data can contradict a kernel that is too
+    smooth.
+
+    Source: the likelihood ratio of Emmenegger et al. (2023) with Ville's inequality;
+    the bound on the evidence is ours, see ``docs/mathematics.md``.
     """
+    evidence = log_evidence(
+        data, covariance_scales(LIKELIHOOD_SCALES if scales is None else scales)
+    )
+    independent = data.loss.log_independent(data.mean) + math.log(_INDEPENDENT)
+    evidence = np.logaddexp(evidence + math.log1p(-_INDEPENDENT), independent)
+    return math.log(1.0 / delta) - float(evidence)
 
-    delta: float
-    covariance_scale: CovarianceScale = LIKELIHOOD_SCALES
 
-    @classmethod
-    def of(cls, delta: float, fit: object) -> "Ratio":
-        r"""With the scales of a fit, or the default scales."""
-        scales = fit.covariance_scale if isinstance(fit, MixtureFit) else None
-        return cls(delta) if scales is None else cls(delta, scales)
+def likelihood_assumptions(
+    likelihood: Likelihood, estimated: frozenset[str], delta: float, norm: Assumption
+) -> Assumptions:
+    r"""The assumptions of a set; ``norm`` is the assumption on its norm bound.
 
-    def level(self, data: LikelihoodRegression) -> float:
-        r"""Upper bound on the sum of the losses of the true function, anytime.
-
-        Beside Gaussian processes the mixture has a part with independent values at each
-        input, under which no kernel connects the inputs: so the data can contradict a
-        kernel that is too smooth.
-
-        Source: the likelihood ratio of Emmenegger et al. (2023) with Ville's inequality;
-        the bound on the evidence is ours, see ``docs/mathematics.md``.
-        """
-        evidence = log_evidence(data, covariance_scales(self.covariance_scale))
-        independent = data.loss.log_independent(data.mean) + math.log(_INDEPENDENT)
-        evidence = np.logaddexp(evidence + math.log1p(-_INDEPENDENT), independent)
-        return math.log(1.0 / self.delta) - float(evidence)
-
-    def assumptions(
-        self, likelihood: Likelihood, estimated: frozenset[str], norm: Assumption
-    ) -> Assumptions:
-        r"""The assumptions of a set; ``norm`` is the assumption on its norm bound.
-
-        ``estimated`` is the subset of ``"kernel"`` and ``"mean"`` that was fitted to the
-        data.
-        """
-        known = Knowledge(estimated, torch.ones(1))
-        assumptions = rkhs_assumptions(_EVIDENCE, known, self.delta, norm)
-        statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
-        instead = {
-            "noise": Assumption("likelihood", statement, Status.GIVEN),
-            "outcomes": Assumption("outcomes", _REPORTED, Status.GIVEN),
-        }
-        items = tuple(instead.get(item.name, item) for item in assumptions.items)
-        return replace(assumptions, items=items)
+    ``estimated`` is the subset of ``"kernel"`` and ``"mean"`` that was fitted to the data.
+    """
+    known = Knowledge(estimated, torch.ones(1))
+    assumptions = rkhs_assumptions(_EVIDENCE, known, delta, norm)
+    statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
+    instead = {
+        "noise": Assumption("likelihood", statement, Status.GIVEN),
+        "outcomes": Assumption("outcomes", _REPORTED, Status.GIVEN),
+    }
+    items = tuple(instead.get(item.name, item) for item in assumptions.items)
+    return replace(assumptions, items=items).by(SOURCE)
 
 
 @torch.no_grad()
@@ -211,11 +198,11 @@ SHARE = 0.01
 def likelihood_set(
     data: LikelihoodRegression,
     norm_bound: NormBoundLike,
-    ratio: Ratio,
+    delta: float,
     level: float,
     form: LikelihoodForm = "cuts",
 ) -> "TangentSet":
-    r"""The set of ``LikelihoodUCB``; arguments as there, ``level`` is the ratio's.
+    r"""The set of ``LikelihoodUCB``; arguments as there, and the ``likelihood_level``.
 
     An empty set is widened, with a warning.
     """
@@ -229,7 +216,8 @@ def likelihood_set(
         # Their function of least norm is the same one: the conditions hold slopes alone.
         norm = tracker.estimate(*parabolas(data, least.latent, least.loss))
     centre = _function_within(data, level, norm.value)
-    assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
+    given = data.outcomes.kind, data.estimated, delta, norm.assumption
+    assumptions = likelihood_assumptions(*given)
     if centre.norm > norm.value:
         statement = (
             f"No function of norm at most {norm.value:.4g} makes the outcomes likely "
@@ -374,7 +362,7 @@ class TangentSet(FunctionSet):
         centre: Mode,
         form: LikelihoodForm,
     ) -> None:
-        super().__init__(regression, constraints, assumptions.by(SOURCE))
+        super().__init__(regression, constraints, assumptions)
         self.data, self.level, self.centre, self.form = data, level, centre, form
         rows = torch.arange(len(centre.latent), device=centre.latent.device)
         self.observed_features = regression.observed_features(rows)

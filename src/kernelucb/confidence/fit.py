@@ -307,6 +307,11 @@ class MixtureFit:
         r"""The covariance scales; ``(1.0,)`` if none is given."""
         return self.covariance_scale or (1.0,)
 
+    @property
+    def source(self) -> str:
+        r"""The theorem."""
+        return FILTERS_SOURCE if self.filters else mixture_source(self.scales)
+
 
 ClosedForm = Literal["filters", "martingale"] | MixtureFit
 Fit = ClosedForm | PrequentialRadius
@@ -316,16 +321,27 @@ def fit_of(
     fit: Fit,
     covariance_scale: CovarianceScale | None = None,
     default_scale: CovarianceScale | None = None,
+    delta: float | None = None,
+    noise_std: object = None,
 ) -> MixtureFit | PrequentialRadius:
     r"""The fit of a name, or as given, with its scales or else the default ones.
 
     Raises:
-        ValueError: If the name is unknown, a scale not a finite number above zero, or there
-            is one beside a ``PrequentialRadius``.
+        ValueError: If the name is unknown, a scale not a finite number above zero, or
+            there are scales, noise scales or another ``delta`` beside a
+            ``PrequentialRadius``.
     """
     if isinstance(fit, PrequentialRadius):
         if covariance_scale is not None:
             raise ValueError("A PrequentialRadius takes no covariance_scale.")
+        if noise_std is not None:
+            raise ValueError(
+                "A PrequentialRadius has its own noise scales; leave out noise_std."
+            )
+        if delta not in (None, fit.delta):
+            raise ValueError(
+                f"delta is {delta}, but fit has delta {fit.delta}; give the same."
+            )
         return fit
     if not isinstance(fit, MixtureFit):
         fit = MixtureFit(one_of("fit", fit, "filters", "martingale") == "filters")
@@ -333,18 +349,6 @@ def fit_of(
     scale = default_scale if given is None else given
     scales = None if scale is None else covariance_scales(scale)
     return replace(fit, covariance_scale=scales)
-
-
-def check_fit(fit: Fit, delta: float, noise_std: object = None) -> None:
-    r"""Refuse noise scales or another ``delta`` beside a ``PrequentialRadius``."""
-    if not isinstance(fit, PrequentialRadius):
-        return
-    if noise_std is not None:
-        raise ValueError(
-            "A PrequentialRadius has its own noise scales; leave out noise_std."
-        )
-    if delta != fit.delta:
-        raise ValueError(f"delta is {delta}, but fit has delta {fit.delta}; give the same.")
 
 
 def data_fit(
@@ -371,16 +375,6 @@ def data_fit(
     else:
         radius = mixture_radius(regression, delta, fit.scales)
     return FitConstraint(regression, radius.widened(regression, misfit))
-
-
-def fit_source(fit: Fit, model_error: float = 0.0) -> str:
-    r"""The theorem of ``data_fit``."""
-    fit = fit_of(fit)
-    if isinstance(fit, PrequentialRadius):
-        source = fit.source
-    else:
-        source = FILTERS_SOURCE if fit.filters else mixture_source(fit.scales)
-    return f"{source}, with a model error (ours)" if model_error else source
 
 
 def sketched_fit(

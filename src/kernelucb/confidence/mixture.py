@@ -26,14 +26,13 @@ from kernelucb.confidence.filters import FilterMixture
 from kernelucb.confidence.fit import (
     PREDICTED,
     Fit,
+    MixtureFit,
     PrequentialRadius,
     data_fit,
     fit_of,
-    fit_source,
 )
 from kernelucb.confidence.noise import JOINT_SOURCE, JointSet, UnknownNoise
 from kernelucb.confidence.norm import (
-    LeastNorm,
     NormBound,
     NormBoundLike,
     for_least_norm,
@@ -54,54 +53,6 @@ from kernelucb.regression import KernelRegression, Projection, RidgeState
 # that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
 # and the conic solver need an interior, and round-off must not close it.
 INTERIOR = 1e-6
-
-
-def consistent_constraints(
-    regression: RidgeState,
-    radius: Radius,
-    norm: float,
-    least: float,
-    relaxed: bool = False,
-) -> Constraints:
-    r"""The constraints, relaxed with a warning where no function satisfies them.
-
-    ``norm`` is the norm bound, ``least`` the least consistent norm, both in prior units.
-    ``relaxed`` says that no function within ``norm`` satisfied the original radius, and
-    that ``radius`` is a larger radius that some function satisfies.
-    """
-    attainable = least * (1.0 + INTERIOR)
-    if least <= norm and not relaxed:
-        return Constraints(radius, max(norm, attainable), None)
-    given = assumed(norm * regression.outcome_scale)
-    needed = at_least(least * regression.outcome_scale)
-    squared = radius.squared(regression)
-    if relaxed or is_resolved(regression, least, squared):
-        statement = (
-            f"No function of norm at most {given} fits the data at this delta: the least "
-            f"consistent norm is {needed}. The norm bound or the noise scale is too small, "
-            "or the kernel is wrong."
-        )
-        action = "The bound uses the least consistent norm instead."
-        if relaxed:
-            action = (
-                "The bound uses Flynn & Reeb's radius instead, which some of them satisfy."
-            )
-        contradiction = Assumption("norm", statement, Status.VIOLATED)
-        announce(contradiction, action)
-        return Constraints(radius, norm if relaxed else attainable, contradiction)
-    misfit = least_misfit(regression, norm) * (1.0 + INTERIOR)
-    statement = (
-        f"No function of any norm (norm bound {given}, least consistent norm {needed}) "
-        "fits the data at this delta: repeated or nearly repeated inputs differ by more "
-        "than the noise scale allows. noise_std is too small."
-    )
-    contradiction = Assumption("noise", statement, Status.VIOLATED)
-    # Of a noise scale far below the scatter, round-off leaves nothing of the radius.
-    factor = math.sqrt(misfit / squared) if squared > 0.0 else math.inf
-    announce(
-        contradiction, f"The bound uses a fit radius {factor:.3g} times as large instead."
-    )
-    return Constraints(Radius.of(misfit, regression, radius.tau_ref), norm, contradiction)
 
 
 def announce(contradiction: Assumption, action: str) -> None:
@@ -148,16 +99,47 @@ def mixture_problem(
     least: float | None = None,
     relaxed: bool = False,
 ) -> MixtureProblem:
-    r"""The problem of a radius and a norm bound.
+    r"""The problem of a radius and a norm bound, relaxed with a warning if it is empty.
 
-    ``least`` is the least consistent norm, by default of this radius; ``relaxed`` as for
-    ``consistent_constraints``.
+    ``least`` is the least consistent norm, prior units, by default of this radius.
+    ``relaxed`` says that no function within the norm bound satisfied the original radius,
+    and that ``radius`` is a larger radius that some function satisfies.
     """
     least = least_norm(regression, radius) if least is None else least
-    constraints = consistent_constraints(regression, radius, norm.value, least, relaxed)
-    if constraints.contradiction is not None:
-        assumptions = assumptions.with_item(constraints.contradiction)
-    return MixtureProblem(regression, constraints, least, assumptions)
+    used, attainable = norm.value, least * (1.0 + INTERIOR)
+    if least <= used and not relaxed:
+        constraints = Constraints(radius, max(used, attainable), None)
+        return MixtureProblem(regression, constraints, least, assumptions)
+    given = assumed(used * regression.outcome_scale)
+    needed = at_least(least * regression.outcome_scale)
+    squared = radius.squared(regression)
+    if relaxed or is_resolved(regression, least, squared):
+        name = "norm"
+        statement = (
+            f"No function of norm at most {given} fits the data at this delta: the least "
+            f"consistent norm is {needed}. The norm bound or the noise scale is too small, "
+            "or the kernel is wrong."
+        )
+        action = "the least consistent norm instead."
+        if relaxed:
+            action = "Flynn & Reeb's radius instead, which some of them satisfy."
+        used = used if relaxed else attainable
+    else:
+        name = "noise"
+        statement = (
+            f"No function of any norm (norm bound {given}, least consistent norm {needed}) "
+            "fits the data at this delta: repeated or nearly repeated inputs differ by "
+            "more than the noise scale allows. noise_std is too small."
+        )
+        misfit = least_misfit(regression, used) * (1.0 + INTERIOR)
+        radius = Radius.of(misfit, regression, radius.tau_ref)
+        # Of a noise scale far below the scatter, round-off leaves nothing of the radius.
+        factor = math.sqrt(misfit / squared) if squared > 0.0 else math.inf
+        action = f"a fit radius {factor:.3g} times as large instead."
+    item = Assumption(name, statement, Status.VIOLATED)
+    announce(item, f"The bound uses {action}")
+    constraints = Constraints(radius, used, item)
+    return MixtureProblem(regression, constraints, least, assumptions.with_item(item))
 
 
 def known_noise_problem(
@@ -165,14 +147,13 @@ def known_noise_problem(
     norm_bound: NormBoundLike,
     fit: Fit,
     delta: float,
-    least: LeastNorm | None = None,
     model_error: float = 0.0,
 ) -> MixtureProblem:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
     Where the data contradict a mixture of filters but not Flynn & Reeb's member alone
     (as when the noise scale is too small), this member gives the band, and the norm is
-    marked as violated. ``least`` is the least norm of the fit, where known already.
+    marked as violated.
     """
     fit, count = fit_of(fit), regression.num_observations
     if isinstance(fit, PrequentialRadius) and fit.num_observations == count:
@@ -180,14 +161,14 @@ def known_noise_problem(
     weigh = partial(data_fit, fit, regression, delta, model_error=model_error)
     tracker = tracker_of(norm_bound)
     norm = None if tracker else given_bound(norm_bound, regression)
-    band, needed, whole = least or for_least_norm(weigh(norm and norm.value))
+    whole = weigh(norm and norm.value)
+    band, needed = for_least_norm(whole)
     if norm is None:
         norm = resolve_norm_bound(tracker, *band)
         whole = weigh(norm.value)
     if model_error > 0.0:
         norm = norm.of_neighbour(model_error)
-    source = fit_source(fit, model_error)
-    assumptions = mixture_assumptions(source, regression, fit, delta, norm)
+    assumptions = mixture_assumptions(fit, regression, delta, norm, model_error)
     if isinstance(whole, FilterMixture):
         if needed > norm.value and least_norm(*whole.alone) <= norm.value:
             return mixture_problem(*whole.alone, norm, assumptions, needed, relaxed=True)
@@ -229,9 +210,15 @@ def unknown_noise_problem(
 
 
 def mixture_assumptions(
-    source: str, regression: RidgeState, fit: Fit, delta: float, norm: NormBound
+    fit: MixtureFit | PrequentialRadius,
+    regression: RidgeState,
+    delta: float,
+    norm: NormBound,
+    model_error: float = 0.0,
+    source: str | None = None,
 ) -> Assumptions:
-    r"""The assumptions of a set with known noise; ``source`` is the fit's theorem."""
+    r"""The assumptions of a set with known noise; ``source`` replaces the fit's theorem."""
+    source = source or f"{fit.source}{', with a model error (ours)' * (model_error > 0.0)}"
     assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
     if not isinstance(fit, PrequentialRadius):
         return assumptions

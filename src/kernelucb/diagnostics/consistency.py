@@ -31,7 +31,7 @@ from kernelucb._numerics.digits import (
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.kernels import Combined
-from kernelucb.confidence.counts import Ratio, least_norm_mode, log_evidence
+from kernelucb.confidence.counts import least_norm_mode, likelihood_level, log_evidence
 from kernelucb.confidence.fit import ClosedForm, MixtureFit, data_fit, fit_of
 from kernelucb.confidence.noise import NoiseGroup, log_densities
 from kernelucb.confidence.norm import for_least_norm, is_resolved
@@ -146,7 +146,8 @@ def check_consistency(
     of_noise |= not isinstance(chosen, MixtureFit)
     data = data_of(model, noise_std, of_noise)
     if isinstance(data, LikelihoodRegression):
-        least = least_norm_mode(data, Ratio.of(delta, chosen).level(data)).norm
+        scales = cast(MixtureFit, chosen).covariance_scale
+        least = least_norm_mode(data, likelihood_level(data, delta, scales)).norm
     else:
         if isinstance(chosen, MixtureFit) and not chosen.filters:
             # Needs the energy of the noise beside it.
@@ -158,7 +159,7 @@ def check_consistency(
             fitted = FitConstraint(data, radius)
         else:
             fitted = data_fit(chosen, data, delta, model_error=model_error)
-        least = for_least_norm(fitted).norm * data.outcome_scale
+        least = for_least_norm(fitted)[1] * data.outcome_scale
         regions = noise_regions(data.train_inputs, data.train_targets)
         differ = _difference(regions, data)
     least = EstimatedNumber(least)
