@@ -1,6 +1,6 @@
 r"""What a confidence set says about an optimisation: how good, and when to stop."""
 
-from kernelucb.certificates.breakdown import breakdown
+from kernelucb.certificates.claims import breakdown
 from kernelucb.certificates.planning import confirmation, runs_needed
 from kernelucb.certificates.regret import CertifiedGapStopping, regret_certificate
 from kernelucb.certificates.report import optimum_report

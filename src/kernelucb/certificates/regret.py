@@ -11,7 +11,6 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.domains import FixedFeatures, check_one_domain, points_or_box
-from kernelucb.certificates.boxes import largest_in_region
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Task, climbed
 from kernelucb.certificates.words import RegretCertificate, StoppingDecision
@@ -136,18 +135,15 @@ def gap_of(task: Task, tolerance: float, max_evaluations: int) -> Gap:
     itself = (points == best).all(-1).to(gains)
     found, index = (gains - 2.0 * own.model_error * itself).max(0)
     known = max(float(found), 0.0), points[index]
-    if task.region.is_finite:
-        return Gap(known[0], known[0], best, known[1], True)
+    if not task.region.is_finite:
+        better = climbed(partial(gain, own), points, gains, task.region)
+        if len(better) > 0:
+            found, index = task.values(gain, better).max(0)
+            known = max(known, (float(found), better[index]), key=itemgetter(0))
     # The recommended point stays, so only f(x) changes within a cell.
-    better = climbed(partial(gain, own), points, gains, task.region)
-    if len(better) > 0:
-        found, index = task.values(gain, better).max(0)
-        known = max(known, (float(found), better[index]), key=itemgetter(0))
-    search = task.search(gain)
-    if search is None:
-        return Gap(known[0], known[0], best, known[1], False)
-    value, challenger, upper = largest_in_region(search, tolerance, max_evaluations, known)
-    return Gap(max(upper, value), value, best, challenger, True)
+    most = task.largest(gain, tolerance, max_evaluations, known)
+    value, challenger, upper = most or (*known, known[0])
+    return Gap(max(upper, value), value, best, challenger, most is not None)
 
 
 _LOG = logging.getLogger(__name__)

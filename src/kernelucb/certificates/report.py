@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
 from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
-from kernelucb.certificates.boxes import cover, largest_in_region, upper_side
+from kernelucb.certificates.boxes import cover, upper_side
 from kernelucb.certificates.claims import ladder
 from kernelucb.certificates.regret import Gap, gap_of, in_outcome_units
 from kernelucb.certificates.spaces import MixedSpace, Region
@@ -148,12 +148,11 @@ def interval(task: Task, gap: Gap, max_evaluations: int) -> tuple[float, float]:
     known = torch.stack([gap.recommended, other])
     least = -float(upper_side(-task.sign)(functions, known).min())
     most = float(task.values(upper, task.points).max())
-    search = None
     if not task.region.is_finite:
-        search = task.search(upper_side(task.sign, least))
-    if search is not None:
-        result = largest_in_region(search, _ACCURACY, max_evaluations)
-        most = max(most, least + max(result.upper, result.value))
+        rise = upper_side(task.sign, least)
+        result = task.largest(rise, _ACCURACY, max_evaluations)
+        if result is not None:
+            most = max(most, least + max(result.upper, result.value))
     if gap.rigorous:  # at the recommended point, which may be worth more than its least
         most = min(most, float(upper(functions, best)) + gap.value)
     most = max(most, least)

@@ -19,10 +19,7 @@ from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
-Method = Literal["exact", "greedy", "spectral", "upper_bound"]
-
-# Greedy maximisation of a monotone submodular function reaches this share of the maximum.
-_GREEDY_SHARE = 1.0 - 1.0 / math.e
+Method = Literal["exact", "upper_bound"]
 
 
 @torch.no_grad()
@@ -36,12 +33,10 @@ def information_gain(
 ) -> float:
     r"""Information gain ``I(y; f) = 1/2 ln det(I + K / noise_std^2)``, or a bound on it.
 
-    Source: ``"greedy"`` is Srinivas et al. (2010), Eq. (5), ``gamma_T <= I(greedy set) /
-    (1 - 1/e)``. ``"spectral"`` is their Eq. (8) without its factor ``1 / (1 - 1/e)``
-    (ours): theirs bounds what the greedy rule attains and is divided by that share, ours
-    bounds the determinant of any choice; see ``_spectral_gain``. ``"upper_bound"`` is the
-    smaller of the second and of a bound along the greedy rule that is never above the
-    first; see ``_greedy_bounds``.
+    Source: ``"upper_bound"`` is the smaller of two. One is Srinivas et al. (2010), Eq.
+    (8), without its factor ``1 / (1 - 1/e)`` (ours): theirs bounds what the greedy rule
+    attains and is divided by that share, ours bounds the determinant of any choice. The
+    other is along the greedy rule (Minoux 1978), never above their Eq. (5).
 
     Args:
         model: A kernel, or a model whose kernel (and noise) is used, in outcome units.
@@ -50,9 +45,8 @@ def information_gain(
         noise_std: Noise scale in outcome units; from the likelihood when absent (the
             largest where there are several).
         num_points: ``T``, how many points may be chosen, with repeats; ``n`` when absent.
-        method: ``"exact"`` for the gain of ``X`` itself; for an upper bound on the largest
-            gain ``gamma_T`` of ``num_points`` points of ``X``, ``"upper_bound"``, or one
-            of the two bounds by name, ``"greedy"`` or ``"spectral"``.
+        method: ``"exact"`` for the gain of ``X`` itself, ``"upper_bound"`` for a bound on
+            the largest gain ``gamma_T`` of ``num_points`` points of ``X``.
 
     Returns:
         The gain in nats; as a number for ``BoundedNorm`` it counts as estimated where it is
@@ -84,27 +78,24 @@ def information_gain(
     count = len(inputs) if num_points is None else whole_number("num_points", num_points)
     prior.check_fits(inputs)
     ratios = prior.covariance(inputs, inputs) / scale**2
+    spectrum = kernel_spectrum(ratios).values
     if method == "exact":
-        gain = 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
-    elif method == "spectral":
-        gain = _spectral_gain(kernel_spectrum(ratios).values, count)
+        gain = 0.5 * float(torch.log1p(spectrum).sum())
     else:
-        gain, along = _greedy_bounds(ratios, count)
-        if method == "upper_bound":
-            gain = min(along, _spectral_gain(kernel_spectrum(ratios).values, count))
+        gain = min(_greedy_gain(ratios, count), _spectral_gain(spectrum, count))
     return EstimatedNumber(gain) if observed or parts & {"kernel", "noise"} else gain
 
 
-def _greedy_bounds(ratios: Tensor, num_points: int) -> tuple[float, float]:
-    r"""Two bounds from points chosen one by one, at the largest posterior variance.
+def _greedy_gain(ratios: Tensor, num_points: int) -> float:
+    r"""A bound from points chosen one by one, at the largest posterior variance.
 
     ``ratios`` is the ``n x n`` prior covariance over the noise variance; points may be
     chosen again.
 
-    Source: the first is Srinivas et al. (2010), Eq. (5). The second is that of Minoux
-    (1978): by submodularity any ``T`` points add at most ``T`` times the largest gain of
-    one point to a set, here to the one of each step. That largest gain only falls, and
-    Eq. (5) follows from these inequalities, so their smallest is never above it.
+    Source: Minoux (1978): by submodularity any ``T`` points add at most ``T`` times the
+    largest gain of one point to a set, here to the one of each step. That largest gain
+    only falls, and Eq. (5) of Srinivas et al. (2010) follows from these inequalities, so
+    their smallest is never above it.
     """
     variance = ratios.diagonal().clone()
     rows = ratios.new_zeros(num_points, len(ratios))
@@ -117,8 +108,7 @@ def _greedy_bounds(ratios: Tensor, num_points: int) -> tuple[float, float]:
         covariance = ratios[best] - rows[:step, best] @ rows[:step]
         rows[step] = covariance / torch.sqrt(1.0 + variance[best])
         variance = (variance - rows[step].square()).clamp_min(0.0)
-    last = gain + num_points * 0.5 * math.log1p(float(variance.max()))
-    return gain / _GREEDY_SHARE, min(bound, last)
+    return min(bound, gain + num_points * 0.5 * math.log1p(float(variance.max())))
 
 
 def _spectral_gain(eigenvalues: Tensor, num_points: int) -> float:
