@@ -40,6 +40,7 @@ from kernelucb.confidence.norm import (
     is_resolved,
     least_misfit,
     least_norm,
+    near,
     resolve_norm_bound,
     tracker_of,
 )
@@ -167,7 +168,7 @@ def known_noise_problem(
         norm = resolve_norm_bound(tracker, *band)
         whole = weigh(norm.value)
     if model_error > 0.0:
-        norm = norm.of_neighbour(model_error)
+        norm = norm._replace(assumption=near(norm.assumption, model_error))
     assumptions = mixture_assumptions(fit, regression, delta, norm, model_error)
     if isinstance(whole, FilterMixture):
         if needed > norm.value and least_norm(*whole.alone) <= norm.value:

@@ -256,18 +256,6 @@ class NormBound(NamedTuple):
         )
         return self._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
 
-    def of_neighbour(self, model_error: float) -> "NormBound":
-        r"""The bound, for a function within ``model_error`` (outcome units) of ``f``."""
-        words = self.assumption.statement.replace("f - mean", "g - mean")
-        statement = (
-            f"f is everywhere within {assumed(model_error)} of a function g; {words}"
-        )
-        status = self.assumption.status
-        if is_estimate(model_error) and status is Status.GIVEN:
-            status = Status.ESTIMATED
-        item = replace(self.assumption, statement=statement, status=status)
-        return self._replace(assumption=item)
-
 
 class NormTracker:
     r"""Estimate of the norm bound from the data, never smaller than in earlier rounds.
@@ -469,3 +457,13 @@ def estimated_norm(norm_bound: float, least: float) -> Assumption:
         "only the other assumptions"
     )
     return Assumption("norm", statement, Status.ESTIMATED)
+
+
+def near(item: Assumption, model_error: float) -> Assumption:
+    r"""The assumption on the norm of a function within ``model_error`` of ``f``."""
+    words = item.statement.replace("f - mean", "g - mean")
+    statement = f"f is everywhere within {assumed(model_error)} of a function g; {words}"
+    status = item.status
+    if is_estimate(model_error) and status is Status.GIVEN:
+        status = Status.ESTIMATED
+    return replace(item, statement=statement, status=status)

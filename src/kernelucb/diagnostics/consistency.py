@@ -32,15 +32,10 @@ from kernelucb._numerics.domains import check_one_domain, checked_box, checked_p
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.kernels import Combined
 from kernelucb.confidence.counts import least_norm_mode, likelihood_level, log_evidence
-from kernelucb.confidence.fit import ClosedForm, MixtureFit, data_fit, fit_of
+from kernelucb.confidence.fit import data_fit
 from kernelucb.confidence.noise import NoiseGroup, log_densities
 from kernelucb.confidence.norm import for_least_norm, is_resolved
 from kernelucb.confidence.radius import (
-    CovarianceScale,
-    FitConstraint,
-    Radius,
-    misfit_of_error,
-    mixture_radius,
     noise_energy_bound,
 )
 from kernelucb.regression import KernelRegression
@@ -102,9 +97,7 @@ def check_consistency(
     norm_bound: float,
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
-    fit: ClosedForm = "filters",
     model_error: float = 0.0,
-    covariance_scale: CovarianceScale | None = None,
 ) -> ConsistencyCheck:
     r"""Check kernel, norm bound and noise scale against the data, at any time.
 
@@ -115,11 +108,7 @@ def check_consistency(
     scale could be contradicted. Successes and counts are checked by their likelihood; the
     cause is then the norm or the kernel.
 
-    Source: a mixture of filters (ours). For ``fit="martingale"`` Flynn & Reeb (2024), Lemma
-    4.2, at ``delta / 2``; and Ville's inequality at ``delta / 2`` for a mixture of
-    ``prod_s sqrt(1 - l) exp(l eps_s^2 / (2 sigma_s^2))`` over ``l`` in (0, 1),
-    supermartingales for conditionally sub-Gaussian noise. For successes and counts see
-    ``LikelihoodUCB``.
+    Source: a mixture of filters (ours); for successes and counts see ``LikelihoodUCB``.
 
     Args:
         model: A single-output exact GP, a ``KernelRegression``, or a
@@ -128,10 +117,8 @@ def check_consistency(
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
         delta: Probability of a false alarm, over all rounds at which one may look.
-        fit: See ``MartingaleMixtureUCB``; no choice for successes and counts.
         model_error: How far ``f`` may lie from a function of that norm, outcome units; see
             ``MartingaleMixtureUCB``.
-        covariance_scale: See ``MartingaleMixtureUCB``, for counts ``LikelihoodUCB``.
 
     Raises:
         ValueError: If a scalar is out of its range.
@@ -141,24 +128,12 @@ def check_consistency(
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     model_error = nonnegative_scalar("model_error", model_error)
-    chosen, regions, differ = fit_of(fit, covariance_scale), (), ""
-    of_noise = noise_std is not None or model_error > 0.0
-    of_noise |= not isinstance(chosen, MixtureFit)
-    data = data_of(model, noise_std, of_noise)
+    regions, differ = (), ""
+    data = data_of(model, noise_std, noise_std is not None or model_error > 0.0)
     if isinstance(data, LikelihoodRegression):
-        scales = cast(MixtureFit, chosen).covariance_scale
-        least = least_norm_mode(data, likelihood_level(data, delta, scales)).norm
+        least = least_norm_mode(data, likelihood_level(data, delta)).norm
     else:
-        if isinstance(chosen, MixtureFit) and not chosen.filters:
-            # Needs the energy of the noise beside it.
-            radius = mixture_radius(data, 0.5 * delta, chosen.scales)
-            energy = noise_energy_bound(data.num_observations, 0.5 * delta)
-            energy = Radius.of(energy, data, radius.tau_ref)
-            radius = min(radius, energy, key=lambda each: each.slack)
-            radius = radius.widened(data, misfit_of_error(data, model_error))
-            fitted = FitConstraint(data, radius)
-        else:
-            fitted = data_fit(chosen, data, delta, model_error=model_error)
+        fitted = data_fit("filters", data, delta, model_error=model_error)
         least = for_least_norm(fitted)[1] * data.outcome_scale
         regions = noise_regions(data.train_inputs, data.train_targets)
         differ = _difference(regions, data)
@@ -247,8 +222,8 @@ def data_of(
         return KernelRegression.of(model, noise_std)
     if of_noise:
         raise ValueError(
-            "Successes and counts have no noise scale of their own: leave out noise_std, "
-            "fit and model_error."
+            "Successes and counts have no noise scale of their own: leave out noise_std "
+            "and model_error."
         )
     return model
 
