@@ -31,7 +31,7 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.confidence.counts import Ratio, likelihood_set, log_evidence
+from kernelucb.confidence.counts import likelihood_level, likelihood_set, log_evidence
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.prior import Prior
 from oracles.gaussian_loss import GaussianLoss
@@ -79,7 +79,8 @@ def with_amounts(kind, Y):
 
 
 def level(kind, data, delta=DELTA):
-    return Ratio(delta).level(LikelihoodRegression(*data, likelihood=kind, **AMOUNTS[kind]))
+    data = LikelihoodRegression(*data, likelihood=kind, **AMOUNTS[kind])
+    return likelihood_level(data, delta)
 
 
 def holds(band, X, latent):
@@ -133,8 +134,8 @@ def test_gaussian_outcomes_give_the_martingale_mixture(noise, scale):
     Y = Y + noise * torch.randn(30, dtype=torch.float64, generator=generator(4))
     loss = GaussianLoss(Y, torch.full_like(Y, noise**-2))
     data = LikelihoodRegression.from_parts(Prior(kernel), X, loss, 2, frozenset())
-    ratio = Ratio(DELTA, scale)
-    ours = likelihood_set(data, NORM, ratio, ratio.level(data), "tangent")
+    level = likelihood_level(data, DELTA, scale)
+    ours = likelihood_set(data, NORM, DELTA, level, "tangent")
     state = KernelRegression(X, Y, kernel, noise)
     # A tenth of the mixture is for values at each input, of which Gaussians have none.
     options = {"fit": "martingale", "covariance_scale": scale, "delta": 0.9 * DELTA}

@@ -3,7 +3,7 @@ r"""How often claims were false elsewhere: the record beside a margin, and no mo
 import torch
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, optimum_report
-from kernelucb.certificates import measured
+from kernelucb.certificates import claims as measured
 from kernelucb.certificates.claims import Record
 from problems import frozen_kernel, make_problem
 

@@ -11,7 +11,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate, plain
+from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumptions, Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
@@ -181,9 +181,8 @@ def martingale_mixture(
     scales: Any = noise_std
     whole, levels, factor = delta, 1, 1.0
     if replicates is not None:
-        scales = plain(replicates.scales(observed_inputs(model), whole))
-        levels = replicates.num_levels
-        chosen, delta = replicates.applied(chosen, whole)
+        inputs, levels = observed_inputs(model), replicates.num_levels
+        scales, chosen, delta, factor = replicates.applied(inputs, chosen, whole)
     if isinstance(noise_std, UnknownNoise):
         if error > 0.0:
             raise ValueError(
@@ -204,7 +203,6 @@ def martingale_mixture(
         runs = observed_inputs(model), state.train_targets
         assumptions = replicates.assumptions(assumptions, whole, *runs, state.outcome_map)
         problem = problem._replace(assumptions=assumptions)
-        factor = replicates.factor(whole)
     found = confidence_set(problem, form)
     if error > 0.0:
         found = CombinedSet([found], PlusError(error), found.assumptions)

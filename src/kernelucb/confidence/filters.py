@@ -13,8 +13,8 @@ from torch import Tensor
 
 from kernelucb.confidence.radius import (
     FitConstraint,
-    KernelFree,
     Radius,
+    energy_ball,
     energy_levels,
     mixture_radius,
 )
@@ -185,8 +185,8 @@ class FilterMixture:
         alone = radius.slack + 2.0 * math.log(1.0 / PRIOR_WEIGHTS[0])
         self.predicted = Radius(radius.tau_ref, alone).widened(regression, misfit)
         squared = radius.squared(regression)
-        first = KernelFree.of(count, delta, squared, PRIOR_WEIGHTS, noise_factor)
-        energy, self.level = first.ball
+        given = count, delta, squared, PRIOR_WEIGHTS, noise_factor
+        energy, self.level = energy_ball(*given)
         # The grid for the prior, with its covariance times the mean scale; then the norm's.
         mean_scale = float(np.exp(np.mean(np.log(scales))))
         unit = math.sqrt(mean_scale)
