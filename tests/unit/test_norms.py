@@ -28,9 +28,9 @@ from kernelucb import (
 )
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.acquisition import BoundedNorm
-from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.mixture import consistent_constraints
-from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.assumptions import Assumptions, Status
+from kernelucb.confidence.mixture import mixture_problem
+from kernelucb.confidence.norm import NormBound, given_norm, least_norm
 from kernelucb.confidence.radius import Radius, mixture_radius, noise_energy_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import socp
@@ -276,8 +276,9 @@ def test_a_radius_that_no_norm_can_meet_is_widened():
     halves = (state.train_targets / 0.1).reshape(2, 4)
     smallest = float((halves[0] - halves[1]).square().sum() / 2.0)
     radius = Radius.of(0.5 * smallest, state, 1.0)
+    norm, items = NormBound(3.0, given_norm(3.0)), Assumptions("", "", True, ())
     with pytest.warns(InconsistentConfidenceSetWarning) as messages:
-        relaxed = consistent_constraints(state, radius, 3.0, math.inf)
+        relaxed = mixture_problem(state, radius, norm, items, math.inf).constraints
     (text,) = [str(each.message) for each in messages]
     assert "norm bound 3, least consistent norm inf" in text
     assert "noise_std is too small" in text
