@@ -4,7 +4,6 @@ import logging
 import math
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,16 +15,6 @@ from kernelucb.certificates.task import Task, climbed
 from kernelucb.certificates.words import RegretCertificate, StoppingDecision
 from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-
-
-class Gap(NamedTuple):
-    r"""The largest gain over a recommended point, on the scale of the objective's set."""
-
-    value: float  # upper bound on the gain
-    found: float  # the gain at the challenger
-    recommended: Tensor
-    challenger: Tensor
-    rigorous: bool
 
 
 @points_or_box
@@ -108,23 +97,13 @@ def certificate_of(
     task: Task, tolerance: float = 0.05, max_evaluations: int = 100_000
 ) -> RegretCertificate:
     r"""The certificate of a task; see ``regret_certificate``."""
-    return in_outcome_units(gap_of(task, tolerance, max_evaluations), task)
+    return gap_of(task, tolerance, max_evaluations)[0]
 
 
-def in_outcome_units(gap: Gap, task: Task) -> RegretCertificate:
-    r"""The certificate of a gap on the scale of the set."""
-    own, point = task.confidence_set, gap.recommended
-    gains = point.new_tensor([gap.value, gap.found])
-    largest = own.regression.outcome_map.largest_gain
-    most, found = largest(gains, *own.bounds(point.unsqueeze(0)), task.sign).tolist()
-    resolution = most - found if gap.rigorous else math.inf
-    points = point, gap.challenger, gap.rigorous
-    rest = task.assumptions, task.region.domain
-    return RegretCertificate(most, *points, resolution, *rest)
-
-
-def gap_of(task: Task, tolerance: float, max_evaluations: int) -> Gap:
-    r"""How much better any point can be than the recommended one."""
+def gap_of(
+    task: Task, tolerance: float, max_evaluations: int
+) -> tuple[RegretCertificate, float]:
+    r"""The certificate of a task, and its gap on the scale of the objective's set."""
     positive_scalar("tolerance", tolerance)
     whole_number("max_evaluations", max_evaluations)
     own, points = task.confidence_set, task.points
@@ -143,7 +122,13 @@ def gap_of(task: Task, tolerance: float, max_evaluations: int) -> Gap:
     # The recommended point stays, so only f(x) changes within a cell.
     most = task.largest(gain, tolerance, max_evaluations, known)
     value, challenger, upper = most or (*known, known[0])
-    return Gap(max(upper, value), value, best, challenger, most is not None)
+    latent, rigorous = max(upper, value), most is not None
+    ends = own.bounds(best.unsqueeze(0))
+    gain_in_units = own.regression.outcome_map.largest_gain
+    gap, found = gain_in_units(best.new_tensor([latent, value]), *ends, task.sign).tolist()
+    resolution = gap - found if rigorous else math.inf
+    points, rest = (best, challenger), (task.assumptions, task.region.domain)
+    return RegretCertificate(gap, *points, rigorous, resolution, *rest), latent
 
 
 _LOG = logging.getLogger(__name__)
