@@ -220,9 +220,7 @@ VALUES = {
         )
         for options in BANDITS
     },
-    "bandit of a family": lambda t: played(
-        k.FamilyBandit(k.KernelFamily(t.kernels), **NORM, **NOISE), t
-    ),
+    "bandit of a family": lambda t: played(k.FamilyBandit(t.kernels, **NORM, **NOISE), t),
     **{f"counts, {kind}": partial(counts, kind) for kind in ("bernoulli", "poisson")},
     **{f.__name__: f for f in (batches, on_candidates, margins, stopping, sums)},
     "candidates": lambda t: certificate(t, candidates=t.points),

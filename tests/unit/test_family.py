@@ -22,7 +22,6 @@ from torch.testing import assert_close
 
 from kernelucb import (
     CertifiedGapStopping,
-    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     LikelihoodRegression,
@@ -32,7 +31,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.certificates.boxes import largest_change
-from kernelucb.confidence.counts import Ratio
+from kernelucb.confidence.family import explores_for_all
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.regression.kernel_family import _log_weight, cover_of_all
 from kernelucb.regression.named import fixed_mean
@@ -317,7 +316,7 @@ FAMILIES = {
 def test_from_a_length_scale_upwards_all_stay_covered_whatever_their_order(name, shortest):
     whole = FAMILIES[name]
     norms = [20.0 + number for number in range(len(whole))]
-    part = family(whole, norm_bound=norms).relaxed(lengthscale=shortest)
+    part = family(whole, norm_bound=norms).band.relaxed(lengthscale=shortest)
 
     def covered(kernels):
         members = zip(kernels, kernels.members, strict=True)
@@ -325,13 +324,13 @@ def test_from_a_length_scale_upwards_all_stay_covered_whatever_their_order(name,
         ranges = [(type(k), float(k.lengthscale), float(each.step)) for k, each in members]
         return {(t, x) for t, own, step in ranges for x in grid if own <= x <= own * step}
 
-    kept = part.family.kernels
+    kept = part.rebuild.keywords["kernels"]
     assert covered(kept) == covered(whole)
     if shortest != 0.3 and name not in ("slices", "ratios"):  # one grid, of which it is
         assert min(part.lengthscales) > 0.999 * shortest
     rest = [norms[index] for index in whole.reaching(shortest)]
     assert part.norm_bounds == pytest.approx(tuple(rest))
-    assert len(part.consistent) == len(part.least_consistent_norms) == len(kept)
+    assert len(part.consistent) == len(part.least_norms) == len(kept)
 
 
 def test_a_shortest_length_scale_needs_a_union_of_length_scales():
@@ -403,7 +402,8 @@ class TestWhatIsTakenFromTheModel:
 
 
 def explores(select, count):
-    return KernelFamily(KERNELS, select=select).explores_for_all(count)
+    every = {"alternate": 8, "widest": 1, "simplest": None}.get(select, select)
+    return explores_for_all(count, every)
 
 
 class TestSearch:
@@ -494,10 +494,10 @@ class TestNamesAndNumbers:
             base.requires_grad_(False)
         ends = ([0.3, 0.4], [0.8, 0.4])
         kernels = lengthscale_family(bases, *ends, 1.7, each_coordinate=True)
-        whole = KernelFamily(kernels, mean=constant_mean(0.5))
-        expected = KernelFamilyUCB(PROBLEM.model, whole, delta=0.1, **GIVEN)
+        given = {"mean": constant_mean(0.5), "delta": 0.1, **GIVEN}
+        expected = KernelFamilyUCB(PROBLEM.model, kernels, **given)
         assert_close(actual.bounds(X), expected.bounds(X))
-        assert actual.norm_bounds == pytest.approx(expected.norm_bounds)
+        assert actual.band.norm_bounds == pytest.approx(expected.band.norm_bounds)
         assert actual.report() == expected.report()
         assert actual.assumptions.certified
 
@@ -575,7 +575,7 @@ class TestCounts:
         assert acqf.assumptions.certified
         assert "20 observations contradict 2" in acqf.report()
 
-    def test_all_kernels_contradicted(self, monkeypatch):
+    def test_all_kernels_contradicted(self):
         with pytest.warns(InconsistentConfidenceSetWarning) as caught:
             acqf = of_counts(ROUGH, norm_bound=0.5)
         assert len(caught) == 1
@@ -584,10 +584,6 @@ class TestCounts:
         least = acqf.least_consistent_norms
         nearest = KERNELS[least.index(min(least))]
         near(acqf.bounds(PLACES), under(ROUGH, nearest, norm_bound=0.5).bounds(PLACES))
-        monkeypatch.setattr(Ratio, "level", lambda *_: 0.0)  # no function is likely enough
-        with pytest.warns(InconsistentConfidenceSetWarning, match="norm of at least inf"):
-            acqf = of_counts(outcomes(), KERNELS[:2])
-        assert acqf.least_consistent_norms == (torch.inf, torch.inf)
 
 
 def test_families_of_two_kinds_are_one():
