@@ -13,7 +13,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.assumptions import Assumptions, Status
+from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.dual import ExactSet
@@ -545,15 +545,14 @@ def srinivas(
             f"BoundedNorm, got {theorem!r}."
         )
     state = KernelRegression.of(model, noise_std)
-    terms = theorem.terms(state, delta)
-    assumptions: Assumptions = terms.assumptions
+    used, beta, assumptions = theorem.terms(state, delta)
     if scale < 1.0:
         assumptions = assumptions.without_guarantee(
             f"beta is multiplied by {scale:g}; no theorem covers that"
         )
-    width = math.sqrt(scale * terms.beta)
-    whole = fixed_ridge_band(terms.regression, 1.0, width, assumptions)
-    return _of_state(whole, state, constants={"beta": terms.beta})
+    width = math.sqrt(scale * beta)
+    whole = fixed_ridge_band(used, 1.0, width, assumptions)
+    return _of_state(whole, state, constants={"beta": beta})
 
 
 class SrinivasUCB(RegressionUCB):

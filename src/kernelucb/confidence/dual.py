@@ -284,8 +284,8 @@ class ExactSet(GridSet):
         r"""Set a grid that brackets every search, from round-off to the norm alone."""
         design, norm = self.design, self.constraints.norm
         scale = self.constraints.radius.squared(design) / norm**2
-        largest = float(design.eigenvalues[-1])
-        lower, upper = regularizer_range(scale, largest, design.eigenvalue_cutoff)
+        lower = max(design.eigenvalue_cutoff, _RANGE_BELOW * scale)
+        upper = _RANGE_ABOVE * max(float(design.eigenvalues[-1]), scale, lower)
         logs = math.log10(lower), math.log10(upper)
         super()._place(torch.logspace(*logs, _GRID_SIZE, dtype=torch.float64))
         self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
@@ -339,15 +339,3 @@ def _parabola_vertex(values: Array, best: Array) -> Array:
     bend = left - 2.0 * middle + right
     vertex = 0.5 * (left - right) / xp.where(bend > 0, bend, xp.inf)
     return xp.where(inner == best, vertex, 0.0).clip(-1.0, 1.0)
-
-
-def regularizer_range(
-    scale: float, largest: float, eigenvalue_cutoff: float
-) -> tuple[float, float]:
-    r"""Smallest and largest ``tau`` worth trying for the exact bound.
-
-    ``scale`` is the squared radius over the squared norm bound, ``largest`` the largest
-    eigenvalue of the whitened kernel matrix.
-    """
-    lower = max(eigenvalue_cutoff, _RANGE_BELOW * scale)
-    return lower, _RANGE_ABOVE * max(largest, scale, lower)

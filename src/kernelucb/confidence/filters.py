@@ -230,10 +230,6 @@ class FilterMixture:
         r"""The constraint of Flynn & Reeb's member alone, by its prior weight."""
         return FitConstraint(self.regression, self.predicted)
 
-    def for_band(self, norm: float) -> FitConstraint:
-        r"""The constraint of a narrow band, for a norm bound in prior units."""
-        return self.constraint(*self.search(self.widths(norm))).beside_hidden(norm)
-
     def search(
         self, appraise: Appraise, num_steps: int = len(_STEPS)
     ) -> tuple[Array, float]:

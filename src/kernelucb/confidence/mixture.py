@@ -174,7 +174,8 @@ def known_noise_problem(
         if needed > norm.value and least_norm(*whole.alone) <= norm.value:
             return mixture_problem(*whole.alone, norm, assumptions, needed, relaxed=True)
         if needed <= norm.value:
-            sharpest, band = band, whole.for_band(norm.value)
+            sharpest, band = band, whole.constraint(*whole.search(whole.widths(norm.value)))
+            band = band.beside_hidden(norm.value)
             if least_norm(*band) > norm.value:
                 band = sharpest.beside_hidden(norm.value)
         return mixture_problem(*band, norm, assumptions, needed)
@@ -241,26 +242,6 @@ _ACCEPTED_GAP = 1e-6
 Form = Literal["dual", "analytic", "convex", "grid"] | float | Sequence[float] | Tensor
 
 
-def is_grid(form: Form | None) -> bool:
-    r"""Whether a form is a grid of ridge parameters, by name or in numbers."""
-    listed = isinstance(form, Sequence | Tensor) and not isinstance(form, str)
-    return listed or form == "grid"
-
-
-def grid_regularizers(form: Any, tau_ref: float, noise_variance: float) -> Tensor:
-    r"""Regularisers ``tau`` of a form, multiples of the noise variance.
-
-    ``form`` is one or several ridge parameters, outcome units squared, or ``"grid"`` for
-    Flynn & Reeb's grid around ``tau_ref = 1 / covariance_scale``.
-    """
-    if isinstance(form, str):
-        return tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
-    grid = torch.as_tensor(form, dtype=torch.float64).reshape(-1)
-    if grid.numel() == 0:
-        raise ValueError("form must hold at least one ridge parameter.")
-    return positive_values("form", grid, grid.numel()) / noise_variance
-
-
 class ConvexSet(ExactSet):
     r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
 
@@ -322,8 +303,14 @@ def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
     regression, constraints = problem.regression, problem.constraints
     assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
     noise_variance = float(regression.noise_scales.max()) ** 2
-    if is_grid(form):
-        grid = grid_regularizers(form, tau_ref, noise_variance)
+    listed = isinstance(form, Sequence | Tensor) and not isinstance(form, str)
+    if listed or form == "grid":
+        grid = tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
+        if listed:
+            grid = torch.as_tensor(form, dtype=torch.float64).reshape(-1)
+            if grid.numel() == 0:
+                raise ValueError("form must hold at least one ridge parameter.")
+            grid = positive_values("form", grid, grid.numel()) / noise_variance
         return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
     if not isinstance(form, str):
         tau_ref = positive_scalar("form", form) / noise_variance

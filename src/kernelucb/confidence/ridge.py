@@ -6,7 +6,6 @@ and Wang & de Freitas (2014). Norm bounds are in prior units here.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -197,12 +196,8 @@ _SRINIVAS = "Srinivas et al. (2010), Theorem"
 _SIZE = 1000
 
 
-class Terms(NamedTuple):
-    r"""The data with a theorem's noise scale, its ``beta`` and its assumptions."""
-
-    regression: KernelRegression
-    beta: float
-    assumptions: Assumptions
+# The data with a theorem's noise scale, its `beta` and its assumptions.
+Terms = tuple[KernelRegression, float, Assumptions]
 
 
 @dataclass(frozen=True)
@@ -233,7 +228,7 @@ class FiniteDomain:
         domain = f"the domain is finite, with at most {size} points fixed in advance"
         assumptions = assumptions.with_extra(_domain(domain, self.size is None))
         beta = self.beta(regression.num_observations + 1, delta)
-        return Terms(regression, beta, assumptions)
+        return regression, beta, assumptions
 
 
 @dataclass(frozen=True)
@@ -290,7 +285,7 @@ class CompactDomain:
         estimated = None in vars(self).values()
         assumptions = assumptions.with_extra(_domain(domain, estimated))
         beta = self.beta(regression.num_observations + 1, delta, regression.dimension)
-        return Terms(regression, beta, assumptions)
+        return regression, beta, assumptions
 
 
 @dataclass(frozen=True)
@@ -340,7 +335,7 @@ class BoundedNorm:
         known = rkhs_assumptions(source, regression, delta, norm.assumption, noise=noise)
         statement = f"the maximum information gain is {words}"
         known = known.with_extra(Assumption("information gain", statement, status))
-        return Terms(regression, beta, known)
+        return regression, beta, known
 
 
 Theorem = FiniteDomain | CompactDomain | BoundedNorm
