@@ -371,33 +371,20 @@ def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int)
     estimate plus a multiple of the posterior covariance with the point.
     """
     regression, constraints = confidence_set.regression, confidence_set.constraints
-    (weights,), (rest,) = attaining_weights(confidence_set, points, sign)
+    point, tau = points.centre, confidence_set.support(points, sign).regularizer
+    if bool(torch.isinf(tau)):  # by the norm alone
+        multiple = sign * constraints.norm / point.prior_variance.sqrt()
+        weights = multiple * point.features[0]
+    else:
+        excess = constraints.excess(regression, tau).clamp_min(0.0)
+        variance = regression.variance_at(point, tau.unsqueeze(-1))
+        multiple = sign * (excess / (tau * variance)).sqrt()
+        weights = regression.mean_terms + multiple * tau * point.features[0]
+        weights = weights / (regression.eigenvalues + tau)
+    # Along the part of `k(x, .)` that is orthogonal to all training sections
+    (rest,) = multiple * point.residual_variance.sqrt()
     norm = float((weights.square().sum() + rest.square()).sqrt())
     misfit = float((regression.eigenvalues.sqrt() * weights - regression.targets).norm())
     radius = constraints.radius.squared(regression) ** 0.5
     norm *= regression.outcome_scale
-    return Witness(regression, points.centre, weights, rest, norm, misfit, radius)
-
-
-@torch.no_grad()
-def attaining_weights(
-    confidence_set: ExactSet, points: QueryPoints, sign: int
-) -> tuple[Tensor, Tensor]:
-    r"""Coordinates of the maximisers of ``sign * f(x)`` at ``b`` points.
-
-    ``b x r`` in the eigenbasis of the training sections, and ``b`` along the part of each
-    ``k(x, .)`` that is orthogonal to them.
-    """
-    regression, constraints = confidence_set.regression, confidence_set.constraints
-    point, tau = points.centre, confidence_set.support(points, sign).regularizer
-    bounded = torch.isinf(tau).unsqueeze(-1)  # by the norm alone
-    tau = torch.where(bounded, 1.0, tau.unsqueeze(-1))
-    variance = regression.variance_at(point, tau).unsqueeze(-1)
-    excess = constraints.excess(regression, tau).clamp_min(0.0)
-    multiple = sign * (excess / (tau * variance)).sqrt()
-    weights = regression.mean_terms + multiple * tau * point.features
-    weights = weights / (regression.eigenvalues + tau)
-    alone = sign * constraints.norm / point.prior_variance.sqrt().unsqueeze(-1)
-    weights = torch.where(bounded, alone * point.features, weights)
-    multiple = torch.where(bounded, alone, multiple).squeeze(-1)
-    return weights, multiple * point.residual_variance.sqrt()
+    return Witness(regression, point, weights, rest, norm, misfit, radius)
