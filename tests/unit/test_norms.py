@@ -31,7 +31,7 @@ from kernelucb.acquisition import BoundedNorm
 from kernelucb.confidence.assumptions import Assumptions, Status
 from kernelucb.confidence.mixture import mixture_problem
 from kernelucb.confidence.norm import NormBound, given_norm, least_norm
-from kernelucb.confidence.radius import Radius, mixture_radius, noise_energy_bound
+from kernelucb.confidence.radius import Radius
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import socp
 from oracles.filtered import counted
@@ -392,22 +392,6 @@ class TestConsistencyCheck:
         result = check_consistency(problem.model, 5.0)
         assert (result.consistent, result.cause) == (True, None)
         assert result.remedy.startswith("No contradiction")
-
-    @pytest.mark.parametrize(("noise_std", "smaller"), [(0.1, "energy"), (1.0, "mixture")])
-    def test_the_norm_is_the_least_one_within_both_radii(self, problem, noise_std, smaller):
-        r"""Against the conic oracle with the smaller radius, each at half of delta."""
-        state = KernelRegression(problem.X, problem.Y, problem.kernel, noise_std)
-        radii = {
-            "energy": noise_energy_bound(12, 0.025),
-            "mixture": mixture_radius(state, 0.025, 1.0).squared(state),
-        }
-        assert min(radii, key=radii.get) == smaller
-        K = problem.kernel(problem.X).to_dense()
-        expected = socp.least_norm(K, problem.Y, state.noise_std, radii[smaller])
-        least = check_consistency(state, 5.0, fit="martingale").least_consistent_norm
-        assert least == pytest.approx(expected, rel=SOCP)
-        mixture = least_consistent_norm(state, delta=0.025, fit="martingale")
-        assert least >= mixture * (1.0 - LEAST_NORM)
 
 
 class OwnRBF(RBFKernel):

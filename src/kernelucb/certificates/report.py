@@ -160,9 +160,8 @@ def interval(
         result = task.largest(rise, _ACCURACY, max_evaluations)
         if result is not None:
             most = max(most, least + max(result.upper, result.value))
-    if (
-        certificate.rigorous
-    ):  # at the recommended point, which may be worth more than its least
+    # At the recommended point, which may be worth more than its least
+    if certificate.rigorous:
         most = min(most, float(upper(functions, best)) + gap)
     most = max(most, least)
     ends = (least, most) if task.sign == 1 else (-most, -least)
