@@ -14,7 +14,7 @@ from kernelucb._numerics.digits import one_minus
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import REPORTED, Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.regression.outcome_map import IDENTITY
 
 _ESTIMATES = {
@@ -72,11 +72,9 @@ class PosteriorBand(ConfidenceSet):
         super().__init__(regression, assumptions)
         self.width = width
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Width times standard deviation; see ``ConfidenceSet``."""
-        value = self.width * safe_sqrt(points.design.variance)
-        zero = torch.zeros_like(value)
-        return Support(value=value, regularizer=zero, gap=zero)
+        return self.width * safe_sqrt(points.design.variance)
 
 
 def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float:

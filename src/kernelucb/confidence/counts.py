@@ -46,7 +46,7 @@ from kernelucb.confidence.radius import (
     Radius,
     covariance_scales,
 )
-from kernelucb.confidence.sets import QueryPoints, Support
+from kernelucb.confidence.sets import QueryPoints
 from kernelucb.regression import KernelRegression, Projection
 from kernelucb.regression.counts import Likelihood, LikelihoodRegression, Mode
 
@@ -384,25 +384,23 @@ class TangentSet(FunctionSet):
         self.register_buffer("slopes", torch.stack([each.slopes for each in cuts]))
         self.register_buffer("limits", torch.stack([each.limit for each in cuts]))
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""The bound by the tangents; with ``form="tangent"`` the smaller one of two."""
         found = self.majorant(points, sign)
         if self.form == "cuts":
             return found
         near = self.bound(points.centre, sign, self.searched(points.centre, sign))
         near = self._with_pending(points, sign, near)
-        return found._replace(value=torch.minimum(found.value, near))
+        return torch.minimum(found, near)
 
-    def majorant(self, points: QueryPoints, sign: int) -> Support:
+    def majorant(self, points: QueryPoints, sign: int) -> Tensor:
         r"""The bound by the tangents that were found at construction."""
         cut = self.lowest_cut(points.centre, sign)
-        return _support(
-            self._with_pending(points, sign, self.bound(points.centre, sign, cut))
-        )
+        return self._with_pending(points, sign, self.bound(points.centre, sign, cut))
 
-    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
+    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
         # None is cheap: the tangents found at construction are not near.
-        return _support(self.bound(change, sign, self.searched(change, sign)))
+        return self.bound(change, sign, self.searched(change, sign))
 
     def _with_pending(self, points: QueryPoints, sign: int, value: Tensor) -> Tensor:
         r"""Values nearer to the centre, as pending points lower standard deviations."""
@@ -542,11 +540,6 @@ class TangentSet(FunctionSet):
         step = excess(share) / torch.where(free, steepness, 1.0)
         share = share - torch.where(free, step, 0.0)
         return self.informed_centre + share * longest, centre + share * change
-
-
-def _support(value: Tensor) -> Support:
-    unknown = torch.full_like(value, torch.nan).detach()  # no multiple of a norm, no gap
-    return Support(value, unknown, unknown)
 
 
 def points_among(inputs: Tensor, count: int) -> Tensor:

@@ -23,7 +23,6 @@ from kernelucb.confidence.radius import Constraints
 from kernelucb.confidence.sets import (
     ConfidenceSet,
     QueryPoints,
-    Support,
 )
 from kernelucb.regression import RidgeState
 from kernelucb.regression.state import Projection
@@ -67,9 +66,9 @@ class FunctionSet(ConfidenceSet):
         points, other = self.regression.project(X), self._projected(reference)
         change = self.regression.difference(points, other)
         support = self._support_of_difference(change, sign, cheap)
-        return sign * change.baseline + support.value
+        return sign * change.baseline + support
 
-    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
+    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
         r"""Support of ``b`` differences of values; with ``cheap`` its majorant."""
         find = self.majorant if cheap else self.support
         return find(QueryPoints(change, change), sign)
@@ -244,13 +243,11 @@ class GridSet(FunctionSet):
         excess = self.constraints.excess(regression, grid).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / grid)
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over the grid."""
         with torch.no_grad():
             index = self.ellipsoid_bounds(points, sign).argmin(dim=-1)
-        tau = self.regularizers[index]
-        value = Ellipsoids(self, points, sign).bounds(as_array(tau))
-        return Support(value, tau, torch.zeros_like(tau))
+        return Ellipsoids(self, points, sign).bounds(as_array(self.regularizers[index]))
 
     def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
@@ -290,8 +287,15 @@ class ExactSet(GridSet):
         super()._place(torch.logspace(*logs, _GRID_SIZE, dtype=torch.float64))
         self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over all regularisers."""
+        return self.least(points, sign)[0]
+
+    def least(self, points: QueryPoints, sign: int) -> tuple[Tensor, Tensor]:
+        r"""The support, and the ``b`` regularisers that attain it.
+
+        Infinite where the norm constraint alone decides.
+        """
         ellipsoids = Ellipsoids(self, points, sign)
         xp = ellipsoids.xp
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
@@ -300,7 +304,7 @@ class ExactSet(GridSet):
             values = as_array(self.ellipsoid_bounds(points, sign))
             nodes, best = xp.log(as_array(self.regularizers)), values.argmin(-1)
             half_width = as_array(ball)
-            log_tau, gap, _ = minimize_quasiconvex(
+            log_tau, *_ = minimize_quasiconvex(
                 ellipsoids.slopes,
                 lower=nodes[(best - 1).clip(0)],
                 upper=nodes[(best + 1).clip(0, len(nodes) - 1)],
@@ -312,16 +316,11 @@ class ExactSet(GridSet):
             )
         tau = xp.exp(log_tau)
         finite, regularizer = ellipsoids.bounds(tau), torch.as_tensor(tau)
-        gap, inside = torch.as_tensor(gap), ball.detach() <= finite.detach()
-        if not bool(inside.any()):
-            return Support(finite, regularizer, gap)
-        return Support(
-            value=torch.where(inside, ball, finite),
-            regularizer=torch.where(inside, torch.inf, regularizer),
-            gap=torch.where(inside, 0.0, gap),
-        )
+        inside = ball.detach() <= finite.detach()
+        value = torch.where(inside, ball, finite) if bool(inside.any()) else finite
+        return value, torch.where(inside, torch.inf, regularizer)
 
-    def majorant(self, points: QueryPoints, sign: int) -> Support:
+    def majorant(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least bound over the grid that brackets the search."""
         return super().support(points, sign)
 

@@ -46,7 +46,7 @@ from kernelucb.confidence.norm import (
 )
 from kernelucb.confidence.radius import Constraints, CovarianceScale, Radius
 from kernelucb.confidence.ridge import RidgeBand
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, SolverError
 from kernelucb.regression import KernelRegression, Projection, RidgeState
 
@@ -260,7 +260,7 @@ class ConvexSet(ExactSet):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Value of the cone program, checked against the dual."""
         if self.design is not self.regression:  # what is pending has no outcomes to fit
             return super().support(points, sign)
@@ -273,13 +273,13 @@ class ConvexSet(ExactSet):
         value = norm * sign * (objective * solution).sum(-1)
         with torch.no_grad():
             dual = super().support(points, sign)
-            gap = (value - dual.value).abs()
+            gap = (value - dual).abs()
         if not bool((gap <= _ACCEPTED_GAP * norm * length).all()):  # NaN is no agreement
             raise SolverError(
                 f"The conic solution differs from its dual by up to {float(gap.max()):.2g} "
                 'and is not a bound to rely on. Use form="dual".'
             )
-        return Support(value, dual.regularizer, gap)
+        return value
 
     @property
     def program(self) -> EllipsoidBallProgram:
@@ -371,7 +371,7 @@ def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int)
     estimate plus a multiple of the posterior covariance with the point.
     """
     regression, constraints = confidence_set.regression, confidence_set.constraints
-    point, tau = points.centre, confidence_set.support(points, sign).regularizer
+    point, (_, tau) = points.centre, confidence_set.least(points, sign)
     if bool(torch.isinf(tau)):  # by the norm alone
         multiple = sign * constraints.norm / point.prior_variance.sqrt()
         weights = multiple * point.features[0]

@@ -27,7 +27,7 @@ from kernelucb.confidence.norm import (
     norm_bound_under_prior,
     tracker_of,
 )
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.regression import KernelRegression, RidgeState
 
 ABBASI_YADKORI_SOURCE = (
@@ -59,13 +59,12 @@ class RidgeBand(ConfidenceSet):
         super().__init__(regression, assumptions)
         self.regularizer, self.width = regularizer, width
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
         tau = points.centre.baseline.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
         radius = self.width * safe_sqrt(self.design.variance_at(points.design, tau))
-        value = sign * deviation + radius
-        return Support(value, tau.expand(value.shape), torch.zeros_like(value))
+        return sign * deviation + radius
 
 
 def check_resolved(tau: float, noise_std: Tensor | float, variance: Tensor) -> None:
