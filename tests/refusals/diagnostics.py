@@ -28,7 +28,9 @@ def check(model, **options):
 
 
 def pseudo(ask):
-    return lambda: ask(LikelihoodUCB(COUNTS, norm_bound=3.0).band.confidence_set.regression)()
+    return lambda: ask(
+        LikelihoodUCB(COUNTS, norm_bound=3.0).band.confidence_set.regression
+    )()
 
 
 def flat():

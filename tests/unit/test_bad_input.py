@@ -192,8 +192,6 @@ VALUE = [
     (lambda: LIMITED(constraints={1: (None, None)}), "has no limit"),
     (lambda: LIMITED(constraints={2: (0.0, 1.0)}), "outputs 0 to 1"),
     (lambda: outcome_bands([]), "models is empty"),
-    (lambda: outcome_bands(TWO, options={"delta": 0.1}), "options holds delta"),
-    (lambda: outcome_bands(TWO, **NORM, options={"colour": 1}), "no option colour"),
     (lambda: BKBBandit(X, KERNEL, **GIVEN, batch_growth=1.0), "batch_growth"),
     (lambda: KernelBandit(KERNEL, **GIVEN, fit=PREDICTED), "fit must be"),
     (family([]), "kernels is empty"),
@@ -336,7 +334,7 @@ def test_no_pending_points_are_no_change():
     for state in (PROBLEM.state, NystromRegression.from_model(MODEL, X[:3], 0.1), sketched):
         assert state.with_pending(X[:0]) is state
     torch.testing.assert_close(
-        acqf.band.confidence_set.band.data.variance(X), acqf.band.data.variance(X)
+        acqf.band.confidence_set.regression.variance(X), acqf.band.data.variance(X)
     )
 
 

@@ -106,7 +106,7 @@ class TestWhatIsExcluded:
         excess = acqf.excess(GRID)
         assert bool((excess <= upper - lower.max() + REARRANGED).all())
         for x in GRID[:3]:
-            witness = acqf.band.witness(x.unsqueeze(0))
+            witness = acqf.upper_bound.witness(x.unsqueeze(0))
             gains = witness(GRID) - witness(acqf.reference)
             assert bool((gains <= excess + REARRANGED).all())
         share = float((excess < 0).double().mean())
@@ -116,7 +116,7 @@ class TestWhatIsExcluded:
     @given(st.integers(0, 10_000))
     def test_every_maximiser_of_a_function_in_the_set_is_kept(self, seed):
         acqf = guarded()
-        witness = acqf.band.witness(uniform(1, 2, seed))
+        witness = acqf.upper_bound.witness(uniform(1, 2, seed))
         best = witness(GRID).argmax()
         assert float(acqf.excess(GRID[best : best + 1])) >= -REARRANGED
 

@@ -64,7 +64,7 @@ def narrower(acqf):
 def wider(acqf):
     r"""The same for ``g``: the error at every observation, counted as the fit does."""
     squared, A = narrower(acqf)
-    errors = acqf.model_error / acqf.regression.noise_std
+    errors = acqf.band.required_set.model_error / acqf.band.data.noise_std
     reach = torch.linalg.eigvalsh(A)[-1].sqrt() * errors.norm()
     return (math.sqrt(squared) + float(reach)) ** 2, A
 
@@ -100,7 +100,9 @@ def test_the_band_is_that_of_the_cone_program(case, fit, form, error):
     state = problem.state.with_noise_std(noise)
     acqf = bound(problem, error, state, form=form, **options_of(fit, problem, noise))
     squared, A = wider(acqf)
-    used = acqf.function_constraints.radius.squared(acqf.band.confidence_set.regression)
+    used = acqf.band.function_constraints.radius.squared(
+        acqf.band.confidence_set.regression
+    )
     # What round-off hides of a filtered fit is added: NORM sqrt(4 EPS lam_max) = 8e-6 at
     # most to a radius of 7, twice in its square.
     assert squared * (1.0 - REARRANGED) <= used <= squared * (1.0 + 1e-5)
@@ -232,7 +234,7 @@ class TestLeastNorm:
     def test_is_the_cone_program(self, case, error, fit):
         problem = make_problem(norm=5.0, **CASES[case])
         chosen = data_fit(fit, problem.state, 0.05, model_error=error)
-        (state, radius), norm, _ = for_least_norm(chosen)
+        (state, radius), norm = for_least_norm(chosen)
         K, squared, A = joint_kernel(problem), radius.squared(state), None
         if fit == "filters":
             lam, U = torch.linalg.eigh(K / problem.noise_std**2)

@@ -19,6 +19,7 @@ from kernelucb import (
     ScalarizedUCB,
     optimize_acqf_safely,
 )
+from kernelucb.confidence.band import band_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.regression.named import fixed_kernel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
@@ -127,11 +128,11 @@ def test_margins_do_not_depend_on_the_unit_of_the_outcome():
         ]
         assert_close(margins[1], margins[0], rtol=1e-6, atol=1e-6)
         assert_close(
-            margins[1] * large[kind].band.prior_std, large[kind].bounds(X)[0] - 200.0
+            margins[1] * band_of("band", large[kind]).prior_std,
+            large[kind].bounds(X)[0] - 200.0,
         )
-        assert large[kind].band.prior_std == pytest.approx(
-            1000.0 * small[kind].band.prior_std
-        )
+        stds = [band_of("band", each[kind]).prior_std for each in (large, small)]
+        assert stds[0] == pytest.approx(1000.0 * stds[1])
         assert float(margins[0].std()) > 0.01
 
 

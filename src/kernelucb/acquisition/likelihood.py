@@ -89,8 +89,8 @@ class LikelihoodUCB(BandUCB):
     once, for inputs chosen from the past by any rule.
 
     ``forward`` and ``latent_bounds`` are on the scale of ``f``, which ranks points as the
-    scale of ``bounds`` does. ``regression`` holds pseudo-outcomes, parabolas
-    for losses; a pending point counts with the mean precision of the pseudo-outcomes.
+    scale of ``bounds`` does. A pending point counts with the mean precision of the
+    pseudo-outcomes, parabolas for losses at a function of the set.
 
     Source: likelihood-ratio confidence sequences (Emmenegger et al. 2023; Ville's
     inequality). The bound on the evidence and the choice of tangents are ours (proven in
