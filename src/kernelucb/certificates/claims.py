@@ -1,4 +1,10 @@
-r"""What may be said after an optimisation: claims, and what would have to be wrong."""
+r"""Claims that may be made after an optimisation, and what would have to be wrong.
+
+Breakdown values are the norm or noise scale up to which a claim about a band stands. How
+often claims at a margin were false, on problems that no kernel made, is in
+``reliability.csv`` (``python -m benchmarks.reliability package``). Shares of the past are no
+theorem: nothing there is certified.
+"""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-r"""Before the first run: about how many runs a certified gap of a given size takes."""
+r"""Before the first run, how many runs a certified gap takes; and further runs of a setting."""
 
 import math
 from collections.abc import Sequence

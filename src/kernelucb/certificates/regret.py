@@ -1,4 +1,4 @@
-r"""An upper bound on how far a recommended point is from the optimum."""
+r"""An upper bound on how far a recommended point is from the optimum, and when to stop."""
 
 import logging
 import math

@@ -2,7 +2,8 @@ r"""The set of functions for successes or counts: a likelihood ratio and a norm 
 
 The losses are convex, so tangents lie below them and give a valid bound wherever they
 touch. They touch at functions near the maximisers, which are searched for each point, or
-once for 256 points.
+once for 256 points. How likely outcomes must be follows from their likelihood under a
+mixture of functions, bounded from below, and Ville's inequality.
 """
 
 import math

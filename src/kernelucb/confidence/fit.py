@@ -1,4 +1,7 @@
-r"""The fit: how the distance between function and data is bounded, as users choose it."""
+r"""The fit: how the distance between function and data is bounded, as users choose it.
+
+By a mixture fixed before the data, or by predictions made one step ahead, by any model.
+"""
 
 import math
 from dataclasses import dataclass, replace

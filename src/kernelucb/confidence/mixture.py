@@ -1,4 +1,7 @@
-r"""From data, fit and norm bound to a set: its constraints and assumptions."""
+r"""From data, fit and norm bound to a set: constraints, assumptions and form.
+
+And the function of the set that attains its bound at a point.
+"""
 
 import math
 import warnings

@@ -1,7 +1,10 @@
 r"""Bands of the form: ridge estimate plus or minus a width times its deviation.
 
 Three theorems fix regulariser and width: Abbasi-Yadkori (2012), Chowdhury & Gopalan (2017)
-and Wang & de Freitas (2014). Norm bounds are in prior units here.
+and Wang & de Freitas (2014); norm bounds are in prior units here. And GP-UCB's three
+theorems, each with its beta (Srinivas, Krause, Kakade & Seeger 2010). A number that one of
+these needs and the user does not give has a default or comes from the data; ``assumptions``
+then marks this number as estimated.
 """
 
 import math
