@@ -2,8 +2,8 @@ r"""Claims that may be made after an optimisation, and what would have to be wro
 
 Breakdown values are the norm or noise scale up to which a claim about a band stands. How
 often claims at a margin were false, on problems that no kernel made, is in
-``reliability.csv`` (``python -m benchmarks.reliability package``). Shares of the past are no
-theorem: nothing there is certified.
+``reliability.csv`` (``python -m benchmarks.reliability package``). Shares of the past are
+no theorem: nothing there is certified.
 """
 
 import csv

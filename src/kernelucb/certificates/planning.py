@@ -1,4 +1,4 @@
-r"""Before the first run, how many runs a certified gap takes; and further runs of a setting."""
+r"""About how many runs a certified gap takes, and what further runs of a setting say."""
 
 import math
 from collections.abc import Sequence

@@ -52,7 +52,6 @@ class FunctionSet(ConfidenceSet):
     ) -> None:
         super().__init__(regression, assumptions)
         self.constraints = constraints
-        self._reference: tuple[Tensor, int, Projection] | None = None
 
     @property
     def norm(self) -> float:
@@ -63,7 +62,7 @@ class FunctionSet(ConfidenceSet):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))`` over the set, ``b`` values."""
-        points, other = self.regression.project(X), self._projected(reference)
+        points, other = map(self.regression.project, (X, reference))
         change = self.regression.difference(points, other)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support
@@ -72,20 +71,6 @@ class FunctionSet(ConfidenceSet):
         r"""Support of ``b`` differences of values; with ``cheap`` its majorant."""
         find = self.majorant if cheap else self.support
         return find(QueryPoints(change, change), sign)
-
-    def _projected(self, reference: Tensor) -> Projection:
-        r"""The projection of a reference, kept for the next call (a third of a search)."""
-        if reference.requires_grad:
-            return self.regression.project(reference)
-        if self._reference is not None:
-            known, version, other = self._reference
-            same = known is reference and version == reference._version
-            if same and other.features.device == self.regression.eigenvalues.device:
-                return other
-        with torch.no_grad():
-            other = self.regression.project(reference)
-        self._reference = reference, reference._version, other
-        return other
 
 
 class Ellipsoids:
