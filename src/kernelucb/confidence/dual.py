@@ -5,11 +5,10 @@ valid bound; the search over ``tau`` decides only how tight the bound is.
 """
 
 import math
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.arrays import (
     Array,
@@ -127,61 +126,17 @@ class Ellipsoids:
         curvature = 0.5 * (a_slope + change_slope / variance - b * b)
         return mean_slope + width * slope, mean_bend + width * (slope * slope + curvature)
 
-    def bounds(self, tau: Array) -> Tensor:
+    def bounds(self, tau: Tensor) -> Tensor:
         r"""Values at ``b`` regularisers, with gradients for fixed ones.
 
         At minimising regularisers these gradients are those of the minima, by the envelope
         theorem: the derivative by the regulariser is zero there.
         """
-        if self.design is not self.regression:
-            return self._pending_bounds(torch.as_tensor(tau))
-        xp = self.xp
-        inverse = 1.0 / (self.eigenvalues + tau[:, None])
-        weights, shrunk = self.mean_terms * inverse, self.features * inverse * tau[:, None]
-        variance = self.residual_variance + xp.linalg.vecdot(self.features, shrunk)
-        drop = (self.tau_ref - tau) * (inverse @ self.drop_weights)
-        squared_width = self.constraints.excess_from(tau, drop).clip(0.0) / tau
-        value = xp.linalg.vecdot(self.features, weights)
-        value = torch.as_tensor(value + xp.sqrt(squared_width * variance))
-        projection = self.points.centre
-        inputs = projection.features, projection.residual_variance
-        wanted = inputs[0].requires_grad or inputs[1].requires_grad
-        if not (wanted and torch.is_grad_enabled()):
-            return value
-        ratio = xp.sqrt(squared_width / xp.where(variance > 0.0, variance, xp.inf))
-        slopes = weights + ratio[:, None] * shrunk, 0.5 * ratio
-        return _WithSlopes.apply(value, *map(torch.as_tensor, slopes), *inputs)
-
-    def _pending_bounds(self, tau: Tensor) -> Tensor:
         column = tau.unsqueeze(-1)
         deviation = self.regression.deviation_at(self.points.centre, column)
         variance = self.design.variance_at(self.points.design, column)
         excess = self.constraints.excess(self.regression, tau).clamp_min(0.0)
         return self.sign * deviation + safe_sqrt(excess / tau * variance)
-
-
-class _WithSlopes(torch.autograd.Function):
-    r"""Values computed already, with slopes in features and residual variance."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        value: Tensor,
-        feature_slopes: Tensor,
-        residual_slopes: Tensor,
-        features: Tensor,
-        residual_variance: Tensor,
-    ) -> Tensor:
-        ctx.save_for_backward(feature_slopes, residual_slopes)
-        return value.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, *grad_outputs: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        (grad,), (feature_slopes, residual_slopes) = grad_outputs, ctx.saved_tensors
-        return None, None, None, grad.unsqueeze(-1) * feature_slopes, grad * residual_slopes
 
 
 class GridSet(FunctionSet):
@@ -232,7 +187,7 @@ class GridSet(FunctionSet):
         r"""Least ellipsoid bound over the grid."""
         with torch.no_grad():
             index = self.ellipsoid_bounds(points, sign).argmin(dim=-1)
-        return Ellipsoids(self, points, sign).bounds(as_array(self.regularizers[index]))
+        return Ellipsoids(self, points, sign).bounds(self.regularizers[index])
 
     def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
@@ -299,11 +254,11 @@ class ExactSet(GridSet):
                     half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf
                 ),
             )
-        tau = xp.exp(log_tau)
-        finite, regularizer = ellipsoids.bounds(tau), torch.as_tensor(tau)
+        tau = torch.as_tensor(xp.exp(log_tau))
+        finite = ellipsoids.bounds(tau)
         inside = ball.detach() <= finite.detach()
         value = torch.where(inside, ball, finite) if bool(inside.any()) else finite
-        return value, torch.where(inside, torch.inf, regularizer)
+        return value, torch.where(inside, torch.inf, tau)
 
     def majorant(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least bound over the grid that brackets the search."""
