@@ -88,11 +88,8 @@ class Ellipsoids:
         self.fit_terms = targets * targets * self.eigenvalues
         self.tau_ref = self.constraints.radius.tau_ref
         self.drop_weights = self.fit_terms / (self.eigenvalues + self.tau_ref)
-        self.features = as_array(points.centre.features)
-        self.squares = self.features * self.features
-        self.deviations = self.features * self.mean_terms
-        self.residual_variance = as_array(points.centre.residual_variance)
-        self.xp = library_of(self.features)
+        self.deviations = as_array(points.centre.features) * self.mean_terms
+        self.xp = library_of(self.deviations)
 
     def slopes(self, log_tau: Array) -> tuple[Array, Array]:
         r"""First and second derivatives at ``b`` values of ``log tau``."""
@@ -109,16 +106,8 @@ class Ellipsoids:
         share = tau / excess
         a = share * (self.constraints.norm**2 - second @ self.fit_terms)
         a_slope = a - a * a + 2.0 * tau * share * (third @ self.fit_terms)
-        if self.design is self.regression:
-            low, middle = dot(self.squares, first), dot(self.squares, second)
-            high = dot(self.squares, third)
-            variance = self.residual_variance + tau * low
-            change = tau * (low - tau * middle)
-            change_slope = change - bend * (middle - tau * high)
-        else:
-            given = torch.as_tensor(tau)
-            found = self.design.variance_slopes(self.points.design, given)
-            variance, change, change_slope = map(as_array, found)
+        found = self.design.variance_slopes(self.points.design, torch.as_tensor(tau))
+        variance, change, change_slope = map(as_array, found)
         variance = variance.clip(_TINY)
         b = change / variance
         width = self.xp.sqrt(excess * variance / tau)
