@@ -233,7 +233,7 @@ class ExactSet(GridSet):
             values = as_array(self.ellipsoid_bounds(points, sign))
             nodes, best = xp.log(as_array(self.regularizers)), values.argmin(-1)
             half_width = as_array(ball)
-            log_tau, *_ = minimize_quasiconvex(
+            found = minimize_quasiconvex(
                 ellipsoids.slopes,
                 lower=nodes[(best - 1).clip(0)],
                 upper=nodes[(best + 1).clip(0, len(nodes) - 1)],
@@ -243,7 +243,7 @@ class ExactSet(GridSet):
                     half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf
                 ),
             )
-        tau = torch.as_tensor(xp.exp(log_tau))
+        tau = torch.as_tensor(xp.exp(found.argument))
         finite = ellipsoids.bounds(tau)
         inside = ball.detach() <= finite.detach()
         value = torch.where(inside, ball, finite) if bool(inside.any()) else finite
