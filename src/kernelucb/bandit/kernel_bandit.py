@@ -41,9 +41,9 @@ from kernelucb.confidence.norm import (
 )
 from kernelucb.confidence.radius import (
     CovarianceScale,
-    KernelFree,
     combined_radius,
     covariance_scales,
+    energy_ball,
     energy_source,
     mixture_source,
     noise_energy_bound,
@@ -427,8 +427,8 @@ class KernelBandit(Band):
             radius = radius.beside_hidden(self._hidden)
         squared = float(at(radius.tau_ref)) + radius.slack
         if self._fit == "filters":  # two members of the mixture, by their prior weights
-            mixed = KernelFree.of(count, delta, squared, PRIOR_WEIGHTS)
-            squared = mixed.ball.squared_radius + self._hidden
+            mixed, _ = energy_ball(count, delta, squared, PRIOR_WEIGHTS)
+            squared = mixed + self._hidden
         excess = squared + taus * norm**2 - form
         if float(excess.min()) <= 0.0:
             return None  # no function of this norm fits the data
