@@ -48,8 +48,8 @@ MUTANTS = [
     Mutant("acquisition/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
     Mutant("confidence/counts.py", "squared = slack + float((slope.square() / curvature).sum())", "squared = slack - float((slope.square() / curvature).sum())", "tests/unit/test_likelihood_set.py"),
     # What keeps a band's status, and its copy of the model.
-    Mutant("acquisition/base.py", "band._knowing(self._range, sources, tuple(flaws))", "band._knowing(self._range, sources, ())", "tests/unit/test_bands_at.py"),
-    Mutant("acquisition/base.py", 'model = self._arguments["model"] = data_of(model)', "model = data_of(model)", "tests/unit/test_bands_at.py"),
+    Mutant("confidence/band.py", "band.limited(sources, tuple(flaws)).seeking", "band.limited(sources, ()).seeking", "tests/unit/test_bands_at.py"),
+    Mutant("confidence/band.py", 'given["model"] = reads(given["model"])', 'reads(given["model"])', "tests/unit/test_bands_at.py"),
     Mutant("confidence/assumptions.py", "elif order.index(item.status) <= max(map(order.index, present)):", "elif order.index(item.status) >= max(map(order.index, present)):", "tests/unit/test_bands_at.py tests/unit/test_assumptions.py"),
     Mutant("certificates/task.py", "once[key].relaxed(max(norm_factor, 1.0), noise_factor)", "once[key].relaxed(norm_factor, noise_factor)", "tests/unit/test_claims.py"),
     Mutant("_numerics/kernels.py", "if _agrees(read, kernel, factor, inputs):", "if True:", "tests/unit/test_kernels.py"),
@@ -64,8 +64,8 @@ MUTANTS = [
     Mutant("regression/kernel_family.py", "log_share = _log_weight(ratio, dimension) - log_nested", "log_share = _log_weight(ratio, dimension) - 2.0 * log_nested", "tests/unit/test_family.py"),
     Mutant("regression/state.py", "- 2.0 * covariance", "- covariance", "tests/unit/test_certificates.py tests/unit/test_guarded.py"),
     Mutant("regression/outcome_map.py", "shift = gain if sign == -1 else 0.0", "shift = 0.0", "tests/unit/test_outcome_transforms.py"),
-    Mutant("acquisition/base.py", "return 1 if self.maximize == (self._weight > 0) else -1", "return 1 if self.maximize else -1", "tests/unit/test_certificates.py tests/unit/test_acquisition.py tests/unit/test_guarded.py"),
-    Mutant("acquisition/base.py", "self.outcome_map.inverse(self._sides(X))", "self._sides(X)", "tests/unit/test_outcome_transforms.py"),
+    Mutant("acquisition/ucb.py", "1 if self.maximize == (self._weight > 0) else -1", "1 if self.maximize else -1", "tests/unit/test_certificates.py tests/unit/test_acquisition.py tests/unit/test_guarded.py"),
+    Mutant("confidence/band.py", "self.outcome_map.inverse(self._sides(X))", "self._sides(X)", "tests/unit/test_outcome_transforms.py"),
     Mutant("acquisition/bounds.py", "width = math.sqrt(scale * beta)", "width = scale * beta", "tests/unit/test_baselines.py"),
     Mutant("bandit/kernel_bandit.py", "squared + taus * norm**2 - form", "squared + 0.9 * taus * norm**2 - form", "tests/unit/test_bandits.py"),
     Mutant("certificates/boxes.py", "halves = cells.halves * (1.0 - 0.5 * side)", "halves = cells.halves * (1.0 - 0.6 * side)", "tests/unit/test_certificates.py"),
@@ -92,7 +92,7 @@ MUTANTS = [
     Mutant("confidence/noise.py", "(1.0 - self.share) * delta / self.num_levels", "delta / self.num_levels", "tests/unit/test_pointwise.py"),
     Mutant("confidence/noise.py", "low * _STEP**level", "low * _STEP ** (level - 1)", "tests/unit/test_pointwise.py"),
     Mutant("confidence/combined.py", "torch.minimum(above, end) - least", "end - least", "tests/unit/test_pointwise.py"),
-    Mutant("acquisition/base.py", "changes[\"delta\"] / self._deltas", "changes[\"delta\"]", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/band.py", "changes[\"delta\"] / self._deltas", "changes[\"delta\"]", "tests/unit/test_pointwise.py"),
 ]  # fmt: skip
 
 
