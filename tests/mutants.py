@@ -62,7 +62,7 @@ MUTANTS = [
     Mutant("confidence/family/data.py", "return (norm_bound / _UNIT_NORM) ** 2", "return norm_bound / _UNIT_NORM", "tests/unit/test_family.py"),
     Mutant("confidence/radius.py", "levels / (levels + noise_factor**2 * (1.0 - levels))", "levels / (levels + (1.0 - levels) / noise_factor**2)", "tests/unit/test_claims.py"),
     Mutant("regression/kernel_family.py", "log_share = _log_weight(ratio, dimension) - log_nested", "log_share = _log_weight(ratio, dimension) - 2.0 * log_nested", "tests/unit/test_family.py"),
-    Mutant("regression/state.py", "- 2.0 * covariance", "- covariance", "tests/unit/test_certificates.py tests/unit/test_guarded.py"),
+    Mutant("regression/exact.py", "- 2.0 * covariance", "- covariance", "tests/unit/test_certificates.py tests/unit/test_guarded.py"),
     Mutant("regression/outcome_map.py", "shift = gain if sign == -1 else 0.0", "shift = 0.0", "tests/unit/test_outcome_transforms.py"),
     Mutant("acquisition/base.py", "return 1 if self.maximize == (self._weight > 0) else -1", "return 1 if self.maximize else -1", "tests/unit/test_certificates.py tests/unit/test_acquisition.py tests/unit/test_guarded.py"),
     Mutant("acquisition/base.py", "self.outcome_map.inverse(self._sides(X))", "self._sides(X)", "tests/unit/test_outcome_transforms.py"),

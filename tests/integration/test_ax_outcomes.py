@@ -53,7 +53,7 @@ from kernelucb import KernelFamilyUCB, ScalarizedUCB
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
 from kernelucb.confidence.assumptions import REPORTED
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
-from kernelucb.regression.named import named_kernel
+from kernelucb.regression.kernel_family import named_kernel
 from problems import likelihood_ucb
 from tolerances import LINEAR_SOLVE
 

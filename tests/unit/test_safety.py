@@ -20,7 +20,7 @@ from kernelucb import (
     optimize_acqf_safely,
 )
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
-from kernelucb.regression.named import fixed_kernel
+from kernelucb.regression.kernel_family import fixed_kernel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
 from problems import Problem, float64, make_problem, normal, uniform
 from tolerances import GRADCHECK, REARRANGED

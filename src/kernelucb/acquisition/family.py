@@ -56,9 +56,11 @@ from kernelucb.regression.kernel_family import (
     Cover,
     Lengths,
     LengthscaleFamily,
+    fixed_mean,
+    kernel_in_words,
     lengthscale_family,
+    named_kernel,
 )
-from kernelucb.regression.named import fixed_mean, kernel_in_words, named_kernel
 
 # Covariance scales for all norm bounds at once: those of norm bounds from 0.16 to 41,000.
 EVERY_SCALE = tuple(16.0**power for power in range(-3, 7))

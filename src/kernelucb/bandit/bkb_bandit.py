@@ -21,13 +21,9 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
-from kernelucb.regression.nystrom import check_noise
+from kernelucb.regression.nystrom import DTCRegression, SketchedData, check_noise
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.sketch import DTCRegression, SketchedData
 
-# Inducing arms are dropped when there are more than this many times the ones just drawn.
-_SLACK = 2.0
-_STALE = 64  # arms whose hallucinated variances are brought up to date together
 _LARGEST_BATCH = 1000  # arms in a batch where no number is given
 _BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
 
@@ -36,10 +32,7 @@ class BKBBandit:
     r"""Budgeted kernel bandit on a fixed finite set of arms, in ``O(A m)`` memory.
 
     The band of ``BKBUCB`` for every arm. After each step the inducing arms are drawn again
-    by posterior variance; earlier inducing arms are kept as well, as long as there are at
-    most twice as many as just drawn. A larger set is at least as accurate, since its span
-    contains the span of the smaller set, and adding arms costs ``O(A m)`` where a new set
-    would cost ``O(A m^2)``.
+    by posterior variance, in ``O(A m^2)`` time for ``m`` of them.
 
     ``batch_select`` picks several arms before their outcomes are known: means stay, and
     variances are conditioned on the arms picked. The batch ends when the picked arms could
@@ -126,7 +119,7 @@ class BKBBandit:
         draws = torch.Generator().manual_seed(seed % 2**64).get_state()
         given = self.prior, self.candidates, self.alpha, positive_scalar("qbar", qbar)
         with torch.no_grad():
-            self.arms = SketchedData.empty(*given, draws, _SLACK)  # posterior of every arm
+            self.arms = SketchedData.empty(*given, draws)  # posterior of every arm
         check_noise("The root of alpha", self.alpha**0.5, self.arms.prior_variance)
         # sum_s ln(1 + var(x_s) / alpha) with the variances before each batch.
         self._information, self._estimate_at = 0.0, 0
@@ -255,9 +248,8 @@ class BKBBandit:
 def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) -> list[int]:
     r"""The arms with the largest upper bounds, each after the ones before.
 
-    Variances only fall while the batch is picked, and means stay, so an arm whose bound is
-    up to date and larger than all others', up to date or not, is the best. The ``p``-th
-    arm costs ``O(r p)`` for each bound that is brought up to date, with ``r`` features.
+    Means stay while a batch is picked, and variances fall with each arm: ``O(A r)`` an arm
+    with ``r`` features.
 
     Source: Calandriello et al. (2020), Algorithm 1.
 
@@ -270,24 +262,12 @@ def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) ->
     Returns:
         At least one index.
     """
-    mean, start, quadratic = arms.mean, arms.variance, arms.quadratic.clone()
-    upper = mean + width * start.sqrt()
-    applied = torch.zeros(len(mean), dtype=torch.long, device=mean.device)
-    columns = mean.new_zeros(arms.features.shape[1], 0)
+    start, quadratic, reached = arms.variance, arms.quadratic, 1.0
+    columns = start.new_zeros(arms.features.shape[1], 0)
     picked: list[int] = []
-    reached = 1.0
     while len(picked) < largest and reached <= growth:
-        best = int(upper.argmax())
-        while int(applied[best]) < len(picked):
-            top = upper.topk(min(_STALE, len(upper))).indices
-            top[-1] = best  # among equals it may be missing
-            stale = top[applied[top] < len(picked)]
-            fallen = (arms.features[stale] @ columns).square().sum(-1)
-            quadratic[stale] = (arms.quadratic[stale] - fallen).clamp(min=0.0)
-            variance = arms.residual_variance[stale] + arms.alpha * quadratic[stale]
-            upper[stale] = mean[stale] + width * variance.sqrt()
-            applied[stale] = len(picked)
-            best = int(upper.argmax())
+        variance = arms.residual_variance + arms.alpha * quadratic
+        best = int((arms.mean + width * variance.sqrt()).argmax())
         picked.append(best)
         reached += float(start[best]) / arms.alpha
         # V^-1 z / sqrt(1 + z^T V^-1 z) for V with the arms picked before: quadratic forms
@@ -296,4 +276,6 @@ def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) ->
         column = arms.sketch.solve(z) - columns @ (columns.mT @ z)
         column = column / (1.0 + z.mT @ column).sqrt()
         columns = torch.cat([columns, column], dim=1)
+        fallen = (arms.features @ column).squeeze(-1).square()
+        quadratic = (quadratic - fallen).clamp_min(0.0)
     return picked

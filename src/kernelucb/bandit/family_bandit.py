@@ -25,7 +25,7 @@ from kernelucb.confidence.family import (
 )
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.named import fixed_mean
+from kernelucb.regression.kernel_family import fixed_mean
 
 _LOG = logging.getLogger(__name__)
 

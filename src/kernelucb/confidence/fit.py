@@ -19,7 +19,7 @@ from kernelucb.confidence.radius import (
     with_energy,
 )
 from kernelucb.regression import KernelRegression, NystromRegression
-from kernelucb.regression.sketch import DTCRegression
+from kernelucb.regression.nystrom import DTCRegression
 
 DataFit = FitConstraint | FilterMixture
 

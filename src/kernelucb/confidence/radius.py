@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
-from kernelucb.regression.sketch import DTCRegression
+from kernelucb.regression.nystrom import DTCRegression
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 

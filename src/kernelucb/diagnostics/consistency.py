@@ -32,7 +32,7 @@ from kernelucb.regression.counts import (
     LikelihoodRegression,
     PseudoRegression,
 )
-from kernelucb.regression.pooling import distinct_rows
+from kernelucb.regression.exact import distinct_rows
 
 Cause = Literal["norm", "noise", "noise by region", "kernel"]
 
