@@ -60,7 +60,7 @@ class Broken(MartingaleMixtureUCB):
             "shapes": lambda: values.unsqueeze(-1),
             "gradients": lambda: values.detach() + 0.0 * X.sum(),
             "points apart": lambda: values - values.mean(),
-            "directions": lambda: self.latent_bounds(X.squeeze(-2))[1],
+            "directions": lambda: self.band.latent_bounds(X.squeeze(-2))[1],
             "upper value": lambda: values + 1e-6,
         }.get(self.defect, lambda: values)()
 
@@ -73,7 +73,7 @@ class Broken(MartingaleMixtureUCB):
     def bounds(self, X):
         lower, upper = super().bounds(X)
         if self.defect == "order of data":
-            return lower - 1e-3 * float(self.regression.train_inputs[0, 0]), upper
+            return lower - 1e-3 * float(self.band.data.train_inputs[0, 0]), upper
         if self.defect == "coverage":
             return lower + 0.49 * (upper - lower), upper - 0.49 * (upper - lower)
         return lower, upper

@@ -122,9 +122,17 @@ OBJECTS = TRACKERS | {
         lambda: breakdown(band(), lambda b: float(b.bounds(X[:1])[0]) > -9.0),
         *(id, entries),
     ),
-    "band at": (band, id, lambda b: (b.at(delta=0.01).bounds(X), b.relaxed(2.0).bounds(X))),
-    "range": (lambda: band().within(-3.0, 9.0), id, lambda b: (b.bounds(ARMS), values(b))),
-    "replicates": (band().with_replicates, id, lambda b: (b.bounds(X), values(b))),
+    "band at": (
+        band,
+        id,
+        lambda b: (b.band.at(delta=0.01).bounds(X), b.band.relaxed(2.0).bounds(X)),
+    ),
+    "range": (
+        lambda: band().band.within(-3.0, 9.0),
+        id,
+        lambda b: (b.bounds(ARMS), values(b)),
+    ),
+    "replicates": (band().band.with_replicates, id, lambda b: (b.bounds(X), values(b))),
     "sampler": (lambda: KernelThompsonSampling(STATE, norm_bound=9.0), id, samples),
 }
 

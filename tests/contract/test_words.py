@@ -68,7 +68,7 @@ FLAWS = {
     "estimated noise": (lambda: band(noise_std=estimated(0.4)), ESTIMATED),
     "estimated norm": (lambda: band(norm_bound=None), ESTIMATED),
     "norm handed back": (
-        lambda: band(norm_bound=1.5 * band().least_consistent_norm),
+        lambda: band(norm_bound=1.5 * band().band.least_norms[0]),
         ESTIMATED,
     ),
     "violated norm": (lambda: band(norm_bound=0.2), VIOLATED),
@@ -82,9 +82,9 @@ FLAWS = {
     ),
     "violated neighbour": (lambda: band(norm_bound=NearNormBall(0.1, 0.05)), VIOLATED),
     "violated noise": (lambda: band(state(0.01)), VIOLATED),
-    "violated range": (lambda: band().within(90.0, 100.0), VIOLATED),
+    "violated range": (lambda: band().band.within(90.0, 100.0), VIOLATED),
     "violated norm, replicates": (
-        lambda: band(norm_bound=0.2).with_replicates(),
+        lambda: band(norm_bound=0.2).band.with_replicates(),
         VIOLATED,
     ),
     "violated family": (
@@ -111,24 +111,26 @@ BANDS = {
     "itself": lambda b: b,
     "copied": deepcopy,
     "pickled": lambda b: pickle.loads(pickle.dumps(b)),
-    "relaxed": lambda b: b.relaxed(),
-    "larger norm": lambda b: b.relaxed(1.5),
-    "larger noise": lambda b: b.relaxed(1.0, 2.0),
-    "relaxed twice": lambda b: b.relaxed(1.5).relaxed(1.0, 1.5),
-    "delta": lambda b: b.at(delta=0.04),
-    "relaxed delta": lambda b: b.relaxed().at(delta=0.04),
-    "relaxed norm": lambda b: b.relaxed().at(norm_bound=b.relaxed().norm_bound),
-    "range": lambda b: b.within(upper=1e3),
-    "relaxed range": lambda b: b.relaxed().within(upper=1e3),
-    "replicates": lambda b: b.with_replicates(),
-    "relaxed replicates": lambda b: b.relaxed().with_replicates(),
-    "design": lambda b: b.relaxed().with_fixed_design(5, candidates=LIST),
+    "relaxed": lambda b: b.band.relaxed(),
+    "larger norm": lambda b: b.band.relaxed(1.5),
+    "larger noise": lambda b: b.band.relaxed(1.0, 2.0),
+    "relaxed twice": lambda b: b.band.relaxed(1.5).band.relaxed(1.0, 1.5),
+    "delta": lambda b: b.band.at(delta=0.04),
+    "relaxed delta": lambda b: b.band.relaxed().at(delta=0.04),
+    "relaxed norm": lambda b: b.band.relaxed().at(
+        norm_bound=b.band.relaxed().norm_bounds[0]
+    ),
+    "range": lambda b: b.band.within(upper=1e3),
+    "relaxed range": lambda b: b.band.relaxed().within(upper=1e3),
+    "replicates": lambda b: b.band.with_replicates(),
+    "relaxed replicates": lambda b: b.band.relaxed().with_replicates(),
+    "design": lambda b: b.band.relaxed().with_fixed_design(5, candidates=LIST),
     "pending": lambda b: b.set_X_pending(LIST[:1]) or b,
     "sum": lambda b: ScalarizedUCB([b, band()], [1.0, 0.5]),
-    "relaxed sum": lambda b: ScalarizedUCB([band(), b], [1.0, 0.5]).relaxed(),
-    "sum of relaxed": lambda b: ScalarizedUCB([b.relaxed(), band()], [1.0, -0.5]),
+    "relaxed sum": lambda b: ScalarizedUCB([band(), b], [1.0, 0.5]).band.relaxed(),
+    "sum of relaxed": lambda b: ScalarizedUCB([b.band.relaxed(), band()], [1.0, -0.5]),
     "constrained": lambda b: ConstrainedUCB(
-        band(), OutcomeConstraints([b.relaxed()], [-90.0])
+        band(), OutcomeConstraints([b.band.relaxed()], [-90.0])
     ),
 }
 
@@ -151,7 +153,7 @@ def search(b):
 WORDS = {
     "band": repr,
     "assumptions": lambda b: str(b.assumptions),
-    "set": lambda b: repr(b.confidence_set),
+    "set": lambda b: repr(b.band.confidence_set),
     "summary": lambda b: b.assumptions.summary,
     "legend": lambda b: b.assumptions.verdict,
     "report": lambda b: str(report(b)),

@@ -80,7 +80,7 @@ def test_pending_value_is_the_band_of_the_larger_design(acqf_class):
     r"""Mean and width of the data, variance of data and pending points (GP-BUCB)."""
     form = {"form": "analytic"} if acqf_class is MartingaleMixtureUCB else {}
     acqf = acqf_class(PROBLEM.model, **OPTIONS[acqf_class], **form, X_pending=PENDING)
-    band, state = acqf.confidence_set, acqf.confidence_set.regression
+    band, state = acqf.band.confidence_set, acqf.band.confidence_set.regression
     points, larger = state.project(X), state.with_pending(PENDING)
     tau = torch.tensor(band.regularizer, dtype=torch.float64)
     variance = larger.variance_at(larger.project(X), tau)

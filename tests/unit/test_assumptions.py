@@ -395,8 +395,8 @@ def test_an_estimated_norm_is_no_theorem_and_a_safe_set_needs_consent():
         MartingaleMixtureUCB(MODEL, norm_bound=b)
         for b in ("cautious", NormTracker.cautious())
     )
-    first, second = (each.norm_bound for each in ways)
-    assert first == second > acqf.norm_bound
+    first, second = (each.band.norm_bounds[0] for each in ways)
+    assert first == second > acqf.band.norm_bounds[0]
     with pytest.raises(UncertifiedError, match=r"(?s)norm estimated.*norm: pass norm_b"):
         SafeSet(acqf)
     allowed = SafeSet(acqf, allow_estimated=True)

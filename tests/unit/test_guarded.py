@@ -416,7 +416,7 @@ class TestDirections:
     def test_a_sum_with_a_weight_of_zero_has_a_direction(self):
         transform = weights(0.0, -1.0)
         total = ScalarizedUCB.from_model(TWO, posterior_transform=transform, **GIVEN)
-        for own in (total, total.at(delta=0.02)):
+        for own in (total, total.band.at(delta=0.02)):
             guarded(regret(linear(0.0, -1.0), TWO), own)
             with pytest.raises(UnsupportedError, match="small outcomes and the band"):
                 guarded(regret(linear(0.0, 1.0), TWO), own)

@@ -35,11 +35,11 @@ def problem_of(seed=2, **options):
 
 def bound(problem, **options):
     # The reports are of the event that all norm bounds share.
-    return MartingaleMixtureUCB(problem.model, norm_bound=NORM, **options).relaxed()
+    return MartingaleMixtureUCB(problem.model, norm_bound=NORM, **options).band.relaxed()
 
 
 def gains_over(acqf, best, X):
-    return acqf.confidence_set.max_gain_over(X, best.unsqueeze(0), acqf.direction)
+    return acqf.band.confidence_set.max_gain_over(X, best.unsqueeze(0), acqf.band.direction)
 
 
 @given(seed=st.integers(0, 100), maximize=st.booleans(), index=st.integers(0, 59))

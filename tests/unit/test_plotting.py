@@ -80,7 +80,7 @@ def test_the_mean_keeps_to_a_known_range(ax):
     free = bound(ONE_INPUT.state)
     mean, lower = ONE_INPUT.state.mean(LINE), free.bounds(LINE)[0]
     high = 0.5 * float(mean.max() + lower.max())
-    plot_bands({"ranged": free.within(upper=high)}, LINE, ax=ax)
+    plot_bands({"ranged": free.band.within(upper=high)}, LINE, ax=ax)
     assert line_of(ax, "mean") == pytest.approx(mean.clamp_max(high).numpy())
     assert max(line.get_ydata().max() for line in ax.lines) <= high + 1e-12
 
