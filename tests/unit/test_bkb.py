@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import BKBUCB, KernelRegression, NormTracker
+from kernelucb import BKBUCB, KernelRegression, NormTracker, optimum_report
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.bkb import (
     Budget,
@@ -315,6 +315,12 @@ class TestAssumptions:
         noise_std = LAM**0.5 * own.band.data.outcome_scale
         given = make_acqf(model, noise_std=noise_std).band
         assert own.band.constants == pytest.approx(given.constants)
+
+
+def test_a_report_in_print():
+    r"""A band without a noise interval has one, too."""
+    report = optimum_report(make_acqf(norm_bound=50.0), uniform(10, 2, 0))
+    assert "noise is conditionally sub-Gaussian with scale 0.3" in str(report)
 
 
 class TestEstimatedNorm:

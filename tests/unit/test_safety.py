@@ -19,6 +19,7 @@ from kernelucb import (
     ScalarizedUCB,
     optimize_acqf_safely,
 )
+from kernelucb.confidence.band import band_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.regression.kernel_family import fixed_kernel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
@@ -126,12 +127,9 @@ def test_margins_do_not_depend_on_the_unit_of_the_outcome():
             for bands, scale in ((small, 1.0), (large, 1000.0))
         ]
         assert_close(margins[1], margins[0], rtol=1e-6, atol=1e-6)
-        assert_close(
-            margins[1] * large[kind].band.prior_std, large[kind].bounds(X)[0] - 200.0
-        )
-        assert large[kind].band.prior_std == pytest.approx(
-            1000.0 * small[kind].band.prior_std
-        )
+        units = [band_of("band", each[kind]).prior_std for each in (small, large)]
+        assert_close(margins[1] * units[1], large[kind].bounds(X)[0] - 200.0)
+        assert units[1] == pytest.approx(1000.0 * units[0])
         assert float(margins[0].std()) > 0.01
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import (
     AdditiveKernel,
@@ -118,14 +118,23 @@ def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> tuple[int, An
     )
 
 
-def _agrees(read: Any, kernel: Any, factor: float, inputs: Tensor) -> bool:
-    r"""Whether a reading has GPyTorch's values of single points, up to round-off."""
-    points = _to_compare(inputs, far=read.variance is not None)
+def _agrees(
+    read: Any, kernel: Any, factor: float, inputs: Tensor, alone: bool = False
+) -> bool:
+    r"""Whether a reading has GPyTorch's values of single points, up to round-off.
+
+    At the inputs ``alone`` where the kernel refuses others, such as one on candidates.
+    """
+    far = read.variance is not None
+    points = torch.cat([inputs, inputs])[:_ROWS] if alone else _to_compare(inputs, far)
     count = 2 if isinstance(read, Library) else 1
     firsts = points[:count].split(1)
-    with lazily_evaluate_kernels(False):  # half the time for small matrices
-        # Distances are centred on the single point on the left: no digits are lost.
-        rows = torch.cat([kernel(first, points).to_dense() for first in firsts])
+    try:
+        with lazily_evaluate_kernels(False):  # half the time for small matrices
+            # Distances are centred on the single point on the left: no digits are lost.
+            rows = torch.cat([kernel(first, points).to_dense() for first in firsts])
+    except InputDataError:
+        return not alone and _agrees(read, kernel, factor, inputs, alone=True)
     if rows.shape != (count, len(points)):
         return isinstance(read, Library)  # refused for its shape
     try:

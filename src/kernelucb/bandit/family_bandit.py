@@ -11,7 +11,6 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.kernels import allowed_columns
 from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -95,9 +94,6 @@ class FamilyBandit:
         self.kernels, self._mean = kernels, fixed_mean(mean)
         self.widest_every = widest_every
         self._norms = per_kernel(norm_bound, kernels)
-        parts = [estimated_parts(kernel, self._mean) for kernel in kernels]
-        numbers = [with_numbers(frozenset(), norm, noise_std) for norm in self._norms]
-        self._estimated = frozenset[str]().union(*parts, *numbers)
         self._is_tied = fit == "filters" or covariance_scale is None
         self._scale = covariance_scale
         self._options: dict[str, Any] = {"noise_std": noise_std, "delta": delta, "fit": fit}
@@ -115,6 +111,8 @@ class FamilyBandit:
             options |= {"covariance_scale": scale, "mean_module": self._mean}
             self._bandits[i] = KernelBandit(cover.kernel, **options)
             self._bandits[i].warned = True  # no user is told of a single kernel
+        parts = [bandit.estimated for bandit in self._bandits.values()]
+        self._estimated = frozenset[str]().union(*parts)
 
     @property
     def _simplest(self) -> KernelBandit:
@@ -152,9 +150,9 @@ class FamilyBandit:
             "consistent" if at is None else f"contradicted after {at} observations"
             for at in self.contradicted_at
         ]
-        contradicted = [not consistent for consistent in self.consistent]
-        found = verdicts, contradicted, self.num_observations, self.assumptions
-        return family_report(self.kernels, *found)
+        out = [at is not None for at in self.contradicted_at]
+        known = self.num_observations, self.assumptions
+        return family_report(self.kernels, verdicts, out, *known)
 
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms; see ``KernelBandit.bounds``."""
@@ -188,19 +186,16 @@ class FamilyBandit:
 
     def _leave_out(self) -> None:
         r"""Drop the bandits that the data contradict, for good."""
-        left, widened = dict[int, KernelBandit](), dict[int, float]()
-        for i, bandit in self._bandits.items():
-            if not bandit.assumptions.violated:
-                left[i] = bandit
-                continue
-            widened[i] = (bandit.stateless().norm or 0.0) / bandit.norm_bound
+        out = {i: each for i, each in self._bandits.items() if each.assumptions.violated}
+        for i in out:
             self.contradicted_at[i] = self.num_observations
             text = "Kernel %d of %d is contradicted for good, at %d observations."
             _LOG.info(text, i, len(self.contradicted_at), self.num_observations)
-        if left:
-            self._bandits = left
+        if len(out) < len(self._bandits):
+            self._bandits = {i: self._bandits[i] for i in self._bandits if i not in out}
             return
-        nearest = min(widened, key=widened.__getitem__)  # go on with this one
-        self._bandits = {nearest: self._bandits[nearest]}
+        # Go on with the one whose norm bound is exceeded by the smallest factor.
+        nearest = min(out, key=lambda i: (out[i].stateless().norm or 0) / out[i].norm_bound)
+        self._bandits = {nearest: out[nearest]}
         statement = self.assumptions["kernel"].statement
         warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=3)

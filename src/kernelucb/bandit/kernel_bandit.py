@@ -108,6 +108,7 @@ class KernelBandit(Band):
 
     Attributes:
         prior: The frozen prior.
+        estimated: Parts of the premises that were fitted to data.
         inputs: ``n x d`` observed arms, float64.
         outcomes: Their ``n`` outcomes.
         warned: Whether the user has been told of a contradiction, which is said once.
@@ -167,7 +168,7 @@ class KernelBandit(Band):
         self._scales = covariance_scales(covariance_scale)
         self.prior = Prior(covar_module, mean_module)
         parts = estimated_parts(covar_module, mean_module)
-        self._estimated = with_numbers(parts, norm_bound, noise_std)
+        self.estimated = with_numbers(parts, norm_bound, noise_std)
         device = next(self.prior.parameters(), torch.empty(0)).device
         self.outcomes = torch.empty(0, dtype=torch.float64, device=device)
         self.inputs = self.outcomes.new_empty(0, allowed_columns(covar_module).start)
@@ -233,7 +234,7 @@ class KernelBandit(Band):
     def premises(self) -> Assumptions:
         r"""The assumptions of the guarantee, without a check against the data."""
         noise_std = torch.tensor([self.noise_std], dtype=torch.float64)
-        known, given = Knowledge(self._estimated, noise_std), self._norm.assumption
+        known, given = Knowledge(self.estimated, noise_std), self._norm.assumption
         if self._theorem is not None:
             source, _, horizon = self._theorem
             return rkhs_assumptions(source, known, self._delta, given, horizon=horizon)
@@ -451,7 +452,7 @@ class KernelBandit(Band):
         if self._state is None:
             noise = torch.full_like(self.outcomes, self.noise_std)
             data = self.prior, self.inputs, self.outcomes, noise, self.inputs.shape[1]
-            parts = self._estimated - {"norm"}
+            parts = self.estimated - {"norm"}
             self._state = KernelRegression.from_data(ModelData(*data, parts))
         return self._state
 

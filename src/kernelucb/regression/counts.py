@@ -551,37 +551,30 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
     Its noise scale is none.
     """
     name, of_botorch = type(model).__name__, isinstance(model, ApproximateGPyTorchModel)
-    inner: Any = model.model if of_botorch else model
-    if of_botorch and model.num_outputs != 1:
-        raise UnsupportedError(
-            f"{name} has {model.num_outputs} outputs; build one model for each."
-        )
-    if getattr(model, "outcome_transform", None) is not None:
-        raise UnsupportedError(
-            f"{name} has an outcome transform; successes and counts are taken as they are."
-        )
-    model.eval()
+    inner: Any = model.eval().model if of_botorch else model.eval()
     transform = getattr(model, "input_transform", None)
-    if train_X is not None and train_Y is not None:
-        targets, dimension = training_targets(train_X, train_Y), train_X.shape[-1]
-        inputs = train_X if transform is None else transform(train_X)
-    else:
+    transformed = getattr(model, "outcome_transform", None) is not None
+    if transformed or getattr(model, "num_outputs", 1) != 1:
+        raise UnsupportedError(
+            f"{name} must have one output and no outcome transform: successes and counts "
+            "are taken as they are."
+        )
+    inputs, targets, dimension = train_X, train_Y, getattr(transform, "d", None)
+    if inputs is None or targets is None:
         kept = getattr(inner, "train_inputs", None)
         targets = getattr(inner, "train_targets", None)
-        if targets is None or kept is None:
+        # What a transform with parameters made of the inputs may be something else now.
+        moves = transform is not None and any(True for _ in transform.parameters())
+        if targets is None or kept is None or moves:
             raise InputDataError(
-                f"{name} does not keep its outcomes; give train_X and train_Y as well."
+                f"{name} does not keep its outcomes, or only what its input transform made "
+                "of the inputs; give train_X and train_Y as well."
             )
-        if transform is not None and any(True for _ in transform.parameters()):
-            raise InputDataError(
-                f"{name} keeps its inputs as its transform made them when it was built, "
-                "and the transform has parameters that may be others now; give train_X "
-                "and train_Y as well."
-            )
-        inputs, targets = kept[0], targets.detach().to(torch.float64, copy=True).reshape(-1)
-        if inputs.dim() != 2:
-            raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
-        dimension = getattr(transform, "d", inputs.shape[-1])
+        inputs = kept[0]
+        targets = training_targets(inputs, targets)
+    else:
+        targets, dimension = training_targets(inputs, targets), inputs.shape[-1]
+        inputs = inputs if transform is None else transform(inputs)
     inputs = inputs.detach().to(torch.float64, copy=True)
     with torch.no_grad():
         rows = inputs.to(next(iter(inner.covar_module.parameters()), inputs).dtype)
@@ -593,6 +586,7 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
     learned = transform is not None and learns(transform, inputs)
     prior = Prior(inner.covar_module, inner.mean_module, transform)
     noise = torch.ones_like(targets)  # none: asked by nobody
+    dimension = dimension or inputs.shape[-1]
     return ModelData(prior, inputs, targets, noise, dimension, frozenset(), learned)
 
 
