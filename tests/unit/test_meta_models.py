@@ -13,8 +13,7 @@ from torch.testing import assert_close
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.candidates import complete_matrix
-from kernelucb.models.meta import TaskMoments
+from kernelucb.models.meta import TaskMoments, complete_matrix
 from problems import float64, generator, normal, uniform
 from tolerances import META_COMPLETION, META_POSTERIOR, REARRANGED
 

@@ -13,15 +13,8 @@ from torch import Tensor
 
 from kernelucb._numerics.kernels import allowed_columns
 from kernelucb.bandit.kernel_bandit import KernelBandit
+from kernelucb.confidence import family
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.family import (
-    covering,
-    explores_for_all,
-    family_report,
-    of_family,
-    per_kernel,
-    tied_scale,
-)
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.kernel_family import fixed_mean
@@ -93,7 +86,7 @@ class FamilyBandit:
             raise ValueError("kernels is empty; a family needs at least one kernel.")
         self.kernels, self._mean = kernels, fixed_mean(mean)
         self.widest_every = widest_every
-        self._norms = per_kernel(norm_bound, kernels)
+        self._norms = family.per_kernel(norm_bound, kernels)
         self._is_tied = fit == "filters" or covariance_scale is None
         self._scale = covariance_scale
         self._options: dict[str, Any] = {"noise_std": noise_std, "delta": delta, "fit": fit}
@@ -101,13 +94,13 @@ class FamilyBandit:
 
     def _begin(self, dimension: int) -> None:
         r"""The bandits of the kernels that cover the family for arms of a dimension."""
-        covers = covering(self.kernels, dimension)
+        covers = family.covering(self.kernels, dimension)
         self._dimension, self._bandits = dimension, dict[int, KernelBandit]()
         self.contradicted_at: list[int | None] = [None] * len(covers)
         for i, (cover, norm) in enumerate(zip(covers, self._norms, strict=True)):
             norm = norm * cover.norm_factor
             options: dict[str, Any] = self._options | {"norm_bound": norm}
-            scale = tied_scale(norm) if self._scale is None else self._scale
+            scale = family.tied_scale(norm) if self._scale is None else self._scale
             options |= {"covariance_scale": scale, "mean_module": self._mean}
             self._bandits[i] = KernelBandit(cover.kernel, **options)
             self._bandits[i].warned = True  # no user is told of a single kernel
@@ -133,7 +126,7 @@ class FamilyBandit:
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
         given = self.kernels, self._norms, self._estimated
-        whole = of_family(self._simplest.premises, *given, is_tied=self._is_tied)
+        whole = family.of_family(self._simplest.premises, *given, is_tied=self._is_tied)
         counts = [count for count in self.contradicted_at if count is not None]
         if len(counts) < len(self.contradicted_at):
             return whole
@@ -152,7 +145,7 @@ class FamilyBandit:
         ]
         out = [at is not None for at in self.contradicted_at]
         known = self.num_observations, self.assumptions
-        return family_report(self.kernels, verdicts, out, *known)
+        return family.family_report(self.kernels, verdicts, out, *known)
 
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms; see ``KernelBandit.bounds``."""
@@ -164,7 +157,7 @@ class FamilyBandit:
     def select(self, arms: Tensor) -> int:
         r"""Index of the arm to play; see ``KernelBandit.select``."""
         self._fit_columns(arms)
-        explores = explores_for_all(self.num_observations, self.widest_every)
+        explores = family.explores_for_all(self.num_observations, self.widest_every)
         upper = (self if explores else self._simplest).bounds(arms)[1]
         if len(upper) == 0:
             raise InputDataError("There are no arms to select from.")

@@ -1,8 +1,7 @@
 r"""BoTorch models for ``BKBUCB``, ``MetaUCB`` and ``MetaPI``."""
 
 from kernelucb.models.bkb import BKBModel
-from kernelucb.models.candidates import DiscreteMetaModel
-from kernelucb.models.features import CosineFeatures, FeatureMetaModel
+from kernelucb.models.meta import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 
 __all__ = [
     "BKBModel",

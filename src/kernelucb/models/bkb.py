@@ -49,8 +49,8 @@ class BKBModel(Model):
             outcome transform was trained on them.
     """
 
-    num_outputs = 1  # pyright: ignore[reportIncompatibleMethodOverride]
-    batch_shape = torch.Size()  # pyright: ignore[reportIncompatibleMethodOverride]
+    num_outputs = 1  # pyright: ignore
+    batch_shape = torch.Size()  # pyright: ignore
     outcome_transform: Any
 
     def __init__(

@@ -28,6 +28,7 @@ from scipy.special import expit
 from torch import Tensor
 from torch.nn import Parameter
 
+from kernelucb._numerics import estimates
 from kernelucb._numerics.checks import (
     LARGEST,
     as_double,
@@ -36,12 +37,6 @@ from kernelucb._numerics.checks import (
     positive_values,
 )
 from kernelucb._numerics.digits import coordinate, sides
-from kernelucb._numerics.estimates import (
-    frozen_copy,
-    is_estimate,
-    remember_trained,
-    trained_parameters,
-)
 
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
@@ -67,8 +62,8 @@ def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKe
     scaled = ScaleKernel(base).double()
     base.lengthscale = lengthscales
     scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
-    if is_estimate(outputscale):
-        remember_trained(scaled, frozenset({"raw_outputscale"}))
+    if estimates.is_estimate(outputscale):
+        estimates.remember_trained(scaled, frozenset({"raw_outputscale"}))
     return scaled.requires_grad_(False)
 
 
@@ -101,12 +96,12 @@ def fixed_mean(value: float | Mean | None) -> Mean | None:
     r"""A mean as given, or a constant one, estimated if ``value`` is; zero is None."""
     if value is None or isinstance(value, Mean):
         return value
-    if value == 0.0 and not is_estimate(value):
+    if value == 0.0 and not estimates.is_estimate(value):
         return None
     module = ConstantMean().double()
     module.constant = as_double(finite_scalar("mean", value))
-    if is_estimate(value):
-        remember_trained(module, frozenset({"raw_constant"}))
+    if estimates.is_estimate(value):
+        estimates.remember_trained(module, frozenset({"raw_constant"}))
     return module.requires_grad_(False)
 
 
@@ -411,9 +406,11 @@ def _corners(
 
 def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
     r"""A frozen copy with other length scales; the rest is as estimated as it was."""
-    member: Any = frozen_copy(kernel)
+    member: Any = estimates.frozen_copy(kernel)
     base = unscaled(member)
-    remember_trained(base, trained_parameters(base) - {"raw_lengthscale"})
+    estimates.remember_trained(
+        base, estimates.trained_parameters(base) - {"raw_lengthscale"}
+    )
     lengths = lengths.to(base.raw_lengthscale.device)
     if len(lengths) > 1 and base.lengthscale.shape[-1] == 1:
         base.ard_num_dims = len(lengths)
