@@ -375,12 +375,7 @@ def optimize_acqf_safely(
             if points:
                 before = [] if pending is None else [pending]
                 acq_function.set_X_pending(torch.cat([*before, *points]))
-            found = (
-                search.at(combinations[0])
-                if space is None
-                else search.finalists(num_restarts)
-            )
-            point, value = search.best_of(found)
+            point, value = search.best_of(search.finalists(num_restarts))
             points.append(point)
             values.append(value)
     finally:
@@ -414,6 +409,8 @@ class SafeSearch(NamedTuple):
             rows = [[row[i] for i in range(dimension)] for row in self.combinations]
             points = self._feasible(self.bounds.new_tensor(rows), {})
             return points[self.safe_set.is_safe(points)]
+        if len(self.combinations) == 1:
+            return self.at(self.combinations[0])
         count = max(1, _COMPARED // len(self.combinations))
         seed = int(torch.randint(2**31, ()))
         drawn = draw_sobol_samples(self.bounds, n=count, q=1, seed=seed).squeeze(-2)

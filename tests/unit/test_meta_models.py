@@ -195,7 +195,7 @@ def test_the_prior_is_a_gpytorch_mean_and_kernel():
     assert_close(model.covar_module(CANDIDATES, diag=True), covariance.diagonal())
 
 
-def test_training_is_seeded_and_stops():
+def test_training_is_seeded_and_learns():
     X = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)
     values = tasks(count=30, at=X)
     options = {"num_features": 12, "progress": False}

@@ -60,7 +60,7 @@ class Radius(NamedTuple):
 
         A smaller ``hidden`` is left out, which changes ``delta`` by a factor of at most
         ``exp(0.005)``; the set then agrees with the published set to the last digit. See
-        ``spectral.hidden_part``.
+        ``KernelRegression.hidden_part``.
         """
         return self if hidden <= _UNSEEN else Radius(self.tau_ref, self.slack + hidden)
 

@@ -85,13 +85,13 @@ def information_gain(
     prior.check_fits(inputs)
     ratios = prior.covariance(inputs, inputs) / scale**2
     if method == "exact":
-        gain = 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
+        gain = 0.5 * float(torch.log1p(kernel_spectrum(ratios)[0]).sum())
     elif method == "spectral":
-        gain = _spectral_gain(kernel_spectrum(ratios).values, count)
+        gain = _spectral_gain(kernel_spectrum(ratios)[0], count)
     else:
         gain, along = _greedy_bounds(ratios, count)
         if method == "upper_bound":
-            gain = min(along, _spectral_gain(kernel_spectrum(ratios).values, count))
+            gain = min(along, _spectral_gain(kernel_spectrum(ratios)[0], count))
     return EstimatedNumber(gain) if observed or parts & {"kernel", "noise"} else gain
 
 

@@ -10,7 +10,6 @@ from torch.nn import Module
 
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.domains import checked_limits, checked_points
-from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, norm_bound_under_prior
@@ -195,7 +194,11 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         points = self.regression.project(rows)
         tau = points.baseline.new_tensor(self.confidence_set.regularizer)
         mean = points.baseline + self.regression.deviation_at(points, tau)
-        root = covariance_root(self.regression.covariance_at(points, points, tau))
+        # Eigenvalues that round-off made negative count as zero: repeated points and points
+        # on the data need no jitter.
+        covariance = self.regression.covariance_at(points, points, tau)
+        values, vectors = torch.linalg.eigh(covariance)
+        root = vectors * values.clamp_min(0.0).sqrt()
         normal = torch.randn(num_samples, len(rows), dtype=root.dtype, device=root.device)
         return mean + self._scale * normal @ root.mT
 

@@ -16,11 +16,10 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
 
-from kernelucb._numerics import spectral
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite, positive_values, tensor
 from kernelucb._numerics.estimates import draft_of, estimated
-from kernelucb._numerics.spectral import Sections, split_variance
+from kernelucb._numerics.spectral import Sections, kernel_spectrum, split_variance
 from kernelucb.regression.from_model import ModelData, NoiseStd, noise_values, read_model
 from kernelucb.regression.outcome_map import OutcomeMap
 from kernelucb.regression.prior import Prior
@@ -468,12 +467,14 @@ class KernelRegression(RidgeState):
                 "Rescale the inputs (input_transform=Normalize(d)), or use a larger "
                 "noise_std."
             )
-        lam, vectors, cutoff = spectral.kernel_spectrum(
-            0.5 * (kernel_matrix + kernel_matrix.mT)
-        )
+        symmetric = 0.5 * (kernel_matrix + kernel_matrix.mT)
+        lam, vectors, cutoff = kernel_spectrum(symmetric)
         z = (pooled.residuals / pooled.noise_std) @ vectors
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
-        lost = spectral.lost_lengths(vectors[:, lam == 0], pooled.noise_std, cutoff)
+        # Along the eigenvectors that were dropped the whitened matrix is at most `cutoff`,
+        # so a section leaves little there, but not nothing.
+        dropped = vectors[:, lam == 0].square().sum(-1)
+        lost = pooled.noise_std * (cutoff * dropped).sqrt()
         basis = vectors / pooled.noise_std.unsqueeze(-1) / lengths
         if pooled.scatter is not None:
             lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
@@ -573,11 +574,17 @@ class KernelRegression(RidgeState):
     def hidden_part(self, norm: float) -> float:
         r"""Growth of a squared radius for the part of outcomes that round-off hides.
 
-        For functions of at most the given norm, prior units; see ``spectral.hidden_part``.
+        For functions of at most the given norm, prior units. Along eigenvectors whose
+        eigenvalues count as zero a function says some ``s`` of the outcomes ``z``, with
+        ``|s|`` at most its norm times the root of the cut-off; ``|z|^2`` is counted there
+        in place of ``|z - s|^2``, which may be smaller by ``reach (2 |z| - reach)``, or by
+        all of ``|z|^2`` where that is shorter than this reach.
+
+        Source: ours; ``docs/mathematics.md``, "Round-off".
         """
-        return spectral.hidden_part(
-            self.hidden_length, norm * math.sqrt(self.eigenvalue_cutoff)
-        )
+        length = self.hidden_length
+        reach = min(norm * math.sqrt(self.eigenvalue_cutoff), length)
+        return reach * (2.0 * length - reach)
 
     @property
     def hidden_length(self) -> float:

@@ -51,33 +51,28 @@ _PART, _OR = ", in part", ", or "  # of slices and sums
 Lengths = float | Sequence[float] | Tensor
 
 
-def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKernel:
-    r"""A frozen kernel by name, with ``1 x 1`` or ``1 x d`` length scales, a variance."""
-    if name not in KERNELS:
-        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
-    columns = lengthscales.shape[1] if lengthscales.shape[1] > 1 else None
-    base: Kernel = RBFKernel(ard_num_dims=columns)
-    if name in _SMOOTHNESS:
-        base = MaternKernel(nu=_SMOOTHNESS[name], ard_num_dims=columns)
-    scaled = ScaleKernel(base).double()
-    base.lengthscale = lengthscales
-    scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
-    if estimates.is_estimate(outputscale):
-        estimates.remember_trained(scaled, frozenset({"raw_outputscale"}))
-    return scaled.requires_grad_(False)
-
-
 def fixed_kernel(
     name: str, lengthscale: float | Sequence[float] | Tensor | None, outputscale: float
 ) -> ScaleKernel:
-    r"""A frozen kernel from its name and one length scale, or one for each column."""
+    r"""A frozen kernel by name, of one length scale or one for each column; a variance."""
+    if name not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
     if lengthscale is None:
         raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
     lengths = as_double(lengthscale).reshape(1, -1)
     if lengths.numel() == 0:
         raise ValueError("lengthscale is empty; give one number, or one for each input.")
     positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
-    return named_kernel(name, lengths, outputscale)
+    columns = lengths.shape[1] if lengths.shape[1] > 1 else None
+    base: Kernel = RBFKernel(ard_num_dims=columns)
+    if name in _SMOOTHNESS:
+        base = MaternKernel(nu=_SMOOTHNESS[name], ard_num_dims=columns)
+    scaled = ScaleKernel(base).double()
+    base.lengthscale = lengths
+    scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
+    if estimates.is_estimate(outputscale):
+        estimates.remember_trained(scaled, frozenset({"raw_outputscale"}))
+    return scaled.requires_grad_(False)
 
 
 def check_lengths(
