@@ -46,10 +46,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BOUNDS, CompactDomain, outcome_bands
 from kernelucb.confidence.band import Band
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-    UncertifiedError,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel
 from kernelucb.optim import chunked
 from kernelucb.safety import ConstraintWidth

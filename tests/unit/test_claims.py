@@ -37,9 +37,7 @@ from kernelucb._numerics.estimates import estimated, is_estimate
 from kernelucb.certificates.task import Task
 from kernelucb.confidence.filters import Hybrids
 from kernelucb.confidence.radius import KernelFree
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import frozen_kernel, frozen_model, generator, make_problem
 
 LINE = torch.tensor([[0.0], [1.0]], dtype=torch.float64)

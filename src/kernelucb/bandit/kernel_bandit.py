@@ -29,10 +29,7 @@ from kernelucb.confidence.band import Band
 from kernelucb.confidence.dual import ExactSet, GridSet
 from kernelucb.confidence.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.fit import fit_of
-from kernelucb.confidence.mixture import (
-    MixtureProblem,
-    known_noise_problem,
-)
+from kernelucb.confidence.mixture import MixtureProblem, known_noise_problem
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression

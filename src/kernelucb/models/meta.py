@@ -9,11 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior

@@ -14,10 +14,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.ridge import abbasi_yadkori_band
-from kernelucb.confidence.streaming import (
-    StreamingNoiseTracker,
-    streaming_band,
-)
+from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
