@@ -158,7 +158,7 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
         return joined.with_extra(Assumption("safe points", statement, Status.GIVEN))
 
     def margins(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``OutcomeConstraints``; ``safe_points`` count for ``is_safe`` only.
+        r"""The margins of ``OutcomeConstraints``; ``safe_points`` do not count here.
 
         Raises:
             UncertifiedError: If a band that changes, such as a ``KernelBandit``, is now

@@ -38,7 +38,7 @@ def kernel_spectrum(matrix: Tensor) -> tuple[Tensor, Tensor, float]:
 
 
 def cutoff_of(eigenvalues: Tensor) -> float:
-    r"""What round-off makes of a zero: four times epsilon times the largest eigenvalue."""
+    r"""A zero after round-off: four times epsilon times the largest eigenvalue."""
     rounding = torch.finfo(eigenvalues.dtype)
     return max(_CUT_OFF * rounding.eps * float(eigenvalues.abs().max()), rounding.tiny)
 

@@ -17,6 +17,7 @@ from kernelucb._numerics.checks import (
     positive_scalar,
     whole_number,
 )
+from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
@@ -95,12 +96,6 @@ class BKBBandit:
             ValueError: If an argument is out of its range, or of another type, or the noise
                 is lost in the rounding of the prior's deviations.
         """
-        if candidates.dim() != 2:
-            raise BotorchTensorDimensionError(
-                f"candidates must be `A x d`, got shape {tuple(candidates.shape)}."
-            )
-        if len(candidates) == 0:
-            raise InputDataError("There are no arms to select from.")
         self._tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         if self._tracker is None:
             self._given = float(positive_scalar("norm_bound", norm_bound))
@@ -111,7 +106,7 @@ class BKBBandit:
         self.batch_growth = finite_scalar("batch_growth", batch_growth)
         if self.batch_growth <= 1.0:
             raise ValueError(f"batch_growth must be above 1, got {batch_growth}.")
-        self.candidates = finite("candidates", candidates).detach().double()
+        self.candidates = checked_points("candidates", candidates)
         parts = estimated_parts(covar_module, mean_module)
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
@@ -147,15 +142,15 @@ class BKBBandit:
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the guarantee rests on."""
+        r"""The assumptions of the guarantee."""
         if self._tracker is not None:
             statement = estimated_norm(
                 self._tracker.norm_bound, self._tracker.least_consistent_norm
             )
         else:
             statement = self.rule.norm(self.norm_bound, self._regression()).assumption
-        known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
-        return self.rule.assumptions(self.arms, known, statement)
+        knowledge = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
+        return self.rule.assumptions(self.arms, knowledge, statement)
 
     def _regression(self) -> DTCRegression:
         dimension, estimated = self.candidates.shape[1], self._estimated
@@ -201,6 +196,9 @@ class BKBBandit:
     def batch_select(self, max_size: int | None = None) -> list[int]:
         r"""Arms to play together; an arm may come several times.
 
+        Means stay while a batch is picked, and variances fall with each arm: ``O(A m)`` an
+        arm with ``m`` inducing arms.
+
         Where variances are far below ``alpha`` the rule would allow very many arms, and the
         time for a batch grows with the square of their number. A batch may always be
         shorter than the rule allows.
@@ -212,7 +210,24 @@ class BKBBandit:
             ValueError: If the size is not a whole number above zero.
         """
         largest = whole_number("max_size", _LARGEST_BATCH if max_size is None else max_size)
-        return pick_batch(self.arms, self.batch_width, self.batch_growth, largest)
+        arms, width = self.arms, self.batch_width
+        start, quadratic, reached = arms.variance, arms.quadratic, 1.0
+        columns = start.new_zeros(arms.features.shape[1], 0)
+        picked: list[int] = []
+        while len(picked) < largest and reached <= self.batch_growth:
+            variance = arms.residual_variance + arms.alpha * quadratic
+            best = int((arms.mean + width * variance.sqrt()).argmax())
+            picked.append(best)
+            reached += float(start[best]) / arms.alpha
+            # V^-1 z / sqrt(1 + z^T V^-1 z) for V with the arms picked before: quadratic
+            # forms fall by the squares of the features' products with it.
+            z = arms.features[best].unsqueeze(-1)
+            column = arms.sketch.solve(z) - columns @ (columns.mT @ z)
+            column = column / (1.0 + z.mT @ column).sqrt()
+            columns = torch.cat([columns, column], dim=1)
+            fallen = (arms.features @ column).squeeze(-1).square()
+            quadratic = (quadratic - fallen).clamp_min(0.0)
+        return picked
 
     @torch.no_grad()
     def observe(
@@ -243,39 +258,3 @@ class BKBBandit:
         self.arms = self.arms.observe(index, values - self.arms.prior_mean[index])
         self._information += float(torch.log1p(variance / self.alpha).sum())
         self._estimate_norm()
-
-
-def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) -> list[int]:
-    r"""The arms with the largest upper bounds, each after the ones before.
-
-    Means stay while a batch is picked, and variances fall with each arm: ``O(A r)`` an arm
-    with ``r`` features.
-
-    Source: Calandriello et al. (2020), Algorithm 1.
-
-    Args:
-        arms: Posterior of the arms.
-        width: Multiplier of the latent standard deviation.
-        growth: Factor by which the arms picked may have changed a variance.
-        largest: Largest batch.
-
-    Returns:
-        At least one index.
-    """
-    start, quadratic, reached = arms.variance, arms.quadratic, 1.0
-    columns = start.new_zeros(arms.features.shape[1], 0)
-    picked: list[int] = []
-    while len(picked) < largest and reached <= growth:
-        variance = arms.residual_variance + arms.alpha * quadratic
-        best = int((arms.mean + width * variance.sqrt()).argmax())
-        picked.append(best)
-        reached += float(start[best]) / arms.alpha
-        # V^-1 z / sqrt(1 + z^T V^-1 z) for V with the arms picked before: quadratic forms
-        # fall by the squares of the features' products with it.
-        z = arms.features[best].unsqueeze(-1)
-        column = arms.sketch.solve(z) - columns @ (columns.mT @ z)
-        column = column / (1.0 + z.mT @ column).sqrt()
-        columns = torch.cat([columns, column], dim=1)
-        fallen = (arms.features @ column).squeeze(-1).square()
-        quadratic = (quadratic - fallen).clamp_min(0.0)
-    return picked

@@ -124,7 +124,7 @@ class FamilyBandit:
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the guarantee rests on, and what the data contradict."""
+        r"""The assumptions of the guarantee, and those that the data contradict."""
         given = self.kernels, self._norms, self._estimated
         whole = family.of_family(self._simplest.premises, *given, is_tied=self._is_tied)
         counts = [count for count in self.contradicted_at if count is not None]
@@ -144,8 +144,8 @@ class FamilyBandit:
             for at in self.contradicted_at
         ]
         out = [at is not None for at in self.contradicted_at]
-        known = self.num_observations, self.assumptions
-        return family.family_report(self.kernels, verdicts, out, *known)
+        found = self.num_observations, self.assumptions
+        return family.family_report(self.kernels, verdicts, out, *found)
 
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms; see ``KernelBandit.bounds``."""

@@ -340,13 +340,13 @@ class KernelBandit(Band):
     def premises(self) -> Assumptions:
         r"""The assumptions of the guarantee, without a check against the data."""
         noise_std = torch.tensor([self.noise_std], dtype=torch.float64)
-        known, given = Knowledge(self.estimated, noise_std), self._norm.assumption
+        knowledge, given = Knowledge(self.estimated, noise_std), self._norm.assumption
         if self._theorem is not None:
             source, _, horizon = self._theorem
-            return rkhs_assumptions(source, known, self._delta, given, horizon=horizon)
+            return rkhs_assumptions(source, knowledge, self._delta, given, horizon=horizon)
         source = radii.mixture_source(self._scales)
         source = radii.energy_source(source) if self._fit == "filters" else source
-        return rkhs_assumptions(source, known, self._delta, given).by(GridSet.source)
+        return rkhs_assumptions(source, knowledge, self._delta, given).by(GridSet.source)
 
     @property
     def is_growing(self) -> bool:

@@ -114,7 +114,9 @@ class BKBModel(Model):
         self.estimated = parts
         self.eval()
         data = self._kernel_data(train_X, train_Y.reshape(-1, 1))
-        self.state = self.state.observe_at(*data).resampled()
+        state = self.state.observe_at(*data)
+        # Drawn again by the variances after all of them.
+        self.state = state.observe(state.inducing[:0], state.tally.sums[:0])
 
     @property
     def alpha(self) -> float:

@@ -129,10 +129,10 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             norm = float(tracker.norm_bound) / state.outcome_scale
         elif tracker is None:
             state = KernelRegression.of(model, noise_std)
-            known = norm_bound_under_prior(norm_bound, state, delta)
-            norm = known.value
+            bound = norm_bound_under_prior(norm_bound, state, delta)
+            norm = bound.value
             # Theorem 1 at alpha = noise_std^2 / B^2.
-            band = abbasi_yadkori_band(state, known, delta, norm**-2)
+            band = abbasi_yadkori_band(state, bound, delta, norm**-2)
         else:
             raise ValueError(
                 "A tracker is for an unknown noise scale; give "

@@ -263,7 +263,7 @@ class PseudoRegression(KernelRegression):
 
     @property
     def pending_noise_std(self) -> Tensor:
-        r"""That of the mean precision: where the loss is flat, scales have no limit."""
+        r"""Noise scale of the mean precision: where the loss is flat, none is a limit."""
         return self.noise_scales.square().reciprocal().mean().rsqrt()
 
 
@@ -462,7 +462,7 @@ class LikelihoodRegression:
 
     @property
     def estimated_anyway(self) -> frozenset[str]:
-        r"""What stays estimated under another prior; see ``ModelData``."""
+        r"""Parts that stay estimated under another prior; see ``ModelData``."""
         transformed = self.prior.input_transform is not None
         return self.estimated & {"kernel"} if transformed else frozenset[str]()
 

@@ -549,7 +549,6 @@ class KernelRegression(RidgeState):
         )
 
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``RidgeState``."""
         sections = self.distinct_sections
         covariance = self.prior.covariance(inputs, sections.inputs)
         raw_features = covariance @ self.feature_basis
@@ -582,19 +581,12 @@ class KernelRegression(RidgeState):
 
         Source: ours; ``docs/mathematics.md``, "Round-off".
         """
-        length = self.hidden_length
+        hidden = self.eigenvalues == 0
+        # Without the one of repeated outcomes' scatter, which no function reaches.
+        hidden[: len(hidden) - len(self.distinct_inputs)] = False
+        length = float(self.targets[hidden].norm())
         reach = min(norm * math.sqrt(self.eigenvalue_cutoff), length)
         return reach * (2.0 * length - reach)
-
-    @property
-    def hidden_length(self) -> float:
-        r"""Length of the outcomes along directions that count as zero, noise units.
-
-        Without the one of repeated outcomes' scatter, which no function reaches.
-        """
-        hidden = self.eigenvalues == 0
-        hidden[: len(hidden) - len(self.distinct_inputs)] = False
-        return float(self.targets[hidden].norm())
 
     def log_det(self, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""``ln det(I + K_w / tau)``, one value for each ``tau``; nats.
@@ -681,7 +673,7 @@ class FilteredRegression(RidgeState):
         return self._least_filter * self.state.hidden_part(norm)
 
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Those in the state of the data."""
+        r"""Coordinates in the state of the data."""
         return self.state.coordinates(inputs, prior_variance)
 
     def with_pending(self, X_pending: Tensor) -> "FilteredRegression":

@@ -206,12 +206,13 @@ class LengthscaleFamily(Sequence[Kernel]):
         """
         least, most = lengthscale * (1.0 - _ROUNDING), lengthscale * (1.0 + _ROUNDING)
         kinds = [_kind(kernel) for kernel in self]
-        known = [*zip(kinds, self.lengthscales, self.members, strict=True)]
-        begun = {kind for kind, own, _ in known if least <= own <= most}
+        rows = [*zip(kinds, self.lengthscales, self.members, strict=True)]
+        begun = {kind for kind, length, _ in rows if least <= length <= most}
         return [
             index
-            for index, (kind, own, member) in enumerate(known)
-            if own >= least or own * float(member.step) > (most if kind in begun else least)
+            for index, (kind, length, member) in enumerate(rows)
+            if length >= least
+            or length * float(member.step) > (most if kind in begun else least)
         ]
 
     def ranges_in_words(self, chosen: Sequence[bool]) -> str:
@@ -223,11 +224,13 @@ class LengthscaleFamily(Sequence[Kernel]):
         if len(kinds) > 1 or not (self.lengthscales and any(chosen)):
             return ""
         ranges: list[list[float]] = []  # of neighbours, the longest first
-        for least, member, own in zip(self.lengthscales, self.members, chosen, strict=True):
+        for least, member, is_chosen in zip(
+            self.lengthscales, self.members, chosen, strict=True
+        ):
             most = least * float(member.step)
-            if own and ranges and math.isclose(ranges[-1][0], most):
+            if is_chosen and ranges and math.isclose(ranges[-1][0], most):
                 ranges[-1][0] = least
-            elif own:
+            elif is_chosen:
                 ranges.append([least, most])
         texts = [
             coordinate(least)

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -91,10 +91,6 @@ class Basis(Module):
         old = torch.cat([self.matrix, -self.matrix @ features.mT @ new], dim=-1)
         new = pad(new, (self.matrix.shape[-1], 0))
         return Basis(self.prior, inducing, torch.cat([old, new]), self.whole)
-
-    def rotated(self, rotation: Tensor) -> "Basis":
-        r"""The basis with features multiplied by ``r x r'`` orthonormal columns."""
-        return Basis(self.prior, self.inducing, self.matrix @ rotation, self.whole)
 
     def forward(self, inputs: Tensor) -> Tensor:
         r"""Features of ``b x d'`` kernel inputs, ``b x r``; differentiable."""
@@ -307,14 +303,14 @@ class WeightProblem(NamedTuple):
         The weights are made of the coordinates of ``basis``, the first ones of those that
         the sums are over.
         """
-        own = [*range(basis.matrix.shape[-1]), -1]
-        further = slice(len(own) - 1, -1)
-        gram = sums.gram[own][:, own]
+        columns = [*range(basis.matrix.shape[-1]), -1]
+        further = slice(len(columns) - 1, -1)
+        gram = sums.gram[columns][:, columns]
         span = directions(gram, gram.diagonal())
         if span.shape[-1] == 0:  # features and outcomes are zero: a weight of no effect
             span = gram.new_zeros(len(gram), 1)
         cross = span.mT @ gram[:, :-1]
-        resolved = span.mT @ sums.gram[own, further]
+        resolved = span.mT @ sums.gram[columns, further]
         outside = sums.residual_variance.sum()
         # Round-off of `E` itself, and of the sums `W^T E W`: where columns of `W` are
         # nearly collinear (a few observations much more precise than all others), weights
@@ -472,13 +468,8 @@ class NystromRegression(RidgeState):
         return state
 
     @torch.no_grad()
-    def _build(
-        self,
-        data: ModelData,
-        inducing_points: Tensor,
-        remainder_points: Tensor | None,
-        chunk_size: int,
-    ) -> None:
+    def _build(self, data: ModelData, *choices: Any) -> None:
+        inducing_points, remainder_points, chunk_size = choices
         self.chunk_size = whole_number("chunk_size", chunk_size)
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
         self._describe(data)
@@ -529,10 +520,9 @@ class NystromRegression(RidgeState):
 
     @torch.no_grad()
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``evidence_bounds``; ``g`` regularisers ``tau``."""
         gram, left = self.sums.gram, self.sums.residual_variance
-        told = in_eigenbasis(gram[:-1, :-1], gram[-1, :-1], gram[-1, -1])
-        return evidence_bounds(told[0], told[1], left, regularizers)
+        spectrum = in_eigenbasis(gram[:-1, :-1], gram[-1, :-1], gram[-1, -1])
+        return evidence_bounds(spectrum[0], spectrum[1], left, regularizers)
 
     @torch.no_grad()
     def observe(
@@ -574,10 +564,7 @@ class NystromRegression(RidgeState):
 
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> "NystromRegression":
-        r"""See ``RidgeState``.
-
-        Pending points become inducing points, whose new directions hold no data.
-        """
+        # Pending points become inducing points, whose new directions hold no data.
         X = self._checked(X_pending).detach()
         if len(X) == 0:
             return self
@@ -591,12 +578,12 @@ class NystromRegression(RidgeState):
         return state
 
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``RidgeState``; the second also holds the split part of ``rho^2``."""
         coordinates, rest = self.basis.project(inputs)
         features = coordinates @ self.feature_basis
         scaled = (coordinates * self._problem.scale).square().sum(-1)
         left = (scaled - features.square().sum(-1)).clamp_min(0.0)
         left = left + self.basis.round_off * prior_variance
+        # The split part of `rho^2`, and what weights of the outcomes leave.
         return features, (1.0 + self.split) * rest + left
 
     def difference(self, points: Projection, other: Projection) -> Projection:
@@ -695,18 +682,11 @@ class SketchedData:
     inducing: Tensor
 
     @classmethod
-    def empty(
-        cls,
-        prior: Prior,
-        inputs: Tensor,
-        alpha: float,
-        qbar: float,
-        generator_state: Tensor,
-    ) -> "SketchedData":
-        r"""``u x d'`` inputs without observations."""
+    def empty(cls, prior: Prior, inputs: Tensor, *settings: Any) -> "SketchedData":
+        r"""``u x d'`` inputs without observations; ``alpha, qbar, generator_state``."""
         none = inputs.new_zeros(len(inputs))
         tally, inducing = Tally(none, none, none), none[:0].long()
-        return cls(prior, inputs, alpha, qbar, generator_state, tally, inducing)
+        return cls(prior, inputs, *settings, tally=tally, inducing=inducing)
 
     @property
     def counts(self) -> Tensor:
@@ -797,7 +777,7 @@ class SketchedData:
         return state
 
     def observe_at(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
-        r"""As ``observe``, at ``n x d'`` inputs that may be new.
+        r"""The state after observations at ``n x d'`` inputs that may be new.
 
         In blocks that at most double the number of observations.
         """
@@ -807,10 +787,6 @@ class SketchedData:
             state, index = state._with_inputs(inputs[block])
             state, start = state.observe(index, residuals[block]), block.stop
         return state
-
-    def resampled(self) -> "SketchedData":
-        r"""With inducing points drawn again, by the variances of now."""
-        return self.observe(self.inducing[:0], self.tally.sums[:0])
 
     def conditioned(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
         r"""After observations at inputs that become inducing points, nothing drawn."""
@@ -918,7 +894,8 @@ class DTCRegression(RidgeState):
         )
         self.eigenvalue_cutoff = cutoff_of(eigenvalues)
         self.remainder = float(left.sum())
-        self.basis = data.basis.rotated(rotation)
+        matrix = data.basis.matrix @ rotation
+        self.basis = Basis(data.prior, data.basis.inducing, matrix, whole=True)
         variance = data.counts @ data.prior_variance / max(self.num_observations, 1)
         self.prior_std = prior.scale * float(variance) ** 0.5
 
@@ -955,6 +932,5 @@ class DTCRegression(RidgeState):
         return state
 
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``evidence_bounds``; ``g`` regularisers ``tau``."""
         spectrum, left = self.spectrum, self.residual_variance
         return evidence_bounds(spectrum, self.targets, left, regularizers)
