@@ -407,7 +407,7 @@ class SafeSearch(NamedTuple):
         dimension = self.bounds.shape[1]
         if len(self.combinations[0]) == dimension:
             rows = [[row[i] for i in range(dimension)] for row in self.combinations]
-            points = self._feasible(self.bounds.new_tensor(rows), {})
+            points = self.feasible(self.bounds.new_tensor(rows), {})
             return points[self.safe_set.is_safe(points)]
         if len(self.combinations) == 1:
             return self.at(self.combinations[0])
@@ -416,7 +416,7 @@ class SafeSearch(NamedTuple):
         drawn = draw_sobol_samples(self.bounds, n=count, q=1, seed=seed).squeeze(-2)
         if self.safe_set.safe_points is not None:
             drawn = torch.cat([self.safe_set.safe_points.to(drawn), drawn])
-        moved = [self._feasible(drawn, row) for row in self.combinations]
+        moved = [self.feasible(drawn, row) for row in self.combinations]
         pool, chosen = torch.cat(moved), list(range(len(moved)))
         counts = torch.tensor([len(each) for each in moved], device=pool.device)
         owners = torch.arange(len(moved), device=pool.device).repeat_interleave(counts)
@@ -459,7 +459,7 @@ class SafeSearch(NamedTuple):
         if self.safe_set.safe_points is not None:
             found = torch.cat([self.safe_set.safe_points.to(found), found])
         # Steps back end at starting points, so the limits hold; safety is asked again.
-        found = self._feasible(found, combination)
+        found = self.feasible(found, combination)
         return found[self.safe_set.is_safe(found)]
 
     @torch.no_grad()
@@ -472,23 +472,14 @@ class SafeSearch(NamedTuple):
                 return point, values[index]
         raise no_safe_point("no point that was tried")
 
-    def _feasible(self, X: Tensor, fixed: domains.FixedFeatures) -> Tensor:
-        return feasible(X, self.bounds, fixed, self.inequalities)
-
-
-def feasible(
-    X: Tensor,
-    bounds: Tensor,
-    fixed: domains.FixedFeatures,
-    inequalities: domains.LinearConstraints | None,
-) -> Tensor:
-    r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
-    points = domains.with_fixed(X, fixed)
-    inside = (bounds[0] <= points) & (bounds[1] >= points)
-    inside = domains.with_fixed(inside, dict.fromkeys(fixed, 1.0)).all(
-        -1
-    )  # whatever its limits
-    return points[inside & evaluate_feasibility(points.unsqueeze(-2), inequalities)]
+    def feasible(self, X: Tensor, fixed: domains.FixedFeatures) -> Tensor:
+        r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
+        points = domains.with_fixed(X, fixed)
+        inside = (self.bounds[0] <= points) & (self.bounds[1] >= points)
+        # Fixed columns are allowed whatever their limits.
+        inside = domains.with_fixed(inside, dict.fromkeys(fixed, 1.0)).all(-1)
+        linear = evaluate_feasibility(points.unsqueeze(-2), self.inequalities)
+        return points[inside & linear]
 
 
 def gen_safe_initial_conditions(
@@ -553,7 +544,7 @@ def _safe_starts(search: SafeSearch, fixed: domains.FixedFeatures) -> Tensor:
     if safe_set.safe_points is not None:
         anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
     pool = torch.cat([sobol, anchors, _on_lines(anchors, sobol)])
-    pool = feasible(pool, search.bounds, fixed, search.inequalities)
+    pool = search.feasible(pool, fixed)
     pool = pool[safe_set.margin(pool) >= 0.0]
     if len(pool) <= search.num_restarts:
         return pool

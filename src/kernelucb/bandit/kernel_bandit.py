@@ -68,26 +68,20 @@ class GrowingSystems:
     Args:
         prior: Prior in outcome units.
         noise_std: Noise scale, outcome units.
-        regularizers: ``m`` values of ``tau``.
-        older: The older observations; none when absent.
+        taus: The ``m`` regularisers.
+        older: The ``KernelRegression`` of the older observations, or None.
     """
 
-    def __init__(
-        self,
-        prior: Prior,
-        noise_std: float,
-        regularizers: Tensor,
-        older: KernelRegression | None = None,
-    ) -> None:
-        self.prior, self.noise_std, self.regularizers = prior, noise_std, regularizers
+    def __init__(self, prior: Prior, noise_std: float, taus: Tensor, older: Any) -> None:
+        self.prior, self.noise_std, self.regularizers = prior, noise_std, taus
         self.older, self.count = older, 0  # number p of the newest
-        lam = targets = regularizers.new_empty(0)
+        lam = targets = taus.new_empty(0)
         self._zeros, self._unresolved = 0, 0.0  # directions that round-off hides
         if older is not None:
             self._zeros = int((older.eigenvalues == 0).sum())
             self._unresolved = float(older.targets[: self._zeros].square().sum())
             lam, targets = older.eigenvalues[self._zeros :], older.targets[self._zeros :]
-        tau = regularizers.unsqueeze(-1)
+        tau = taus.unsqueeze(-1)
         inverse = 1.0 / (lam + tau)
         self._shrinkage = tau * inverse
         self._mean_weights = lam.sqrt() * targets * inverse

@@ -233,22 +233,15 @@ class MetaModel(Model):
     # Whether the prior is one on candidates, not on basis functions
     finite_domain: ClassVar[bool]
 
-    def _set_prior(
-        self,
-        features: Module,
-        combinations: Tensor | None,
-        groups: Sequence[tuple[Tensor, Tensor]],
-        vectors: Tensor,
-        train_X: Tensor | None,
-        train_Y: Tensor | None,
-    ) -> None:
-        r"""Take the prior of tasks, and the evaluations of the new function so far.
+    def _set_prior(self, basis: Any, groups: Any, vectors: Tensor, *data: Any) -> None:
+        r"""Take the prior of tasks, and ``data``, evaluations of the new function so far.
 
-        The basis is ``features``, or these times ``combinations``.
+        The ``basis`` is a module of features, and what these are multiplied by or None;
         ``groups`` are inputs and ``m x n`` values of the tasks observed there, NaN where
         missing; ``vectors`` are the coordinates of each task in the basis.
         """
-        self._moments = moments = TaskMoments.of(vectors)
+        (features, combinations), self._moments = basis, TaskMoments.of(vectors)
+        moments = self._moments
         mean, root = moments.mean.unsqueeze(-1), moments.root.mT.contiguous()
         if combinations is not None:
             mean, root = combinations @ mean, combinations @ root
@@ -265,8 +258,8 @@ class MetaModel(Model):
         self._evidence = Evidence(
             none(0, self.dimension), none(0), none(0), none(self.rank, 0)
         )
-        if train_X is not None and train_Y is not None:
-            self._evidence = self.condition_on_observations(train_X, train_Y)._evidence
+        if all(part is not None for part in data):
+            self._evidence = self.condition_on_observations(*data)._evidence
 
     def constructor_options(self) -> dict[str, Any]:
         r"""Arguments of ``construct_inputs`` for this prior, as plain numbers (JSON)."""
@@ -498,7 +491,7 @@ class DiscreteMetaModel(MetaModel):
         self.completion = complete_matrix(self._task_values, seed)
         self.estimated = frozenset({"values"} if self.completion.share_missing else ())
         groups, vectors = [(candidates, self._task_values.mT)], self.completion.values
-        self._set_prior(Lookup(candidates), None, groups, vectors, train_X, train_Y)
+        self._set_prior((Lookup(candidates), None), groups, vectors, train_X, train_Y)
 
     @classmethod
     def from_observations(
@@ -810,7 +803,8 @@ class FeatureMetaModel(MetaModel):
         self._combinations = self._independent_combinations(groups, cutoff)
         self.num_features = self._combinations.shape[-1]
         heads = torch.cat([self._heads(*group) for group in groups])
-        self._set_prior(self.features, self._combinations, groups, heads, train_X, train_Y)
+        basis = self.features, self._combinations
+        self._set_prior(basis, groups, heads, train_X, train_Y)
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 r"""Thompson sampling with a known or an unknown noise scale."""
 
+from typing import Any
+
 import torch
 from botorch.generation.sampling import MaxPosteriorSampling
 from botorch.models.deterministic import GenericDeterministicModel
@@ -32,19 +34,13 @@ class PosteriorPaths(Module):
 
     weights: Tensor
 
-    def __init__(
-        self,
-        regression: KernelRegression,
-        regularizer: float,
-        scale: float,
-        num_paths: int,
-        num_features: int,
-        outcome_map: OutcomeMap = IDENTITY,
-    ) -> None:
+    def __init__(self, band: Any, scale: float, outcome_map: Any, *sizes: int) -> None:
         super().__init__()
-        self.regression, self.scale, self.outcome_map = regression, scale, outcome_map
+        self.regression = regression = band.regression
+        regularizer = band.regularizer
+        self.scale, self.outcome_map = scale, outcome_map
         prior, basis, root = regression.prior, regression.feature_basis, regularizer**0.5
-        self.prior_paths = prior.paths(regression.train_inputs, num_paths, num_features)
+        self.prior_paths = prior.paths(regression.train_inputs, *sizes)
         with torch.no_grad():
             values = prior.scale * self.prior_paths(regression.distinct_inputs)
             noise = torch.randn_like(values)  # in the eigenbasis, where it is white as well
@@ -220,9 +216,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     ) -> PosteriorPaths:
         r"""The same on the scale of the model, without a map."""
         whole_number("num_samples", num_samples)
-        tau, state = self.confidence_set.regularizer, self.regression
         sizes = num_samples, whole_number("num_features", num_features)
-        return PosteriorPaths(state, tau, self._scale, *sizes, outcome_map)
+        return PosteriorPaths(self.confidence_set, self._scale, outcome_map, *sizes)
 
     def optimize(
         self,

@@ -337,15 +337,8 @@ class LikelihoodRegression:
         return data
 
     @torch.no_grad()
-    def _set(
-        self,
-        prior: Prior,
-        inputs: Tensor,
-        outcomes: Loss,
-        dimension: int,
-        estimated: frozenset[str],
-    ) -> None:
-        self.outcomes, self.dimension, self.estimated = outcomes, dimension, estimated
+    def _set(self, prior: Prior, inputs: Tensor, outcomes: Loss, *model: Any) -> None:
+        self.outcomes, (self.dimension, self.estimated) = outcomes, model
         self.prior, self.train_inputs = prior.to(inputs.device), inputs
         prior.check_fits(inputs)
         self.num_observations = len(inputs)

@@ -399,7 +399,7 @@ class KernelRegression(RidgeState):
         """
         super().__init__()
         self._decompose(
-            ModelData.of(train_X, train_Y, covar_module, noise_std, mean_module)
+            ModelData.of(train_X, train_Y, noise_std, covar_module, mean_module)
         )
 
     @classmethod

@@ -1,16 +1,14 @@
 r"""From models of BoTorch or GPyTorch to numbers and a prior: which, and how."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchModel
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
-from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
-from gpytorch.means import Mean
 from gpytorch.models import GP, ExactGP, IndependentModelList
 from torch import Tensor
 from torch.nn import ModuleList
@@ -61,22 +59,14 @@ class ModelData(NamedTuple):
     raw_inputs: Tensor | None = None  # `n x d` before the input transform, where known
 
     @classmethod
-    def of(
-        cls,
-        train_X: Tensor,
-        train_Y: Tensor,
-        covar_module: Kernel,
-        noise_std: float | Tensor,
-        mean_module: Mean | None,
-    ) -> "ModelData":
-        r"""From tensors and a kernel; see ``KernelRegression``."""
+    def of(cls, train_X: Tensor, train_Y: Tensor, noise_std: Any, *modules: Any) -> Self:
+        r"""From tensors, a kernel and a mean or None; see ``KernelRegression``."""
         targets = training_targets(train_X, train_Y)
         inputs = train_X.detach().to(torch.float64, copy=True)
-        prior = Prior(covar_module, mean_module)
-        prior = prior.to(train_X.device)
+        prior = Prior(*modules).to(train_X.device)
         prior.check_fits(inputs)
         noise = positive_values("noise_std", noise_std, len(targets))
-        estimated = with_noise(estimated_parts(covar_module, mean_module), noise_std)
+        estimated = with_noise(estimated_parts(*modules), noise_std)
         return cls(prior, inputs, targets, noise, train_X.shape[-1], estimated)
 
     def with_noise_std(self, noise_std: float | Tensor | None) -> "ModelData":

@@ -438,7 +438,7 @@ class NystromRegression(RidgeState):
             ValueError: If noise or chunk size is not above zero, or noise is rounding.
         """
         super().__init__()
-        data = ModelData.of(train_X, train_Y, covar_module, noise_std, mean_module)
+        data = ModelData.of(train_X, train_Y, noise_std, covar_module, mean_module)
         self._build(data, inducing_points, remainder_points, chunk_size)
 
     @classmethod
