@@ -21,12 +21,12 @@ from kernelucb._numerics import checks
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.kernels import allowed_columns
+from kernelucb.confidence import forms, ridge
 from kernelucb.confidence import norm as norms
 from kernelucb.confidence import radius as radii
-from kernelucb.confidence import ridge
 from kernelucb.confidence.assumptions import Assumptions, Knowledge, rkhs_assumptions
 from kernelucb.confidence.band import Band
-from kernelucb.confidence.dual import ExactSet, GridSet
+from kernelucb.confidence.dual import GridSet
 from kernelucb.confidence.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.mixture import MixtureProblem, known_noise_problem
@@ -270,8 +270,7 @@ class KernelBandit(Band):
         self.inputs = self.outcomes.new_empty(0, allowed_columns(covar_module).start)
         taus = self.outcomes  # those that were asked for; none where the grid decides
         if not isinstance(form, str):
-            alphas = checks.as_double(form).to(taus)
-            taus = checks.positive_values("form", alphas, alphas.numel()) / noise**2
+            taus = forms.grid_regularizers(form, 1.0, noise**2).to(taus)
         elif checks.one_of("form", form, "dual", "analytic") == "analytic":
             taus = 1.0 / taus.new_tensor(self._scales)
         elif bound == "abbasi_yadkori":
@@ -459,13 +458,8 @@ class KernelBandit(Band):
             width = self._theorem.width(float(regression.log_det(tau)), norm)
             band = ridge.fixed_ridge_band(regression, tau, width, self.premises)
         else:
-            problem = self._problem(regression)
-            given = problem.regression, problem.constraints
-            if len(self._taus):
-                items = problem.assumptions.by(GridSet.source)
-                band = GridSet(*given, self._taus, items)
-            else:
-                band = ExactSet(*given, problem.assumptions.by(ExactSet.source))
+            form: Any = self._taus * self.noise_std**2 if len(self._taus) else "dual"
+            band = forms.confidence_set(self._problem(regression), form)
         self._stateless = band
         return band
 
