@@ -67,9 +67,6 @@ class Broken(MartingaleMixtureUCB):
     def set_X_pending(self, X_pending=None):
         super().set_X_pending(None if self.defect == "pending points" else X_pending)
 
-    def within(self, lower, upper):
-        return super().within(lower, upper + (self.defect == "known range"))
-
     def bounds(self, X):
         lower, upper = super().bounds(X)
         if self.defect == "order of data":
@@ -91,7 +88,7 @@ def broken(defect, model, **options):
 
 DEFECTS = [
     *("precision", "shapes", "gradients", "points apart", "directions", "upper value"),
-    *("pending points", "order of data", "copies", "known range", "coverage"),
+    *("pending points", "order of data", "copies", "coverage"),
 ]
 
 

@@ -17,6 +17,8 @@ from botorch.models.deterministic import GenericDeterministicModel
 from torch import Tensor
 
 from kernelucb import (
+    Band,
+    BandUCB,
     BKBBandit,
     GuardedAcquisition,
     KernelBandit,
@@ -78,6 +80,7 @@ def entries(what):
 
 
 def values(acqf):
+    acqf = BandUCB(acqf) if isinstance(acqf, Band) else acqf
     return acqf(ARMS[:, None])
 
 

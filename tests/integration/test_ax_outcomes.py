@@ -282,13 +282,13 @@ class TestSeveral:
         assert rows(acqf.X_pending) == rows(points(parameters))
         # Ax sorts the outcomes by their names.
         assert acqf.weights == (-2.0, 1.0)
-        cost, y = acqf.acqfs
+        cost, y = acqf.parts
         assert float(cost.regression.train_targets.abs().max()) < 20.0
         assert float(y.regression.train_targets.min()) > 4000.0
-        assert [band.norm_bound for band in acqf.acqfs] == pytest.approx([20.0, 300.0])
-        noise = [float(band.regression.noise_std.max()) for band in acqf.acqfs]
+        assert [band.norm_bounds[0] for band in acqf.parts] == pytest.approx([20.0, 300.0])
+        noise = [float(band.data.noise_std.max()) for band in acqf.parts]
         assert noise == pytest.approx([0.5, 1.0])
-        assert [band.delta for band in acqf.acqfs] == [0.05, 0.05]
+        assert [band.delta for band in acqf.parts] == [0.05, 0.05]
 
     def test_they_say_of_every_outcome_what_is_missing(self):
         options = {"norm_bound": 4.0, "noise_std": 0.1}

@@ -360,12 +360,7 @@ SOURCES = [
         "the code that Calandriello et al. (2019) released",
     ),
     (lambda: BKBBandit(X, KERNEL, **GIVEN, qbar=1e4), BKB),
-    (bandit, DUAL),
-    (
-        partial(bandit, form="grid"),
-        f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}",
-    ),
-    (partial(bandit, form="analytic"), f"{FLYNN}, Corollary 4.6; fit: {CLOSED}, {ENERGY}"),
+    (bandit, f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}"),
     (partial(bandit, bound="abbasi_yadkori"), ABBASI),
     (partial(bandit, bound="igp_ucb"), IGP),
     (

@@ -188,8 +188,6 @@ VALUE = [
     (lambda: LIMITED(constraints={1: (None, None)}), "has no limit"),
     (lambda: LIMITED(constraints={2: (0.0, 1.0)}), "outputs 0 to 1"),
     (lambda: outcome_bands([]), "models is empty"),
-    (lambda: outcome_bands(TWO, options={"delta": 0.1}), "options holds delta"),
-    (lambda: outcome_bands(TWO, **NORM, options={"colour": 1}), "no option colour"),
     (lambda: KernelBandit(KERNEL, **GIVEN, fit=PREDICTED), "fit must be"),
     (family([]), "kernels is empty"),
     (family(norm_bound=[1.0, 2.0]), "norm_bound has 2 entries for 1"),
@@ -327,7 +325,7 @@ def test_no_pending_points_are_no_change():
     for state in (PROBLEM.state, NystromRegression.from_model(MODEL, X[:3], 0.1), sketched):
         assert state.with_pending(X[:0]) is state
     torch.testing.assert_close(
-        acqf.band.confidence_set.band.data.variance(X), acqf.band.data.variance(X)
+        acqf.band.confidence_set.regression.variance(X), acqf.band.data.variance(X)
     )
 
 

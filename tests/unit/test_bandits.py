@@ -426,15 +426,15 @@ def make_family(kernels=RANGE, norm_bound=NORM, **options):
     return FamilyBandit(kernels, norm_bound=norm_bound, noise_std=NOISE, **options)
 
 
-@pytest.mark.parametrize("widest_every", [8, None, 1])
-def test_it_is_the_stateless_class_where_what_was_contradicted_stays_out(widest_every):
+@pytest.mark.parametrize("every", [8, None, 1])
+def test_it_is_the_stateless_class_where_what_was_contradicted_stays_out(every):
     r"""Contradictions show on the bandit's regularisers a round later at most."""
-    bandit, kernels = make_family(widest_every=widest_every, fit="martingale"), RANGE
+    bandit, kernels = make_family(widest_every=every, fit="martingale"), RANGE
     for count in range(1, ROUNDS + 1):
         bandit.observe(PLACES[count], OUTCOMES[count])
         data = PLACES[1 : count + 1], OUTCOMES[1 : count + 1]
         regression = KernelRegression(*data, FUNCTION.kernel, NOISE)
-        options = {"norm_bound": NORM, "fit": "martingale", "widest_every": widest_every}
+        options = {"norm_bound": NORM, "fit": "martingale", "widest_every": every}
         acqf = KernelFamilyUCB(regression, kernels, **options)
         kernels = remaining(kernels, acqf.consistent)
         assert bandit.consistent == tuple(kernel in [*kernels] for kernel in RANGE)

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from kernelucb import (
     IGPUCB,
+    BandUCB,
     CertifiedGapStopping,
     ConstrainedUCB,
     GuardedAcquisition,
@@ -35,6 +36,7 @@ from kernelucb import (
 from kernelucb._numerics.digits import at_least, between
 from kernelucb._numerics.estimates import estimated, is_estimate
 from kernelucb.certificates.task import Task
+from kernelucb.confidence.band import band_of
 from kernelucb.confidence.filters import Hybrids
 from kernelucb.confidence.radius import KernelFree
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -92,7 +94,7 @@ def test_relaxed_bands_are_of_one_mixture_and_nested():
     for relax in (lambda t: own.band.relaxed(t), lambda t: own.band.relaxed(1.0, t)):
         widths = [width(relax(factor)) for factor in (1.0, 1.2, 2.0, 5.0)]
         assert widths == sorted(widths)
-    twice = own.band.relaxed(2.0, 1.5).band.relaxed(2.0, 2.0)
+    twice = own.band.relaxed(2.0, 1.5).relaxed(2.0, 2.0)
     assert width(twice) == pytest.approx(width(own.band.relaxed(4.0, 3.0)), rel=1e-6)
 
 
@@ -117,7 +119,8 @@ ROADS = {
 def test_the_one_event_does_not_depend_on_the_norm_bound_that_was_given(road):
     r"""So the norm bound itself may come from the data, or be the best of many."""
     one, other = (
-        ROADS[road](norm_bound=NORM * of).band.relaxed(24.0 / of) for of in (3.0, 8.0)
+        band_of("band", ROADS[road](norm_bound=NORM * of)).relaxed(24.0 / of)
+        for of in (3.0, 8.0)
     )
     assert one.norm_bounds == pytest.approx(other.norm_bounds)
     assert_close(one.bounds(GRID), other.bounds(GRID), rtol=1e-9, atol=1e-9)
@@ -199,7 +202,8 @@ def test_a_search_in_parts_within_a_range_still_ranks_points():
     )
     assert width(ranged) < width(plain)
     torch.testing.assert_close(ranged(points), plain(points))
-    limited = family.band.within(upper=float(family.bounds(GRID)[0].max()) + 0.1)
+    upper = float(family.bounds(GRID)[0].max()) + 0.1
+    limited = BandUCB(family.band.within(upper=upper))
     for pending in (GRID[:1], None):
         limited.set_X_pending(pending)
         family.set_X_pending(pending)
@@ -224,11 +228,12 @@ def test_guard_constraints_safe_set_and_stop_keep_to_the_range():
     best = float(lower.max())
     high = best + 0.2 * float(upper.max() - best)
     ranged, room = own.band.within(upper=high), high - best + 1e-6
-    guard = GuardedAcquisition(ranged, ranged, observed=GRID, temperature=0.0)
+    acqf = BandUCB(ranged)
+    guard = GuardedAcquisition(acqf, acqf, observed=GRID, temperature=0.0)
     assert float(guard.excess(GRID).max()) <= room
     for outer in (guard, ConstrainedUCB(ranged, OutcomeConstraints(ranged, 0.0))):
         assert f"at most {high} everywhere" in str(outer.assumptions)
-        assert float(outer.at(norm_bound=50.0).bounds(GRID)[1].max()) <= high
+        assert float(outer.band.at(norm_bound=50.0).bounds(GRID)[1].max()) <= high
     for of, inside in ((ranged, True), (own, False)):
         limits = OutcomeConstraints(of, high + 1e-6)
         assert bool(limits.may_be_feasible(GRID).any()) is not inside

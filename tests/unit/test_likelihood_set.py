@@ -425,7 +425,8 @@ def test_what_it_rests_on():
     trained = likelihood_ucb(INPUTS, SUCCESSES, trainable, **GIVEN)
     assert trained.assumptions.estimated == ("kernel",)
     # Pseudo-outcomes are no outcomes: a bound on them must not look certified.
-    assert not MartingaleMixtureUCB(ONE.band.data, **GIVEN).assumptions.certified
+    state = ONE.band.confidence_set.regression
+    assert not MartingaleMixtureUCB(state, **GIVEN).assumptions.certified
 
 
 SEEN = {"train_X": INPUTS, "train_Y": SUCCESSES}

@@ -47,24 +47,25 @@ def bound(problem, error=ERROR, state=None, **options):
 def narrower(acqf):
     r"""The squared radius that holds the residuals of ``f``, and ``A``, of this bound."""
     state, A = acqf.band.data, counted(acqf)
-    if isinstance(acqf.fit, PrequentialRadius):
-        return acqf.fit.squared, A
-    if acqf.fit == "martingale":
+    fit = acqf.band.rebuild.keywords.get("fit", "filters")
+    if isinstance(fit, PrequentialRadius):
+        return fit.squared, A
+    if fit == "martingale":
         K = state.prior.covariance(state.train_inputs, state.train_inputs)
         y = state.train_targets
-        return socp.squared_radius(K, y, state.noise_std, acqf.delta, 1.0), A
-    filtered = acqf.confidence_set.regression
+        return socp.squared_radius(K, y, state.noise_std, acqf.assumptions.delta, 1.0), A
+    filtered = acqf.band.confidence_set.regression
     assert isinstance(filtered, FilteredRegression)
     weights = filtered.spectral_filter.weights
     weights = torch.cat([1.0 - weights.sum(0, keepdim=True), weights]).clamp_min(0.0)
-    mixture = FilterMixture(state, acqf.delta, 1.0, acqf.norm_bound)
+    mixture = FilterMixture(state, acqf.assumptions.delta, 1.0, acqf.band.norm_bounds[0])
     return mixture.ellipsoid(weights.numpy()).squared_radius, A
 
 
 def wider(acqf):
     r"""The same for ``g``: the error at every observation, counted as the fit does."""
     squared, A = narrower(acqf)
-    errors = acqf.model_error / acqf.regression.noise_std
+    errors = acqf.band.required_set.model_error / acqf.band.data.noise_std
     reach = torch.linalg.eigvalsh(A)[-1].sqrt() * errors.norm()
     return (math.sqrt(squared) + float(reach)) ** 2, A
 
@@ -100,7 +101,9 @@ def test_the_band_is_that_of_the_cone_program(case, fit, form, error):
     state = problem.state.with_noise_std(noise)
     acqf = bound(problem, error, state, form=form, **options_of(fit, problem, noise))
     squared, A = wider(acqf)
-    used = acqf.function_constraints.radius.squared(acqf.confidence_set.regression)
+    used = acqf.band.function_constraints.radius.squared(
+        acqf.band.confidence_set.regression
+    )
     # What round-off hides of a filtered fit is added: NORM sqrt(4 EPS lam_max) = 8e-6 at
     # most to a radius of 7, twice in its square.
     assert squared * (1.0 - REARRANGED) <= used <= squared * (1.0 + 1e-5)

@@ -297,7 +297,7 @@ class KernelBandit(Band):
     @property
     def norm_bound(self) -> float:
         r"""The norm bound given, or its estimate so far, outcome units."""
-        return self._norm.assumption.number(self._norm.value)
+        return self._norm.assumption.number(float(self._norm.value))
 
     @property
     def _norm(self) -> norms.NormBound:
@@ -367,7 +367,7 @@ class KernelBandit(Band):
                 of columns than those observed.
             InputDataError: If a value is not finite.
         """
-        arms, widths, norm = self._checked(arms), self._widths(), self._norm.value
+        arms, widths, norm = self._checked(arms), self._widths(), float(self._norm.value)
         if widths is None:
             lower, upper = self.stateless().bounds(arms)
             return lower, upper
@@ -454,7 +454,7 @@ class KernelBandit(Band):
             return self._stateless
         regression = self._regression()
         if self._theorem is not None:
-            tau, norm = float(self._taus), self._norm.value
+            tau, norm = float(self._taus), float(self._norm.value)
             width = self._theorem.width(float(regression.log_det(tau)), norm)
             band = ridge.fixed_ridge_band(regression, tau, width, self.premises)
         else:
@@ -476,7 +476,7 @@ class KernelBandit(Band):
 
     def _renew(self, regression: KernelRegression | None) -> None:
         r"""Take all observations into the eigenbasis."""
-        norm, taus = self._norm.value, self._taus
+        norm, taus = float(self._norm.value), self._taus
         needed = taus
         if self._theorem is None:
             squared_radius = radii.noise_energy_bound(self.num_observations, self._delta)
@@ -503,7 +503,7 @@ class KernelBandit(Band):
     def _widths(self) -> Tensor | None:
         r"""Multiples of the deviations at regularisers; None where nothing grows."""
         taus, (log_det, form) = self._growing.regularizers, self._growing.fit()
-        norm, delta, count = self._norm.value, self._delta, self.num_observations
+        norm, delta, count = float(self._norm.value), self._delta, self.num_observations
         older = self._older
         if self._resolution > self._smallest or (older and older.assumptions.violated):
             return None

@@ -1,6 +1,7 @@
 r"""A confidence band as a value: a set of functions, and how it was built."""
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import cached_property, partial, wraps
@@ -27,6 +28,7 @@ from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSource, Source
 from kernelucb.confidence.pointwise import DEFAULT_NORM
 from kernelucb.confidence.sets import ConfidenceSet, Described
+from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.counts import LikelihoodRegression
 from kernelucb.regression.exact import data_of
@@ -558,11 +560,15 @@ def _rebuilt(band: Band, changes: dict[str, Any]) -> Band:
 
 
 def weighted_sum(
-    bands: Sequence[Any], weights: Sequence[float] | Tensor, offset: float = 0.0
+    bands: Sequence[Any],
+    weights: Sequence[float] | Tensor,
+    offset: float = 0.0,
+    output_weights: Sequence[float] | None = None,
 ) -> Band:
     r"""The band of ``offset + sum_j w_j f_j``; the failure probabilities add up.
 
-    A band of weight zero is left out.
+    A band of weight zero is left out; ``output_weights`` are those of all outputs of a
+    model, by default ``weights``.
 
     Raises:
         ValueError: If there are no bands, or the number of weights differs.
@@ -580,6 +586,7 @@ def weighted_sum(
     check_dimensions("bands", parts)
     named = {f"output {j + 1}": p.assumptions for j, p in zip(used, parts, strict=True)}
     assumptions = Assumptions.joined(named, "the band of the weighted sum holds")
+    every = tuple(values if output_weights is None else output_weights)
     rule = WeightedSum(tuple(used.values()), finite_scalar("offset", offset))
     whole = CombinedSet([p.required_set for p in parts], rule, assumptions)
     observed = [part.observed for part in parts if part.observed is not None]
@@ -589,8 +596,10 @@ def weighted_sum(
         observed=torch.cat(observed) if len(observed) == len(parts) else None,
         norm_bounds=tuple(dict.fromkeys(n for part in parts for n in part.norm_bounds)),
         parts=parts,
-        combine=partial(weighted_sum, weights=rule.weights, offset=offset),
-        output_weights=tuple(values),
+        combine=partial(
+            weighted_sum, weights=rule.weights, offset=offset, output_weights=every
+        ),
+        output_weights=every,
     )
 
 
@@ -700,3 +709,10 @@ def check_points(name: str, X: Tensor, dimension: int, q: bool = False) -> None:
             f"{name} has {shape[-1]} columns; the model was trained on {dimension}."
         )
     finite(name, X)
+    if X.dtype != torch.float64:
+        warnings.warn(
+            f"{name} is {X.dtype}; the bound is computed in float64 and cast back, "
+            "which rounds it. Use float64 tensors throughout.",
+            SinglePrecisionWarning,
+            stacklevel=4,
+        )
