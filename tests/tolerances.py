@@ -78,11 +78,6 @@ HIGH_PRECISION = 1e-6
 # eigenbasis. The project promises 1e-8.
 BANDIT = 1e-8
 
-# A filtered sum of partial fractions next to the fraction itself, of order one. Weights are
-# at most about 1 / sqrt(1e-11) where two roots nearly agree, and round-off EPS times these
-# is 7e-11, for each of two terms; moving the roots apart costs 1e-11.
-PARTIAL_FRACTIONS = 1e-9
-
 # At an observed input, where the fit constraint alone decides, the bound is attained as
 # tau falls to zero, and round-off eps k of the variance stands next to noise^2 tau: the
 # best value that double precision can find is about sqrt(eps) = 1.5e-8 of the norm bound

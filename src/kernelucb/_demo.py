@@ -44,7 +44,7 @@ from kernelucb._numerics.digits import assumed, at_most, one_minus
 from kernelucb.certificates import RegretCertificate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, SolverError
-from kernelucb.regression.named import fixed_kernel, fixed_mean
+from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean
 
 FUNCTIONS = ("branin", "forrester", "hartmann3", "rkhs")
 _NUM_SETTINGS = 1024

@@ -58,7 +58,7 @@ from kernelucb.regression.counts import (
     LikelihoodRegression,
     PseudoRegression,
 )
-from kernelucb.regression.pooling import distinct_rows
+from kernelucb.regression.exact import distinct_rows
 from kernelucb.regression.prior import Prior
 
 Cause = Literal["norm", "noise", "noise by region", "kernel"]
@@ -821,7 +821,7 @@ def information_gain(
     count = len(inputs) if num_points is None else whole_number("num_points", num_points)
     prior.check_fits(inputs)
     ratios = prior.covariance(inputs, inputs) / scale**2
-    spectrum = kernel_spectrum(ratios).values
+    spectrum = kernel_spectrum(ratios)[0]
     if method == "exact":
         gain = 0.5 * float(torch.log1p(spectrum).sum())
     else:

@@ -22,7 +22,7 @@ from kernelucb.certificates import RegretCertificate
 from kernelucb.certificates.words import gaps_in_words
 from kernelucb.confidence.band import band_of
 from kernelucb.diagnostics import noise_regions
-from kernelucb.regression.pooling import distinct_rows
+from kernelucb.regression.exact import distinct_rows
 from kernelucb.safety import SafeSet
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ from kernelucb import KernelFamilyUCB, ScalarizedUCB
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
 from kernelucb.confidence.assumptions import REPORTED
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
-from kernelucb.regression.named import named_kernel
+from kernelucb.regression.kernel_family import fixed_kernel
 from problems import likelihood_ucb
 from tolerances import LINEAR_SOLVE
 
@@ -215,7 +215,7 @@ class TestCounts:
         acqf = kernelucb.ax.current_bound(client)
         low = torch.tensor([-5.0, 0.0], dtype=torch.float64)
         scales = torch.tensor([[0.3, 0.6]], dtype=torch.float64)
-        kernel = named_kernel("rbf", scales, 0.8).requires_grad_(False)
+        kernel = fixed_kernel("rbf", scales, 0.8).requires_grad_(False)
         names = ("likelihood", "norm_bound", "num_trials", "exposure")
         given = {name: options[name] for name in names if name in options}
         given["mean_module"] = options.get("mean")

@@ -14,7 +14,7 @@ from kernelucb.__main__ import main
 from kernelucb._numerics.digits import at_most
 from kernelucb.certificates import claims
 from kernelucb.page import study
-from kernelucb.regression.named import fixed_kernel, fixed_mean
+from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean
 
 ROWS = [
     "heat,hours,who,yield",

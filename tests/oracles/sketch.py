@@ -4,8 +4,6 @@ r"""Inducing-point regression written as in the papers, with dense matrices.
 observations (repeats as they come, prior mean subtracted), ``lam`` the regulariser.
 """
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -26,14 +24,3 @@ def dtc(K, S: Tensor, X: Tensor, y: Tensor, lam: float, T: Tensor):
     middle = Z.mT @ Z @ torch.linalg.inv(V)
     variance = K(T, T).diagonal() - ((z @ middle) * z).sum(-1)
     return mean, variance
-
-
-def collapsed_bound(K, S: Tensor, X: Tensor, y: Tensor, lam: float) -> float:
-    r"""Titsias (2009), Eq. 9: ``ln N(y; 0, Q + lam I) - tr(K - Q) / (2 lam)``."""
-    Z = embedding(K, S, X)
-    Q = Z @ Z.mT
-    covariance = Q + lam * torch.eye(len(X)).to(Q)
-    quadratic = y @ torch.linalg.solve(covariance, y)
-    log_det = torch.linalg.slogdet(covariance).logabsdet
-    likelihood = -0.5 * (quadratic + log_det + len(X) * math.log(2.0 * math.pi))
-    return float(likelihood - (K(X, X) - Q).trace() / (2.0 * lam))

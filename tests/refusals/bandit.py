@@ -66,7 +66,7 @@ ROWS = [
         "does not take inputs of 2",
     ),
     ("vector", lambda: budgeted(ARMS[0]), SHAPES, "candidates must be"),
-    ("no arms", lambda: budgeted(ARMS[:0]), InputDataError, "no arms"),
+    ("no arms", lambda: budgeted(ARMS[:0]), InputDataError, "no candid"),
     ("infinite", lambda: budgeted(ARMS / 0.0), InputDataError, "candidates"),
     ("more arms", observing([1, 2], [1.0]), SHAPES, "as many"),
     ("no play", observing([], []), SHAPES, "as many"),

@@ -31,7 +31,7 @@ from kernelucb import (
 )
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.models import BKBModel
-from kernelucb.regression.named import fixed_kernel
+from kernelucb.regression.kernel_family import fixed_kernel
 from kernelucb.regression.nystrom import ridge_factor
 from problems import constant_mean, float64, frozen_kernel, frozen_model, normal, uniform
 

@@ -46,10 +46,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BOUNDS, CompactDomain, outcome_bands
 from kernelucb.confidence.band import Band
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-    UncertifiedError,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel
 from kernelucb.optim import chunked
 from kernelucb.safety import ConstraintWidth
@@ -128,7 +125,6 @@ REFUSED = [
     (lambda: CompactDomain(length=0.0), ValueError, "length must be a finite"),
     (lambda: information_gain(KERNEL, X), ValueError, "noise_std is needed"),
     (lambda: build().witness(X[:2]), DIMENSION, "X must be `1 x 2`"),
-    (lambda: PROBLEM.state.with_pending(X[:, :1]), DIMENSION, "b x 2"),
     (lambda: build().bounds(X * 1e80), InputDataError, "units"),
     (lambda: build().witness(NAN), InputDataError, "X contains NaN"),
     (lambda: build(SrinivasUCB, theorem=1), UnsupportedError, "theorem must be an inst"),
@@ -192,7 +188,6 @@ VALUE = [
     (lambda: LIMITED(constraints={1: (None, None)}), "has no limit"),
     (lambda: LIMITED(constraints={2: (0.0, 1.0)}), "outputs 0 to 1"),
     (lambda: outcome_bands([]), "models is empty"),
-    (lambda: BKBBandit(X, KERNEL, **GIVEN, batch_growth=1.0), "batch_growth"),
     (lambda: KernelBandit(KERNEL, **GIVEN, fit=PREDICTED), "fit must be"),
     (family([]), "kernels is empty"),
     (family(norm_bound=[1.0, 2.0]), "norm_bound has 2 entries for 1"),
@@ -224,8 +219,6 @@ SHAPE = [
     (lambda: MixedSpace(BOX, inequality_constraints=[(X, X, 0.0)]), "columns as coeff"),
     (lambda: PREDICTED.observe(MODEL, X[:0], Y[:0], 0.1), "n x d"),
     (lambda: PREDICTED.observe(BATCHED, X[:1], Y[:1], 0.1), "one outcome"),
-    (lambda: BKB.posterior(X[0]), "X must be"),
-    (lambda: BKB.observe(X[:, :1], Y), "X must be `n x 2`"),
     (lambda: chunked.argmax(build(), X[0]), "candidates must be `n x d`"),
     (
         lambda: MartingaleMixtureUCB.from_model(
@@ -239,8 +232,6 @@ UNSUPPORTED = [
     (lambda: LIMITED(constraints=LIMIT, objective_index=[0]), "weigh"),
     (lambda: KernelFamilyUCB(COUNTS, [KERNEL], **GIVEN), "noise_std"),
     (lambda: PREDICTED.observe("gp", X[:1], Y[:1], 0.1), "BoTorch model"),
-    (lambda: BKB.observe(X[None], Y[None]), "without batch dim"),
-    (lambda: BKB.float(), "leave its dtype alone"),
     (counts(LOGGED, likelihood="poisson"), "outcome_transform=None"),
 ]
 CHANGES = {

@@ -39,9 +39,7 @@ from kernelucb.certificates.task import Task
 from kernelucb.confidence.band import band_of
 from kernelucb.confidence.filters import Hybrids
 from kernelucb.confidence.radius import energy_levels
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetWarning,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import frozen_kernel, frozen_model, generator, make_problem
 
 LINE = torch.tensor([[0.0], [1.0]], dtype=torch.float64)

@@ -12,13 +12,7 @@ from torch.testing import assert_close
 from kernelucb import MartingaleMixtureUCB
 from oracles import closed_forms, socp
 from problems import frozen_model, make_problem, uniform
-from tolerances import (
-    CONVEX_GRADIENT,
-    GRADCHECK,
-    LINEAR_SOLVE,
-    REARRANGED,
-    SOCP,
-)
+from tolerances import CONVEX_GRADIENT, GRADCHECK, LINEAR_SOLVE, REARRANGED, SOCP
 
 DELTA = 0.05
 

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from torch.testing import assert_close
 
-from kernelucb import (
-    KernelRegression,
-    MartingaleMixtureUCB,
-    least_consistent_norm,
-)
+from kernelucb import KernelRegression, MartingaleMixtureUCB, least_consistent_norm
 from kernelucb._numerics import spectral
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.filters import FilterMixture

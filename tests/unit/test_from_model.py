@@ -7,27 +7,11 @@ import pytest
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
-from botorch.models.transforms.input import (
-    ChainedInputTransform,
-    Normalize,
-    Round,
-    Warp,
-)
-from botorch.models.transforms.outcome import (
-    ChainedOutcomeTransform,
-    Standardize,
-)
+from botorch.models.transforms.input import ChainedInputTransform, Normalize, Round, Warp
+from botorch.models.transforms.outcome import ChainedOutcomeTransform, Standardize
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import (
-    LinearKernel,
-    MaternKernel,
-    PeriodicKernel,
-    ScaleKernel,
-)
-from gpytorch.likelihoods import (
-    FixedNoiseGaussianLikelihood,
-    GaussianLikelihood,
-)
+from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, ScaleKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import LinearMean
 from gpytorch.models import ExactGP, IndependentModelList
 from torch.testing import assert_close

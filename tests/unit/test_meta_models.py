@@ -13,9 +13,8 @@ from torch.testing import assert_close
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.candidates import complete_matrix
-from kernelucb.models.meta import TaskMoments
-from problems import float64, generator
+from kernelucb.models.meta import TaskMoments, complete_matrix
+from problems import float64, generator, normal, uniform
 from tolerances import META_COMPLETION, META_POSTERIOR, REARRANGED
 
 N, M = 40, 12
@@ -196,7 +195,7 @@ def test_the_prior_is_a_gpytorch_mean_and_kernel():
     assert_close(model.covar_module(CANDIDATES, diag=True), covariance.diagonal())
 
 
-def test_training_is_seeded_and_stops():
+def test_training_is_seeded_and_learns():
     X = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)
     values = tasks(count=30, at=X)
     options = {"num_features": 12, "progress": False}
@@ -266,6 +265,18 @@ def test_every_bound_reads_the_prior(make):
     assert_close(found, other, atol=REARRANGED, rtol=REARRANGED)
     posterior = gp.posterior(CANDIDATES).mean.squeeze(-1)
     assert_close(acqf.band.data.mean(CANDIDATES), posterior, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_candidates_of_two_columns_are_asked_for_alone(count):
+    r"""Mixtures of their columns are no candidates, and the prior refuses these."""
+    candidates = uniform(8, 2, 3)
+    model = DiscreteMetaModel(normal(20 * 8, 4).reshape(20, 8), candidates)
+    gp = model.to_gp(candidates[:count], normal(count, 5).unsqueeze(-1), noise_std=0.1)
+    acqf = MartingaleMixtureUCB(gp, norm_bound=9.0)
+    lower, upper = acqf.bounds(candidates)
+    mean = gp.posterior(candidates).mean.squeeze(-1)
+    assert bool(((lower < mean) & (mean < upper)).all())
 
 
 def test_cosine_features():

@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import (
-    KernelRegression,
-    MartingaleMixtureUCB,
-    UnknownNoise,
-)
+from kernelucb import KernelRegression, MartingaleMixtureUCB, UnknownNoise
 from kernelucb.confidence.noise import JointSet
 from kernelucb.confidence.radius import DEFAULT_SCALES, covariance_scales
 from kernelucb.exceptions import InconsistentConfidenceSetWarning

@@ -23,8 +23,8 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 from kernelucb.confidence.streaming import NoiseInterval, refined_interval
+from kernelucb.regression.exact import Pooled
 from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.pooling import Pooled
 from kernelucb.regression.prior import Prior
 
 Interval = tuple[float, float]

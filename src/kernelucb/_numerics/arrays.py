@@ -1,4 +1,4 @@
-r"""What torch lacks for arrays of numbers, and searches in one dimension.
+r"""Arrays of numbers beyond what torch has, and searches in one dimension.
 
 An operation of torch on a few numbers costs several microseconds, one of NumPy less than
 one. Code that takes its functions from ``library_of`` its arrays runs with both: on NumPy

@@ -11,11 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain

@@ -130,6 +130,6 @@ def checked_inequalities(
             )
         finite("inequality_constraints", coefficients)
         finite_scalar("inequality_constraints", limit)
-        known = checked_columns(columns.tolist(), dimension)
-        checked.append((columns.new_tensor(known), coefficients, limit))
+        places = checked_columns(columns.tolist(), dimension)
+        checked.append((columns.new_tensor(places), coefficients, limit))
     return checked

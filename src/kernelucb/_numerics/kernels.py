@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import (
     AdditiveKernel,
@@ -118,14 +118,23 @@ def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> tuple[int, An
     )
 
 
-def _agrees(read: Any, kernel: Any, factor: float, inputs: Tensor) -> bool:
-    r"""Whether a reading has GPyTorch's values of single points, up to round-off."""
-    points = _to_compare(inputs, far=read.variance is not None)
+def _agrees(
+    read: Any, kernel: Any, factor: float, inputs: Tensor, alone: bool = False
+) -> bool:
+    r"""Whether a reading has GPyTorch's values of single points, up to round-off.
+
+    At the inputs ``alone`` where the kernel refuses others, such as one on candidates.
+    """
+    far = read.variance is not None
+    points = torch.cat([inputs, inputs])[:_ROWS] if alone else _to_compare(inputs, far)
     count = 2 if isinstance(read, Library) else 1
     firsts = points[:count].split(1)
-    with lazily_evaluate_kernels(False):  # half the time for small matrices
-        # Distances are centred on the single point on the left: no digits are lost.
-        rows = torch.cat([kernel(first, points).to_dense() for first in firsts])
+    try:
+        with lazily_evaluate_kernels(False):  # half the time for small matrices
+            # Distances are centred on the single point on the left: no digits are lost.
+            rows = torch.cat([kernel(first, points).to_dense() for first in firsts])
+    except InputDataError:
+        return not alone and _agrees(read, kernel, factor, inputs, alone=True)
     if rows.shape != (count, len(points)):
         return isinstance(read, Library)  # refused for its shape
     try:
@@ -149,7 +158,8 @@ def _agrees(read: Any, kernel: Any, factor: float, inputs: Tensor) -> bool:
     # most that share of the largest one; root eps leaves room for 6e7 length scales.
     allowed = _EPS**0.5 * np.abs(expected[finite]).max(initial=0.0)
     return all(
-        bool((np.abs(own[finite] - expected[finite]) <= allowed).all()) for own in found
+        bool((np.abs(values_found[finite] - expected[finite]) <= allowed).all())
+        for values_found in found
     )
 
 
@@ -186,7 +196,6 @@ class Stationary(NamedTuple):
     falls = True  # see ``read_kernel``
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
-        r"""See ``read_kernel``; twice differentiable."""
         # One pass, without the differences as a tensor; but differentiable only once.
         graded = torch.is_grad_enabled() and (left.requires_grad or right.requires_grad)
         fast = not (pairs or graded)
@@ -224,7 +233,6 @@ class Periodic(NamedTuple):
     falls = False
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
-        r"""See ``read_kernel``."""
         left, right = _aligned(left, right, self.columns, pairs)
         squares = (math.pi * (left - right) / self.period).sin().square()
         return self.variance * torch.exp(-2.0 * (squares / self.lengthscale).sum(-1))
@@ -240,7 +248,6 @@ class Categorical(NamedTuple):
     falls = True
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
-        r"""See ``read_kernel``; with a gradient of zero."""
         left, right = _aligned(left, right, self.columns, pairs)
         flat = 0.0 * (left.sum(-1) + right.sum(-1))  # optimisers ask for a gradient
         unequal = ((left != right) / self.lengthscale).mean(-1)
@@ -257,7 +264,6 @@ class Combined(NamedTuple):
 
     @property
     def variance(self) -> float | None:
-        r"""See ``read_kernel``."""
         variances = [part.variance for part in self.parts]
         if None in variances:
             return None
@@ -265,11 +271,9 @@ class Combined(NamedTuple):
 
     @property
     def falls(self) -> bool:
-        r"""See ``read_kernel``."""
         return all(part.falls for part in self.parts)
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
-        r"""See ``read_kernel``."""
         left, right = _selected(left, self.columns), _selected(right, self.columns)
         values = (part.values(left, right, pairs) for part in self.parts)
         return self.factor * reduce(self.operation, values)
@@ -286,7 +290,6 @@ class Library(NamedTuple):
     falls = False
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
-        r"""See ``read_kernel``."""
         if pairs and self.one_by_one:
             single = self.kernel(left.unsqueeze(-2), right.unsqueeze(-2)).to_dense()
             return self.factor * single.squeeze(-1).squeeze(-1)

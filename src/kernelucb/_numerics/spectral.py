@@ -11,16 +11,11 @@ from kernelucb._numerics.arrays import safe_sqrt
 _CUT_OFF = 4.0
 
 
-class Spectrum(NamedTuple):
-    r"""Eigendecomposition ``matrix = vectors @ diag(values) @ vectors.T``."""
-
-    values: Tensor  # in ascending order, none negative
-    vectors: Tensor  # n x n orthonormal columns
-    eigenvalue_cutoff: float  # values below this were set to zero
-
-
-def kernel_spectrum(matrix: Tensor) -> Spectrum:
+def kernel_spectrum(matrix: Tensor) -> tuple[Tensor, Tensor, float]:
     r"""Decompose a symmetric positive semi-definite float64 matrix by one ``eigh``.
+
+    Ascending eigenvalues, none negative; orthonormal columns; and the cut-off below which
+    eigenvalues were set to zero.
 
     No jitter is added. Eigenvalues that cannot be told from zero become zero; the usual
     cut-off, ``n`` times epsilon, would drop accurate ones as well and make the posterior
@@ -38,42 +33,14 @@ def kernel_spectrum(matrix: Tensor) -> Spectrum:
             f"({smallest:.3g}, largest {largest:.3g}): covar_module is not a positive "
             "semi-definite kernel."
         )
-    eigenvalue_cutoff = cutoff_of(values)
-    return Spectrum(
-        torch.where(values < eigenvalue_cutoff, 0.0, values), vectors, eigenvalue_cutoff
-    )
+    cutoff = cutoff_of(values)
+    return torch.where(values < cutoff, 0.0, values), vectors, cutoff
 
 
 def cutoff_of(eigenvalues: Tensor) -> float:
-    r"""What round-off makes of a zero: four times epsilon times the largest eigenvalue."""
+    r"""A zero after round-off: four times epsilon times the largest eigenvalue."""
     rounding = torch.finfo(eigenvalues.dtype)
     return max(_CUT_OFF * rounding.eps * float(eigenvalues.abs().max()), rounding.tiny)
-
-
-def hidden_part(length: float, reach: float) -> float:
-    r"""What a squared radius must grow by for what round-off hides of the outcomes.
-
-    Along eigenvectors whose eigenvalues count as zero a function says some ``s`` of the
-    outcomes ``z``, with ``|s| <= reach``; ``|z|^2`` is counted there in place of
-    ``|z - s|^2``, which may be smaller by ``reach (2 |z| - reach)``, or by all of
-    ``|z|^2`` where that is shorter than ``reach``.
-
-    ``length`` is ``|z|``, ``reach`` the function's norm times the root of the cut-off.
-
-    Source: ours; ``docs/mathematics.md``, "Round-off".
-    """
-    reach = min(reach, length)
-    return reach * (2.0 * length - reach)
-
-
-def covariance_root(matrix: Tensor) -> Tensor:
-    r"""A square root of a covariance that may be singular, ``root @ root.T = matrix``.
-
-    For drawing samples: eigenvalues that round-off made negative count as zero, so repeated
-    points and points on the data need no jitter.
-    """
-    values, vectors = torch.linalg.eigh(matrix)
-    return vectors * values.clamp_min(0.0).sqrt()
 
 
 class Sections(NamedTuple):
@@ -81,7 +48,7 @@ class Sections(NamedTuple):
 
     inputs: Tensor  # n x d'
     variance: Tensor  # prior variances there
-    lost: Tensor  # what the kept span leaves of each; see lost_lengths
+    lost: Tensor  # what the kept span leaves of each
 
     def reach(self, inputs: Tensor, prior_variance: Tensor, covariance: Tensor) -> Tensor:
         r"""Bound on the variance outside the kept span at ``b x d'`` inputs, ``b`` values.
@@ -102,15 +69,6 @@ class Sections(NamedTuple):
         repeated = (inputs == self.inputs[index]).all(-1)
         squared = torch.where(repeated, 0.0, prior_variance - 2.0 * most + rounding)
         return (safe_sqrt(squared) + self.lost[index]).square()
-
-
-def lost_lengths(vectors: Tensor, noise_std: Tensor | float, cutoff: float) -> Tensor:
-    r"""How much of each section lies along the ``n x c`` eigenvectors that were dropped.
-
-    There the matrix, whitened with ``noise_std``, is at most ``cutoff``, so section ``i``
-    leaves at most ``noise_std_i sqrt(cutoff sum_j u_ij^2)``: little, but not nothing.
-    """
-    return noise_std * (cutoff * vectors.square().sum(-1)).sqrt()
 
 
 def split_variance(

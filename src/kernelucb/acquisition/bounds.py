@@ -53,8 +53,12 @@ from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import FilteredRegression, data_of
 from kernelucb.regression.from_model import NoiseStd, observed_inputs
-from kernelucb.regression.kernel_family import Lengths
-from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
+from kernelucb.regression.kernel_family import (
+    Lengths,
+    check_lengths,
+    fixed_kernel,
+    fixed_mean,
+)
 
 
 class RegressionUCB(BandUCB):

@@ -53,9 +53,11 @@ from kernelucb.regression.kernel_family import (
     Cover,
     Lengths,
     LengthscaleFamily,
+    fixed_kernel,
+    fixed_mean,
+    kernel_in_words,
     lengthscale_family,
 )
-from kernelucb.regression.named import fixed_mean, kernel_in_words, named_kernel
 
 # Covariance scales for all norm bounds at once: those of norm bounds from 0.16 to 41,000.
 EVERY_SCALE = tuple(16.0**power for power in range(-3, 7))
@@ -405,7 +407,7 @@ class KernelFamilyUCB(BandUCB):
             names = [kernel or "rbf"] if isinstance(kernel, str | None) else kernel
             one = torch.ones(1, 1, dtype=torch.float64)
             scale = 1.0 if outputscale is None else outputscale
-            bases = [named_kernel(name, one, scale) for name in names]
+            bases = [fixed_kernel(name, one, scale) for name in names]
             some = {name: each for name, each in lengths.items() if each is not None}
             kernels = lengthscale_family(bases, **some)
         return cls(model=model, kernels=kernels, **options)

@@ -22,7 +22,7 @@ from kernelucb.confidence.norm import NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.regression import NystromRegression
-from kernelucb.regression.sketch import DTCRegression
+from kernelucb.regression.nystrom import DTCRegression
 
 _SOURCE = (
     "weak duality of Flynn & Reeb (2024), Theorem 4.5, in the span of a few features (ours)"

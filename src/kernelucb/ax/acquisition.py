@@ -33,8 +33,7 @@ from kernelucb.ax.spaces import mixed_space, parameters_of_columns
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.from_model import single_output_models
-from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
-from kernelucb.safety.safe_set import no_safe_point
+from kernelucb.safety import ConstraintWidth, SafeSet, no_safe_point, optimize_acqf_safely
 
 # Combinations of integers and choices that may be compared in a safe search.
 _MOST_COMBINATIONS = 10_000

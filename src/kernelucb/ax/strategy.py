@@ -35,7 +35,7 @@ from kernelucb.ax.bounds import bound_spec, check_given, options_of_now, safe_ar
 from kernelucb.ax.experiment import check_experiment, with_lost_arms
 from kernelucb.ax.spaces import Parameters, checked_context, inputs_of
 from kernelucb.exceptions import NoSafePointError
-from kernelucb.safety.safe_set import no_safe_point
+from kernelucb.safety import no_safe_point
 
 _FITTED_KERNEL = (
     "A norm bound is given, but no kernel, so the bound takes the kernel that Ax fits in "

@@ -17,17 +17,14 @@ from kernelucb._numerics.checks import (
     positive_scalar,
     whole_number,
 )
+from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
-from kernelucb.regression.nystrom import check_noise
+from kernelucb.regression.nystrom import DTCRegression, SketchedData, check_noise
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.sketch import DTCRegression, SketchedData
 
-# Inducing arms are dropped when there are more than this many times the ones just drawn.
-_SLACK = 2.0
-_STALE = 64  # arms whose hallucinated variances are brought up to date together
 _LARGEST_BATCH = 1000  # arms in a batch where no number is given
 _BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
 
@@ -36,10 +33,7 @@ class BKBBandit:
     r"""Budgeted kernel bandit on a fixed finite set of arms, in ``O(A m)`` memory.
 
     The band of ``BKBUCB`` for every arm. After each step the inducing arms are drawn again
-    by posterior variance; earlier inducing arms are kept as well, as long as there are at
-    most twice as many as just drawn. A larger set is at least as accurate, since its span
-    contains the span of the smaller set, and adding arms costs ``O(A m)`` where a new set
-    would cost ``O(A m^2)``.
+    by posterior variance, in ``O(A m^2)`` time for ``m`` of them.
 
     ``batch_select`` picks several arms before their outcomes are known: means stay, and
     variances are conditioned on the arms picked. The batch ends when the picked arms could
@@ -102,12 +96,6 @@ class BKBBandit:
             ValueError: If an argument is out of its range, or of another type, or the noise
                 is lost in the rounding of the prior's deviations.
         """
-        if candidates.dim() != 2:
-            raise BotorchTensorDimensionError(
-                f"candidates must be `A x d`, got shape {tuple(candidates.shape)}."
-            )
-        if len(candidates) == 0:
-            raise InputDataError("There are no arms to select from.")
         self._tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         if self._tracker is None:
             self._given = float(positive_scalar("norm_bound", norm_bound))
@@ -118,7 +106,7 @@ class BKBBandit:
         self.batch_growth = finite_scalar("batch_growth", batch_growth)
         if self.batch_growth <= 1.0:
             raise ValueError(f"batch_growth must be above 1, got {batch_growth}.")
-        self.candidates = finite("candidates", candidates).detach().double()
+        self.candidates = checked_points("candidates", candidates)
         parts = estimated_parts(covar_module, mean_module)
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
@@ -126,7 +114,7 @@ class BKBBandit:
         draws = torch.Generator().manual_seed(seed % 2**64).get_state()
         given = self.prior, self.candidates, self.alpha, positive_scalar("qbar", qbar)
         with torch.no_grad():
-            self.arms = SketchedData.empty(*given, draws, _SLACK)  # posterior of every arm
+            self.arms = SketchedData.empty(*given, draws)  # posterior of every arm
         check_noise("The root of alpha", self.alpha**0.5, self.arms.prior_variance)
         # sum_s ln(1 + var(x_s) / alpha) with the variances before each batch.
         self._information, self._estimate_at = 0.0, 0
@@ -154,15 +142,15 @@ class BKBBandit:
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the guarantee rests on."""
+        r"""The assumptions of the guarantee."""
         if self._tracker is not None:
             statement = estimated_norm(
                 self._tracker.norm_bound, self._tracker.least_consistent_norm
             )
         else:
             statement = self.rule.norm(self.norm_bound, self._regression()).assumption
-        known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
-        return self.rule.assumptions(self.arms, known, statement)
+        knowledge = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
+        return self.rule.assumptions(self.arms, knowledge, statement)
 
     def _regression(self) -> DTCRegression:
         dimension, estimated = self.candidates.shape[1], self._estimated
@@ -208,6 +196,9 @@ class BKBBandit:
     def batch_select(self, max_size: int | None = None) -> list[int]:
         r"""Arms to play together; an arm may come several times.
 
+        Means stay while a batch is picked, and variances fall with each arm: ``O(A m)`` an
+        arm with ``m`` inducing arms.
+
         Where variances are far below ``alpha`` the rule would allow very many arms, and the
         time for a batch grows with the square of their number. A batch may always be
         shorter than the rule allows.
@@ -219,7 +210,24 @@ class BKBBandit:
             ValueError: If the size is not a whole number above zero.
         """
         largest = whole_number("max_size", _LARGEST_BATCH if max_size is None else max_size)
-        return pick_batch(self.arms, self.batch_width, self.batch_growth, largest)
+        arms, width = self.arms, self.batch_width
+        start, quadratic, reached = arms.variance, arms.quadratic, 1.0
+        columns = start.new_zeros(arms.features.shape[1], 0)
+        picked: list[int] = []
+        while len(picked) < largest and reached <= self.batch_growth:
+            variance = arms.residual_variance + arms.alpha * quadratic
+            best = int((arms.mean + width * variance.sqrt()).argmax())
+            picked.append(best)
+            reached += float(start[best]) / arms.alpha
+            # V^-1 z / sqrt(1 + z^T V^-1 z) for V with the arms picked before: quadratic
+            # forms fall by the squares of the features' products with it.
+            z = arms.features[best].unsqueeze(-1)
+            column = arms.sketch.solve(z) - columns @ (columns.mT @ z)
+            column = column / (1.0 + z.mT @ column).sqrt()
+            columns = torch.cat([columns, column], dim=1)
+            fallen = (arms.features @ column).squeeze(-1).square()
+            quadratic = (quadratic - fallen).clamp_min(0.0)
+        return picked
 
     @torch.no_grad()
     def observe(
@@ -250,50 +258,3 @@ class BKBBandit:
         self.arms = self.arms.observe(index, values - self.arms.prior_mean[index])
         self._information += float(torch.log1p(variance / self.alpha).sum())
         self._estimate_norm()
-
-
-def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) -> list[int]:
-    r"""The arms with the largest upper bounds, each after the ones before.
-
-    Variances only fall while the batch is picked, and means stay, so an arm whose bound is
-    up to date and larger than all others', up to date or not, is the best. The ``p``-th
-    arm costs ``O(r p)`` for each bound that is brought up to date, with ``r`` features.
-
-    Source: Calandriello et al. (2020), Algorithm 1.
-
-    Args:
-        arms: Posterior of the arms.
-        width: Multiplier of the latent standard deviation.
-        growth: Factor by which the arms picked may have changed a variance.
-        largest: Largest batch.
-
-    Returns:
-        At least one index.
-    """
-    mean, start, quadratic = arms.mean, arms.variance, arms.quadratic.clone()
-    upper = mean + width * start.sqrt()
-    applied = torch.zeros(len(mean), dtype=torch.long, device=mean.device)
-    columns = mean.new_zeros(arms.features.shape[1], 0)
-    picked: list[int] = []
-    reached = 1.0
-    while len(picked) < largest and reached <= growth:
-        best = int(upper.argmax())
-        while int(applied[best]) < len(picked):
-            top = upper.topk(min(_STALE, len(upper))).indices
-            top[-1] = best  # among equals it may be missing
-            stale = top[applied[top] < len(picked)]
-            fallen = (arms.features[stale] @ columns).square().sum(-1)
-            quadratic[stale] = (arms.quadratic[stale] - fallen).clamp(min=0.0)
-            variance = arms.residual_variance[stale] + arms.alpha * quadratic[stale]
-            upper[stale] = mean[stale] + width * variance.sqrt()
-            applied[stale] = len(picked)
-            best = int(upper.argmax())
-        picked.append(best)
-        reached += float(start[best]) / arms.alpha
-        # V^-1 z / sqrt(1 + z^T V^-1 z) for V with the arms picked before: quadratic forms
-        # fall by the squares of the features' products with it.
-        z = arms.features[best].unsqueeze(-1)
-        column = arms.sketch.solve(z) - columns @ (columns.mT @ z)
-        column = column / (1.0 + z.mT @ column).sqrt()
-        columns = torch.cat([columns, column], dim=1)
-    return picked

@@ -11,21 +11,13 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.kernels import allowed_columns
 from kernelucb.bandit.kernel_bandit import KernelBandit
+from kernelucb.confidence import family
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.family import (
-    covering,
-    explores_for_all,
-    family_report,
-    of_family,
-    per_kernel,
-    tied_scale,
-)
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.named import fixed_mean
+from kernelucb.regression.kernel_family import fixed_mean
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,10 +86,7 @@ class FamilyBandit:
             raise ValueError("kernels is empty; a family needs at least one kernel.")
         self.kernels, self._mean = kernels, fixed_mean(mean)
         self.widest_every = widest_every
-        self._norms = per_kernel(norm_bound, kernels)
-        parts = [estimated_parts(kernel, self._mean) for kernel in kernels]
-        numbers = [with_numbers(frozenset(), norm, noise_std) for norm in self._norms]
-        self._estimated = frozenset[str]().union(*parts, *numbers)
+        self._norms = family.per_kernel(norm_bound, kernels)
         self._is_tied = fit == "filters" or covariance_scale is None
         self._scale = covariance_scale
         self._options: dict[str, Any] = {"noise_std": noise_std, "delta": delta, "fit": fit}
@@ -105,16 +94,18 @@ class FamilyBandit:
 
     def _begin(self, dimension: int) -> None:
         r"""The bandits of the kernels that cover the family for arms of a dimension."""
-        covers = covering(self.kernels, dimension)
+        covers = family.covering(self.kernels, dimension)
         self._dimension, self._bandits = dimension, dict[int, KernelBandit]()
         self.contradicted_at: list[int | None] = [None] * len(covers)
         for i, (cover, norm) in enumerate(zip(covers, self._norms, strict=True)):
             norm = norm * cover.norm_factor
             options: dict[str, Any] = self._options | {"norm_bound": norm}
-            scale = tied_scale(norm) if self._scale is None else self._scale
+            scale = family.tied_scale(norm) if self._scale is None else self._scale
             options |= {"covariance_scale": scale, "mean_module": self._mean}
             self._bandits[i] = KernelBandit(cover.kernel, **options)
             self._bandits[i].warned = True  # no user is told of a single kernel
+        parts = [bandit.estimated for bandit in self._bandits.values()]
+        self._estimated = frozenset[str]().union(*parts)
 
     @property
     def _simplest(self) -> KernelBandit:
@@ -133,9 +124,9 @@ class FamilyBandit:
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the guarantee rests on, and what the data contradict."""
+        r"""The assumptions of the guarantee, and those that the data contradict."""
         given = self.kernels, self._norms, self._estimated
-        whole = of_family(self._simplest.premises, *given, is_tied=self._is_tied)
+        whole = family.of_family(self._simplest.premises, *given, is_tied=self._is_tied)
         counts = [count for count in self.contradicted_at if count is not None]
         if len(counts) < len(self.contradicted_at):
             return whole
@@ -152,9 +143,9 @@ class FamilyBandit:
             "consistent" if at is None else f"contradicted after {at} observations"
             for at in self.contradicted_at
         ]
-        contradicted = [not consistent for consistent in self.consistent]
-        found = verdicts, contradicted, self.num_observations, self.assumptions
-        return family_report(self.kernels, *found)
+        out = [at is not None for at in self.contradicted_at]
+        found = self.num_observations, self.assumptions
+        return family.family_report(self.kernels, verdicts, out, *found)
 
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms; see ``KernelBandit.bounds``."""
@@ -166,7 +157,7 @@ class FamilyBandit:
     def select(self, arms: Tensor) -> int:
         r"""Index of the arm to play; see ``KernelBandit.select``."""
         self._fit_columns(arms)
-        explores = explores_for_all(self.num_observations, self.widest_every)
+        explores = family.explores_for_all(self.num_observations, self.widest_every)
         upper = (self if explores else self._simplest).bounds(arms)[1]
         if len(upper) == 0:
             raise InputDataError("There are no arms to select from.")
@@ -188,19 +179,16 @@ class FamilyBandit:
 
     def _leave_out(self) -> None:
         r"""Drop the bandits that the data contradict, for good."""
-        left, widened = dict[int, KernelBandit](), dict[int, float]()
-        for i, bandit in self._bandits.items():
-            if not bandit.assumptions.violated:
-                left[i] = bandit
-                continue
-            widened[i] = (bandit.stateless().norm or 0.0) / bandit.norm_bound
+        out = {i: each for i, each in self._bandits.items() if each.assumptions.violated}
+        for i in out:
             self.contradicted_at[i] = self.num_observations
             text = "Kernel %d of %d is contradicted for good, at %d observations."
             _LOG.info(text, i, len(self.contradicted_at), self.num_observations)
-        if left:
-            self._bandits = left
+        if len(out) < len(self._bandits):
+            self._bandits = {i: self._bandits[i] for i in self._bandits if i not in out}
             return
-        nearest = min(widened, key=widened.__getitem__)  # go on with this one
-        self._bandits = {nearest: self._bandits[nearest]}
+        # Go on with the one whose norm bound is exceeded by the smallest factor.
+        nearest = min(out, key=lambda i: (out[i].stateless().norm or 0) / out[i].norm_bound)
+        self._bandits = {nearest: out[nearest]}
         statement = self.assumptions["kernel"].statement
         warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=3)

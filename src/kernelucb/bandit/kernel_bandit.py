@@ -1,4 +1,8 @@
-r"""A kernel bandit: the same bounds, one observation at a time, in ``O(n^2)`` a round."""
+r"""A kernel bandit: the same bounds, one observation at a time, in ``O(n^2)`` a round.
+
+Ridge estimates at a few regularisers from an eigenbasis of the older observations, and
+Schur complements for the newest.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -9,60 +13,30 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
+from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
+from torch.nn.functional import pad
 
+from kernelucb._numerics import checks
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import (
-    as_double,
-    finite,
-    one_of,
-    positive_scalar,
-    positive_values,
-    probability,
-)
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.kernels import allowed_columns
-from kernelucb.bandit.growing import GrowingSystems
+from kernelucb.confidence import mixture, ridge
+from kernelucb.confidence import norm as norms
+from kernelucb.confidence import radius as radii
 from kernelucb.confidence.assumptions import Assumptions, Knowledge, rkhs_assumptions
 from kernelucb.confidence.band import Band
-from kernelucb.confidence.dual import ExactSet, GridSet
+from kernelucb.confidence.dual import GridSet
 from kernelucb.confidence.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.fit import fit_of
-from kernelucb.confidence.mixture import (
-    MixtureProblem,
-    known_noise_problem,
-)
-from kernelucb.confidence.norm import (
-    NormBound,
-    NormBoundLike,
-    estimated_norm,
-    given_norm,
-    tracker_of,
-)
-from kernelucb.confidence.radius import (
-    CovarianceScale,
-    combined_radius,
-    covariance_scales,
-    energy_ball,
-    energy_source,
-    mixture_source,
-    noise_energy_bound,
-)
-from kernelucb.confidence.ridge import (
-    ABBASI_YADKORI_SOURCE,
-    IGP_UCB_SOURCE,
-    abbasi_yadkori_width,
-    check_resolved,
-    fixed_ridge_band,
-    igp_ucb_regularizer,
-    igp_ucb_width,
-)
+from kernelucb.confidence.mixture import MixtureProblem, known_noise_problem
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
 
+_FIRST_CAPACITY = 8
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
 # Regularisers of the mixture, over the squared radius and under the squared norm. Bands are
 # 0.2 % wider than over 100 of them (mean over arms; benchmark settings, n up to 300).
@@ -71,6 +45,128 @@ _GRID = torch.logspace(-2.0, 2.5, 24, dtype=torch.float64)
 _RENEWED, _FEWEST = 16, 8
 # Of the width, by round-off in systems that grow; beyond, bounds are made from scratch.
 _ACCEPTED_LOSS = 1e-5
+
+
+class Points(NamedTuple):
+    r"""Points in the eigenbasis of the older observations."""
+
+    mean: Tensor  # a prior means, outcome units
+    prior_variance: Tensor  # a values, outcome units squared
+    older: Any  # their projection on the older observations; None where there are none
+    features: Tensor  # a x r coordinates
+    rest: Tensor  # a variances outside the basis
+    covariance: Tensor  # p x a covariances with the newest inputs outside the basis
+
+
+class GrowingSystems:
+    r"""The systems ``K_w + tau`` at ``m`` regularisers ``tau``.
+
+    Conditioned on the older observations, the newest ``p`` have the covariance
+    ``S = C_tau / noise^2 + tau``, a Schur complement; the inverse of its Cholesky factor
+    grows by a row with each of them.
+
+    Args:
+        prior: Prior in outcome units.
+        noise_std: Noise scale, outcome units.
+        taus: The ``m`` regularisers.
+        older: The ``KernelRegression`` of the older observations, or None.
+    """
+
+    def __init__(self, prior: Prior, noise_std: float, taus: Tensor, older: Any) -> None:
+        self.prior, self.noise_std, self.regularizers = prior, noise_std, taus
+        self.older, self.count = older, 0  # number p of the newest
+        lam = targets = taus.new_empty(0)
+        self._zeros, self._unresolved = 0, 0.0  # directions that round-off hides
+        if older is not None:
+            self._zeros = int((older.eigenvalues == 0).sum())
+            self._unresolved = float(older.targets[: self._zeros].square().sum())
+            lam, targets = older.eigenvalues[self._zeros :], older.targets[self._zeros :]
+        tau = taus.unsqueeze(-1)
+        inverse = 1.0 / (lam + tau)
+        self._shrinkage = tau * inverse
+        self._mean_weights = lam.sqrt() * targets * inverse
+        self._log_det = torch.log1p(lam / tau).sum(-1)
+        self._form = inverse @ targets.square()
+        self._features = tau.new_empty(0, len(lam))
+        self._shrunk = tau.new_empty(_FIRST_CAPACITY, len(tau), len(lam))
+        self._factors = tau.new_zeros(len(tau), _FIRST_CAPACITY, _FIRST_CAPACITY)
+        self._innovations = tau.new_zeros(len(tau), _FIRST_CAPACITY)
+        self._inputs: Any = None  # p x d
+
+    def append(self, x: Tensor, target: float) -> None:
+        r"""Add one ``1 x d`` input and its outcome minus prior mean, noise units."""
+        # Cholesky of a bordered matrix: the new row of the factor is the covariance solved
+        # by the old factor, the pivot the deviation that is left. With the inverse factor
+        # a round consists of products, without a solve or a factorisation.
+        points, p, noise = self.project(x), self.count, self.noise_std
+        if p == len(self._shrunk):
+            self._shrunk = torch.cat([self._shrunk, torch.empty_like(self._shrunk)])
+            self._factors = pad(self._factors, (0, p, 0, p))
+            self._innovations = pad(self._innovations, (0, p))
+        factors, innovations = self._factors[:, :p, :p], self._innovations[:, :p]
+        covariance = self._conditioned(points, len(self._factors)) / noise**2
+        row = (factors @ covariance).squeeze(-1)
+        variance = self._older_variance(points)[0] / noise**2 + self.regularizers
+        pivot = (variance - row.square().sum(-1)).sqrt()
+        predicted = self._mean_weights @ points.features[0] / noise
+        predicted = predicted + (row * innovations).sum(-1)
+        inside = (row.unsqueeze(1) @ factors).squeeze(1)
+        self._factors[:, p, :p] = -inside / pivot.unsqueeze(-1)
+        self._factors[:, p, p] = 1.0 / pivot
+        self._innovations[:, p] = (target - predicted) / pivot
+        self._shrunk[p] = points.features * self._shrinkage
+        self._features = torch.cat([self._features, points.features])
+        self._inputs = x if p == 0 else torch.cat([self._inputs, x])
+        self._log_det = self._log_det + 2.0 * pivot.log() - self.regularizers.log()
+        self.count += 1
+
+    def fit(self) -> tuple[Tensor, Tensor]:
+        r"""``ln det(I + K_w / tau)`` and ``y_w^T (I + K_w / tau)^-1 y_w``, ``m`` each."""
+        form = self._form + self._innovations[:, : self.count].square().sum(-1)
+        return self._log_det, self.regularizers * form + self._unresolved
+
+    def moments(self, points: Points, m: int) -> tuple[Tensor, Tensor]:
+        r"""Ridge estimates minus prior means, and latent variances.
+
+        ``a x m`` each, at ``a`` points and the first ``m`` regularisers.
+        """
+        p = self.count
+        deviation = points.features @ self._mean_weights[:m].mT
+        variance = self._older_variance(points)[:, :m]
+        if p:
+            factors = self._factors[:m, :p, :p]
+            explained = factors @ self._conditioned(points, m)  # times the noise scale
+            newest = self._innovations[:m, :p].unsqueeze(1) @ explained  # m x 1 x a
+            deviation = deviation + newest.squeeze(1).mT / self.noise_std
+            squares = torch.linalg.vecdot(explained, explained, dim=1)
+            variance = variance - squares.mT / self.noise_std**2
+        return deviation, variance.clamp_min(0.0)
+
+    def project(self, X: Tensor) -> Points:
+        r"""Points as the systems see them, from ``a x d`` inputs."""
+        with lazily_evaluate_kernels(False):  # half the time for small matrices
+            if self.older is None:
+                older, mean, variance = None, self.prior.mean(X), self.prior.variance(X)
+                features, rest = variance.new_empty(len(X), 0), variance
+            else:
+                older = self.older.project_inputs(X)
+                mean, variance, rest = older[1], older[2], older[4]
+                features = older.features[:, self._zeros :]
+            covariance = rest.new_empty(0, len(X))
+            if self.count:
+                covariance = self.prior.covariance(X, self._inputs).mT
+                covariance = covariance - self._features @ features.mT
+        return Points(mean, variance, older, features, rest, covariance)
+
+    def _older_variance(self, points: Points) -> Tensor:
+        r"""Variance given the older observations, ``a x m``."""
+        return points.rest.unsqueeze(-1) + points.features.square() @ self._shrinkage.mT
+
+    def _conditioned(self, points: Points, m: int) -> Tensor:
+        r"""Covariance with the newest given the older observations, ``m x p x a``."""
+        shrunk = self._shrunk[: self.count, :m]
+        inside = (shrunk.flatten(0, 1) @ points.features.mT).unflatten(0, shrunk.shape[:2])
+        return inside.add_(points.covariance.unsqueeze(1)).transpose(0, 1)
 
 
 class _Theorem(NamedTuple):
@@ -108,6 +204,7 @@ class KernelBandit(Band):
 
     Attributes:
         prior: The frozen prior.
+        estimated: Parts of the premises that were fitted to data.
         inputs: ``n x d`` observed arms, float64.
         outcomes: Their ``n`` outcomes.
         warned: Whether the user has been told of a contradiction, which is said once.
@@ -117,13 +214,13 @@ class KernelBandit(Band):
         self,
         covar_module: Kernel,
         *,
-        norm_bound: NormBoundLike = None,
+        norm_bound: norms.NormBoundLike = None,
         noise_std: float,
         delta: float = 0.05,
         bound: BoundName = "martingale_mixture",
         form: Literal["dual", "analytic"] | float | Sequence[float] = "dual",
         fit: Literal["filters", "martingale"] = "filters",
-        covariance_scale: CovarianceScale = 1.0,
+        covariance_scale: radii.CovarianceScale = 1.0,
         horizon: int = 1000,
         mean_module: Mean | None = None,
     ) -> None:
@@ -157,39 +254,40 @@ class KernelBandit(Band):
                 and ``"igp_ucb"`` round-off exceeds the ridge parameter
                 (``docs/notation.md``; ``observe`` checks this for each arm).
         """
-        one_of("bound", bound, "martingale_mixture", "abbasi_yadkori", "igp_ucb")
-        self._fit: Any = one_of("fit", fit, "filters", "martingale")
-        self._tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
+        checks.one_of("bound", bound, "martingale_mixture", "abbasi_yadkori", "igp_ucb")
+        self._fit: Any = checks.one_of("fit", fit, "filters", "martingale")
+        self._tracker = norms.tracker_of("cautious" if norm_bound is None else norm_bound)
         if self._tracker is None:
-            self._given = positive_scalar("norm_bound", norm_bound)
-        noise = self.noise_std = float(positive_scalar("noise_std", noise_std))
-        delta = self._delta = probability("delta", delta)
-        self._scales = covariance_scales(covariance_scale)
+            self._given = checks.positive_scalar("norm_bound", norm_bound)
+        noise = self.noise_std = float(checks.positive_scalar("noise_std", noise_std))
+        delta = self._delta = checks.probability("delta", delta)
+        self._scales = radii.covariance_scales(covariance_scale)
         self.prior = Prior(covar_module, mean_module)
         parts = estimated_parts(covar_module, mean_module)
-        self._estimated = with_numbers(parts, norm_bound, noise_std)
+        self.estimated = with_numbers(parts, norm_bound, noise_std)
         device = next(self.prior.parameters(), torch.empty(0)).device
         self.outcomes = torch.empty(0, dtype=torch.float64, device=device)
         self.inputs = self.outcomes.new_empty(0, allowed_columns(covar_module).start)
         taus = self.outcomes  # those that were asked for; none where the grid decides
         if not isinstance(form, str):
-            alphas = as_double(form).to(taus)
-            taus = positive_values("form", alphas, alphas.numel()) / noise**2
-        elif one_of("form", form, "dual", "analytic") == "analytic":
+            taus = forms.grid_regularizers(form, 1.0, noise**2).to(taus)
+        elif checks.one_of("form", form, "dual", "analytic") == "analytic":
             taus = 1.0 / taus.new_tensor(self._scales)
         elif bound == "abbasi_yadkori":
             taus = taus.new_ones(1)
         self._theorem: _Theorem | None = None
         if bound == "igp_ucb":
-            rounds = int(positive_scalar("horizon", horizon))
-            taus = taus.new_tensor([igp_ucb_regularizer(noise, rounds)])
-            width = partial(igp_ucb_width, delta=delta, noise_std=noise)
-            self._theorem = _Theorem(IGP_UCB_SOURCE, width, rounds)
+            rounds = int(checks.positive_scalar("horizon", horizon))
+            taus = taus.new_tensor([ridge.igp_ucb_regularizer(noise, rounds)])
+            width = partial(ridge.igp_ucb_width, delta=delta, noise_std=noise)
+            self._theorem = _Theorem(ridge.IGP_UCB_SOURCE, width, rounds)
         elif bound == "abbasi_yadkori":
             if len(taus) > 1:
                 raise ValueError('bound="abbasi_yadkori" takes one ridge parameter.')
-            width = partial(abbasi_yadkori_width, delta=delta, regularizer=float(taus))
-            self._theorem = _Theorem(ABBASI_YADKORI_SOURCE, width)
+            width = partial(
+                ridge.abbasi_yadkori_width, delta=delta, regularizer=float(taus)
+            )
+            self._theorem = _Theorem(ridge.ABBASI_YADKORI_SOURCE, width)
         self._taus = taus
         self._variance, self.warned = 0.0, False
         self._state: KernelRegression | None = None  # of all data, once it was needed
@@ -202,11 +300,13 @@ class KernelBandit(Band):
         return self._norm.assumption.number(float(self._norm.value))
 
     @property
-    def _norm(self) -> NormBound:
+    def _norm(self) -> norms.NormBound:
         if self._tracker is None:
-            return NormBound(float(self._given), given_norm(self._given))
+            return norms.NormBound(float(self._given), norms.given_norm(self._given))
         norm = max(self._tracker.norm_bound, self._tracker.floor)
-        return NormBound(norm, estimated_norm(norm, self._tracker.least_consistent_norm))
+        return norms.NormBound(
+            norm, norms.estimated_norm(norm, self._tracker.least_consistent_norm)
+        )
 
     @property
     def num_observations(self) -> int:
@@ -233,13 +333,13 @@ class KernelBandit(Band):
     def premises(self) -> Assumptions:
         r"""The assumptions of the guarantee, without a check against the data."""
         noise_std = torch.tensor([self.noise_std], dtype=torch.float64)
-        known, given = Knowledge(self._estimated, noise_std), self._norm.assumption
+        knowledge, given = Knowledge(self.estimated, noise_std), self._norm.assumption
         if self._theorem is not None:
             source, _, horizon = self._theorem
-            return rkhs_assumptions(source, known, self._delta, given, horizon=horizon)
-        source = mixture_source(self._scales)
-        source = energy_source(source) if self._fit == "filters" else source
-        return rkhs_assumptions(source, known, self._delta, given).by(GridSet.source)
+            return rkhs_assumptions(source, knowledge, self._delta, given, horizon=horizon)
+        source = radii.mixture_source(self._scales)
+        source = radii.energy_source(source) if self._fit == "filters" else source
+        return rkhs_assumptions(source, knowledge, self._delta, given).by(GridSet.source)
 
     @property
     def is_growing(self) -> bool:
@@ -321,7 +421,7 @@ class KernelBandit(Band):
                 small for the prior deviation there.
         """
         x = self._checked(x.unsqueeze(0) if x.dim() == 1 else x)
-        outcome = finite("y", as_double(y)).detach().to(x).reshape(-1)
+        outcome = checks.finite("y", checks.as_double(y)).detach().to(x).reshape(-1)
         if len(x) != 1 or len(outcome) != 1:
             raise BotorchTensorDimensionError(
                 f"observe takes one arm and one outcome, got {len(x)} and {len(outcome)}."
@@ -332,7 +432,7 @@ class KernelBandit(Band):
             raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
         variance = self.prior.variance(x)
         if self._theorem is not None:
-            check_resolved(float(self._taus), self.noise_std, variance)
+            ridge.check_resolved(float(self._taus), self.noise_std, variance)
         self._growing.append(x, float(outcome - self.prior.mean(x)) / self.noise_std)
         self.inputs = torch.cat([self.inputs.reshape(-1, x.shape[1]), x])
         self.outcomes = torch.cat([self.outcomes, outcome])
@@ -356,15 +456,10 @@ class KernelBandit(Band):
         if self._theorem is not None:
             tau, norm = float(self._taus), float(self._norm.value)
             width = self._theorem.width(float(regression.log_det(tau)), norm)
-            band = fixed_ridge_band(regression, tau, width, self.premises)
+            band = ridge.fixed_ridge_band(regression, tau, width, self.premises)
         else:
-            problem = self._problem(regression)
-            given = problem.regression, problem.constraints
-            if len(self._taus):
-                items = problem.assumptions.by(GridSet.source)
-                band = GridSet(*given, self._taus, items)
-            else:
-                band = ExactSet(*given, problem.assumptions.by(ExactSet.source))
+            form: Any = self._taus * self.noise_std**2 if len(self._taus) else "dual"
+            band = mixture.confidence_set(self._problem(regression), form)
         self._stateless = band
         return band
 
@@ -384,7 +479,7 @@ class KernelBandit(Band):
         norm, taus = float(self._norm.value), self._taus
         needed = taus
         if self._theorem is None:
-            squared_radius = noise_energy_bound(self.num_observations, self._delta)
+            squared_radius = radii.noise_energy_bound(self.num_observations, self._delta)
             grid = _GRID.to(taus) * (squared_radius / norm**2)
             # As accurate until the next eigenbasis, when there are at most twice as many.
             grid = grid.clamp_min(2.0 * self._resolution)
@@ -420,14 +515,14 @@ class KernelBandit(Band):
         def at(tau_ref: float) -> Tensor:
             return forms[references == tau_ref][0]
 
-        radius = combined_radius(
+        radius = radii.combined_radius(
             references, log_det[-last:], lambda tau: forms - at(tau), delta
         )
         if self._fit == "martingale":
             radius = radius.beside_hidden(self._hidden)
         squared = float(at(radius.tau_ref)) + radius.slack
         if self._fit == "filters":  # two members of the mixture, by their prior weights
-            mixed, _ = energy_ball(count, delta, squared, PRIOR_WEIGHTS)
+            mixed, _ = radii.energy_ball(count, delta, squared, PRIOR_WEIGHTS)
             squared = mixed + self._hidden
         excess = squared + taus * norm**2 - form
         if float(excess.min()) <= 0.0:
@@ -451,7 +546,7 @@ class KernelBandit(Band):
         if self._state is None:
             noise = torch.full_like(self.outcomes, self.noise_std)
             data = self.prior, self.inputs, self.outcomes, noise, self.inputs.shape[1]
-            parts = self._estimated - {"norm"}
+            parts = self.estimated - {"norm"}
             self._state = KernelRegression.from_data(ModelData(*data, parts))
         return self._state
 
@@ -464,7 +559,7 @@ class KernelBandit(Band):
             raise BotorchTensorDimensionError(
                 f"Arms have {arms.shape[1]} columns; those observed have {columns}."
             )
-        arms = finite("The arms", arms).detach().to(self.inputs)
+        arms = checks.finite("The arms", arms).detach().to(self.inputs)
         if self.num_observations == 0:
             self.prior.check_fits(arms)
         return arms

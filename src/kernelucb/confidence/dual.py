@@ -24,7 +24,7 @@ from kernelucb.confidence.sets import (
     QueryPoints,
 )
 from kernelucb.regression import RidgeState
-from kernelucb.regression.state import Projection
+from kernelucb.regression.exact import Projection
 
 _GRID_SIZE = 64
 # What the search leaves to gain, over the half-width of the norm bound alone.

@@ -33,7 +33,7 @@ from kernelucb.confidence.radius import (
     with_energy,
 )
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
-from kernelucb.regression.sketch import DTCRegression
+from kernelucb.regression.nystrom import DTCRegression
 
 PREDICTED = Assumption(
     "predictions",

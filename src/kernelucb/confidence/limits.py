@@ -17,8 +17,8 @@ from kernelucb.confidence.mixture import announce
 from kernelucb.confidence.pointwise import FixedDesign, KnownRange, Pointwise, Replicates
 from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.exact import distinct_rows
 from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.pooling import distinct_rows
 
 
 @dataclass(frozen=True)

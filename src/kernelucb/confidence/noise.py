@@ -25,8 +25,8 @@ from kernelucb.confidence.fit import Fit, MixtureFit
 from kernelucb.confidence.norm import least_misfit
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.exact import distinct_rows
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
-from kernelucb.regression.pooling import distinct_rows
 
 JOINT_SOURCE = "Ville's inequality for a mixture over noise scales (ours)"
 

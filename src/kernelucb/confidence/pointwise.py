@@ -13,8 +13,8 @@ from torch.quasirandom import SobolEngine
 
 from kernelucb.confidence.radius import noise_energy_bound
 from kernelucb.regression import KernelRegression, Projection
+from kernelucb.regression.exact import distinct_rows
 from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.pooling import distinct_rows
 from kernelucb.regression.prior import Prior
 
 # `rho` of the normal mixture, over the noise's precision: narrow at 1 to 20 replicates.

@@ -16,7 +16,7 @@ from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
-from kernelucb.regression.sketch import DTCRegression
+from kernelucb.regression.nystrom import DTCRegression
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 
@@ -61,7 +61,7 @@ class Radius(NamedTuple):
 
         A smaller ``hidden`` is left out, which changes ``delta`` by a factor of at most
         ``exp(0.005)``; the set then agrees with the published set to the last digit. See
-        ``spectral.hidden_part``.
+        ``KernelRegression.hidden_part``.
         """
         return self if hidden <= _UNSEEN else Radius(self.tau_ref, self.slack + hidden)
 

@@ -1,12 +1,10 @@
 r"""BoTorch models for ``BKBUCB``, ``MetaUCB`` and ``MetaPI``."""
 
-from kernelucb.models.bkb import BKBModel, BKBVariationalStrategy
-from kernelucb.models.candidates import DiscreteMetaModel
-from kernelucb.models.features import CosineFeatures, FeatureMetaModel
+from kernelucb.models.bkb import BKBModel
+from kernelucb.models.meta import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 
 __all__ = [
     "BKBModel",
-    "BKBVariationalStrategy",
     "CosineFeatures",
     "DiscreteMetaModel",
     "FeatureMetaModel",

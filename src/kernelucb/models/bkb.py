@@ -1,168 +1,29 @@
-r"""Budgeted GPs with inducing points drawn by posterior variance (Calandriello et al.).
-
-GPyTorch's view of a sketch, a variational strategy with a known optimum, and BoTorch's.
-"""
-
-# GPyTorch exports the base classes of its own strategies under private names only.
-# pyright: reportPrivateUsage=false
+r"""Budgeted GPs with inducing points drawn by posterior variance (Calandriello et al.)."""
 
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.models.approximate_gp import ApproximateGPyTorchModel
+from botorch.models.model import Model
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.posteriors import GPyTorchPosterior
-from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
-from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import Mean, ZeroMean
-from gpytorch.models import ApproximateGP
-from gpytorch.utils.memoize import cached
-from gpytorch.variational import _VariationalDistribution, _VariationalStrategy
-from linear_operator import to_dense, to_linear_operator
-from linear_operator.operators import IdentityLinearOperator, RootLinearOperator
+from linear_operator import to_linear_operator
 from torch import Tensor
 from torch.linalg import solve_triangular
-from torch.nn import Module
 
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
+from kernelucb.regression.nystrom import DTCRegression, SketchedData, Tally, first_state
 from kernelucb.regression.outcome_map import check_identity, outcome_units
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.sketch import DTCRegression, SketchedData, Tally, first_state
-
-_COMPARED = 8  # inputs at which a saved state shows its prior
 
 
-class OptimalVariationalDistribution(_VariationalDistribution):
-    r"""``q(w) = N(V^-1 Z^T (y - m), alpha V^-1)``, the maximum of the evidence lower bound.
-
-    Source: Titsias (2009), Eq. 10, for weights ``w`` of Nystrom features, whose prior is
-    standard normal (GPyTorch's whitened inducing values).
-    """
-
-    def __init__(self, state: SketchedData) -> None:
-        super().__init__(num_inducing_points=len(state.sketch.weights))
-        self.sketch = state.sketch
-
-    def forward(self) -> MultivariateNormal:
-        r"""The distribution of the weights."""
-        sketch = self.sketch
-        # sqrt(alpha) L^-T is a root of alpha V^-1.
-        eye = torch.eye(len(sketch.weights)).to(sketch.weights)
-        half = solve_triangular(sketch.factor, eye, upper=False).mT
-        root = RootLinearOperator(sketch.alpha**0.5 * half)
-        return MultivariateNormal(sketch.weights, root)
-
-    def initialize_variational_distribution(self, prior_dist: MultivariateNormal) -> None:
-        r"""Nothing to initialise: the optimum is known in closed form."""
-
-
-class BKBVariationalStrategy(_VariationalStrategy):
-    r"""Whitened inducing values at inducing points that were drawn from the data.
-
-    The optimal variational distribution is known in closed form, so there is nothing to
-    train; its predictive is the deterministic training conditional of ``Sketch``.
-
-    Args:
-        model: The GP that it belongs to.
-        state: Observations and inducing points.
-    """
-
-    model: Any
-    inducing_points: Tensor
-    _memoize_cache: dict[Any, Any]
-
-    def __init__(self, model: ApproximateGP, state: SketchedData) -> None:
-        optimum = OptimalVariationalDistribution(state)
-        points = state.basis.inducing
-        super().__init__(model, points, optimum, learn_inducing_locations=False)
-        self.state = state
-        self.get_buffer("variational_params_initialized").fill_(1)
-
-    @property
-    @cached(name="prior_distribution_memo")  # pyright: ignore[reportUntypedFunctionDecorator]
-    def prior_distribution(self) -> MultivariateNormal:
-        r"""Standard normal weights of the features."""
-        zeros = torch.zeros_like(self.state.sketch.weights)
-        identity = IdentityLinearOperator(
-            len(zeros), dtype=zeros.dtype, device=zeros.device
-        )
-        return MultivariateNormal(zeros, identity)
-
-    def forward(
-        self,
-        x: Tensor,
-        inducing_points: Tensor,
-        inducing_values: Tensor,
-        variational_inducing_covar: Any = None,
-        diag: bool = True,
-        **kwargs: Any,
-    ) -> MultivariateNormal:
-        r"""``q(f(x))``, from any Gaussian over the whitened inducing values.
-
-        With features ``z`` it has mean ``m(x) + z(x)^T w`` and covariance ``k(x, x') -
-        z(x)^T z(x') + z(x)^T S z(x')``.
-
-        Args:
-            x: ``... x q x d'`` kernel inputs.
-            inducing_points: Those of the state.
-            inducing_values: ``r`` means ``w`` of the weights of the features.
-            variational_inducing_covar: Their covariance ``S``; None where they are known.
-            diag: Ignored: there is nothing to train, so the whole covariance is returned.
-            **kwargs: Ignored.
-        """
-        shape, prior = x.shape[:-1], self.state.prior
-        flat = x.reshape(-1, x.shape[-1])
-        features, residual_variance = self.state.basis.project(flat)
-        mean = (prior.mean(flat) + features @ inducing_values).reshape(shape)
-        left = features[:, :0]
-        if variational_inducing_covar is not None:
-            root = variational_inducing_covar.root_decomposition().root
-            left = features @ to_dense(root)
-        variance = (residual_variance + left.square().sum(-1)).reshape(shape)
-        if shape[-1] == 1:
-            return MultivariateNormal(mean, to_linear_operator(variance.unsqueeze(-1)))
-        features, left = features.unflatten(0, shape), left.unflatten(0, shape)
-        between = prior.covariance(x, x) - features @ features.mT + left @ left.mT
-        rounding = variance - between.diagonal(dim1=-2, dim2=-1)
-        covariance = between + torch.diag_embed(rounding)
-        return MultivariateNormal(mean, to_linear_operator(covariance))
-
-    def _expand_inputs(self, x: Tensor, inducing_points: Tensor) -> tuple[Tensor, Tensor]:
-        return x, inducing_points
-
-
-class SketchedGP(ApproximateGP):
-    r"""A GP with a fixed mean and kernel on a ``BKBVariationalStrategy``."""
-
-    variational_strategy: BKBVariationalStrategy
-
-    def __init__(self, state: SketchedData) -> None:
-        super().__init__(BKBVariationalStrategy(self, state))
-        self.prior = state.prior  # moves to other devices with the model
-
-    @property
-    def covar_module(self) -> Any:
-        r"""The kernel."""
-        return self.prior.covar_module
-
-    @property
-    def mean_module(self) -> Any:
-        r"""The prior mean."""
-        return self.prior.mean_module
-
-    def forward(self, x: Tensor) -> MultivariateNormal:
-        r"""The prior."""
-        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-
-class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleMethodOverride]
+class BKBModel(Model):
     r"""Budgeted GP: inducing points drawn from the observations by posterior variance.
 
     The posterior is that of the deterministic training conditional (``SGPR`` in GPyTorch)
@@ -184,13 +45,12 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
 
     Attributes:
         dimension: Number of raw input columns ``d``.
-        alpha: Ridge parameter, in the model's squared units.
-        qbar: Oversampling factor.
         estimated: Parts of the prior that were fitted to the data: ``"mean"`` where an
             outcome transform was trained on them.
     """
 
-    model: Any
+    num_outputs = 1  # pyright: ignore
+    batch_shape = torch.Size()  # pyright: ignore
     outcome_transform: Any
 
     def __init__(
@@ -236,14 +96,12 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         with torch.no_grad():
             kernel_inputs = self.transform_inputs(X, input_transform)
         prior.check_fits(kernel_inputs)
-        likelihood = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).to(X)
-        likelihood.noise = X.new_tensor(alpha)
-        gp = SketchedGP(
-            SketchedData.empty(prior, kernel_inputs[:0], alpha, qbar, first_state(seed))
-        )
-        super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
+        super().__init__()
+        self.prior = prior  # moves to other devices with the model
+        first = first_state(seed)
+        # Observations and the inducing points drawn from them, in the model's units.
+        self.state = SketchedData.empty(prior, kernel_inputs[:0], alpha, qbar, first)
         self.dimension = train_X.shape[-1]
-        self.alpha, self.qbar = alpha, qbar
         if learns(input_transform, X):
             parts |= {"kernel"}
         if input_transform is not None:
@@ -256,22 +114,24 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         self.estimated = parts
         self.eval()
         data = self._kernel_data(train_X, train_Y.reshape(-1, 1))
-        self._replace_state(self.state.observe_at(*data).resampled())
+        state = self.state.observe_at(*data)
+        # Drawn again by the variances after all of them.
+        self.state = state.observe(state.inducing[:0], state.tally.sums[:0])
 
     @property
-    def state(self) -> SketchedData:
-        r"""Observations and the inducing points drawn from them, in the model's units."""
-        return self.model.variational_strategy.state
+    def alpha(self) -> float:
+        r"""Ridge parameter, in the model's squared units."""
+        return self.state.alpha
 
     @property
-    def batch_shape(self) -> torch.Size:
-        r"""No batch dimensions."""
-        return torch.Size()
+    def qbar(self) -> float:
+        r"""Oversampling factor."""
+        return self.state.qbar
 
     @property
     def inducing_points(self) -> Tensor:
         r"""``m x d'`` inducing points, as the kernel sees them."""
-        return self.model.variational_strategy.inducing_points
+        return self.state.inputs[self.state.inducing]
 
     @property
     def num_observations(self) -> int:
@@ -316,8 +176,9 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         self,
         X: Tensor,
         output_indices: list[int] | None = None,
-        observation_noise: bool = False,
+        observation_noise: Any = False,
         posterior_transform: Any = None,
+        **_: Any,
     ) -> Any:
         r"""Joint posterior at ``... x q x d`` inputs; differentiable.
 
@@ -333,7 +194,26 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
                 f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
             )
         finite("X", X)
-        posterior = super().posterior(X.double(), output_indices, observation_noise)
+        state, inputs = self.eval().state, self.transform_inputs(X.double())
+        sketch, flat, shape = state.sketch, inputs.flatten(0, -2), inputs.shape[:-1]
+        features, rest = state.basis.project(flat)
+        # |half|^2 is alpha z^T V^-1 z.
+        half = solve_triangular(sketch.factor, features.mT, upper=False).mT
+        half = self.alpha**0.5 * half
+        mean = (state.prior.mean(flat) + features @ sketch.weights).reshape(shape)
+        variance = (rest + half.square().sum(-1)).reshape(shape)
+        features, half = (part.reshape(*shape, part.shape[-1]) for part in (features, half))
+        between = state.prior.covariance(inputs, inputs)
+        between = between - features @ features.mT + half @ half.mT
+        # On the diagonal rounded up, never below zero.
+        rounding = variance - between.diagonal(dim1=-2, dim2=-1)
+        if observation_noise:
+            rounding = rounding + self.alpha
+        covariance = between + torch.diag_embed(rounding)
+        normal = MultivariateNormal(mean, to_linear_operator(covariance))
+        posterior: Any = GPyTorchPosterior(normal)
+        if hasattr(self, "outcome_transform"):
+            posterior = self.outcome_transform.untransform_posterior(posterior, X=X)
         if X.dtype != torch.float64 and type(posterior) is GPyTorchPosterior:
             normal = posterior.distribution
             covariance = normal.lazy_covariance_matrix.to(dtype=X.dtype)
@@ -342,9 +222,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
             )
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
-    def condition_on_observations(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, X: Tensor, Y: Tensor, **_: Any
-    ) -> "BKBModel":
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "BKBModel":
         r"""The model after more observations, whose inputs become inducing points.
 
         This one stays as it is, and so do the other inducing points: nothing is drawn.
@@ -360,7 +238,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         """
         data = self._checked(X, Y)
         model = deepcopy(self)
-        model._replace_state(model.state.conditioned(*data))
+        model.state = model.state.conditioned(*data)
         return model
 
     def observe(self, X: Tensor, Y: Tensor) -> "BKBModel":
@@ -368,63 +246,33 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
 
         Arguments and errors as for ``condition_on_observations``.
         """
-        self._replace_state(self.state.observe_at(*self._checked(X, Y)))
+        self.state = self.state.observe_at(*self._checked(X, Y))
         return self
 
-    def load_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, state_dict: Any, strict: bool = True, **_: Any
-    ) -> Any:
-        r"""Resume from the state of a model made with the same arguments."""
-        # BoTorch's own asks for training outcomes, which are not kept.
-        return Module.load_state_dict(self, state_dict, strict)
+    def _set_transformed_inputs(self) -> None:
+        r"""No raw inputs are kept that BoTorch would have to transform."""
 
     def get_extra_state(self) -> dict[str, Any]:
-        r"""Observations, inducing points and draws, for ``state_dict``."""
+        r"""Observations and draws, for ``state_dict``."""
         state = self.state
         return {
-            "made_with": self._made_with(state.inputs),
-            **state.tally._asdict(),
+            "scales": [state.alpha, state.qbar],
             "inputs": state.inputs,
-            "inducing_index": state.inducing,
+            "tally": [*state.tally],
+            "inducing": state.inducing,
             "generator_state": state.generator_state,
         }
 
     def set_extra_state(self, state: Any) -> None:
-        r"""The state that ``get_extra_state`` returned, for ``load_state_dict``.
-
-        Raises:
-            ValueError: If it is of a model with other arguments.
-        """
+        r"""The state that ``get_extra_state`` returned, for ``load_state_dict``."""
         state, like = deepcopy(state), self.state.inputs
-        inputs, saved = state["inputs"].to(like), state["made_with"]
-        own = self._made_with(inputs)
-        if other := [name for name in own if not _same(saved[name], own[name])]:
-            raise ValueError(
-                f"The state is of a BKBModel with another {', '.join(other)}; load it into "
-                "a model that is made with the same arguments."
-            )
-        known = {
-            "inputs": inputs,
-            "tally": Tally(*(state[name].to(like) for name in Tally._fields)),
-            "inducing": state["inducing_index"].to(like.device),
-            "generator_state": state["generator_state"].cpu(),
-        }
-        self._replace_state(replace(self.state, **known))
-
-    def _made_with(self, inputs: Tensor) -> dict[str, Any]:
-        r"""What a loaded state must share, with the prior at some inputs."""
-        first, prior = inputs[:_COMPARED], self.state.prior
-        transforms = "outcome_transform", "input_transform"
-        return {
-            "alpha": self.alpha,
-            "qbar": self.qbar,
-            "kernel": prior.covariance(first, first),
-            "mean": prior.mean(first),
-            **{name: type(getattr(self, name, None)).__name__ for name in transforms},
-        }
-
-    def _replace_state(self, state: SketchedData) -> None:
-        self.model.variational_strategy = BKBVariationalStrategy(self.model, state)
+        alpha, qbar = state["scales"]
+        inputs, *tally = (part.to(like) for part in (state["inputs"], *state["tally"]))
+        # A new state, since what follows from the old one was kept.
+        self.state = SketchedData(
+            *(self.prior, inputs, alpha, qbar, state["generator_state"].cpu()),
+            *(Tally(*tally), state["inducing"].to(like.device)),
+        )
 
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         if X.dim() > 2 or Y.dim() > 2:
@@ -447,18 +295,8 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         return inputs, Y.squeeze(-1) - self.state.prior.mean(inputs)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "BKBModel":
-        if not hasattr(self, "model"):
-            return super()._apply(fn, recurse)
-        if fn(self.inducing_points[:0]).dtype != torch.float64:
+        if fn(self.state.inputs[:0]).dtype != torch.float64:
             raise UnsupportedError("BKBModel computes in float64; leave its dtype alone.")
         super()._apply(fn, recurse)
-        self._replace_state(self.state.moved(fn))
+        self.state = self.state.moved(fn)
         return self
-
-
-def _same(one: Any, other: Any) -> bool:
-    r"""Whether two values agree, tensors up to what devices make of them."""
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        one = one.to(other)
-        return one.shape == other.shape and torch.allclose(one, other, 1e-9, 1e-12)
-    return one == other

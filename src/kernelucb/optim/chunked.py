@@ -80,8 +80,8 @@ def _best_of_chunk(
     top = int(majorants.argmax())
     if float(majorants[top]) <= floor:
         return top, floor
-    known = float(acqf(X[top : top + 1]))
-    promising = majorants >= known - _ROUND_OFF * abs(known)
+    least = float(acqf(X[top : top + 1]))
+    promising = majorants >= least - _ROUND_OFF * abs(least)
     promising[top] = True
     positions = promising.nonzero().squeeze(-1)
     values = acqf(X[positions])

@@ -1,5 +1,7 @@
 r"""Thompson sampling with a known or an unknown noise scale."""
 
+from typing import Any
+
 import torch
 from botorch.generation.sampling import MaxPosteriorSampling
 from botorch.models.deterministic import GenericDeterministicModel
@@ -10,15 +12,11 @@ from torch.nn import Module
 
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.domains import checked_limits, checked_points
-from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.ridge import abbasi_yadkori_band
-from kernelucb.confidence.streaming import (
-    StreamingNoiseTracker,
-    streaming_band,
-)
+from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
@@ -36,19 +34,13 @@ class PosteriorPaths(Module):
 
     weights: Tensor
 
-    def __init__(
-        self,
-        regression: KernelRegression,
-        regularizer: float,
-        scale: float,
-        num_paths: int,
-        num_features: int,
-        outcome_map: OutcomeMap = IDENTITY,
-    ) -> None:
+    def __init__(self, band: Any, scale: float, outcome_map: Any, *sizes: int) -> None:
         super().__init__()
-        self.regression, self.scale, self.outcome_map = regression, scale, outcome_map
+        self.regression = regression = band.regression
+        regularizer = band.regularizer
+        self.scale, self.outcome_map = scale, outcome_map
         prior, basis, root = regression.prior, regression.feature_basis, regularizer**0.5
-        self.prior_paths = prior.paths(regression.train_inputs, num_paths, num_features)
+        self.prior_paths = prior.paths(regression.train_inputs, *sizes)
         with torch.no_grad():
             values = prior.scale * self.prior_paths(regression.distinct_inputs)
             noise = torch.randn_like(values)  # in the eigenbasis, where it is white as well
@@ -133,10 +125,10 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             norm = float(tracker.norm_bound) / state.outcome_scale
         elif tracker is None:
             state = KernelRegression.of(model, noise_std)
-            known = norm_bound_under_prior(norm_bound, state, delta)
-            norm = known.value
+            bound = norm_bound_under_prior(norm_bound, state, delta)
+            norm = bound.value
             # Theorem 1 at alpha = noise_std^2 / B^2.
-            band = abbasi_yadkori_band(state, known, delta, norm**-2)
+            band = abbasi_yadkori_band(state, bound, delta, norm**-2)
         else:
             raise ValueError(
                 "A tracker is for an unknown noise scale; give "
@@ -195,7 +187,11 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         points = self.regression.project(rows)
         tau = points.baseline.new_tensor(self.confidence_set.regularizer)
         mean = points.baseline + self.regression.deviation_at(points, tau)
-        root = covariance_root(self.regression.covariance_at(points, points, tau))
+        # Eigenvalues that round-off made negative count as zero: repeated points and points
+        # on the data need no jitter.
+        covariance = self.regression.covariance_at(points, points, tau)
+        values, vectors = torch.linalg.eigh(covariance)
+        root = vectors * values.clamp_min(0.0).sqrt()
         normal = torch.randn(num_samples, len(rows), dtype=root.dtype, device=root.device)
         return mean + self._scale * normal @ root.mT
 
@@ -220,9 +216,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     ) -> PosteriorPaths:
         r"""The same on the scale of the model, without a map."""
         whole_number("num_samples", num_samples)
-        tau, state = self.confidence_set.regularizer, self.regression
         sizes = num_samples, whole_number("num_features", num_features)
-        return PosteriorPaths(state, tau, self._scale, *sizes, outcome_map)
+        return PosteriorPaths(self.confidence_set, self._scale, outcome_map, *sizes)
 
     def optimize(
         self,

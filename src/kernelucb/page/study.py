@@ -24,8 +24,8 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.page import words
 from kernelucb.page.table import Table, names_of, table_of
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.named import fixed_kernel, fixed_mean, unscaled
-from kernelucb.regression.pooling import distinct_rows
+from kernelucb.regression.exact import distinct_rows
+from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean, unscaled
 
 # The page says what these warnings say.
 quiet: Any = partial(

@@ -19,7 +19,7 @@ from kernelucb.certificates.spaces import Region
 from kernelucb.certificates.task import in_print
 from kernelucb.confidence.assumptions import Status
 from kernelucb.diagnostics import check_consistency, describe_norm_bound
-from kernelucb.regression.named import kind_of, unscaled
+from kernelucb.regression.kernel_family import kind_of, unscaled
 
 if TYPE_CHECKING:
     from kernelucb.page.study import Page

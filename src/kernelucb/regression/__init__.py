@@ -1,7 +1,6 @@
 r"""Regression state: what the data say, at every regulariser, after one ``eigh``."""
 
-from kernelucb.regression.exact import KernelRegression
+from kernelucb.regression.exact import KernelRegression, Projection, RidgeState
 from kernelucb.regression.nystrom import NystromRegression
-from kernelucb.regression.state import Projection, RidgeState
 
 __all__ = ["KernelRegression", "NystromRegression", "Projection", "RidgeState"]

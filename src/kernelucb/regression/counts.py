@@ -20,12 +20,15 @@ from torch.nn.functional import logsigmoid
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
-from kernelucb.regression.exact import KernelRegression
+from kernelucb.regression.exact import KernelRegression, Pooled, distinct_rows
 from kernelucb.regression.from_model import ModelData, prior_is_as_read, read_model
-from kernelucb.regression.kernel_family import Lengths
-from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
+from kernelucb.regression.kernel_family import (
+    Lengths,
+    check_lengths,
+    fixed_kernel,
+    fixed_mean,
+)
 from kernelucb.regression.outcome_map import OutcomeMap, Step
-from kernelucb.regression.pooling import Pooled, distinct_rows
 from kernelucb.regression.prior import Prior
 
 Likelihood = Literal["bernoulli", "binomial", "poisson"]
@@ -214,7 +217,7 @@ class PseudoRegression(KernelRegression):
 
     @property
     def pending_noise_std(self) -> Tensor:
-        r"""That of the mean precision: where the loss is flat, scales have no limit."""
+        r"""Noise scale of the mean precision: where the loss is flat, none is a limit."""
         return self.noise_scales.square().reciprocal().mean().rsqrt()
 
 
@@ -288,15 +291,8 @@ class LikelihoodRegression:
         return data
 
     @torch.no_grad()
-    def _set(
-        self,
-        prior: Prior,
-        inputs: Tensor,
-        outcomes: Loss,
-        dimension: int,
-        estimated: frozenset[str],
-    ) -> None:
-        self.outcomes, self.dimension, self.estimated = outcomes, dimension, estimated
+    def _set(self, prior: Prior, inputs: Tensor, outcomes: Loss, *model: Any) -> None:
+        self.outcomes, (self.dimension, self.estimated) = outcomes, model
         self.prior, self.train_inputs = prior.to(inputs.device), inputs
         prior.check_fits(inputs)
         self.num_observations = len(inputs)
@@ -413,7 +409,7 @@ class LikelihoodRegression:
 
     @property
     def estimated_anyway(self) -> frozenset[str]:
-        r"""What stays estimated under another prior; see ``ModelData``."""
+        r"""Parts that stay estimated under another prior; see ``ModelData``."""
         transformed = self.prior.input_transform is not None
         return self.estimated & {"kernel"} if transformed else frozenset[str]()
 
@@ -502,37 +498,30 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
     Its noise scale is none.
     """
     name, of_botorch = type(model).__name__, isinstance(model, ApproximateGPyTorchModel)
-    inner: Any = model.model if of_botorch else model
-    if of_botorch and model.num_outputs != 1:
-        raise UnsupportedError(
-            f"{name} has {model.num_outputs} outputs; build one model for each."
-        )
-    if getattr(model, "outcome_transform", None) is not None:
-        raise UnsupportedError(
-            f"{name} has an outcome transform; successes and counts are taken as they are."
-        )
-    model.eval()
+    inner: Any = model.eval().model if of_botorch else model.eval()
     transform = getattr(model, "input_transform", None)
-    if train_X is not None and train_Y is not None:
-        targets, dimension = training_targets(train_X, train_Y), train_X.shape[-1]
-        inputs = train_X if transform is None else transform(train_X)
-    else:
+    transformed = getattr(model, "outcome_transform", None) is not None
+    if transformed or getattr(model, "num_outputs", 1) != 1:
+        raise UnsupportedError(
+            f"{name} must have one output and no outcome transform: successes and counts "
+            "are taken as they are."
+        )
+    inputs, targets, dimension = train_X, train_Y, getattr(transform, "d", None)
+    if inputs is None or targets is None:
         kept = getattr(inner, "train_inputs", None)
         targets = getattr(inner, "train_targets", None)
-        if targets is None or kept is None:
+        # What a transform with parameters made of the inputs may be something else now.
+        moves = transform is not None and any(True for _ in transform.parameters())
+        if targets is None or kept is None or moves:
             raise InputDataError(
-                f"{name} does not keep its outcomes; give train_X and train_Y as well."
+                f"{name} does not keep its outcomes, or only what its input transform made "
+                "of the inputs; give train_X and train_Y as well."
             )
-        if transform is not None and any(True for _ in transform.parameters()):
-            raise InputDataError(
-                f"{name} keeps its inputs as its transform made them when it was built, "
-                "and the transform has parameters that may be others now; give train_X "
-                "and train_Y as well."
-            )
-        inputs, targets = kept[0], targets.detach().to(torch.float64, copy=True).reshape(-1)
-        if inputs.dim() != 2:
-            raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
-        dimension = getattr(transform, "d", inputs.shape[-1])
+        inputs = kept[0]
+        targets = training_targets(inputs, targets)
+    else:
+        targets, dimension = training_targets(inputs, targets), inputs.shape[-1]
+        inputs = inputs if transform is None else transform(inputs)
     inputs = inputs.detach().to(torch.float64, copy=True)
     with torch.no_grad():
         rows = inputs.to(next(iter(inner.covar_module.parameters()), inputs).dtype)
@@ -544,6 +533,7 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
     learned = transform is not None and learns(transform, inputs)
     prior = Prior(inner.covar_module, inner.mean_module, transform)
     noise = torch.ones_like(targets)  # none: asked by nobody
+    dimension = dimension or inputs.shape[-1]
     return ModelData(prior, inputs, targets, noise, dimension, frozenset(), learned)
 
 

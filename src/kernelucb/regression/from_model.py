@@ -1,16 +1,14 @@
 r"""From models of BoTorch or GPyTorch to numbers and a prior: which, and how."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchModel
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
-from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
-from gpytorch.means import Mean
 from gpytorch.models import GP, ExactGP, IndependentModelList
 from torch import Tensor
 from torch.nn import ModuleList
@@ -61,22 +59,14 @@ class ModelData(NamedTuple):
     raw_inputs: Tensor | None = None  # `n x d` before the input transform, where known
 
     @classmethod
-    def of(
-        cls,
-        train_X: Tensor,
-        train_Y: Tensor,
-        covar_module: Kernel,
-        noise_std: float | Tensor,
-        mean_module: Mean | None,
-    ) -> "ModelData":
-        r"""From tensors and a kernel; see ``KernelRegression``."""
+    def of(cls, train_X: Tensor, train_Y: Tensor, noise_std: Any, *modules: Any) -> Self:
+        r"""From tensors, a kernel and a mean or None; see ``KernelRegression``."""
         targets = training_targets(train_X, train_Y)
         inputs = train_X.detach().to(torch.float64, copy=True)
-        prior = Prior(covar_module, mean_module)
-        prior = prior.to(train_X.device)
+        prior = Prior(*modules).to(train_X.device)
         prior.check_fits(inputs)
         noise = positive_values("noise_std", noise_std, len(targets))
-        estimated = with_noise(estimated_parts(covar_module, mean_module), noise_std)
+        estimated = with_noise(estimated_parts(*modules), noise_std)
         return cls(prior, inputs, targets, noise, train_X.shape[-1], estimated)
 
     def with_noise_std(self, noise_std: float | Tensor | None) -> "ModelData":
@@ -90,7 +80,7 @@ class ModelData(NamedTuple):
 
     @property
     def estimated_anyway(self) -> frozenset[str]:
-        r"""What stays estimated under another prior: noise; the kernel, by its inputs."""
+        r"""Parts estimated under any prior: noise; the kernel, by its inputs."""
         learned = {"kernel"} if self.learned_inputs else set[str]()
         return self.estimated & {"noise"} | learned
 
@@ -195,7 +185,7 @@ def noise_values(noise_std: NoiseStd, model: Any) -> float | Tensor | None:
 
 @torch.no_grad()
 def _untransformed(transform: Any, inputs: Tensor) -> Tensor | None:
-    r"""What an input transform made ``n x d`` inputs of; None if it does not say."""
+    r"""Raw inputs of ``n x d`` transformed ones; None if the transform does not say."""
     if transform is None:
         return inputs
     try:
@@ -215,12 +205,12 @@ def raw_inputs(model: Any) -> Tensor:
     raw = model._original_train_inputs.detach().to(inputs.device)
     accuracy = max(torch.finfo(part.dtype).eps for part in (raw, inputs)) ** 0.75
     rounding = accuracy * inputs.norm(dim=-2, keepdim=True)
-    known = inputs.new_zeros(inputs.shape[:-1], dtype=torch.bool)
+    found = inputs.new_zeros(inputs.shape[:-1], dtype=torch.bool)
     # Observations that a model was conditioned on are transformed as queries are.
-    for own in (_data_inputs(model, raw), _query_inputs(model, raw)):
-        if own.shape[-2:] == inputs.shape[-2:]:
-            known = known | ((own - inputs).abs() <= rounding).all(-1)
-    if not bool(known.all()):
+    for made in (_data_inputs(model, raw), _query_inputs(model, raw)):
+        if made.shape[-2:] == inputs.shape[-2:]:
+            found = found | ((made - inputs).abs() <= rounding).all(-1)
+    if not bool(found.all()):
         raise InputDataError(
             f"The training inputs of {type(model).__name__} are not what its input "
             "transform makes of the raw ones: in eval mode, set_train_data takes inputs as "
@@ -335,18 +325,18 @@ def _check_prior(model: Any, inputs: Tensor, raw: Tensor) -> None:
     methods = {n: getattr(model, n, None) for n in ("__call__", "posterior", "forward")}
     modules = {n: str(getattr(m, "__module__", "")) for n, m in methods.items() if m}
     of_library = ("botorch", "gpytorch")
-    own = [n for n, m in modules.items() if m.split(".")[0] not in of_library]
-    if own == ["forward"] and prior_is_as_read(model, inputs):
-        own = []
+    overridden = [n for n, m in modules.items() if m.split(".")[0] not in of_library]
+    if overridden == ["forward"] and prior_is_as_read(model, inputs):
+        overridden = []
     seen = raw if transform is None else transform(raw)
     if not torch.equal(_query_inputs(model, raw), seen):
-        own.append("transform_inputs")
-    if own:
+        overridden.append("transform_inputs")
+    if overridden:
         raise UnsupportedError(
-            f"{type(model).__name__} has its own `{own[0]}`: its prior may not be that of "
-            "`mean_module` and `covar_module`, which the bound is computed from. Pass a "
-            "SingleTaskGP with covar_module=... and mean_module=..., and put what warps "
-            "the inputs into the kernel or into input_transform=... ."
+            f"{type(model).__name__} has its own `{overridden[0]}`: its prior may not be "
+            "that of `mean_module` and `covar_module`, which the bound is computed from. "
+            "Pass a SingleTaskGP with covar_module=... and mean_module=..., and put what "
+            "warps the inputs into the kernel or into input_transform=... ."
         )
 
 
@@ -359,13 +349,13 @@ def prior_is_as_read(model: Any, inputs: Tensor) -> bool:
     if len(points) == 1:
         points = torch.cat([points, _NEARBY * points])
     prior, half = model.forward(points), len(points) // 2
-    own, theirs = prior.lazy_covariance_matrix, model.covar_module(points)
-    mean, variance = model.mean_module(points), theirs.diagonal(dim1=-1, dim2=-2)
+    covariance, expected = prior.lazy_covariance_matrix, model.covar_module(points)
+    mean, variance = model.mean_module(points), expected.diagonal(dim1=-1, dim2=-2)
     largest, accuracy = variance.max(), torch.finfo(mean.dtype).eps ** 0.4
     differences = [
         # Diagonals apart: GPyTorch adds jitter to some whole matrices.
-        (own.diagonal(dim1=-1, dim2=-2) - variance) / largest,
-        (own[:half, half:].to_dense() - theirs[:half, half:].to_dense()) / largest,
+        (covariance.diagonal(dim1=-1, dim2=-2) - variance) / largest,
+        (covariance[:half, half:].to_dense() - expected[:half, half:].to_dense()) / largest,
         (prior.mean - mean) / (largest.sqrt() + mean.abs().max()),
     ]
     return all(bool(each.abs().max() <= accuracy) for each in differences)

@@ -1,4 +1,4 @@
-r"""Families of kernels with different length scales, and kernels that cover a range.
+r"""Kernels and means by name, and families of kernels with different length scales.
 
 A kernel covers a range of length scales if every function of bounded norm under a length
 scale of the range has bounded norm under the kernel. Then finitely many kernels suffice for
@@ -14,26 +14,34 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from botorch.exceptions import UnsupportedError
-from gpytorch.kernels import AdditiveKernel, Kernel, ScaleKernel
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from gpytorch.kernels import (
+    AdditiveKernel,
+    Kernel,
+    MaternKernel,
+    RBFKernel,
+    RQKernel,
+    ScaleKernel,
+)
+from gpytorch.means import ConstantMean, Mean
 from scipy.special import expit
 from torch import Tensor
 from torch.nn import Parameter
 
+from kernelucb._numerics import estimates
 from kernelucb._numerics.checks import (
     LARGEST,
     as_double,
     finite_scalar,
+    positive_scalar,
     positive_values,
 )
 from kernelucb._numerics.digits import coordinate, sides
-from kernelucb._numerics.estimates import (
-    frozen_copy,
-    remember_trained,
-    trained_parameters,
-)
-from kernelucb.regression.named import NESTED, in_words, kind_of, unscaled
 
+_SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+KERNELS = ("rbf", *_SMOOTHNESS)
+# Their spectral densities are mixtures of centred Gaussians, so they fall along rays.
+NESTED = (RBFKernel, MaternKernel, RQKernel)
 _MOST_MEMBERS = 64
 _ROUNDING = 1e-9  # steps, and relative of length scales
 # A grid of log odds, and what the maximum over it is raised by: more than its step, which
@@ -41,6 +49,83 @@ _ROUNDING = 1e-9  # steps, and relative of length scales
 _REACH, _GRID, _MARGIN = 40.0, 100_000, 1e-3
 _PART, _OR = ", in part", ", or "  # of slices and sums
 Lengths = float | Sequence[float] | Tensor
+
+
+def fixed_kernel(
+    name: str, lengthscale: float | Sequence[float] | Tensor | None, outputscale: float
+) -> ScaleKernel:
+    r"""A frozen kernel by name, of one length scale or one for each column; a variance."""
+    if name not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
+    if lengthscale is None:
+        raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
+    lengths = as_double(lengthscale).reshape(1, -1)
+    if lengths.numel() == 0:
+        raise ValueError("lengthscale is empty; give one number, or one for each input.")
+    positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
+    columns = lengths.shape[1] if lengths.shape[1] > 1 else None
+    base: Kernel = RBFKernel(ard_num_dims=columns)
+    if name in _SMOOTHNESS:
+        base = MaternKernel(nu=_SMOOTHNESS[name], ard_num_dims=columns)
+    scaled = ScaleKernel(base).double()
+    base.lengthscale = lengths
+    scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
+    if estimates.is_estimate(outputscale):
+        estimates.remember_trained(scaled, frozenset({"raw_outputscale"}))
+    return scaled.requires_grad_(False)
+
+
+def check_lengths(
+    lengthscale: float | Sequence[float] | Tensor | None, inputs: Tensor
+) -> None:
+    r"""Refuse another number of length scales than ``n x d'`` inputs have columns."""
+    columns = inputs.shape[-1]
+    count = 1 if lengthscale is None else as_double(lengthscale).numel()
+    if count not in (1, columns):
+        raise BotorchTensorDimensionError(
+            f"lengthscale has {count} entries; the kernel's inputs have {columns} columns."
+        )
+
+
+def fixed_mean(value: float | Mean | None) -> Mean | None:
+    r"""A mean as given, or a constant one, estimated if ``value`` is; zero is None."""
+    if value is None or isinstance(value, Mean):
+        return value
+    if value == 0.0 and not estimates.is_estimate(value):
+        return None
+    module = ConstantMean().double()
+    module.constant = as_double(finite_scalar("mean", value))
+    if estimates.is_estimate(value):
+        estimates.remember_trained(module, frozenset({"raw_constant"}))
+    return module.requires_grad_(False)
+
+
+def kernel_in_words(kernel: Kernel) -> str:
+    r"""``"RBF, length scale 0.4"``, or the name of the class."""
+    base: Any = unscaled(kernel)
+    if type(base) not in NESTED:
+        return type(kernel).__name__
+    return f"{kind_of(base)}, length scale {in_words(base.lengthscale.reshape(-1))}"
+
+
+def unscaled(kernel: Any) -> Any:
+    r"""The kernel without its output scales."""
+    while type(kernel) is ScaleKernel:
+        kernel = kernel.base_kernel
+    return kernel
+
+
+def kind_of(base: Any) -> str:
+    r"""``"RBF"``, ``"Matern 5/2"`` or ``"rational quadratic"``."""
+    if type(base) is MaternKernel:
+        return f"Matern {int(2 * base.nu)}/2"
+    return "RBF" if type(base) is RBFKernel else "rational quadratic"
+
+
+def in_words(values: Tensor) -> str:
+    r"""One number where all are the same, otherwise ``"(0.1, 0.2)"``."""
+    texts = [f"{value:.4g}" for value in values.tolist()]
+    return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
 
 
 class Cover(NamedTuple):
@@ -121,12 +206,13 @@ class LengthscaleFamily(Sequence[Kernel]):
         """
         least, most = lengthscale * (1.0 - _ROUNDING), lengthscale * (1.0 + _ROUNDING)
         kinds = [_kind(kernel) for kernel in self]
-        known = [*zip(kinds, self.lengthscales, self.members, strict=True)]
-        begun = {kind for kind, own, _ in known if least <= own <= most}
+        rows = [*zip(kinds, self.lengthscales, self.members, strict=True)]
+        begun = {kind for kind, length, _ in rows if least <= length <= most}
         return [
             index
-            for index, (kind, own, member) in enumerate(known)
-            if own >= least or own * float(member.step) > (most if kind in begun else least)
+            for index, (kind, length, member) in enumerate(rows)
+            if length >= least
+            or length * float(member.step) > (most if kind in begun else least)
         ]
 
     def ranges_in_words(self, chosen: Sequence[bool]) -> str:
@@ -138,11 +224,13 @@ class LengthscaleFamily(Sequence[Kernel]):
         if len(kinds) > 1 or not (self.lengthscales and any(chosen)):
             return ""
         ranges: list[list[float]] = []  # of neighbours, the longest first
-        for least, member, own in zip(self.lengthscales, self.members, chosen, strict=True):
+        for least, member, is_chosen in zip(
+            self.lengthscales, self.members, chosen, strict=True
+        ):
             most = least * float(member.step)
-            if own and ranges and math.isclose(ranges[-1][0], most):
+            if is_chosen and ranges and math.isclose(ranges[-1][0], most):
                 ranges[-1][0] = least
-            elif own:
+            elif is_chosen:
                 ranges.append([least, most])
         texts = [
             coordinate(least)
@@ -316,9 +404,11 @@ def _corners(
 
 def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
     r"""A frozen copy with other length scales; the rest is as estimated as it was."""
-    member: Any = frozen_copy(kernel)
+    member: Any = estimates.frozen_copy(kernel)
     base = unscaled(member)
-    remember_trained(base, trained_parameters(base) - {"raw_lengthscale"})
+    estimates.remember_trained(
+        base, estimates.trained_parameters(base) - {"raw_lengthscale"}
+    )
     lengths = lengths.to(base.raw_lengthscale.device)
     if len(lengths) > 1 and base.lengthscale.shape[-1] == 1:
         base.ard_num_dims = len(lengths)

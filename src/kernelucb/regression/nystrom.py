@@ -1,23 +1,38 @@
-r"""Kernel regression on the span of a few inducing points, with a bound on the rest."""
+r"""Kernel regression on the span of a few inducing points, with a bound on the rest.
 
-from typing import NamedTuple
+Also the sketch of BKB: with features ``z(x) = (K_SS^{1/2})^+ k_S(x)``, ``Z`` the features
+of the observed inputs and ``V = Z^T Z + alpha I``::
+
+    mean(x) = z(x)^T V^-1 Z^T y
+    var(x)  = k(x, x) - |z(x)|^2 + alpha z(x)^T V^-1 z(x)
+
+Source: Calandriello et al. (2019), Eq. 4; the predictive of Titsias' collapsed bound with
+the same inducing points. Features are only defined up to a rotation; see ``Basis``.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
+from numpy.random import SeedSequence
 from torch import Tensor
+from torch.linalg import solve_triangular
 from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
 from kernelucb._numerics.estimates import draft_of, is_estimate
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
+from kernelucb.regression.exact import Projection, RidgeState, distinct_rows, pool
 from kernelucb.regression.from_model import ModelData, read_model
-from kernelucb.regression.pooling import pool
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.state import Projection, RidgeState
 
 _LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
 # Least noise in prior deviations: a thousand times the rounding of such outcomes.
@@ -29,6 +44,10 @@ _CUT_OFF = 1e-10
 _FINEST = 16.0 * torch.finfo(torch.float64).eps
 # Rows that are worked on together, so that nothing as large as the features is needed.
 ROWS = 4096
+_LOG = logging.getLogger(__name__)
+# Observations of the first step are drawn with prior variances, all at once.
+_FIRST_BLOCK = 64
+_PURPOSE = 0x424B42  # any number
 
 
 class Basis(Module):
@@ -62,13 +81,9 @@ class Basis(Module):
         empty = cls(prior, inducing[:0], inducing.new_zeros(0, 0), whole)
         return empty.extended(inducing)
 
-    def extended(self, inputs: Tensor, known: Tensor | None = None) -> "Basis":
-        r"""The basis with the directions that ``p x d'`` kernel inputs add, as the last.
-
-        Their features, where these are ``known``, are more accurate than computed anew:
-        after many extensions the matrix is a long product.
-        """
-        features: Tensor = self(inputs) if known is None else known
+    def extended(self, inputs: Tensor) -> "Basis":
+        r"""The basis with the directions that ``p x d'`` kernel inputs add, as the last."""
+        features: Tensor = self(inputs)
         rest = self.prior.covariance(inputs, inputs) - features @ features.mT
         inducing = torch.cat([self.inducing, inputs])
         cut_off = _FINEST * len(inducing) if self.whole else _CUT_OFF
@@ -76,10 +91,6 @@ class Basis(Module):
         old = torch.cat([self.matrix, -self.matrix @ features.mT @ new], dim=-1)
         new = pad(new, (self.matrix.shape[-1], 0))
         return Basis(self.prior, inducing, torch.cat([old, new]), self.whole)
-
-    def rotated(self, rotation: Tensor) -> "Basis":
-        r"""The basis with features multiplied by ``r x r'`` orthonormal columns."""
-        return Basis(self.prior, self.inducing, self.matrix @ rotation, self.whole)
 
     def forward(self, inputs: Tensor) -> Tensor:
         r"""Features of ``b x d'`` kernel inputs, ``b x r``; differentiable."""
@@ -292,14 +303,14 @@ class WeightProblem(NamedTuple):
         The weights are made of the coordinates of ``basis``, the first ones of those that
         the sums are over.
         """
-        own = [*range(basis.matrix.shape[-1]), -1]
-        further = slice(len(own) - 1, -1)
-        gram = sums.gram[own][:, own]
+        columns = [*range(basis.matrix.shape[-1]), -1]
+        further = slice(len(columns) - 1, -1)
+        gram = sums.gram[columns][:, columns]
         span = directions(gram, gram.diagonal())
         if span.shape[-1] == 0:  # features and outcomes are zero: a weight of no effect
             span = gram.new_zeros(len(gram), 1)
         cross = span.mT @ gram[:, :-1]
-        resolved = span.mT @ sums.gram[own, further]
+        resolved = span.mT @ sums.gram[columns, further]
         outside = sums.residual_variance.sum()
         # Round-off of `E` itself, and of the sums `W^T E W`: where columns of `W` are
         # nearly collinear (a few observations much more precise than all others), weights
@@ -427,7 +438,7 @@ class NystromRegression(RidgeState):
             ValueError: If noise or chunk size is not above zero, or noise is rounding.
         """
         super().__init__()
-        data = ModelData.of(train_X, train_Y, covar_module, noise_std, mean_module)
+        data = ModelData.of(train_X, train_Y, noise_std, covar_module, mean_module)
         self._build(data, inducing_points, remainder_points, chunk_size)
 
     @classmethod
@@ -457,13 +468,8 @@ class NystromRegression(RidgeState):
         return state
 
     @torch.no_grad()
-    def _build(
-        self,
-        data: ModelData,
-        inducing_points: Tensor,
-        remainder_points: Tensor | None,
-        chunk_size: int,
-    ) -> None:
+    def _build(self, data: ModelData, *choices: Any) -> None:
+        inducing_points, remainder_points, chunk_size = choices
         self.chunk_size = whole_number("chunk_size", chunk_size)
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
         self._describe(data)
@@ -514,10 +520,9 @@ class NystromRegression(RidgeState):
 
     @torch.no_grad()
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``evidence_bounds``; ``g`` regularisers ``tau``."""
         gram, left = self.sums.gram, self.sums.residual_variance
-        told = in_eigenbasis(gram[:-1, :-1], gram[-1, :-1], gram[-1, -1])
-        return evidence_bounds(told[0], told[1], left, regularizers)
+        spectrum = in_eigenbasis(gram[:-1, :-1], gram[-1, :-1], gram[-1, -1])
+        return evidence_bounds(spectrum[0], spectrum[1], left, regularizers)
 
     @torch.no_grad()
     def observe(
@@ -559,10 +564,7 @@ class NystromRegression(RidgeState):
 
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> "NystromRegression":
-        r"""See ``RidgeState``.
-
-        Pending points become inducing points, whose new directions hold no data.
-        """
+        # Pending points become inducing points, whose new directions hold no data.
         X = self._checked(X_pending).detach()
         if len(X) == 0:
             return self
@@ -576,12 +578,12 @@ class NystromRegression(RidgeState):
         return state
 
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``RidgeState``; the second also holds the split part of ``rho^2``."""
         coordinates, rest = self.basis.project(inputs)
         features = coordinates @ self.feature_basis
         scaled = (coordinates * self._problem.scale).square().sum(-1)
         left = (scaled - features.square().sum(-1)).clamp_min(0.0)
         left = left + self.basis.round_off * prior_variance
+        # The split part of `rho^2`, and what weights of the outcomes leave.
         return features, (1.0 + self.split) * rest + left
 
     def difference(self, points: Projection, other: Projection) -> Projection:
@@ -598,3 +600,337 @@ class NystromRegression(RidgeState):
             features=points.features - other.features,
             residual_variance=farthest.square(),
         )
+
+
+class Sketch(NamedTuple):
+    r"""Observations as ``r`` features see them."""
+
+    gram: Tensor  # `Z^T Z`, `r x r`; a repeated input counts as often as it was observed
+    moments: Tensor  # `Z^T (y - m)`, `r` values
+    alpha: float  # ridge parameter, in the squared units of the outcomes
+    factor: Tensor  # lower Cholesky factor of `V = gram + alpha I`
+    weights: Tensor  # `V^-1 moments`, `r` values
+
+    @classmethod
+    def of(cls, gram: Tensor, moments: Tensor, alpha: float) -> "Sketch":
+        r"""From the sums over observations; one Cholesky factorisation."""
+        factor = ridge_factor(gram, alpha)
+        weights = torch.cholesky_solve(moments.unsqueeze(-1), factor).squeeze(-1)
+        return cls(gram, moments, alpha, factor, weights)
+
+    @property
+    def log_det(self) -> float:
+        r"""``ln det(I + Z^T Z / alpha)``, rounded up."""
+        rounding = len(self.gram) * torch.finfo(self.gram.dtype).eps
+        diagonal = self.gram.diagonal() + self.alpha
+        pivots = self.factor.diagonal().square() + rounding * diagonal
+        return float((pivots / self.alpha).log().sum())
+
+    def solve(self, right: Tensor) -> Tensor:
+        r"""``V^-1`` times ``r x k`` columns."""
+        return torch.cholesky_solve(right, self.factor) if len(right) else right
+
+    def quadratic(self, features: Tensor) -> Tensor:
+        r"""``z^T V^-1 z`` of ``n x r`` features: sums of squares, which do not cancel."""
+        halves = (
+            solve_triangular(self.factor, part.mT, upper=False).square().sum(0)
+            for part in features.split(ROWS)
+        )
+        return torch.cat([*halves])
+
+
+class Tally(NamedTuple):
+    r"""Observations added up at each of ``u`` places."""
+
+    counts: Tensor  # `u` numbers of observations, zero where there are none
+    sums: Tensor  # `u` sums of outcomes minus prior means
+    squares: Tensor  # `u` sums of their squares
+
+    def extended(self, index: Tensor, residuals: Tensor) -> "Tally":
+        r"""With more outcomes minus prior means, at the places ``index``."""
+        values = torch.ones_like(residuals), residuals, residuals.square()
+        totals = zip(self, values, strict=True)
+        return Tally(*(old.index_add(0, index, more) for old, more in totals))
+
+
+@dataclass(frozen=True, eq=False)
+class SketchedData:
+    r"""Observations at ``u`` inputs, and inducing points drawn from these by variance.
+
+    All else is computed from these when it is asked for, in ``O(u m^2)``. A step returns
+    another state and leaves this one as it is. A draw counts with the variances of the step
+    before, which are larger: as accurate, and more generous.
+
+    Source: Calandriello et al. (2019), Algorithm 1 and Eq. 4.
+
+    Attributes:
+        prior: Prior in the units of the outcomes.
+        inputs: ``u x d'`` distinct kernel inputs, with or without observations.
+        alpha: Ridge parameter, in the squared units of the outcomes.
+        qbar: Oversampling factor: inducing points grow in proportion.
+        generator_state: State of the generator of the draws.
+        tally: Observations at each input.
+        inducing: ``m`` positions of the inducing points among the inputs.
+    """
+
+    prior: Prior
+    inputs: Tensor
+    alpha: float
+    qbar: float
+    generator_state: Tensor
+    tally: Tally
+    inducing: Tensor
+
+    @classmethod
+    def empty(cls, prior: Prior, inputs: Tensor, *settings: Any) -> "SketchedData":
+        r"""``u x d'`` inputs without observations; ``alpha, qbar, generator_state``."""
+        none = inputs.new_zeros(len(inputs))
+        tally, inducing = Tally(none, none, none), none[:0].long()
+        return cls(prior, inputs, *settings, tally=tally, inducing=inducing)
+
+    @property
+    def counts(self) -> Tensor:
+        r"""``u`` numbers of observations."""
+        return self.tally.counts
+
+    @property
+    def observed(self) -> Tensor:
+        r"""Positions of the inputs with observations, ascending."""
+        return self.counts.nonzero().squeeze(-1)
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations, repeats included."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def prior_mean(self) -> Tensor:
+        r"""``u`` prior means."""
+        return self.prior.mean(self.inputs)
+
+    @cached_property
+    def prior_variance(self) -> Tensor:
+        r"""``u`` prior variances."""
+        return self.prior.variance(self.inputs)
+
+    @cached_property
+    @torch.no_grad()
+    def basis(self) -> Basis:
+        r"""Features of the inducing points."""
+        return Basis.of(self.prior, self.inputs[self.inducing], whole=True)
+
+    @cached_property
+    @torch.no_grad()
+    def _projected(self) -> tuple[Tensor, Tensor]:
+        return self.basis.project(self.inputs)
+
+    @property
+    def features(self) -> Tensor:
+        r"""``u x r`` features of the inputs."""
+        return self._projected[0]
+
+    @property
+    def residual_variance(self) -> Tensor:
+        r"""``u`` values, what the features leave of ``prior_variance``; rounded up."""
+        return self._projected[1]
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        r"""The observations as the features see them."""
+        seen = self.observed
+        rows, counts, sums = self.features[seen], self.counts[seen], self.tally.sums[seen]
+        gram = rows.mT @ (counts.unsqueeze(-1) * rows)
+        return Sketch.of(gram, rows.mT @ sums, self.alpha)
+
+    @cached_property
+    def mean(self) -> Tensor:
+        r"""``u`` posterior means."""
+        return self.prior_mean + self.features @ self.sketch.weights
+
+    @cached_property
+    def quadratic(self) -> Tensor:
+        r"""``u`` values ``z^T V^-1 z``."""
+        return self.sketch.quadratic(self.features)
+
+    @property
+    def variance(self) -> Tensor:
+        r"""``u`` latent variances."""
+        return self.residual_variance + self.alpha * self.quadratic
+
+    def observe(self, index: Tensor, residuals: Tensor) -> "SketchedData":
+        r"""With more outcomes minus prior means, and inducing points drawn again.
+
+        ``index`` are the places of the ``n`` observations among the inputs.
+        """
+        tally = self.tally.extended(index, residuals)
+        seen = tally.counts.nonzero().squeeze(-1)
+        chances = inclusion_probabilities(
+            self.variance[seen], tally.counts[seen], self.alpha, self.qbar
+        )
+        drawn, generator_state = draw(chances, self.generator_state)
+        _LOG.debug("%d inducing points drawn.", len(drawn))
+        state = replace(
+            self, tally=tally, inducing=seen[drawn], generator_state=generator_state
+        )
+        # They do not depend on the observations.
+        vars(state).update(prior_mean=self.prior_mean, prior_variance=self.prior_variance)
+        return state
+
+    def observe_at(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
+        r"""The state after observations at ``n x d'`` inputs that may be new.
+
+        In blocks that at most double the number of observations.
+        """
+        state, start = self, 0
+        while start < len(inputs):
+            block = slice(start, start + max(_FIRST_BLOCK, state.num_observations))
+            state, index = state._with_inputs(inputs[block])
+            state, start = state.observe(index, residuals[block]), block.stop
+        return state
+
+    def conditioned(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
+        r"""After observations at inputs that become inducing points, nothing drawn."""
+        state, index = self._with_inputs(inputs)
+        inducing = torch.cat([self.inducing, index]).unique()
+        tally = state.tally.extended(index, residuals)
+        return replace(state, tally=tally, inducing=inducing)
+
+    def moved(self, move: Callable[[Tensor], Tensor]) -> "SketchedData":
+        r"""The state where ``move`` puts tensors; the prior is there."""
+        tally, inducing = Tally(*map(move, self.tally)), move(self.inducing)
+        return replace(self, inputs=move(self.inputs), tally=tally, inducing=inducing)
+
+    def _with_inputs(self, inputs: Tensor) -> tuple["SketchedData", Tensor]:
+        r"""The state with the distinct ones of more inputs, and the place of each."""
+        every, count = torch.cat([self.inputs, inputs]), len(self.inputs)
+        first, index = distinct_rows(every)
+        zeros = self.counts.new_zeros(len(first) - count)
+        tally = Tally(*(torch.cat([total, zeros]) for total in self.tally))
+        return replace(self, inputs=every[first], tally=tally), index[count:]
+
+
+def inclusion_probabilities(
+    variance: Tensor, counts: Tensor, alpha: float, qbar: float
+) -> Tensor:
+    r"""Probability ``min(1, qbar count var / alpha)`` that an input becomes inducing.
+
+    From ``n`` latent variances of the previous step and numbers of observations.
+
+    Source: Calandriello et al. (2019), Algorithm 1, with one draw for all observations at
+    an input: as probable as any of their own draws, or more, which Theorem 1 allows.
+    """
+    return (qbar / alpha * counts * variance).clamp(max=1.0)
+
+
+def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Indices of the inputs drawn, ascending and never none, and the generator's state.
+
+    Where no input is drawn, the most probable one is taken. ``state`` is that of a
+    ``torch.Generator``.
+    """
+    generator = torch.Generator()  # on the CPU, so that every device draws the same
+    generator.set_state(state.cpu())
+    uniform = torch.rand(len(probabilities), dtype=torch.float64, generator=generator)
+    drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
+    if len(drawn) == 0:
+        drawn = probabilities.argmax().reshape(1)
+    return drawn, generator.get_state()
+
+
+def first_state(seed: int) -> Tensor:
+    r"""State of a generator that ``torch.manual_seed(seed)`` has nothing in common with.
+
+    With the same numbers as in random inputs, draws would depend on where these lie.
+    """
+    mixed = SeedSequence([_PURPOSE, seed % 2**64]).generate_state(1)
+    return torch.Generator().manual_seed(int(mixed[0])).get_state()
+
+
+class DTCRegression(RidgeState):
+    r"""The deterministic training conditional in the eigenbasis of its observations.
+
+    ``mean`` and ``variance`` at ``regularizer`` are those of Calandriello et al. (2019),
+    Eq. 4.
+
+    Attributes:
+        data: Observations and inducing points, in the model's units.
+        regularizer: ``tau = alpha / noise_std^2`` of the sketch.
+        remainder: Bound on the eigenvalues of what the features leave of the whitened
+            kernel matrix: its trace.
+    """
+
+    spectrum: Tensor
+    residual_variance: Tensor
+
+    @torch.no_grad()
+    def __init__(
+        self,
+        prior: Prior,
+        data: SketchedData,
+        noise_std: float,
+        dimension: int,
+        estimated: frozenset[str],
+    ) -> None:
+        r"""State of a sketch; one ``eigh``.
+
+        Prior and noise scale are in outcome units, of which ``prior.scale`` make a unit of
+        the data.
+        """
+        super().__init__()
+        self.prior, self.data = prior, data
+        self.dimension, self.estimated = dimension, estimated
+        precision, sketch = (prior.scale / noise_std) ** 2, data.sketch
+        self.regularizer = sketch.alpha * precision
+        sums = sketch.gram, sketch.moments, data.tally.squares.sum()
+        whitened = (precision * each for each in sums)
+        eigenvalues, targets, rotation = in_eigenbasis(*whitened)
+        left = precision * data.counts * data.residual_variance
+        self._keep(
+            eigenvalues=eigenvalues,
+            targets=targets,
+            noise_scales=targets.new_full((1,), noise_std),
+            spectrum=eigenvalues,  # not widened
+            residual_variance=left,
+        )
+        self.eigenvalue_cutoff = cutoff_of(eigenvalues)
+        self.remainder = float(left.sum())
+        matrix = data.basis.matrix @ rotation
+        self.basis = Basis(data.prior, data.basis.inducing, matrix, whole=True)
+        variance = data.counts @ data.prior_variance / max(self.num_observations, 1)
+        self.prior_std = prior.scale * float(variance) ** 0.5
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations ``n``."""
+        return self.data.num_observations
+
+    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Features of the inducing points, rotated, and what they leave."""
+        features, rest = self.basis.project(inputs)
+        return self.prior.scale * features, self.prior.scale**2 * rest
+
+    def with_pending(self, X_pending: Tensor) -> "DTCRegression":
+        r"""The state with ``p x d`` raw inputs added, which become inducing points."""
+        X = self._checked(X_pending).detach()
+        if len(X) == 0:
+            return self
+        inputs = self.prior.transform(X.to(self.eigenvalues))
+        data = self.data.moved(lambda part: part.to(inputs.device))
+        data = data.conditioned(inputs, inputs.new_zeros(len(inputs)))
+        noise_std = float(self.noise_scales)
+        return DTCRegression(self.prior, data, noise_std, self.dimension, self.estimated)
+
+    def widened(self) -> "DTCRegression":
+        r"""The state with the remainder added to all eigenvalues, for norms.
+
+        The whitened kernel matrix is at most ``Z Z^T + remainder``, so the least norm of a
+        ridge estimate within some distance of the outcomes here is at most that of any
+        function within this distance: with a valid radius, a valid lower bound on the norm.
+        """
+        state = draft_of(self)
+        state.eigenvalues = self.eigenvalues + self.remainder
+        return state
+
+    def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
+        spectrum, left = self.spectrum, self.residual_variance
+        return evidence_bounds(spectrum, self.targets, left, regularizers)

@@ -98,14 +98,14 @@ class OutcomeMap(NamedTuple):
 
     def same_as(self, tracked: str | None) -> str:
         r"""The scale in words; an error if a tracker has seen outcomes on another."""
-        own = self.after.strip() or "untransformed"
-        if tracked not in (None, own):
+        words = self.after.strip() or "untransformed"
+        if tracked not in (None, words):
             raise ValueError(
                 f"The outcomes that the tracker has seen were before {tracked}, those of "
-                f"the model are {own}: what it has learnt is on another scale. Give the "
+                f"the model are {words}: what it has learnt is on another scale. Give the "
                 "same outcome transform in every round, or start a new tracker."
             )
-        return own
+        return words
 
     @property
     def statement(self) -> str:
@@ -226,9 +226,9 @@ def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
                 f"after each of them. Use {type(part).__name__} first, Standardize last."
             )
         if bool(part._is_trained):  # pyright: ignore[reportPrivateUsage]
-            own = float(part.stdvs.double().squeeze())
-            offset = float(part.means.double().squeeze()) + own * offset
-            scale, learned = scale * own, True
+            deviation = float(part.stdvs.double().squeeze())
+            offset = float(part.means.double().squeeze()) + deviation * offset
+            scale, learned = scale * deviation, True
     return OutcomeUnits(offset, scale, outcome_map, learned)
 
 
