@@ -181,6 +181,11 @@ def built(client):
     return client._generation_strategy.adapter.generator._acquisition
 
 
+def ranking(client):
+    r"""The bound in it, which ranks points."""
+    return built(client).bound
+
+
 def stored(strategy):
     r"""The arguments of the bound, as Ax stores them."""
     return strategy._nodes[1].generator_specs[0].generator_kwargs
@@ -356,7 +361,7 @@ def go_on_alike(client, twin, max_trials=1, **arguments):
 def _values_at_fixed_points(client):
     r"""Of the function that chose the last trial."""
     acqf = built(client).acqf
-    dimension = getattr(acqf, "band", acqf).regression.dimension
+    dimension = acqf.band.data.dimension
     queries = torch.rand(64, 1, dimension, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         return acqf(queries.double())

@@ -26,6 +26,7 @@ from ax_bench import (
     next_trial,
     node,
     points,
+    ranking,
     reopened,
     report,
     rows,
@@ -73,7 +74,7 @@ class TestUnits:
         for trial in range(7):
             index, parameters = next_trial(client)
             if trial >= 4:
-                acqf = kernelucb.ax.last_bound(client)
+                acqf = ranking(client)
                 self._check_against_botorch(acqf, reported, options)
                 scales.add(float(acqf.model.outcome_transform.stdvs))
             outcome = wave(parameters) + (2000.0 if parameters["v"] > 14 else 0.0)
@@ -98,7 +99,8 @@ class TestUnits:
             acqf.bounds(QUERIES), expected.bounds(QUERIES), strict=True
         ):
             assert_close(actual, wanted, rtol=1e-9, atol=1e-6)
-        assert acqf.norm_bound == pytest.approx(options["norm_bound"], rel=1e-12)
+        (norm_bound,) = acqf.band.norm_bounds
+        assert norm_bound == pytest.approx(options["norm_bound"], rel=1e-12)
         lower, upper = acqf.bounds(X)
         assert ((lower < Y.squeeze(-1)) & (Y.squeeze(-1) < upper)).all()
 
@@ -134,7 +136,7 @@ class TestNoise:
         options = {"norm_bound": 9.0, "noise_std": 0.1} | kernel
         client = make_client(UNIT, options=options)
         attached(client, along(0.1, 0.6), lambda p: {"y": (p["x"], 0.0)})
-        noise = kernelucb.ax.current_bound(client).regression.noise_std
+        noise = kernelucb.ax.current_bound(client).data.noise_std
         assert noise.tolist() == pytest.approx([0.1, 0.1], rel=1e-12)
 
 
@@ -146,7 +148,7 @@ def test_a_tracked_outcome_is_left_out(tracked):
         arms = along(0.1, 0.5, 0.9)
         attached(client, arms[:tracked], lambda p: curve(p) | {"cost": 7.0 + p["x"]})
         attached(client, arms[tracked:], curve)
-        regression = kernelucb.ax.current_bound(client).regression
+        regression = kernelucb.ax.current_bound(client).data
         assert regression.num_observations == 3
         assert regression.train_targets.max() < 7.0
 
@@ -176,15 +178,15 @@ class TestTrialsUnderWay:
         client.mark_trial_abandoned(abandoned)
         index, parameters = next_trial(client)
         acqf, expected = built(client).acqf, points(*pending.values())
-        for each in (acqf, kernelucb.ax.last_bound(client)):
+        bound = ranking(client)
+        for each in (acqf, bound):
             assert rows(each.X_pending) == rows(expected)
-        bound = kernelucb.ax.last_bound(client)
         assert (bound(expected.unsqueeze(1)) < bound.bounds(expected)[1] - 1.0).all()
         if make is searching:
             assert rows(acqf.acqf.X_baseline[-3:]) == rows(expected)
         client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
         next_trial(client)
-        assert kernelucb.ax.last_bound(client).regression.num_observations == 4
+        assert kernelucb.ax.last_bound(client).data.num_observations == 4
 
     @pytest.mark.parametrize("space", [UNIT, [whole("x", 0, 5)]])
     @pytest.mark.parametrize("end", LOST)
@@ -270,9 +272,11 @@ class TestGivenPriors:
         if family:
             bases = [frozen_kernel(name, 1.0, 400.0) for name in own["kernel"]]
             given["kernels"] = lengthscale_family(bases, [0.2, 0.3], 0.9)
+            next_trial(client)
+            model = ranking(client).model
             # Ax has fitted its model, which standardises the outcomes.
-            assert any(p.requires_grad for p in acqf.model.covar_module.parameters())
-            assert float(acqf.model.outcome_transform.stdvs) > 1.0
+            assert any(p.requires_grad for p in model.covar_module.parameters())
+            assert float(model.outcome_transform.stdvs) > 1.0
         else:
             unit = torch.tensor([0.3, 0.6], dtype=torch.float64)
             X, queries = X / unit, queries / unit
@@ -282,7 +286,7 @@ class TestGivenPriors:
             acqf.bounds(QUERIES), expected.bounds(queries), strict=True
         ):
             assert_close(actual, wanted + 4900.0, rtol=LINEAR_SOLVE, atol=1e-6)
-        assert not family or acqf.consistent == expected.consistent
+        assert not family or acqf.consistent == expected.band.consistent
         assert acqf.assumptions.certified
 
     def test_a_search_is_on_the_model_that_ax_fits(self):
@@ -291,7 +295,7 @@ class TestGivenPriors:
         acqf = built(client).acqf
         assert type(acqf.acqf.model) is SingleTaskGP
         assert any(each.requires_grad for each in acqf.acqf.model.parameters())
-        kernel = acqf.band.regression.prior.covar_module
+        kernel = acqf.band.data.prior.covar_module
         assert not any(each.requires_grad for each in kernel.parameters())
         assert float(kernel.base_kernel.lengthscale) == pytest.approx(0.4)
         assert acqf.band.assumptions.certified
@@ -299,7 +303,7 @@ class TestGivenPriors:
     def test_a_model_error_is_an_option(self):
         client = fixed_client(options={"norm_bound": NearNormBall(2.0, 0.1)})
         acqf = kernelucb.ax.current_bound(attached(client, along(0.1, 0.5), curve))
-        assert acqf.model_error == 0.1
+        assert acqf.confidence_set.model_error == 0.1
         assert acqf.assumptions.certified
         assert "within 0.1 of a function g" in acqf.assumptions["norm"].statement
 
@@ -349,7 +353,7 @@ class TestEarlierTasks:
         bounds = [kernelucb.ax.current_bound(each).bounds(X) for each in (client, twin)]
         assert_close(*bounds)
         next_trial(twin)
-        assert type(kernelucb.ax.last_bound(twin)) is MetaUCB
+        assert type(ranking(twin)) is MetaUCB
 
 
 def fitted_client(**options):
@@ -414,7 +418,7 @@ def test_a_cautious_norm_is_estimated_anew(acqf_class):
     attached(client, along(0.1, 0.3, 0.6, 0.9), curve)
     for each in (client, reopened(client)):
         next_trial(each)
-        acqf = kernelucb.ax.last_bound(each)
+        acqf = ranking(each)
         assert acqf.assumptions["norm"].status == "estimated"
         expected = acqf_class(acqf.model, **options_with(NormTracker.cautious()))
         for actual, wanted in zip(acqf.bounds(GRID), expected.bounds(GRID), strict=True):

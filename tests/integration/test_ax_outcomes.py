@@ -36,6 +36,7 @@ from ax_bench import (
     observed,
     points,
     problem,
+    ranking,
     real,
     reopened,
     report,
@@ -46,6 +47,7 @@ from ax_bench import (
     whole,
 )
 from botorch.exceptions import InputDataError
+from kernelucb.data.named import named_kernel
 from torch.testing import assert_close
 
 import kernelucb.ax
@@ -53,7 +55,6 @@ from kernelucb import KernelFamilyUCB, ScalarizedUCB
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
 from kernelucb.confidence.assumptions import REPORTED
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
-from kernelucb.regression.named import named_kernel
 from problems import likelihood_ucb
 from tolerances import LINEAR_SOLVE
 
@@ -113,7 +114,7 @@ class TestMissing:
         bound = kernelucb.ax.current_bound(client)
         assert statement(bound) == expected
         assert str(bound.assumptions).endswith(expected)
-        assert bound.regression.num_observations == 2 + ends.count(STOPPED)
+        assert bound.data.num_observations == 2 + ends.count(STOPPED)
         given = "given that none of this depended on the noise of the outcomes"
         for each in (client, reopened(client)):
             decision = stopping(each, 100.0).decide()
@@ -134,7 +135,7 @@ class TestMissing:
                 client.attach_data(trial_index=index, **data)
             getattr(client, ending)(trial_index=index)
         acqf = kernelucb.ax.current_bound(client)
-        assert acqf.regression.dimension == 2
+        assert acqf.data.dimension == 2
         # Ax scales the progression by the range that it has seen.
         assert acqf.assumptions.estimated == ("kernel",)
         assert "progression" in acqf.assumptions["kernel"].statement
@@ -258,14 +259,14 @@ class TestSeveral:
         next_trial(client)
         last = built(client)
         assert list(last.bands) == ["y", "z"]
-        assert last.band.direction == -1
+        assert last.bound.band.direction == -1
         assert last.statements == ["z >= -9", "z <= 9"]
         for name, norm, noise, scale in (("y", 5, 0.2, 0.3), ("z", 3, 0.05, 0.4)):
             band = last.bands[name]
             assert f"at most {norm}" in str(band.assumptions)
             assert f"scale {noise}" in str(band.assumptions)
             assert band.assumptions.delta == 0.01
-            kernel = band.regression.prior.covar_module.base_kernel
+            kernel = band.data.prior.covar_module.base_kernel
             assert float(kernel.lengthscale) == pytest.approx(scale)
         joined = kernelucb.ax.recommended_arm(client).assumptions
         assert joined.delta == pytest.approx(0.02)
@@ -278,17 +279,17 @@ class TestSeveral:
         attached(client, SPREAD, lambda p: {"y": wave(p), "cost": p["u"]})
         _, parameters = next_trial(client)
         next_trial(client)
-        acqf = kernelucb.ax.last_bound(client)
+        acqf = ranking(client)
         assert rows(acqf.X_pending) == rows(points(parameters))
         # Ax sorts the outcomes by their names.
-        assert acqf.weights == (-2.0, 1.0)
-        cost, y = acqf.acqfs
-        assert float(cost.regression.train_targets.abs().max()) < 20.0
-        assert float(y.regression.train_targets.min()) > 4000.0
-        assert [band.norm_bound for band in acqf.acqfs] == pytest.approx([20.0, 300.0])
-        noise = [float(band.regression.noise_std.max()) for band in acqf.acqfs]
+        assert acqf.band.output_weights == (-2.0, 1.0)
+        cost, y = acqf.band.parts
+        assert float(cost.data.train_targets.abs().max()) < 20.0
+        assert float(y.data.train_targets.min()) > 4000.0
+        assert [*acqf.band.norm_bounds] == pytest.approx([20.0, 300.0])
+        noise = [float(band.data.noise_std.max()) for band in (cost, y)]
         assert noise == pytest.approx([0.5, 1.0])
-        assert [band.delta for band in acqf.acqfs] == [0.05, 0.05]
+        assert [band.delta for band in (cost, y)] == [0.05, 0.05]
 
     def test_they_say_of_every_outcome_what_is_missing(self):
         options = {"norm_bound": 4.0, "noise_std": 0.1}
@@ -320,7 +321,7 @@ class TestRanges:
         report = kernelucb.ax.optimum_report(client, max_evaluations=500)
         assert max(sign * report.lower, sign * report.upper) <= high + 1e-9
         next_trial(client)
-        last = kernelucb.ax.last_bound(client)
+        last = ranking(client)
         assert float(last(GRID.unsqueeze(-2)).max()) > high  # still ranks points
 
     @pytest.mark.parametrize("kind", ["safe", "explored"])
@@ -560,4 +561,4 @@ class TestBatches:
         assert sizes[0] == 1
         assert sizes[-1] == min(4, int(built(client).safe_set.is_safe(points).sum()))
         assert sizes[-1] > 1
-        assert built(client).band.X_pending is None
+        assert ranking(client).X_pending is None

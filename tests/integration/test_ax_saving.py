@@ -27,6 +27,7 @@ from ax_bench import (
     make_client,
     next_trial,
     points,
+    ranking,
     reopened,
     rows,
     run,
@@ -206,7 +207,7 @@ class TestReopened:
         go_on_alike(client, twin)
         names = list(pending[running])
         for each in (client, twin):
-            last = kernelucb.ax.last_bound(each)
+            last = ranking(each)
             assert rows(last.X_pending) == rows(points(*pending.values(), names=names))
 
     @pytest.mark.parametrize("unit", [1.0, 1e-3, 1e-9])

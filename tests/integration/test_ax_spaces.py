@@ -32,6 +32,7 @@ from ax_bench import (
     observed,
     points,
     problem,
+    ranking,
     real,
     reopened,
     rows,
@@ -52,7 +53,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.ax.bounds import FittedBound
-from kernelucb.ax.spaces import inputs_of, parameters_of_columns
+from kernelucb.ax.experiment import inputs_of, parameters_of_columns
 from problems import frozen_kernel, with_point
 
 pytestmark = AX_WARNINGS
@@ -84,7 +85,7 @@ class TestMixed:
         assert (type(built(client).acqf) is GuardedAcquisition) == bool(search)
         cube = [[-3.0, 0.0, 0.0, 0.0, 0.0], [1.0, largest, 1.0, 1.0, 1.0]]
         torch.testing.assert_close(
-            kernelucb.ax.last_bound(client).model.input_transform.bounds,
+            ranking(client).model.input_transform.bounds,
             torch.tensor(cube, dtype=torch.float64),
         )
 
@@ -167,7 +168,7 @@ class TestOutside:
         attached(client, arms, problem())
         for parameters in observed(client, 4):
             assert problem().margin(parameters) >= 0.0
-        rows = built(client).bands["z"].regression.train_inputs
+        rows = built(client).bands["z"].data.train_inputs
         assert float(rows.max()) == pytest.approx(5.0)
 
     def test_a_search_space_that_is_changed_later(self):
@@ -176,7 +177,7 @@ class TestOutside:
         client._experiment.search_space.parameters["x"].update_range(upper=0.5)
         next_trial(client)
         for band in (kernelucb.ax.last_bound(client), kernelucb.ax.current_bound(client)):
-            seen = sorted(band.regression.train_inputs.flatten().tolist())
+            seen = sorted(band.data.train_inputs.flatten().tolist())
             assert seen == pytest.approx([0.2, 0.8, 1.8])
 
 
@@ -205,7 +206,7 @@ class TestNames:
         wanted = pytest.approx([SCALES[name] for name in columns])
         for each in (client, reopened(client)):
             bound = kernelucb.ax.current_bound(each)
-            kernel = bound.regression.prior.covar_module.base_kernel
+            kernel = bound.data.prior.covar_module.base_kernel
             assert kernel.lengthscale.flatten().tolist() == wanted
             assert bound.assumptions.certified
 
@@ -235,7 +236,7 @@ class TestContexts:
         _, running = next_trial(client, {"v": 9.0})
         next_trial(client, {"v": 4.0})
         acqf = built(client).acqf
-        assert rows(acqf.band.X_pending) == rows(points(running))
+        assert rows(acqf.upper_bound.X_pending) == rows(points(running))
         # Known points are compared in the context of the trial.
         assert set(acqf.reference[:, 1].tolist()) == {4.0}
         assert set(acqf.acqf.X_baseline[:-1, 1].tolist()) == {4.0}
@@ -332,7 +333,7 @@ class TestSearch:
         client = searching(acqf_class=acqf_class, options=REQUIRED[acqf_class])
         _, parameters = next_trial(attached(client, SPREAD[:3], waves))
         acqf = built(client).acqf
-        assert type(kernelucb.ax.last_bound(client)) is acqf_class
+        assert type(acqf.upper_bound) is acqf_class
         assert type(acqf.acqf).__name__ == SEARCH
         assert acqf.band is kernelucb.ax.last_bound(client)
         edge = 10.0 * acqf.temperature * acqf.band.prior_std
@@ -344,7 +345,7 @@ class TestSearch:
         acqf = built(client).acqf
         assert acqf.temperature == 0.1
         queries = torch.tensor([[[0.0, 5.0]], [[9.0, 2.0]]], dtype=torch.float64)
-        assert_close(acqf(queries), acqf.band(queries))
+        assert_close(acqf(queries), acqf.upper_bound(queries))
 
     def test_options_of_the_searched_function_arrive(self):
         client = searching("qUpperConfidenceBound", search_options={"beta": 9.0})
@@ -372,7 +373,6 @@ def test_a_search_changes_no_certificate():
         next_trial(client)
         bound = kernelucb.ax.current_bound(client)
         decision = stopping(client, 100.0).decide()
-        assert bound.X_pending is None
         assert decision.stop
         gap = torch.tensor([decision.certificate.gap], dtype=torch.float64)
         found.append(torch.cat([*bound.bounds(X), gap, decision.certificate.recommended]))

@@ -187,7 +187,7 @@ class TestTrialsUnderWay:
         assert again.certificate.gap == pytest.approx(after.certificate.gap, rel=1e-6)
         parameters = client._experiment.trials[running].arm.parameters
         client.complete_trial(trial_index=running, raw_data=curve(parameters))
-        assert kernelucb.ax.current_bound(client).regression.num_observations == 6
+        assert kernelucb.ax.current_bound(client).data.num_observations == 6
 
     def test_before_the_bound_takes_over(self):
         client = fixed_client(num_initial=5)

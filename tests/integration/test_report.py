@@ -74,7 +74,7 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path, capsys):
     X = torch.tensor([[float(a), float(b)] for a, b, *_ in cells]).double()
     Y = torch.tensor([float(row[-1]) for row in cells], dtype=torch.float64)
     data = KernelRegression(X, Y, kernel, 1.0, fixed_mean(50.0))
-    band = MartingaleMixtureUCB(data, norm_bound=200.0).within(0.0, 100.0)
+    band = MartingaleMixtureUCB(data, norm_bound=200.0).band.within(0.0, 100.0)
     band = band.with_replicates(9 * 10).relaxed()  # 9 settings, in whatever order
     gap = regret_certificate(band, bounds=limits, recommended=X[8]).gap
     (anywhere,) = [claim for claim in made.claims if claim.kind == "anywhere"]

@@ -13,7 +13,6 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     FamilyBandit,
-    Filters,
     KernelBandit,
     KernelFamily,
     KernelFamilyUCB,

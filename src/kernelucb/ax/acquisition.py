@@ -28,8 +28,7 @@ from kernelucb._numerics.estimates import trainable
 from kernelucb.acquisition import BandUCB, ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.ax import options as stored
-from kernelucb.ax.experiment import Notes
-from kernelucb.ax.spaces import mixed_space, parameters_of_columns
+from kernelucb.ax.experiment import Notes, mixed_space, parameters_of_columns
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.from_model import single_output_models
@@ -53,7 +52,7 @@ class BoundAcquisition(Acquisition):
 
     Attributes:
         bands: The band of each outcome, by its name.
-        band: The bound of the objective: one of these, or a weighted sum.
+        bound: What ranks points: of one of these bands, or of a weighted sum.
         context: Columns of the inputs that are fixed, and their values.
         outcome_constraints: What the bands say of the constraints; None without.
         statements: The constraints in words, in the same order.
@@ -61,7 +60,7 @@ class BoundAcquisition(Acquisition):
     """
 
     bands: dict[str, Band]
-    band: Band
+    bound: BandUCB
     context: dict[int, float]
     outcome_constraints: OutcomeConstraints | None = None
     statements: Sequence[str] = ()
@@ -102,7 +101,7 @@ class BoundAcquisition(Acquisition):
             observed = arms if observed is None else torch.cat([arms, observed])
         of_guard = self.options.keys() & {*stored.OF_THE_GUARD}
         own = {name: self.options[name] for name in of_guard}
-        band: Any = self._bound
+        band: Any = self.bound
         if kind == "explored":
             edge = {"temperature": own["temperature"]} if "temperature" in own else {}
             limits: Any = self.outcome_constraints
@@ -126,32 +125,29 @@ class BoundAcquisition(Acquisition):
         columns = parameters_of_columns(self.search_space_digest.feature_names)
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
-        is_sum, bound = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
-        models = single_output_models(model)
-        self.bands = {}
+        is_sum, single = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
+        each_options = stored.options_by_outcome(options, names).items()
+        self.bands, pending = {}, self.X_pending
         for (name, own), each in zip(
-            stored.options_by_outcome(options, names).items(), models, strict=True
+            each_options, single_output_models(model), strict=True
         ):
-            if [*used] == [name] and not is_sum:
-                own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
-            scaled = self._scaled(each, stored.has_own_prior(bound, own))
-            self._bound = stored.built(bound, scaled, own, columns)
-            band = self._bound.band
+            if name in used and not is_sum:
+                own |= {"maximize": used[name] > 0.0, "X_pending": pending}
+            scaled = self._scaled(each, stored.has_own_prior(single, own))
+            bound = stored.built(single, scaled, own, columns)
             if name in (ranges := self.options.get("outcome_range", {})):
                 ends = zip(("lower", "upper"), ranges[name], strict=True)
-                band = band.within(**{end: x for end, x in ends if x is not None})
-                self._bound = BandUCB(band, X_pending=self._bound.X_pending)
-            told: Any = band.confidence_set
-            told.assumptions = self.options.get("notes", Notes()).added_to(told.assumptions)
-            self.bands[name] = band
-        parts = [self.bands[name] for name in used]
-        self.band = parts[0]
+                limits: Any = {end: x for end, x in ends if x is not None}
+                bound = BandUCB(bound.band.within(**limits), X_pending=bound.X_pending)
+            functions = bound.band.required_set
+            notes = self.options.get("notes", Notes())
+            functions.assumptions = notes.added_to(functions.assumptions)
+            self.bands[name] = bound.band
+            if name in used:
+                self.bound = bound
         if is_sum:
-            sums = list(used.values())
-            self._bound = ScalarizedUCB(parts, sums, X_pending=self.X_pending)
-            self.band = self._bound.band
-        elif len(self.bands) > 1:
-            self._bound = BandUCB(self.band, X_pending=self.X_pending)
+            parts, sums = [self.bands[name] for name in used], [*used.values()]
+            self.bound = ScalarizedUCB(parts, sums, X_pending=pending)
 
     def _scaled(self, model: Any, data_only: bool) -> Any:
         r"""A model with inputs in the unit cube of the search space.

@@ -30,8 +30,7 @@ from plotly import graph_objects as go
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
 from kernelucb.ax.bounds import FittedBound
-from kernelucb.ax.experiment import outcome_name
-from kernelucb.ax.spaces import Parameters, inputs_of, setting_of
+from kernelucb.ax.experiment import Parameters, inputs_of, outcome_name, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.certificates.words import gaps_in_words, in_words
 from kernelucb.exceptions import NoSafePointError

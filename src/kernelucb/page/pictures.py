@@ -86,7 +86,6 @@ def _slices(plt: Any, page: "Page") -> Any:
                 coordinate=at[0],
                 data=(table.inputs, table.outcomes),
                 show_mean=False,
-                fade=len(table.columns) > 1,
                 legend=False,
                 ax=ax,
             )
