@@ -81,7 +81,7 @@ def black_box(name: str) -> BlackBox:
         raise ValueError(f"--function must be one of {', '.join(FUNCTIONS)}, got {name!r}.")
     function, bounds, length, ridge = _forrester, torch.tensor([[0.0], [1.0]]), 0.3, 1e-7
     if name != "forrester":
-        known = Branin() if name == "branin" else Hartmann(dim=3)
+        known: Any = Branin() if name == "branin" else Hartmann(dim=3)
         function, bounds = known.evaluate_true, known.bounds
         length, ridge = (1.0, 1e-3) if name == "branin" else (length, ridge)
     bounds = bounds.double()

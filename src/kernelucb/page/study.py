@@ -2,7 +2,6 @@ r"""A page: runs, a band on them, and the numbers that follow."""
 
 import math
 from argparse import Namespace
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -152,7 +151,7 @@ class Page:
         given, baseline = self.given, None
         if given.baseline:
             baseline = self.table.setting("--baseline", given.baseline)
-        report = optimum_report(
+        return optimum_report(
             self.band,
             **self._domain(),
             recommended=self.point,
@@ -160,11 +159,9 @@ class Page:
             window=given.window,
             threshold=given.threshold,
             tolerance=self.tolerance,
-            names=self.wording.names,
+            wording=self.wording,
             max_evaluations=6 * _EVALUATIONS,
         )
-        said: Any = report.said  # whose last argument is the wording
-        return replace(report, said=partial(said.func, *said.args[:-1], self.wording))
 
     @property
     def claims(self) -> list[Claim]:
