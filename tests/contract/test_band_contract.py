@@ -60,20 +60,17 @@ class Broken(MartingaleMixtureUCB):
             "shapes": lambda: values.unsqueeze(-1),
             "gradients": lambda: values.detach() + 0.0 * X.sum(),
             "points apart": lambda: values - values.mean(),
-            "directions": lambda: self.latent_bounds(X.squeeze(-2))[1],
+            "directions": lambda: self.band.latent_bounds(X.squeeze(-2))[1],
             "upper value": lambda: values + 1e-6,
         }.get(self.defect, lambda: values)()
 
     def set_X_pending(self, X_pending=None):
         super().set_X_pending(None if self.defect == "pending points" else X_pending)
 
-    def within(self, lower, upper):
-        return super().within(lower, upper + (self.defect == "known range"))
-
     def bounds(self, X):
         lower, upper = super().bounds(X)
         if self.defect == "order of data":
-            return lower - 1e-3 * float(self.regression.train_inputs[0, 0]), upper
+            return lower - 1e-3 * float(self.band.data.train_inputs[0, 0]), upper
         if self.defect == "coverage":
             return lower + 0.49 * (upper - lower), upper - 0.49 * (upper - lower)
         return lower, upper
@@ -84,9 +81,11 @@ class Broken(MartingaleMixtureUCB):
 
 
 def broken(defect, model, **options):
-    band = Broken(model, norm_bound=NORM, **options)
-    band.defect = defect
-    return band
+    acqf = Broken(model, norm_bound=NORM, **options)
+    acqf.defect, within = defect, acqf.band.within
+    if defect == "known range":
+        acqf.band.within = lambda lower, upper: within(lower, upper + 1.0)
+    return acqf
 
 
 DEFECTS = [

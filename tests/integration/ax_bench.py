@@ -147,6 +147,8 @@ def along(*values, name="x"):
     return [{name: value} for value in values]
 
 
+CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
+SOME = along(0.1, 0.4, 0.8)
 # Arms that no search has chosen, spread over the plane.
 SPREAD = [{"u": 3.3 * i - 4.0, "v": (7.0 * i) % 15.0} for i in range(5)]
 

@@ -40,7 +40,6 @@ from kernelucb.ax.experiment import (
     is_constrained,
     missing_outcomes,
     mixed_space,
-    outcome_name,
     parameters_of_columns,
     setting_of,
 )
@@ -94,8 +93,7 @@ def current_bound(source: Source) -> Band:
             bound does not support the experiment.
         InputDataError: If an outcome is unusable: infinite, or with a bad standard error.
     """
-    strategy = strategy_of(source)
-    return FittedBound(strategy, strategy.experiment).band
+    return FittedBound(source).band
 
 
 class Recommendation(NamedTuple):
@@ -152,8 +150,7 @@ def recommended_arm(
             parameter does not fit it.
         UnsupportedError: If the bound does not support the experiment.
     """
-    strategy = strategy_of(source)
-    fitted = FittedBound(strategy, strategy.experiment, fixed_parameters)
+    fitted = FittedBound(source, fixed_parameters)
     arm, point = fitted.best_arm()
 
     def interval(band: Band) -> Interval:
@@ -166,7 +163,7 @@ def recommended_arm(
         objective=interval(fitted.band),
         outcomes={name: interval(band) for name, band in fitted.bands.items()},
         assumptions=fitted.assumptions,
-        objective_name=outcome_name(strategy.experiment, fitted.band),
+        objective_name=fitted.outcome,
     )
 
 
@@ -175,6 +172,7 @@ class FittedBound:
 
     Attributes:
         band: The bound of the objective.
+        outcome: What it is of: a metric, or all of a weighted sum.
         bands: With outcome constraints, the bands of all outcomes, by their names.
         context: The fixed parameters, of the types of the search space.
         adapter: What turns parameters into inputs.
@@ -183,13 +181,14 @@ class FittedBound:
 
     def __init__(
         self,
-        strategy: GenerationStrategy,
-        experiment: Experiment,
+        source: Source,
         fixed_parameters: Parameters | None = None,
+        experiment: Experiment | None = None,
     ) -> None:
         r"""Fit the bound; ``fixed_parameters`` are a context."""
+        strategy = strategy_of(source)
+        self.experiment = experiment = experiment or strategy.experiment
         space = experiment.search_space
-        self.experiment = experiment
         self.context = checked_context(space, fixed_parameters)
         spec = bound_spec(strategy).copy()
         check_experiment(spec, experiment)
@@ -218,6 +217,9 @@ class FittedBound:
         )
         self._acquisition, self.band = built, built.bound.band
         self.bands = built.bands if is_constrained(spec) else {}
+        objective = config_of(experiment).objective
+        is_sum = bool(self.band.parts)
+        self.outcome = objective.expression if is_sum else objective.metric_names[0]
 
     def setting(self, parameters: Parameters) -> dict[str, Any]:
         r"""Parameters in the context."""
@@ -466,9 +468,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             UnsupportedError: If the bound cannot serve the experiment (see
                 ``generation_strategy``).
         """
-        if experiment is None:
-            experiment = self.generation_strategy.experiment
-        fitted = FittedBound(self.generation_strategy, experiment, fixed_parameters)
+        fitted = FittedBound(self.generation_strategy, fixed_parameters, experiment)
         bands = [*fitted.bands.values()] or [fitted.band]
         estimates = [name for band in bands for name in band.assumptions.estimated]
         check_given(type(self).__name__, estimates, self.allow_estimated)
@@ -485,7 +485,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         )
         decision = rule(fitted.band, recommended, **domain)
         reason = f"arm {arm.name}: {decision.reason}"
-        if missing := missing_outcomes(experiment):
+        if missing := missing_outcomes(fitted.experiment):
             reason += (
                 ", given that none of this depended on the noise of the outcomes: "
                 f"{missing}"
@@ -589,21 +589,19 @@ def optimum_report(
             or the baseline does not fit it, or a scalar is out of its range.
         UnsupportedError: If the bound does not support the experiment.
     """
-    strategy = strategy_of(source)
-    experiment = strategy.experiment
-    fitted = FittedBound(strategy, experiment, fixed_parameters)
+    fitted = FittedBound(source, fixed_parameters)
     arm, point = fitted.best_arm(by_bands=True)
     compared: Tensor | None = None
     if baseline is not None:
         setting = _setting(baseline, fitted)
         (compared,) = inputs_of(fitted.adapter, [setting])
     _LOG.info("optimum report of arm %s: branch and bound", arm.name)
-    columns, outcome = fitted.digest.feature_names, outcome_name(experiment, fitted.band)
+    columns = tuple(fitted.digest.feature_names)
     report = certificates.optimum_report(
         fitted.band,
         **fitted.domain,
         recommended=point,
-        wording=Wording((*columns,), outcome, units or {}, ParameterNames(fitted)),
+        wording=Wording(columns, fitted.outcome, units or {}, ParameterNames(fitted)),
         baseline=compared,
         window=window,
         threshold=threshold,
@@ -611,7 +609,7 @@ def optimum_report(
         max_evaluations=max_evaluations,
     )
     # Bands of the report are made anew, and know nothing of what Ax did to their data.
-    notes, certificate = Notes.of(fitted.adapter, experiment), report.certificate
+    notes, certificate = Notes.of(fitted.adapter, fitted.experiment), report.certificate
     assumptions = notes.added_to(certificate.assumptions)
     return replace(report, certificate=replace(certificate, assumptions=assumptions))
 

@@ -30,7 +30,7 @@ from plotly import graph_objects as go
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
 from kernelucb.ax.bounds import FittedBound
-from kernelucb.ax.experiment import Parameters, inputs_of, outcome_name, setting_of
+from kernelucb.ax.experiment import Parameters, inputs_of, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.certificates.words import Wording, gaps_in_words, in_words
 from kernelucb.exceptions import NoSafePointError
@@ -116,11 +116,10 @@ class BandAnalysis(BoundAnalysis):
     num_points: int = 100
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        fitted = FittedBound(strategy, experiment)
+        fitted = FittedBound(strategy, experiment=experiment)
         arm, _ = fitted.best_arm()
-        objective = outcome_name(experiment, fitted.band)
-        bands = {**fitted.bands, objective: fitted.band}
-        metric = self.metric or objective
+        bands = {**fitted.bands, fitted.outcome: fitted.band}
+        metric = self.metric or fitted.outcome
         if metric not in bands:
             raise ValueError(f"No band of the metric {metric!r}; there are {[*bands]}.")
         band, summary = bands[metric], bands[metric].assumptions.verdict
@@ -202,8 +201,8 @@ class GapAnalysis(BoundAnalysis):
     max_evaluations: int = 20_000
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        band = FittedBound(strategy, experiment).band
-        metric = outcome_name(experiment, band)
+        fitted = FittedBound(strategy, experiment=experiment)
+        metric = fitted.outcome
         allows = experiment.search_space.check_membership
         completed = experiment.trials_by_status[TrialStatus.COMPLETED]
         inside = [t.index for t in completed if any(allows(a.parameters) for a in t.arms)]
@@ -218,7 +217,7 @@ class GapAnalysis(BoundAnalysis):
                 trial_indices=[i for i in sorted(experiment.trials) if i <= index],
                 properties_to_keep=list(experiment._properties),
             )
-            fitted = FittedBound(strategy, earlier)
+            fitted = FittedBound(strategy, experiment=earlier)
             with suppress(NoSafePointError):  # no arm was certainly feasible by then
                 arm, point = fitted.best_arm(by_bands=True)
                 own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
@@ -244,7 +243,7 @@ class GapAnalysis(BoundAnalysis):
         title = f"gap to the optimum of {words.label(metric)}"
         figure.update_yaxes(title=title, rangemode="tozero")
         gap, name = f"at most {words.value(at_most(last.gap))}, ", rounds[-1]["arm_name"]
-        more = "more" if band.direction == 1 else "less"
+        more = "more" if fitted.band.direction == 1 else "less"
         other = "feasible arm" if last.domain.feasible else "arm"
         return (
             f"Gap of arm {name}: {gap if last.certified else ''}{last.summary}",

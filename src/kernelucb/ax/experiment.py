@@ -26,7 +26,6 @@ from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUC
 from kernelucb.ax.options import by_columns, options_by_outcome
 from kernelucb.certificates import MixedSpace
 from kernelucb.confidence.assumptions import REPORTED, Assumptions, Status
-from kernelucb.confidence.band import Band
 
 Parameters = Mapping[str, Any]
 
@@ -201,8 +200,6 @@ def _unsupported(
             'give constraints="safe" with safe_arms (no trial violates '
             'them), or "explored" (trials may, the recommended arm does not).'
         )
-    if constrained and not limits:
-        return "The strategy is for outcome constraints, and the experiment has none."
     for each in limits:
         if each.relative:
             return (
@@ -367,9 +364,3 @@ class Notes(NamedTuple):
                 estimated = replace(item, statement=words, status=Status.ESTIMATED)
                 assumptions = assumptions.with_item(estimated)
         return assumptions
-
-
-def outcome_name(experiment: Experiment, band: Band) -> str:
-    r"""What the band of the objective is of: a metric, or all of a weighted sum."""
-    objective = config_of(experiment).objective
-    return objective.expression if band.parts else objective.metric_names[0]
