@@ -55,7 +55,7 @@ from ax_bench import (
     whole,
 )
 from botorch.exceptions import InputDataError, UnsupportedError
-from kernelucb.data.named import named_kernel
+from kernelucb.regression.named import named_kernel
 from torch.testing import assert_close
 
 import kernelucb.ax
