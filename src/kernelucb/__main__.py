@@ -82,7 +82,7 @@ _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
 def report(
     *, output: Path = Path("report.html"), text: bool = False, **options: Any
 ) -> int:
-    r"""What a table of past runs supports, as a text and a page to sign.
+    r"""Report on a table of past runs, as a text and a page to sign.
 
     Args:
         output: Page to write.

@@ -81,8 +81,8 @@ def black_box(name: str) -> BlackBox:
         raise ValueError(f"--function must be one of {', '.join(FUNCTIONS)}, got {name!r}.")
     function, bounds, length, ridge = _forrester, torch.tensor([[0.0], [1.0]]), 0.3, 1e-7
     if name != "forrester":
-        known: Any = Branin() if name == "branin" else Hartmann(dim=3)
-        function, bounds = known.evaluate_true, known.bounds
+        test: Any = Branin() if name == "branin" else Hartmann(dim=3)
+        function, bounds = test.evaluate_true, test.bounds
         length, ridge = (1.0, 1e-3) if name == "branin" else (length, ridge)
     bounds = bounds.double()
     centres = sobol(bounds, _NUM_CENTRES, seed=99)

@@ -124,9 +124,9 @@ def plot_bands(
             style = {"color": BLUE, "linewidth": 0.9, "zorder": 1.4}
         ax.plot(x, lower, **style)
         ax.plot(x, upper, label=name if index else None, **style)
-    known = bands[0].confidence_set
-    if show_mean and known is not None:
-        latent = bands[0].data.mean(X).clamp(-known.limit(-1), known.limit(1))
+    functions = bands[0].confidence_set
+    if show_mean and functions is not None:
+        latent = bands[0].data.mean(X).clamp(-functions.limit(-1), functions.limit(1))
         mean = bands[0].outcome_map.inverse(latent)
         ax.plot(x, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
     if true_function is not None:

@@ -172,7 +172,7 @@ class _Bench:
 
 
 class _Laws(_Bench):
-    r"""What every band must do; each law is given the bound and its band."""
+    r"""Laws of every band; each is given the bound and its band."""
 
     def shapes(self, acqf: Any, band: Any) -> None:
         points = self.points
@@ -610,7 +610,7 @@ def check_bandit(
 
 
 class _BanditLaws(_Bench):
-    r"""What every bandit over changing arms must do."""
+    r"""Laws of every bandit over changing arms."""
 
     def _play(self, bandit: Any, rounds: int, start: int = 0) -> Any:
         r"""Some rounds: the bandit chooses its arm in every other one."""

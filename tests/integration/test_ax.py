@@ -10,44 +10,7 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax.core.trial_status import TrialStatus
-from ax_bench import (
-    AX_WARNINGS,
-    BINOMIAL,
-    GRID,
-    NORM,
-    OPTIONS,
-    REQUIRED,
-    SEARCH,
-    SOME,
-    SPREAD,
-    UNIT,
-    along,
-    arms_model,
-    attached,
-    built,
-    choice,
-    chosen,
-    count_client,
-    curve,
-    fixed_client,
-    go_on_alike,
-    make_client,
-    next_trial,
-    node,
-    points,
-    ranking,
-    reopened,
-    rows,
-    run,
-    searching,
-    searching_in_turns,
-    stopping,
-    stored,
-    successes,
-    wave,
-    waves,
-    whole,
-)
+from ax_bench import *
 from botorch.acquisition import qUpperConfidenceBound
 from botorch.exceptions import UserInputWarning
 from botorch.models import SingleTaskGP
@@ -402,21 +365,17 @@ class TestConsent:
                 rule.should_stop_optimization(client._experiment)
 
 
-@pytest.mark.parametrize("acqf_class", [MartingaleMixtureUCB, SrinivasUCB])
-def test_a_cautious_norm_is_estimated_anew(acqf_class):
-    def options_with(norm_bound):
-        if acqf_class is SrinivasUCB:
-            return {"theorem": BoundedNorm(norm_bound), "noise_std": 1.0}
-        return REQUIRED[acqf_class] | {"norm_bound": norm_bound}
-
-    options = options_with("cautious")
-    client = make_client(UNIT, acqf_class=acqf_class, options=options)
+def test_a_cautious_norm_is_estimated_anew():
+    given = {"noise_std": 1.0}
+    own = {"theorem": BoundedNorm("cautious")} | given
+    client = make_client(UNIT, acqf_class=SrinivasUCB, options=own)
     attached(client, along(0.1, 0.3, 0.6, 0.9), curve)
     for each in (client, reopened(client)):
         next_trial(each)
         acqf = ranking(each)
         assert acqf.assumptions["norm"].status == "estimated"
-        expected = acqf_class(acqf.model, **options_with(NormTracker.cautious()))
+        theorem = BoundedNorm(NormTracker.cautious())
+        expected = SrinivasUCB(acqf.model, theorem=theorem, **given)
         for actual, wanted in zip(acqf.bounds(GRID), expected.bounds(GRID), strict=True):
             assert_close(actual, wanted, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
 

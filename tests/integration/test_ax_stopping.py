@@ -18,36 +18,7 @@ from ax.core.arm import Arm
 from ax.core.trial_status import TrialStatus
 from ax.orchestration.orchestrator import Orchestrator
 from ax.orchestration.orchestrator_options import OrchestratorOptions
-from ax_bench import (
-    AX_WARNINGS,
-    CONTRADICTION,
-    CURVE,
-    GRID,
-    KIND,
-    LOG_ODDS,
-    NOISE_STD,
-    NORM,
-    SQUARE,
-    UNIT,
-    along,
-    attached,
-    choice,
-    constrained_client,
-    count_client,
-    curve,
-    fixed_client,
-    make_client,
-    next_trial,
-    points,
-    problem,
-    real,
-    reopened,
-    report,
-    run,
-    stopping,
-    successes,
-    whole,
-)
+from ax_bench import *
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, WangDeFreitasUCB, regret_certificate

@@ -1,4 +1,4 @@
-r"""What Ax builds for a trial: bands of all outcomes, what is maximised, and where."""
+r"""The acquisition that Ax builds for a trial: bands, the function to maximise, where."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
@@ -87,7 +87,7 @@ class BoundAcquisition(Acquisition):
         botorch_acqf_options: dict[str, Any],
         model: Any,
     ) -> AcquisitionFunction:
-        r"""What is maximised: the bound, or a search within it."""
+        r"""The function to maximise: the bound, or a search within it."""
         if self.context and self.X_observed is not None:
             self.X_observed = fix_features(self.X_observed, self.context).unique(dim=0)
         self._build_bands(botorch_acqf_class, botorch_acqf_options, model)
@@ -100,10 +100,10 @@ class BoundAcquisition(Acquisition):
             arms = self.safe_set.safe_points
             observed = arms if observed is None else torch.cat([arms, observed])
         of_guard = self.options.keys() & {*stored.OF_THE_GUARD}
-        own = {name: self.options[name] for name in of_guard}
+        guard = {name: self.options[name] for name in of_guard}
         band: Any = self.bound
         if kind == "explored":
-            edge = {"temperature": own["temperature"]} if "temperature" in own else {}
+            edge = {n: guard[n] for n in guard if n == "temperature"}
             limits: Any = self.outcome_constraints
             band = ConstrainedUCB(band, limits, observed=observed, **edge)
         if "search" not in self.options:
@@ -115,7 +115,7 @@ class BoundAcquisition(Acquisition):
         searched = super()._construct_botorch_acquisition(search, given, model)
         self.X_pending = pending
         return GuardedAcquisition(
-            searched, band, observed=observed, X_pending=pending, **self._domain, **own
+            searched, band, observed=observed, X_pending=pending, **self._domain, **guard
         )
 
     def _build_bands(self, acqf_class: Any, options: stored.Options, model: Any) -> None:
@@ -128,13 +128,13 @@ class BoundAcquisition(Acquisition):
         is_sum, single = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
         each_options = stored.options_by_outcome(options, names).items()
         self.bands, pending = {}, self.X_pending
-        for (name, own), each in zip(
+        for (name, chosen), each in zip(
             each_options, single_output_models(model), strict=True
         ):
             if name in used and not is_sum:
-                own |= {"maximize": used[name] > 0.0, "X_pending": pending}
-            scaled = self._scaled(each, stored.has_own_prior(single, own))
-            bound = stored.built(single, scaled, own, columns)
+                chosen |= {"maximize": used[name] > 0.0, "X_pending": pending}
+            scaled = self._scaled(each, stored.has_own_prior(single, chosen))
+            bound = stored.built(single, scaled, chosen, columns)
             if name in (ranges := self.options.get("outcome_range", {})):
                 ends = zip(("lower", "upper"), ranges[name], strict=True)
                 limits: Any = {end: x for end, x in ends if x is not None}
@@ -217,8 +217,8 @@ class BoundAcquisition(Acquisition):
             values = search_space_digest.discrete_choices
             ordered = {i: values.get(i, choices[i]) for i in sorted(choices)}
             search_space_digest = replace(search_space_digest, discrete_choices=ordered)
-            known = determine_optimizer(search_space_digest, discrete_choices=choices)
-            if n == 1 or known in ("optimize_acqf", "optimize_acqf_discrete"):
+            optimizer = determine_optimizer(search_space_digest, discrete_choices=choices)
+            if n == 1 or optimizer in ("optimize_acqf", "optimize_acqf_discrete"):
                 return super().optimize(n, search_space_digest, **options)
         # Ax's other optimisers would ask for one value of all points together.
         points, values = list[Tensor](), list[Tensor]()

@@ -1,4 +1,4 @@
-r"""What the bound of an Ax experiment says: bands, the best arm, stopping, the report."""
+r"""Bands of an Ax experiment, and their best arm, stopping and report."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
@@ -206,14 +206,14 @@ class FittedBound:
             fixed_features=arguments.fixed_features,
             optimization_config=arguments.optimization_config,
         )
-        own = spec.generator_kwargs
+        stored = spec.generator_kwargs
         now = options_of_now(spec, self.adapter, experiment, self.context)
         # As Ax builds the bound for a trial, so that the same is refused.
         built: BoundAcquisition = self.adapter.generator._instantiate_acquisition(
             search_space_digest=self.digest,
             torch_opt_config=self._config,
-            botorch_acqf_options=own["botorch_acqf_options"],
-            acq_options={**own["acquisition_options"], **now},
+            botorch_acqf_options=stored["botorch_acqf_options"],
+            acq_options={**stored["acquisition_options"], **now},
         )
         self._acquisition, self.band = built, built.bound.band
         self.bands = built.bands if is_constrained(spec) else {}
@@ -227,7 +227,7 @@ class FittedBound:
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the bands of all outcomes rest on."""
+        r"""Assumptions of the bands of all outcomes."""
         if not self.bands:
             return self.band.assumptions
         bands: dict[str, Any] = dict(self.bands)
@@ -320,7 +320,7 @@ def strategy_of(source: Source) -> GenerationStrategy:
 
 
 def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
-    r"""What builds the strategy's bound; ``UnsupportedError`` if it has none."""
+    r"""The specification of the strategy's bound; ``UnsupportedError`` without."""
     for node in strategy.nodes_by_name.values():
         for spec in node.generator_specs:
             # Without transforms of its own, Ax would winsorise and standardise outcomes.
@@ -362,7 +362,7 @@ def options_of_now(
     experiment: Experiment,
     context: Parameters,
 ) -> dict[str, Any]:
-    r"""What ``BoundAcquisition`` has to know of the experiment as it is now."""
+    r"""Options of ``BoundAcquisition`` from the experiment as it is now."""
     safe = safe_arms_of(spec, experiment.search_space, context)
     return {
         "notes": Notes.of(adapter, experiment),

@@ -220,8 +220,8 @@ class GapAnalysis(BoundAnalysis):
             fitted = FittedBound(strategy, experiment=earlier)
             with suppress(NoSafePointError):  # no arm was certainly feasible by then
                 arm, point = fitted.best_arm(by_bands=True)
-                own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
-                last = regret_certificate(fitted.band, **own, recommended=point)
+                domain: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
+                last = regret_certificate(fitted.band, **domain, recommended=point)
                 certificates.append(last)
                 row = {"trial_index": index, "arm_name": arm.name, "gap": last.gap}
                 rounds.append(row | {"certified": last.certified})

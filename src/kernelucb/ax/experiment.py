@@ -155,20 +155,20 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
         InputDataError: If an outcome or a standard error cannot be used.
     """
     space, config = experiment.search_space, config_of(experiment)
-    own = spec.generator_kwargs
-    acqf_class, names = own["botorch_acqf_class"], config.metric_names
+    stored = spec.generator_kwargs
+    acqf_class, names = stored["botorch_acqf_class"], config.metric_names
     if unsupported := _unsupported(spec, space, config):
         raise UnsupportedError(unsupported)
     for what, given in (
-        ("model_config", own["surrogate_spec"].metric_to_model_configs),
-        ("outcome_range", own["acquisition_options"].get("outcome_range", {})),
+        ("model_config", stored["surrogate_spec"].metric_to_model_configs),
+        ("outcome_range", stored["acquisition_options"].get("outcome_range", {})),
     ):
         if unknown := given.keys() - names:
             raise ValueError(
                 f"{what} is given for {', '.join(sorted(unknown))}, and the objective and "
                 f"the constraints are on {', '.join(sorted(names))}."
             )
-    options = options_by_outcome(own["botorch_acqf_options"], names)
+    options = options_by_outcome(stored["botorch_acqf_options"], names)
     for each in options.values():
         by_columns(each, input_names(space))
     _check_outcomes(acqf_class, options, passed_on(experiment))
@@ -258,7 +258,7 @@ def _check_outcomes(acqf_class: type, options: Mapping[str, Any], data: Any) -> 
     refuse(sem.isna() & metric.isin(metric[sem.notna()]), "sem", all_or_none)
     # Where the noise is neither given nor part of the prior or the likelihood.
     if acqf_class not in (*META_ACQUISITIONS, LikelihoodUCB):
-        open_noise = [n for n, own in options.items() if own.get("noise_std") is None]
+        open_noise = [n for n, each in options.items() if each.get("noise_std") is None]
         above = "a bound needs a noise scale above 0: give noise_std in the options"
         refuse((sem == 0.0) & metric.isin(open_noise), "sem", above)
 
@@ -325,7 +325,7 @@ def missing_outcomes(experiment: Experiment) -> str:
 
 
 class Notes(NamedTuple):
-    r"""What Ax did to the data of a band, which the band's assumptions have to say."""
+    r"""Ax's changes to the data of a band, for the band's assumptions."""
 
     missing: str = ""  # outcomes, in words
     left_out: int = 0  # arms without inputs

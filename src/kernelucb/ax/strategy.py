@@ -163,7 +163,7 @@ def generation_strategy(
         raise UnsupportedError(f"acqf_class must be one of {wanted}; got {got}.")
     bound_options = stored.storable(stored.one_outcome_class(acqf_class), options or {})
     probability("delta", bound_options.get("delta", stored.DELTA))
-    own: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
+    further: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
     safe = constraints == "safe"
     if constraints not in (None, "safe", "explored"):
         raise ValueError(f'constraints must be "safe" or "explored", got {constraints!r}.')
@@ -174,14 +174,14 @@ def generation_strategy(
             "needs safe_arms."
         )
     if safe:
-        own["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
-        own["allow_estimated"] = allow_estimated
+        further["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
+        further["allow_estimated"] = allow_estimated
     if expand_every is not None:
-        own["expand_every"] = whole_number("expand_every", expand_every)
+        further["expand_every"] = whole_number("expand_every", expand_every)
     arguments: dict[str, Any] = {
         "surrogate_spec": stored.surrogate_spec(model_config, acqf_class, bound_options),
         "acquisition_class": BoundAcquisition,
-        "acquisition_options": own,
+        "acquisition_options": further,
         "botorch_acqf_class": acqf_class,
         "botorch_acqf_options": bound_options,
         "transforms": [*stored.TRANSFORMS],
@@ -190,7 +190,7 @@ def generation_strategy(
     if "kernel" in estimates and "norm" not in estimates:
         warnings.warn(_FITTED_KERNEL, UserInputWarning, stacklevel=2)
     if outcome_range is not None:
-        own["outcome_range"] = stored.plain_value("outcome_range", {**outcome_range})
+        further["outcome_range"] = stored.plain_value("outcome_range", {**outcome_range})
     if constraints is not None and acqf_class in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
@@ -209,8 +209,8 @@ def generation_strategy(
                 f"optimizer_options of a safe search are {', '.join(_SAFE_OPTIMIZER)}."
             )
     if search is not None:
-        own |= stored.checked_search(search, search_options or {}, arguments)
-        name = f"{own['search']} within {name}"
+        further |= stored.checked_search(search, search_options or {}, arguments)
+        name = f"{further['search']} within {name}"
     elif search_options is not None:
         raise ValueError("search_options is given without search; give both or none.")
     name = name if constraints is None else f"{name}, {constraints}"
@@ -308,9 +308,9 @@ class KernelUCBNode(GenerationNode):
         if not is_bound and "safe_arms" in spec.generator_kwargs["acquisition_options"]:
             return self._safe_run(safe, context, n or 1)
         if is_bound:
-            own = spec.generator_gen_kwargs["model_gen_options"]
+            options = spec.generator_gen_kwargs["model_gen_options"]
             now = options_of_now(spec, adapter, experiment, context)
-            arguments["model_gen_options"] = own | {Keys.AX_ACQUISITION_KWARGS: now}
+            arguments["model_gen_options"] = options | {Keys.AX_ACQUISITION_KWARGS: now}
         given = experiment, pending_observations, data, n
         run = super()._gen(*given, fixed_features=fixed_features, **arguments)
         safe_set = adapter.generator._acquisition.safe_set if is_bound else None
@@ -383,7 +383,7 @@ def _node_to_dict(node: GenerationNode) -> dict[str, Any]:
 
 
 def _table_to_dict(table: pd.DataFrame) -> dict[str, str]:
-    r"""What Ax writes, but numbers in 17 digits: Ax keeps ten decimals in any unit."""
+    r"""Ax's text of a table, but in 17 digits: Ax keeps ten decimals in any unit."""
     columns = json.loads(str(table.to_json()))
     texts = {name: json.dumps(rows) for name, rows in columns.items()}
     for name, column in table.select_dtypes("float64").items():

@@ -41,7 +41,7 @@ _SHARE = 0.5  # of the failure probability, for settings by themselves
 
 
 class Page:
-    r"""What a table of runs supports, in sentences and numbers.
+    r"""Report on a table of runs, in sentences and numbers.
 
     ``page.text`` is the text, ``page.to_html()`` the page with its pictures;
     ``page.claims`` are the claims, ``page.report`` is the ``OptimumReport`` behind them.

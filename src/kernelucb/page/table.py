@@ -287,7 +287,7 @@ def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any, 
 
 
 def _question(column: Any, words: Any, gaps: Any, is_default: bool) -> str:
-    r"""What has to be asked about an input before it is one; empty for nothing.
+    r"""The question about an input before it is one; empty without.
 
     ``column`` are its numbers, or its words where it is to be of words (then there are no
     other ``words``); ``gaps`` says in which rows it is blank beside an outcome.

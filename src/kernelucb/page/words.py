@@ -1,4 +1,4 @@
-r"""What the sentences of a page are made of; ``words.jinja`` has the sentences.
+r"""Facts for the sentences of a page; ``words.jinja`` has the sentences.
 
 They call functions of this module, and of ``digits``, by their names.
 """
@@ -79,7 +79,7 @@ def facts(page: "Page") -> dict[str, Any]:
 
 
 def _read(page: "Page") -> dict[str, str]:
-    r"""What was read, used and left out, by its name."""
+    r"""Parts of the table that were read, used and left out, by name."""
     table, wording, inputs = page.table, page.wording, list[str]()
     rows = f"{len(table.rows)} of {len(table.rows) + len(table.unused_rows)} used"
     for why in dict.fromkeys(table.unused_rows.values()):
