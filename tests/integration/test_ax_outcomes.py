@@ -593,15 +593,6 @@ class TestOutside:
         rows = built(client).bands["z"].data.train_inputs
         assert float(rows.max()) == pytest.approx(5.0)
 
-    def test_a_search_space_that_is_changed_later(self):
-        client = attached(fixed_client(num_initial=1), along(0.1, 0.4, 0.9), curve)
-        next_trial(client)
-        client._experiment.search_space.parameters["x"].update_range(upper=0.5)
-        next_trial(client)
-        for band in (kernelucb.ax.last_bound(client), kernelucb.ax.current_bound(client)):
-            seen = sorted(band.data.train_inputs.flatten().tolist())
-            assert seen == pytest.approx([0.2, 0.8, 1.8])
-
 
 MIXED = [
     choice("solvent", "abc"),
@@ -722,12 +713,6 @@ class TestSearch:
         assert acqf.temperature == 0.1
         queries = torch.tensor([[[0.0, 5.0]], [[9.0, 2.0]]], dtype=torch.float64)
         assert_close(acqf(queries), acqf.upper_bound(queries))
-
-    def test_options_of_the_searched_function_arrive(self):
-        client = searching("qUpperConfidenceBound", search_options={"beta": 9.0})
-        next_trial(attached(client, SPREAD, waves))
-        acqf = built(client).acqf.acqf
-        assert acqf.beta_prime == pytest.approx(math.sqrt(9.0 * math.pi / 2.0))
 
     def test_an_analytic_function_and_what_to_do_about_a_trial_under_way(self):
         client = attached(searching("LogExpectedImprovement"), SPREAD, waves)

@@ -121,24 +121,18 @@ def plain_value(option: str, value: Any) -> Any:
     )
 
 
-def is_by_outcome(option: str, value: Any, names: Collection[str] = ()) -> bool:
-    r"""Whether an option has an entry for each outcome, of which some are ``names``.
-
-    Length scales may be by the names of parameters instead, or as well, within an outcome.
-    """
-    if not isinstance(value, Mapping):
-        return False
-    nested = any(isinstance(each, Mapping) for each in value.values())
-    return option not in LENGTHS or nested or bool(value.keys() & set(names))
-
-
 def options_by_outcome(
     options: Options, names: Collection[str]
 ) -> dict[str, dict[str, Any]]:
     r"""The options of the band of each outcome, by its name; the bands share ``delta``."""
     found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for option, value in options.items():
-        by_name = is_by_outcome(option, value, names)
+        # Length scales may be by the names of parameters instead, or as well, within one.
+        by_name = isinstance(value, Mapping) and (
+            option not in LENGTHS
+            or any(isinstance(each, Mapping) for each in value.values())
+            or bool(value.keys() & {*names})
+        )
         if by_name and {*value} != {*names}:
             raise ValueError(
                 f"{option} is given for the outcomes {', '.join(sorted(value))}, and the "
