@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.runner import KnownFunction, fixed_kernel, outside, stream, unit_cube
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import Band, KernelRegression, MartingaleMixtureUCB
 
 NORMS = (10.0, 5.0)  # of the functions, in turn
 
@@ -55,10 +55,10 @@ class Problem:
             {name: function(points) for name, points in places.items()},
         )
 
-    def band(self, fit: Any) -> MartingaleMixtureUCB:
+    def band(self, fit: Any) -> Band:
         r"""The exact band of a fit, covariance scale 1."""
         options = {"norm_bound": self.norm_bound, "delta": self.delta}
-        return MartingaleMixtureUCB(self.regression, fit=fit, **options)
+        return MartingaleMixtureUCB(self.regression, fit=fit, **options).band
 
     def measure(self, band: Any) -> tuple[dict[str, float], bool]:
         r"""Mean width at the places, and whether the function leaves the band there.

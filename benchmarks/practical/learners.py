@@ -19,10 +19,7 @@ from torch import Tensor
 
 from benchmarks.practical.model import LeanGP
 from benchmarks.practical.problems import Environment
-from kernelucb import (
-    GuardedAcquisition,
-    MartingaleMixtureUCB,
-)
+from kernelucb import GuardedAcquisition, MartingaleMixtureUCB
 
 Chooser = Callable[[LeanGP, Environment, int], Tensor]
 _SAMPLES = torch.Size([128])  # quasi-random
@@ -71,6 +68,10 @@ def _log_nei(model: LeanGP) -> AcquisitionFunction:
     )
 
 
+def _mixture(model: LeanGP) -> AcquisitionFunction:
+    return MartingaleMixtureUCB(model.plain())
+
+
 def _gibbon(model: LeanGP, environment: Environment, count: int) -> Tensor:
     r"""Moss et al. (2021); the maximum is that over points all over the domain."""
     points = environment.spread(_CANDIDATES)
@@ -91,8 +92,7 @@ def _guarded(every: int | None = None, **search: bool) -> Callable[[], Chooser]:
     r"""Improvement within the default band's possible maximisers."""
 
     def function(model: LeanGP) -> AcquisitionFunction:
-        band = MartingaleMixtureUCB(model)
-        return GuardedAcquisition(_log_nei(model), band, ucb_every=every)
+        return GuardedAcquisition(_log_nei(model), _mixture(model), ucb_every=every)
 
     return _maximised(function, **search)
 
@@ -170,5 +170,5 @@ METHODS: dict[str, tuple[str, Callable[[], Chooser]]] = {
     "guarded": ("Guarded qLogNEI", _guarded()),
     "guarded_every_4": ("Guarded qLogNEI, every fourth by U", _guarded(4)),
     "guarded_joint": ("Guarded qLogNEI, joint batches", _guarded(joint=True)),
-    "mixture_ucb": ("MartingaleMixtureUCB", _maximised(MartingaleMixtureUCB)),
+    "mixture_ucb": ("MartingaleMixtureUCB", _maximised(_mixture)),
 }

@@ -1,5 +1,6 @@
 r"""BoTorch's ``SingleTaskGP`` with its defaults, and a posterior that costs less."""
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -26,6 +27,12 @@ class LeanGP(SingleTaskGP):
         r"""Hyper-parameters may change from here on."""
         self._solved = None
         return super().train(mode)
+
+    def plain(self) -> SingleTaskGP:
+        r"""The same model with BoTorch's posterior: bounds refuse methods of one's own."""
+        model = copy(self)
+        model.__class__ = SingleTaskGP
+        return model
 
     def posterior(
         self,

@@ -22,7 +22,6 @@ from benchmarks.runner import KnownFunction, fixed_kernel, quiet, stream, unit_c
 from kernelucb import (
     GuardedAcquisition,
     KernelBandit,
-    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     LikelihoodRegression,
@@ -147,8 +146,9 @@ def families(task: SimpleNamespace) -> Contest:
 
     def several() -> KernelFamilyUCB:
         state = KernelRegression(X, Y, kernel, FAMILY_NOISE)
-        family = KernelFamily(kernels, select=task.select)
-        return KernelFamilyUCB(state, family, norm_bound=norm_bound)
+        every = {"simplest": None, "widest": 1}[task.select]
+        options = {"norm_bound": norm_bound, "widest_every": every}
+        return KernelFamilyUCB(state, kernels, **options)
 
     def one() -> MartingaleMixtureUCB:
         state = KernelRegression(X, Y, kernels[2], FAMILY_NOISE)

@@ -86,11 +86,11 @@ class Look:
         return kernelucb.KernelRegression(self.X, self.Y, kernel, self.noise_std, mean)
 
     @cached_property
-    def least(self) -> kernelucb.MartingaleMixtureUCB:
+    def least(self) -> kernelucb.Band:
         r"""The band at the least consistent norm."""
-        band = kernelucb.MartingaleMixtureUCB(self.fixed, norm_bound=1.0)
-        least = max(float(band.relaxed().least_consistent_norm), 1e-3)
-        return kernelucb.MartingaleMixtureUCB(self.fixed, norm_bound=least)
+        band = kernelucb.MartingaleMixtureUCB(self.fixed, norm_bound=1.0).band
+        least = max(float(band.relaxed().least_norms[0]), 1e-3)
+        return kernelucb.MartingaleMixtureUCB(self.fixed, norm_bound=least).band
 
 
 class Posterior(NamedTuple):
@@ -234,10 +234,10 @@ def _gap(look: Look, band: Any) -> float:
     return decision.certificate.gap if decision.stop else math.inf
 
 
-def _single(look: Look, norm: float | None = None) -> kernelucb.MartingaleMixtureUCB:
+def _single(look: Look, norm: float | None = None) -> kernelucb.Band:
     r"""At a norm, or at twice the least consistent one."""
-    norm = 2.0 * float(look.least.norm_bound or 0.0) if norm is None else norm
-    return kernelucb.MartingaleMixtureUCB(look.fixed, norm_bound=norm)
+    norm = 2.0 * float(look.least.norm_bounds[0]) if norm is None else norm
+    return kernelucb.MartingaleMixtureUCB(look.fixed, norm_bound=norm).band
 
 
 def _given(build: Callable[[Look, float], Any]) -> Answer:
@@ -256,7 +256,7 @@ def _margin(least: float) -> Answer:
     return rule
 
 
-def _family(look: Look, norm: float | None = None) -> kernelucb.KernelFamilyUCB:
+def _family(look: Look, norm: float | None = None) -> kernelucb.Band:
     r"""At a norm, or at twice the least one of any kernel."""
     known, first = look.target.known, look.Y[:START]
     base: Any = known and known.kernel
@@ -264,12 +264,12 @@ def _family(look: Look, norm: float | None = None) -> kernelucb.KernelFamilyUCB:
     shift = first.mean() if known is None else 0.0
     state = kernelucb.KernelRegression(look.X, look.Y - shift, base, look.noise_std)
     kernels = kernelucb.lengthscale_family(base, **_LENGTHS)
-    band = kernelucb.KernelFamilyUCB(state, kernels, norm_bound=norm or 1.0)
+    band = kernelucb.KernelFamilyUCB(state, kernels, norm_bound=norm or 1.0).band
     if norm is not None:
         return band
     band = band.relaxed()
     least = max(float(band.least_norm_factor * max(band.norm_bounds)), 1e-3)
-    return kernelucb.KernelFamilyUCB(state, kernels, norm_bound=2.0 * least)
+    return kernelucb.KernelFamilyUCB(state, kernels, norm_bound=2.0 * least).band
 
 
 class Rule(NamedTuple):

@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="kernelucb", description=about)
     parser.set_defaults(run=parser.print_help)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    entry = re.compile(r"^    (\w+): (.+?)(?=\n    \w|\n\n|\Z)", re.MULTILINE | re.DOTALL)
+    entry = re.compile(r"^    (\w+): (.+?)(?=\n    \S|\n\n|\Z)", re.MULTILINE | re.DOTALL)
     for run, sources in (report, [kernelucb.page.report, report]), (demo, [demo]):
         about, _, _ = cleandoc(run.__doc__ or "").partition("\n\nArgs:")
         command = commands.add_parser(

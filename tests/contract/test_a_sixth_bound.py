@@ -11,11 +11,12 @@ import pytest
 import torch
 from bands import NORM, TRUTH
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from kernelucb.acquisition.base import RegressionUCB
 from scipy.stats import binom
 
+from kernelucb.acquisition.bounds import RegressionUCB
 from kernelucb.acquisition.ucb import register_input_constructor
 from kernelucb.confidence.assumptions import rkhs_assumptions
+from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.norm import norm_bound_under_prior
 from kernelucb.confidence.ridge import FIXED_DESIGN, fixed_ridge_band
 from kernelucb.regression import KernelRegression
@@ -23,6 +24,19 @@ from kernelucb.testing import band_checks
 from problems import normal, uniform
 
 # --- from here ---
+
+
+@rebuildable()
+def fixed_design(model, norm_bound=None, noise_std=None, delta=0.05):
+    regression = KernelRegression.of(model, noise_std)
+    norm = norm_bound_under_prior(norm_bound, regression, delta)
+    source = "sub-Gaussian tails at fixed inputs"
+    assumptions = rkhs_assumptions(
+        source, regression, delta, norm.assumption, anytime=False
+    )
+    assumptions = replace(assumptions.with_extra(FIXED_DESIGN), all_points=False)
+    width = norm.value + math.sqrt(2.0 * math.log(2.0 / delta))
+    return Band(fixed_ridge_band(regression, 1.0, width, assumptions), data=regression)
 
 
 @register_input_constructor
@@ -44,16 +58,8 @@ class FixedDesignUCB(RegressionUCB):
         posterior_transform=None,
         X_pending=None,
     ):
-        regression = KernelRegression.of(model, noise_std)
-        norm = norm_bound_under_prior(norm_bound, regression, delta)
-        source = "sub-Gaussian tails at fixed inputs"
-        assumptions = rkhs_assumptions(
-            source, regression, delta, norm.assumption, anytime=False
-        )
-        assumptions = replace(assumptions.with_extra(FIXED_DESIGN), all_points=False)
-        width = norm.value + math.sqrt(2.0 * math.log(2.0 / delta))
-        band = fixed_ridge_band(regression, 1.0, width, assumptions)
-        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        band = fixed_design(model, norm_bound, noise_std, delta)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)
 
 
 # --- to here ---
@@ -72,7 +78,7 @@ def test_botorch_and_other_numbers():
     model = TRUTH.model_of(X, TRUTH.outcomes(X, torch.Generator().manual_seed(0)))
     arguments = get_acqf_input_constructor(FixedDesignUCB)(model, norm_bound=NORM)
     band = FixedDesignUCB(**arguments)
-    wider = band.at(norm_bound=2.0 * NORM)
+    wider = band.band.at(norm_bound=2.0 * NORM)
     assert band.assumptions.certified
     low, high = (torch.stack(each.bounds(X)).diff(dim=0) for each in (band, wider))
     assert bool((high > low).all())

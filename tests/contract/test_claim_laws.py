@@ -58,7 +58,7 @@ def test_every_number_is_on_the_true_side(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_smaller_delta_says_less(name):
     band, report = reported(name)
-    surer = band.at(delta=0.5 * band.delta)
+    surer = band.band.at(delta=0.5 * band.band.delta)
     other = optimum_report(surer, GRID, recommended=report.recommended)
     slack = ORDER * max(1.0, abs(report.gap))
     assert other.gap >= report.gap - slack

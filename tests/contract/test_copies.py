@@ -17,6 +17,8 @@ from botorch.models.deterministic import GenericDeterministicModel
 from torch import Tensor
 
 from kernelucb import (
+    Band,
+    BandUCB,
     BKBBandit,
     GuardedAcquisition,
     KernelBandit,
@@ -78,6 +80,7 @@ def entries(what):
 
 
 def values(acqf):
+    acqf = BandUCB(acqf) if isinstance(acqf, Band) else acqf
     return acqf(ARMS[:, None])
 
 
@@ -122,9 +125,17 @@ OBJECTS = TRACKERS | {
         lambda: breakdown(band(), lambda b: float(b.bounds(X[:1])[0]) > -9.0),
         *(id, entries),
     ),
-    "band at": (band, id, lambda b: (b.at(delta=0.01).bounds(X), b.relaxed(2.0).bounds(X))),
-    "range": (lambda: band().within(-3.0, 9.0), id, lambda b: (b.bounds(ARMS), values(b))),
-    "replicates": (band().with_replicates, id, lambda b: (b.bounds(X), values(b))),
+    "band at": (
+        band,
+        id,
+        lambda b: (b.band.at(delta=0.01).bounds(X), b.band.relaxed(2.0).bounds(X)),
+    ),
+    "range": (
+        lambda: band().band.within(-3.0, 9.0),
+        id,
+        lambda b: (b.bounds(ARMS), values(b)),
+    ),
+    "replicates": (band().band.with_replicates, id, lambda b: (b.bounds(X), values(b))),
     "sampler": (lambda: KernelThompsonSampling(STATE, norm_bound=9.0), id, samples),
 }
 

@@ -54,9 +54,9 @@ def pooled_and_raw(rounds: int = 80):
 @pytest.mark.parametrize("name", BOUNDS)
 def test_a_pooled_history_gives_the_bounds_of_its_rows(name, rounds):
     history, raw = pooled_and_raw(rounds)
-    pooled = PooledRegression(history)
+    pooled = PooledRegression.of_history(history)
     assert pooled.num_observations == raw.num_observations == rounds
-    ours, theirs = BOUNDS[name](pooled), BOUNDS[name](raw)
+    ours, theirs = BOUNDS[name](pooled).band, BOUNDS[name](raw).band
     sides = zip(ours.bounds(history.arms), theirs.bounds(history.arms), strict=True)
     for left, right in sides:
         torch.testing.assert_close(left, right, atol=NORM * PERMUTATION, rtol=0.0)
@@ -65,14 +65,14 @@ def test_a_pooled_history_gives_the_bounds_of_its_rows(name, rounds):
         assert ours.noise_interval == pytest.approx(theirs.noise_interval, rel=rel)
     if (name, rounds) == ("joint", 80):  # the scatter of repeated outcomes counts
         history.scatter = 0.0
-        without = BOUNDS[name](PooledRegression(history))
+        without = BOUNDS[name](PooledRegression.of_history(history)).band
         assert without.noise_interval[1] < 0.9 * theirs.noise_interval[1]
 
 
 def test_corollary_1_has_three_quarters_of_delta_for_the_noise():
     learner = Learner(task_of("joint", "corollary1"))
     history, _ = pooled_and_raw()
-    learner.values(PooledRegression(history), history.arms)
+    learner.values(PooledRegression.of_history(history), history.arms)
     assert learner.tracker.delta == pytest.approx(0.075, rel=REARRANGED)
     assert 0.01 <= learner.tracker.lower < 0.1 < learner.tracker.upper <= 1.0
 

@@ -9,8 +9,8 @@ def counted(acqf) -> Tensor:
 
     ``I`` for a fit that counts all of them alike.
     """
-    state = acqf.regression
-    spectral_filter = getattr(acqf.confidence_set.regression, "spectral_filter", None)
+    state = acqf.band.data
+    spectral_filter = getattr(acqf.band.confidence_set.regression, "spectral_filter", None)
     if spectral_filter is None:
         return torch.eye(state.num_observations, dtype=torch.float64)
     K = state.prior.covariance(state.train_inputs, state.train_inputs)

@@ -54,9 +54,15 @@ def extreme_values(acqf, points: Tensor, sign: int, reference: Tensor | None = N
 
     Of differences to the value at a ``1 x d`` ``reference`` where there is one.
     """
-    data, outcomes = acqf.data, acqf.data.outcomes
+    data, outcomes = acqf.band.data, acqf.band.data.outcomes
     amounts = outcomes.counts, outcomes.amounts
-    given = outcomes.kind, amounts, acqf.confidence_set.level, acqf.norm_bound, sign
+    given = (
+        outcomes.kind,
+        amounts,
+        acqf.band.confidence_set.level,
+        acqf.band.norm_bounds[0],
+        sign,
+    )
     fixed = data.train_inputs if reference is None else [*data.train_inputs, *reference]
     rows = [torch.stack([*fixed, point]) for point in points]
     found = [extreme_value(data.prior.covariance(each, each), *given) for each in rows]

@@ -117,13 +117,15 @@ def test_the_truth_is_inside_where_the_set_holds_it(fit, problem, delta, factor)
     r"""Then the least norm is at most the true one as well."""
     norm = consistent_norm(problem, factor, delta, fit)
     acqf = MartingaleMixtureUCB(problem.state, norm_bound=norm, delta=delta, fit=fit)
-    counted = acqf.confidence_set.regression
+    counted = acqf.band.confidence_set.regression
     residuals = (problem.Y - problem.function(problem.X)) / problem.noise_std
     # No direction counts more than once.
-    if float(residuals @ residuals) <= acqf.function_constraints.radius.squared(counted):
+    if float(residuals @ residuals) <= acqf.band.function_constraints.radius.squared(
+        counted
+    ):
         truth = problem.function(problem.test_X)
         assert_inside((truth, truth), acqf.bounds(problem.test_X), norm)
-        assert acqf.least_consistent_norm <= problem.function.norm * (1.0 + 1e-6)
+        assert acqf.band.least_norms[0] <= problem.function.norm * (1.0 + 1e-6)
 
 
 @given(problems, deltas, st.floats(0.1, 0.99), scales, factors, factors)

@@ -100,10 +100,8 @@ CALLS = [
     (report, BOX | {"window": 1.5}, ValueError, "window"),
     (said, {"largest_margin": 0.0}, ValueError, "largest_margin"),
     (partial(breakdown, ONE_ROUND, bool), {}, Unsupported, "one event"),
-    (PLANE.relaxed, {"noise_factor": 0.5}, ValueError, "noise_factor"),
-    (PLANE.within, {"lower": 1.0, "upper": 1.0}, ValueError, "below"),
-    # A witness might leave the range.
-    (PLANE.within(upper=50.0).witness, {"X": SQUARE[:1]}, Unsupported, "range"),
+    (PLANE.band.relaxed, {"noise_factor": 0.5}, ValueError, "noise_factor"),
+    (PLANE.band.within, {"lower": 1.0, "upper": 1.0}, ValueError, "below"),
     (confirmation, {"outcomes": [], "noise_std": 1.0}, ValueError, "outcomes is empty"),
     (confirmation, {"outcomes": [1.0], "noise_std": 0.0}, ValueError, "noise_std"),
     (plan, {"gap": 0.0}, ValueError, "gap"),

@@ -234,7 +234,7 @@ def test_counting_finds_out_the_printed_width_of_wang_and_de_freitas(stands):
     zero = torch.zeros(1, 1, dtype=torch.float64)
     state = KernelRegression(zero, zero, frozen_kernel("rbf", 0.2, small**2), small)
     given = {"norm_bound": size, "delta": claim.delta, "fixed_design": True}
-    width = WangDeFreitasUCB(state, **given).confidence_set.width
+    width = WangDeFreitasUCB(state, **given).band.confidence_set.width
     printed = math.sqrt(width**2 - 2.0 * log + 2.0 * small * log)
     random = torch.Generator().manual_seed(10)
     noise = torch.randn(claim.sequences, dtype=torch.float64, generator=random)
@@ -270,9 +270,9 @@ def largest_form(name, state):
     r"""The largest ``eps^T K (K + ridge)^-1 eps`` that the library's width allows."""
     ridge = RIDGES[name]
     if name == "IGP-UCB":
-        width = IGPUCB(state, horizon=ROUNDS, **GIVEN).confidence_set.width
+        width = IGPUCB(state, horizon=ROUNDS, **GIVEN).band.confidence_set.width
         return ((width - NORM) / NOISE_STD) ** 2
-    width = AbbasiYadkoriUCB(state, alpha=ridge, **GIVEN).confidence_set.width
+    width = AbbasiYadkoriUCB(state, alpha=ridge, **GIVEN).band.confidence_set.width
     return ridge / NOISE_STD**2 * (width - NORM) ** 2
 
 

@@ -112,7 +112,7 @@ def radius_of(history, arms, **options):
     r"""Squared radius of the set that the acquisition function uses."""
     state, options = history.state(arms.kernel), {"norm_bound": 100.0 * NORM, **options}
     acqf = MartingaleMixtureUCB(state, delta=DELTA, **options)
-    return acqf.function_constraints.radius.squared(acqf.regression)
+    return acqf.band.function_constraints.radius.squared(acqf.band.data)
 
 
 def library_one_scale(history):
@@ -136,7 +136,7 @@ def library_refitted(history):
             state = min(states, key=lambda s: float(s.quadratic_form() + s.log_det()))
             predicted = state.mean(x), state.variance(x)
         radius.observe_predictions(*predicted, y, noise, x)
-    return radius._predicted  # before it is mixed with the energy
+    return radius.predicted
 
 
 def library_unknown_scale(history):

@@ -192,8 +192,6 @@ VALUE = [
     (lambda: LIMITED(constraints={1: (None, None)}), "has no limit"),
     (lambda: LIMITED(constraints={2: (0.0, 1.0)}), "outputs 0 to 1"),
     (lambda: outcome_bands([]), "models is empty"),
-    (lambda: outcome_bands(TWO, options={"delta": 0.1}), "options holds delta"),
-    (lambda: outcome_bands(TWO, **NORM, options={"colour": 1}), "no option colour"),
     (lambda: BKBBandit(X, KERNEL, **GIVEN, batch_growth=1.0), "batch_growth"),
     (lambda: KernelBandit(KERNEL, **GIVEN, fit=PREDICTED), "fit must be"),
     (family([]), "kernels is empty"),
@@ -237,7 +235,7 @@ SHAPE = [
     ),
 ]
 UNSUPPORTED = [
-    (lambda: LikelihoodUCB(COUNTS, **NORM).relaxed(1.0, 2.0), "no noise scale"),
+    (lambda: LikelihoodUCB(COUNTS, **NORM).band.relaxed(1.0, 2.0), "no noise scale"),
     (lambda: LIMITED(constraints=LIMIT, objective_index=[0]), "weigh"),
     (lambda: KernelFamilyUCB(COUNTS, [KERNEL], **GIVEN), "noise_std"),
     (lambda: PREDICTED.observe("gp", X[:1], Y[:1], 0.1), "BoTorch model"),
@@ -332,11 +330,11 @@ def test_a_posterior_has_the_type_of_its_points():
 
 
 def test_no_pending_points_are_no_change():
-    sketched, acqf = BKBUCB(BKB, norm_bound=3.0).regression, build()
+    sketched, acqf = BKBUCB(BKB, norm_bound=3.0).band.data, build()
     for state in (PROBLEM.state, NystromRegression.from_model(MODEL, X[:3], 0.1), sketched):
         assert state.with_pending(X[:0]) is state
     torch.testing.assert_close(
-        acqf.confidence_set.regression.variance(X), acqf.regression.variance(X)
+        acqf.band.confidence_set.regression.variance(X), acqf.band.data.variance(X)
     )
 
 
@@ -348,10 +346,10 @@ def test_a_constraints_width_rests_on_its_safe_set():
 def test_names_and_numbers_of_what_is_printed():
     assert {"IGPUCB", "SafeSet"} <= set(dir(kernelucb))
     known = "norm=3, delta=0.05, num_observations=6"
-    assert repr(build().confidence_set).startswith(f"ExactSet({known})")
+    assert repr(build().band.confidence_set).startswith(f"ExactSet({known})")
     guarded = GuardedAcquisition(build(), build(), observed=X)
     assert "acqf=MartingaleMixtureUCB, band=MartingaleMixtureUCB" in repr(guarded)
-    assert family()().lengthscales == ()
+    assert family()().band.lengthscales == ()
 
 
 def test_a_ball_around_a_ball_is_wider_by_its_error_and_stays_in_relaxed_bands():
@@ -366,18 +364,20 @@ def test_a_ball_around_a_ball_is_wider_by_its_error_and_stays_in_relaxed_bands()
         assert bool((low <= lower).all())
         assert bool((high >= upper).all())
         assert "within 0.1 of a function g" in str(near.assumptions["norm"])
-        assert "within 0.1 of a function g" in str(near.relaxed(2.0).assumptions["norm"])
+        assert "within 0.1 of a function g" in str(
+            near.band.relaxed(2.0).assumptions["norm"]
+        )
 
 
 def test_relaxed_bands_of_counts_and_their_majorant():
     acqf = KernelFamilyUCB(COUNTS, [KERNEL], norm_bound=3.0)
-    assert acqf.relaxed(2.0).norm_bounds == pytest.approx((6.0,))
+    assert acqf.band.relaxed(2.0).norm_bounds == pytest.approx((6.0,))
     single = LikelihoodUCB(COUNTS, norm_bound=3.0)
     assert bool((single.majorant(X[:, None]) >= single(X[:, None]) - 1e-9).all())
 
 
 def test_a_gain_has_a_gradient_by_its_reference():
-    own, reference = build().confidence_set, X[:1].clone().requires_grad_()
+    own, reference = build().band.confidence_set, X[:1].clone().requires_grad_()
     gain = own.max_gain_over(X[1:], reference)
     torch.testing.assert_close(gain.detach(), own.max_gain_over(X[1:], X[:1]).detach())
     (slope,) = torch.autograd.grad(gain.sum(), reference)

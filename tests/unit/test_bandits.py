@@ -14,7 +14,6 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     FamilyBandit,
     KernelBandit,
-    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -424,22 +423,19 @@ OUTCOMES = VALUES + NOISE * normal(len(PLACES), seed=1)
 
 
 def make_family(kernels=RANGE, norm_bound=NORM, **options):
-    names = ("select", "mean")
-    known = {name: options.pop(name) for name in names if name in options}
-    family = KernelFamily(kernels, **known)
-    return FamilyBandit(family, norm_bound=norm_bound, noise_std=NOISE, **options)
+    return FamilyBandit(kernels, norm_bound=norm_bound, noise_std=NOISE, **options)
 
 
-@pytest.mark.parametrize("select", ["alternate", "simplest", "widest"])
-def test_it_is_the_stateless_class_where_what_was_contradicted_stays_out(select):
+@pytest.mark.parametrize("every", [8, None, 1])
+def test_it_is_the_stateless_class_where_what_was_contradicted_stays_out(every):
     r"""Contradictions show on the bandit's regularisers a round later at most."""
-    bandit, kernels = make_family(select=select, fit="martingale"), RANGE
+    bandit, kernels = make_family(widest_every=every, fit="martingale"), RANGE
     for count in range(1, ROUNDS + 1):
         bandit.observe(PLACES[count], OUTCOMES[count])
         data = PLACES[1 : count + 1], OUTCOMES[1 : count + 1]
         regression = KernelRegression(*data, FUNCTION.kernel, NOISE)
-        family = KernelFamily(kernels, select=select)
-        acqf = KernelFamilyUCB(regression, family, norm_bound=NORM, fit="martingale")
+        options = {"norm_bound": NORM, "fit": "martingale", "widest_every": every}
+        acqf = KernelFamilyUCB(regression, kernels, **options)
         kernels = remaining(kernels, acqf.consistent)
         assert bandit.consistent == tuple(kernel in [*kernels] for kernel in RANGE)
         if count % 5 == 0:

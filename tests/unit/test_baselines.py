@@ -83,7 +83,7 @@ def test_srinivas_on_domains(problem, theorem, beta):
     for scale in (1.0, 0.2):
         acqf = SrinivasUCB(problem.model, delta=DELTA, theorem=theorem, scale=scale)
         assert_band(acqf, problem, *posterior_band(problem, scale * beta))
-        assert acqf.beta == pytest.approx(beta, rel=REARRANGED)
+        assert acqf.band.constants["beta"] == pytest.approx(beta, rel=REARRANGED)
 
 
 @pytest.mark.parametrize("gain", [None, 4.5, 450.0])
@@ -120,7 +120,7 @@ def test_standardized_model_is_the_formula_in_the_units_of_its_kernel(problem, a
     centred = (outcomes - outcomes.mean()) / constant
     plain = frozen_model(problem.X, centred, problem.kernel, 0.2)
     band = acqf_class(standardize, norm_bound=NORM * constant)
-    assert band.norm_bound == pytest.approx(NORM * constant)
+    assert band.band.norm_bounds[0] == pytest.approx(NORM * constant)
     outcome = band.bounds(problem.test_X)
     unit = acqf_class(plain, norm_bound=NORM).bounds(problem.test_X)
     for one, other in zip(outcome, unit, strict=True):
@@ -159,7 +159,7 @@ def test_wang_de_freitas_holds_where_the_printed_formula_does_not(unit, ratio, n
         half_width = 0.5 * float(upper - lower)
         assert exact_violation(half_width, ratio, norm, unit) <= delta
         if (delta, unit, ratio, norm) == (1e-6, 1e-3, 1.0, 0.01):
-            width, log = acqf.confidence_set.width, math.log(2.0 / delta)
+            width, log = acqf.band.confidence_set.width, math.log(2.0 / delta)
             printed = math.sqrt(width**2 - 2.0 * log + 2.0 * ratio * unit * log)
             printed_width = half_width * printed / width
             assert exact_violation(printed_width, ratio, norm, unit) > 100.0 * delta

@@ -330,8 +330,10 @@ class TestAssumptions:
         estimated = make_acqf(norm_bound=None)
         assert estimated.assumptions.estimated == ("norm",)
         own = BKBUCB(model, norm_bound=2.0)  # by the model's noise
-        noise_std = LAM**0.5 * own.regression.outcome_scale
-        assert own.width == pytest.approx(make_acqf(model, noise_std=noise_std).width)
+        noise_std = LAM**0.5 * own.band.data.outcome_scale
+        assert own.band.constants["width"] == pytest.approx(
+            make_acqf(model, noise_std=noise_std).band.constants["width"]
+        )
 
 
 class TestEstimatedNorm:

@@ -103,7 +103,9 @@ def test_is_the_largest_difference_over_the_set(name, fit):
     candidates = uniform(6, 2, 9)
     acqf = bound(problem, fit=fit)
     certificate = regret_certificate(acqf, candidates)
-    squared = acqf.function_constraints.radius.squared(acqf.confidence_set.regression)
+    squared = acqf.band.function_constraints.radius.squared(
+        acqf.band.confidence_set.regression
+    )
     given = problem.Y, problem.state.noise_std, squared, NORM, counted(acqf)
     expected = []
     for x in candidates:
@@ -121,7 +123,7 @@ def test_a_point_gains_nothing_over_itself():
     problem = make_problem(n=8)
     acqf = MartingaleMixtureUCB(problem.state, norm_bound=3.0)
     X, best = problem.test_X, problem.test_X[:1]
-    assert float(acqf.confidence_set.max_gain_over(X, best)[0]) == 0.0
+    assert float(acqf.band.confidence_set.max_gain_over(X, best)[0]) == 0.0
     assert regret_certificate(acqf, best, recommended=best).gap == 0.0
 
 
@@ -289,7 +291,7 @@ def test_certificate_report_and_stop_share_one_task(domain):
     few, there, acqf = (
         {"max_evaluations": 50},
         {"fixed_features": {1: 0.25}},
-        PLANE.relaxed(),
+        PLANE.band.relaxed(),
     )
     own = regret_certificate(acqf, recommended=MOVED, **domain, **few, **there)
     for other in (
@@ -454,7 +456,7 @@ def test_outcome_constraints_on_finite_sets_by_hand():
     assert 0 < int(kept.sum()) < int(allowed.sum()) < len(X)
     best = X[acqf.bounds(X)[0].where(kept, -math.inf).argmax()]
     assert torch.equal(certificate.recommended, best)
-    gains = acqf.confidence_set.max_gain_over(X[allowed], best.unsqueeze(0))
+    gains = acqf.band.confidence_set.max_gain_over(X[allowed], best.unsqueeze(0))
     assert certificate.gap == pytest.approx(float(gains.max()), rel=1e-9)
     assert certificate.assumptions.delta == pytest.approx(0.1)
 
@@ -480,7 +482,7 @@ def test_no_function_changes_more_in_a_cell(index, name, seed):
     Y = problem.function(transform(X))
     model = frozen_model(X, Y, problem.kernel, 0.1, input_transform=given)
     acqf = MartingaleMixtureUCB(model, norm_bound=NORM)
-    change = change_in(acqf.confidence_set, fixed)
+    change = change_in(acqf.band.confidence_set, fixed)
     centre, half = X[:1], 0.08 * uniform(1, 3, seed + 1)
     half[:, list(fixed)] = 0.0
     inside = centre + half * (2.0 * uniform(50, 3, seed + 2) - 1.0)
@@ -530,7 +532,7 @@ def test_gaps_are_in_outcome_units(name, maximize, domain):
     promised = other.bounds(found)[0 if maximize else 1]
     assert_close(promised[0], promised[1], rtol=SEARCHED, atol=SEARCHED)
     best = own.recommended.unsqueeze(0)
-    sign, outcome_map = acqf.direction, acqf.outcome_map
+    sign, outcome_map = acqf.band.direction, acqf.band.outcome_map
     sides = torch.cat(other.bounds(best))
     worst = (
         outcome_map.inverse(sides + sign * latent.gap) - outcome_map.inverse(sides)

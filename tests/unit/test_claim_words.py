@@ -149,7 +149,7 @@ def test_every_sentence_is_true_as_written(kind, constrained, fixed, maximize):
 @pytest.mark.usefixtures("without_breakdown")
 def test_the_best_run_is_one_of_the_domain_or_said_to_lie_outside():
     own, _ = band(0, [[0.3, 0.3], [0.8, 0.9]], [1.0, 2.0])
-    X = own.observed
+    X = own.band.observed
     few = {"max_evaluations": 200}
     inside = optimum_report(own, bounds=SQUARE, fixed_features={1: 0.2}, **few).claims[0]
     assert inside.sentence.startswith("best run in this context (x1 0.2): x0 0.4, x1 0.2;")

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from kernelucb import (
     IGPUCB,
+    BandUCB,
     CertifiedGapStopping,
     ConstrainedUCB,
     GuardedAcquisition,
@@ -35,6 +36,7 @@ from kernelucb import (
 from kernelucb._numerics.digits import at_least, between
 from kernelucb._numerics.estimates import estimated, is_estimate
 from kernelucb.certificates.task import Task
+from kernelucb.confidence.band import band_of
 from kernelucb.confidence.filters import Hybrids
 from kernelucb.confidence.radius import KernelFree
 from kernelucb.exceptions import (
@@ -90,12 +92,12 @@ def test_the_guesses_stay_what_they_are_in_outcome_units(factor):
 
 def test_relaxed_bands_are_of_one_mixture_and_nested():
     own = band()
-    assert width(own) < width(own.relaxed()) < 1.04 * width(own)
-    for relax in (lambda t: own.relaxed(t), lambda t: own.relaxed(1.0, t)):
+    assert width(own) < width(own.band.relaxed()) < 1.04 * width(own)
+    for relax in (lambda t: own.band.relaxed(t), lambda t: own.band.relaxed(1.0, t)):
         widths = [width(relax(factor)) for factor in (1.0, 1.2, 2.0, 5.0)]
         assert widths == sorted(widths)
-    twice = own.relaxed(2.0, 1.5).relaxed(2.0, 2.0)
-    assert width(twice) == pytest.approx(width(own.relaxed(4.0, 3.0)), rel=1e-6)
+    twice = own.band.relaxed(2.0, 1.5).relaxed(2.0, 2.0)
+    assert width(twice) == pytest.approx(width(own.band.relaxed(4.0, 3.0)), rel=1e-6)
 
 
 COUNTS = LikelihoodRegression(
@@ -106,7 +108,7 @@ ROADS = {
     "martingale": lambda **norm: band(fit="martingale", **norm),
     "unknown noise": lambda **norm: band(noise_std=UnknownNoise(), **norm),
     "near": lambda norm_bound: band(norm_bound=NearNormBall(norm_bound, 0.1)),
-    "replicates": lambda **norm: band(**norm).with_replicates(20).within(-9.0, 9.0),
+    "replicates": lambda **norm: band(**norm).band.with_replicates(20).within(-9.0, 9.0),
     "counts": lambda **norm: LikelihoodUCB(COUNTS, **norm),
     "family": of_family,
     "martingale family": lambda **norm: of_family(fit="martingale", **norm),
@@ -118,7 +120,10 @@ ROADS = {
 @pytest.mark.parametrize("road", ROADS)
 def test_the_one_event_does_not_depend_on_the_norm_bound_that_was_given(road):
     r"""So the norm bound itself may come from the data, or be the best of many."""
-    one, other = (ROADS[road](norm_bound=NORM * of).relaxed(24.0 / of) for of in (3.0, 8.0))
+    one, other = (
+        band_of("band", ROADS[road](norm_bound=NORM * of)).relaxed(24.0 / of)
+        for of in (3.0, 8.0)
+    )
     assert one.norm_bounds == pytest.approx(other.norm_bounds)
     assert_close(one.bounds(GRID), other.bounds(GRID), rtol=1e-9, atol=1e-9)
 
@@ -134,13 +139,13 @@ def test_a_breakdown_value_is_the_largest_norm_at_which_the_claim_holds():
 
     found = breakdown(own, holds)
     factor = found.norm_bound / (2.0 * NORM)
-    assert holds(own.relaxed(factor))
-    assert not holds(own.relaxed(1.06 * factor))
+    assert holds(own.band.relaxed(factor))
+    assert not holds(own.band.relaxed(1.06 * factor))
     noise = found.noise_std / problem().noise_std
     at = found.at_norm_bound / (2.0 * NORM)
-    assert holds(own.relaxed(at, noise))
-    assert not holds(own.relaxed(at, 1.06 * noise))
-    least = own.relaxed().least_consistent_norm
+    assert holds(own.band.relaxed(at, noise))
+    assert not holds(own.band.relaxed(at, 1.06 * noise))
+    least = own.band.relaxed().least_norms[0]
     assert found.margin == pytest.approx(found.norm_bound / least)
     assert f"above {at_least(found.norm_bound)}" in str(found)
 
@@ -178,7 +183,7 @@ def test_a_range_clips_certificate_and_report(maximize):
     own = band(maximize=maximize)
     lower, upper = own.bounds(GRID)
     high = float(torch.stack([lower, -upper]).max()) + 0.3
-    ranged = own.within(-high, high)
+    ranged = own.band.within(-high, high)
     gaps = [regret_certificate(b, bounds=LINE, tolerance=1e-4).gap for b in (ranged, own)]
     assert gaps[0] <= (1.0 + 1e-4) * gaps[1]
     report = optimum_report(ranged, bounds=LINE)
@@ -194,10 +199,13 @@ def test_a_search_in_parts_within_a_range_still_ranks_points():
     r"""Sums of such bands, and families with pending points, score by the plain band."""
     own, family, points = band(), of_family(), GRID[::20].unsqueeze(-2)
     high = float(own.bounds(GRID)[0].max()) + 0.1
-    plain, ranged = (ScalarizedUCB([one], [-2.0]) for one in (own, own.within(-high, high)))
+    plain, ranged = (
+        ScalarizedUCB([one], [-2.0]) for one in (own, own.band.within(-high, high))
+    )
     assert width(ranged) < width(plain)
     torch.testing.assert_close(ranged(points), plain(points))
-    limited = family.within(upper=float(family.bounds(GRID)[0].max()) + 0.1)
+    upper = float(family.bounds(GRID)[0].max()) + 0.1
+    limited = BandUCB(family.band.within(upper=upper))
     for pending in (GRID[:1], None):
         limited.set_X_pending(pending)
         family.set_X_pending(pending)
@@ -207,7 +215,7 @@ def test_a_search_in_parts_within_a_range_still_ranks_points():
 @pytest.mark.parametrize("bands", [1, 2])
 def test_what_ranges_leave_to_a_sum_limits_its_gap_on_a_box(bands):
     r"""At any norm, however few points branch and bound may look at."""
-    ranged = band(norm_bound=1000.0).within(-4.0, 4.0)
+    ranged = band(norm_bound=1000.0).band.within(-4.0, 4.0)
     weights = [1.0, -0.5][:bands]
     total = ScalarizedUCB([ranged] * bands, weights, offset=3.0)
     report = optimum_report(total, bounds=LINE, max_evaluations=10)
@@ -221,12 +229,13 @@ def test_guard_constraints_safe_set_and_stop_keep_to_the_range():
     lower, upper = own.bounds(GRID)
     best = float(lower.max())
     high = best + 0.2 * float(upper.max() - best)
-    ranged, room = own.within(upper=high), high - best + 1e-6
-    guard = GuardedAcquisition(ranged, ranged, observed=GRID, temperature=0.0)
+    ranged, room = own.band.within(upper=high), high - best + 1e-6
+    acqf = BandUCB(ranged)
+    guard = GuardedAcquisition(acqf, acqf, observed=GRID, temperature=0.0)
     assert float(guard.excess(GRID).max()) <= room
     for outer in (guard, ConstrainedUCB(ranged, OutcomeConstraints(ranged, 0.0))):
         assert f"at most {high} everywhere" in str(outer.assumptions)
-        assert float(outer.at(norm_bound=50.0).bounds(GRID)[1].max()) <= high
+        assert float(outer.band.at(norm_bound=50.0).bounds(GRID)[1].max()) <= high
     for of, inside in ((ranged, True), (own, False)):
         limits = OutcomeConstraints(of, high + 1e-6)
         assert bool(limits.may_be_feasible(GRID).any()) is not inside
@@ -242,18 +251,18 @@ def test_a_band_with_a_kernel_of_its_own_finds_a_contradicted_range():
     model = frozen_model(5.0 * data.X, data.Y, data.kernel, data.noise_std, **inputs)
     given = {"norm_bound": 2.0 * NORM, "kernel": "rbf", "lengthscale": 0.3}
     own = MartingaleMixtureUCB.from_model(model, **given)
-    torch.testing.assert_close(own.observed, 5.0 * data.X)
+    torch.testing.assert_close(own.band.observed, 5.0 * data.X)
     with pytest.warns(InconsistentConfidenceSetWarning):
-        assert own.within(50.0, 60.0).assumptions.violated
+        assert own.band.within(50.0, 60.0).assumptions.violated
     state = NystromRegression.from_model(model, 5.0 * data.X)
-    sketched = SketchedMartingaleMixtureUCB(state, norm_bound=2.0 * NORM).within(50.0)
+    sketched = SketchedMartingaleMixtureUCB(state, norm_bound=2.0 * NORM).band.within(50.0)
     assert "not compared with the data" in sketched.assumptions["range"].statement
 
 
 def test_a_range_that_the_data_contradict_changes_no_side():
     own = band()
     with pytest.warns(InconsistentConfidenceSetWarning, match="range|lies"):
-        wrong = own.within(5.0, 6.0)
+        wrong = own.band.within(5.0, 6.0)
     torch.testing.assert_close(wrong.bounds(GRID), own.bounds(GRID))
 
 
@@ -262,7 +271,7 @@ def test_a_range_that_the_data_contradict_changes_no_side():
 
 def test_the_ladder_says_what_the_band_says():
     own, baseline = band(), GRID[40]
-    relaxed, point = own.relaxed(), GRID[torch.argmax(own.bounds(GRID)[0])]
+    relaxed, point = own.band.relaxed(), GRID[torch.argmax(own.bounds(GRID)[0])]
     asked = {"recommended": point, "baseline": baseline, "tolerance": 0.5}
     report = optimum_report(own, GRID, **asked)
     claims = {claim.kind: claim for claim in report.claims}

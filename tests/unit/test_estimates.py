@@ -146,35 +146,35 @@ def broken():
 
 
 NORMS = {
-    "estimated": lambda: band(None).norm_bound,
-    "cautious": lambda: band("cautious").norm_bound,
-    "contradicted": lambda: contradicted().norm_bound,
-    "least": lambda: band().least_consistent_norm,
-    "relaxed": lambda: band(None).relaxed(1.2).norm_bound,
-    "contradicted, relaxed": lambda: contradicted().relaxed(1.2).norm_bound,
-    "margin": lambda: band().relaxed().least_norm_factor * 9.0,
+    "estimated": lambda: band(None).band.norm_bounds[0],
+    "cautious": lambda: band("cautious").band.norm_bounds[0],
+    "contradicted": lambda: contradicted().band.norm_bounds[0],
+    "least": lambda: band().band.least_norms[0],
+    "relaxed": lambda: band(None).band.relaxed(1.2).norm_bounds[0],
+    "contradicted, relaxed": lambda: contradicted().band.relaxed(1.2).norm_bounds[0],
+    "margin": lambda: band().band.relaxed().least_norm_factor * 9.0,
     "breakdown": lambda: broken().norm_bound,
     "least of a breakdown": lambda: broken().least_consistent_norm,
     "norm of its noise": lambda: broken().at_norm_bound,
     "report": lambda: optimum_report(band(None), X).norm_bounds[0],
-    "unknown noise": lambda: band(None, UnknownNoise()).norm_bound,
-    "Abbasi-Yadkori": lambda: AbbasiYadkoriUCB(STATE).norm_bound,
-    "streaming": lambda: streaming(None).norm_bound,
-    "sketched": lambda: sketched(None).norm_bound,
-    "least, sketched": lambda: sketched().least_consistent_norm,
-    "counts": lambda: counted(None).norm_bound,
-    "least, counts": lambda: counted().least_consistent_norm + 1.0,
+    "unknown noise": lambda: band(None, UnknownNoise()).band.norm_bounds[0],
+    "Abbasi-Yadkori": lambda: AbbasiYadkoriUCB(STATE).band.norm_bounds[0],
+    "streaming": lambda: streaming(None).band.norm_bounds[0],
+    "sketched": lambda: sketched(None).band.norm_bounds[0],
+    "least, sketched": lambda: sketched().band.least_norms[0],
+    "counts": lambda: counted(None).band.norm_bounds[0],
+    "least, counts": lambda: counted().band.least_norms[0] + 1.0,
     "tracker": lambda: observed(NormTracker()).norm_bound,
     "least, tracker": lambda: observed(NormTracker()).least_consistent_norm,
     "observe": lambda: NormTracker().observe(STATE),
     "copied": lambda: copy.deepcopy(observed(NormTracker())).norm_bound,
-    "family": lambda: family().least_consistent_norms[0],
+    "family": lambda: family().band.least_norms[0],
     "least_consistent_norm": lambda: least_consistent_norm(STATE),
     "check": lambda: check_consistency(STATE, 9.0).least_consistent_norm,
     "largest outcome": lambda: describe_norm_bound(STATE, 9.0, bounds=BOX).observed.largest,
     "bandit": lambda: bandit(None).norm_bound,
     "BKB bandit": lambda: bkb_bandit(None).norm_bound,
-    "budgeted": lambda: budgeted(None).norm_bound,
+    "budgeted": lambda: budgeted(None).band.norm_bounds[0],
 }
 
 # What is done with such a number before it is handed back.
@@ -217,14 +217,14 @@ def test_arithmetic_leaves_it_an_estimate(way):
 
 def test_a_number_that_was_given_or_is_stated_is_given():
     for number in (
-        float(band(None).norm_bound) + 1.0,
-        band().norm_bound,
+        float(band(None).band.norm_bounds[0]) + 1.0,
+        band().band.norm_bounds[0],
         bandit().norm_bound,
-        sketched().norm_bound,
-        family().norm_bounds[0],
+        sketched().band.norm_bounds[0],
+        family().band.norm_bounds[0],
     ):
         assert norm_status(number) == "given"
-    assert norm_status(family(EstimatedNumber(9.0)).norm_bounds[0]) == "estimated"
+    assert norm_status(family(EstimatedNumber(9.0)).band.norm_bounds[0]) == "estimated"
     assert type(STATE.noise_std) is torch.Tensor
     changed = KernelRegression.from_model(fitted()).with_noise_std(0.1)
     assert type(changed.noise_std) is torch.Tensor
@@ -264,19 +264,21 @@ def test_every_bound_honours_a_norm(taker):
 
 # Ways to a number that is about the noise scale.
 NOISES = {
-    "of a band": lambda: 2 * MartingaleMixtureUCB(fitted()).regression.noise_std,
-    "its mean": lambda: MartingaleMixtureUCB(fitted()).regression.noise_std.mean(),
+    "of a band": lambda: 2 * MartingaleMixtureUCB(fitted()).band.data.noise_std,
+    "its mean": lambda: MartingaleMixtureUCB(fitted()).band.data.noise_std.mean(),
     "one of them": lambda: KernelRegression.from_model(fitted()).noise_std[0],
-    "the set's": lambda: MartingaleMixtureUCB(fitted()).confidence_set.regression.noise_std,
+    "the set's": lambda: (
+        MartingaleMixtureUCB(fitted()).band.confidence_set.regression.noise_std
+    ),
     "as a number": lambda: (
         1.5 * KernelRegression.from_model(fitted()).noise_std.max().item()
     ),
     "sketched": lambda: NystromRegression.from_model(fitted(), X).noise_std,
-    "scale of a band": lambda: MartingaleMixtureUCB(fitted()).noise_scale,
+    "scale of a band": lambda: MartingaleMixtureUCB(fitted()).band.noise_scale,
     "breakdown": lambda: broken().noise_std,
     "region": lambda: check_consistency(REPEATED, 9.0).regions[0].estimate,
-    "interval": lambda: band(noise=UnknownNoise()).noise_interval[1],
-    "streaming": lambda: streaming(noise=0.1).noise_interval[0],
+    "interval": lambda: band(noise=UnknownNoise()).band.noise_interval[1],
+    "streaming": lambda: streaming(noise=0.1).band.noise_interval[0],
     "tracker": lambda: streamed().lower + 0.1,
 }
 
@@ -340,7 +342,7 @@ def fitted_kernel():
 
 FITTED_KERNELS = {
     "state": fitted_kernel,
-    "band": lambda: MartingaleMixtureUCB(fitted()).regression.prior.covar_module,
+    "band": lambda: MartingaleMixtureUCB(fitted()).band.data.prior.covar_module,
     "frozen again": lambda: fitted_kernel().requires_grad_(False),
     "scaled": lambda: ScaleKernel(fitted_kernel()).requires_grad_(False),
     "sum": lambda: fitted_kernel() + RBFKernel().requires_grad_(False),

@@ -22,7 +22,6 @@ from torch.testing import assert_close
 
 from kernelucb import (
     CertifiedGapStopping,
-    KernelFamily,
     KernelFamilyUCB,
     KernelRegression,
     LikelihoodRegression,
@@ -33,6 +32,7 @@ from kernelucb import (
 )
 from kernelucb.certificates.boxes import largest_change
 from kernelucb.confidence.evidence import Ratio
+from kernelucb.confidence.family import explores_for_all
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.regression.kernel_family import _log_weight, cover_of_all
 from kernelucb.regression.named import fixed_mean
@@ -274,7 +274,7 @@ def test_the_union_of_the_consistent_members(seed, d, n):
 def test_a_length_scale_between_two_kernels_is_covered():
     r"""By the sum of both, whose ball holds that of every kernel between."""
     acqf = family(RANGE)
-    assert acqf.norm_bounds == (6.0, 6.0, 6.0)
+    assert acqf.band.norm_bounds == (6.0, 6.0, 6.0)
     is_the_union(acqf, [single(cover.kernel) for cover in RANGE.covering(2)], X)
     assert "RBF with length scales from 0.15 to 0.6" in acqf.assumptions["kernel"].statement
     plain = family(list(RANGE))
@@ -317,7 +317,7 @@ FAMILIES = {
 def test_from_a_length_scale_upwards_all_stay_covered_whatever_their_order(name, shortest):
     whole = FAMILIES[name]
     norms = [20.0 + number for number in range(len(whole))]
-    part = family(whole, norm_bound=norms).relaxed(lengthscale=shortest)
+    part = family(whole, norm_bound=norms).band.relaxed(lengthscale=shortest)
 
     def covered(kernels):
         members = zip(kernels, kernels.members, strict=True)
@@ -325,30 +325,30 @@ def test_from_a_length_scale_upwards_all_stay_covered_whatever_their_order(name,
         ranges = [(type(k), float(k.lengthscale), float(each.step)) for k, each in members]
         return {(t, x) for t, own, step in ranges for x in grid if own <= x <= own * step}
 
-    kept = part.family.kernels
+    kept = part.rebuild.keywords["kernels"]
     assert covered(kept) == covered(whole)
     if shortest != 0.3 and name not in ("slices", "ratios"):  # one grid, of which it is
         assert min(part.lengthscales) > 0.999 * shortest
     rest = [norms[index] for index in whole.reaching(shortest)]
     assert part.norm_bounds == pytest.approx(tuple(rest))
-    assert len(part.consistent) == len(part.least_consistent_norms) == len(kept)
+    assert len(part.consistent) == len(part.least_norms) == len(kept)
 
 
 def test_a_shortest_length_scale_needs_a_union_of_length_scales():
     for kernels in (KERNELS, lengthscale_family(RBFKernel(), [0.2] * 2, [0.4] * 2)):
         with pytest.raises(UnsupportedError, match="leave out lengthscale"):
-            family(kernels).relaxed(lengthscale=0.3)
+            family(kernels).band.relaxed(lengthscale=0.3)
     with pytest.raises(ValueError, match=r"give at most 0\.6"):
-        family(RANGE).relaxed(lengthscale=0.7)
+        family(RANGE).band.relaxed(lengthscale=0.7)
 
 
 def test_a_norm_bound_is_that_of_each_length_scale_where_kernels_cover_by_a_larger_one():
     each = lengthscale_family(RBFKernel(), [0.3] * 2, [0.6] * 2, each_coordinate=True)
     acqf, (_, cover) = family(each), each.covering(2)
     assert cover.norm_factor == pytest.approx(2.0)
-    assert acqf.norm_bounds == pytest.approx((6.0, 6.0))
-    alone = single(each[1], norm_bound=12.0, covariance_scale=1.44).least_consistent_norm
-    assert acqf.least_consistent_norms[1] == pytest.approx(0.5 * alone, rel=LEAST_NORM)
+    assert acqf.band.norm_bounds == pytest.approx((6.0, 6.0))
+    alone = single(each[1], norm_bound=12.0, covariance_scale=1.44).band.least_norms[0]
+    assert acqf.band.least_norms[1] == pytest.approx(0.5 * alone, rel=LEAST_NORM)
 
 
 def test_a_family_of_norm_bounds():
@@ -403,7 +403,8 @@ class TestWhatIsTakenFromTheModel:
 
 
 def explores(select, count):
-    return KernelFamily(KERNELS, select=select).explores_for_all(count)
+    every = {"alternate": 8, "widest": 1, "simplest": None}.get(select, select)
+    return explores_for_all(count, every)
 
 
 class TestSearch:
@@ -455,7 +456,7 @@ class TestCertificates:
         acqf = family(norm_bound=8.0)
         best = X[:1]
         certificate = regret_certificate(acqf, X, recommended=best)
-        parts = acqf.confidence_set.parts
+        parts = acqf.band.confidence_set.parts
         gains = torch.stack([part.max_gain_over(X, best) for part in parts])
         assert certificate.gap == pytest.approx(float(gains.max()), abs=ORDER)
         assert certificate.certified
@@ -469,7 +470,7 @@ class TestCertificates:
         assert certificate.certified
         points = torch.linspace(0, 1, 4001, dtype=torch.float64).unsqueeze(-1)
         best = certificate.recommended.unsqueeze(0)
-        largest = float(acqf.confidence_set.max_gain_over(points, best).max())
+        largest = float(acqf.band.confidence_set.max_gain_over(points, best).max())
         assert largest <= certificate.gap + ORDER
         assert certificate.gap - certificate.resolution <= largest + 1e-3
 
@@ -494,10 +495,10 @@ class TestNamesAndNumbers:
             base.requires_grad_(False)
         ends = ([0.3, 0.4], [0.8, 0.4])
         kernels = lengthscale_family(bases, *ends, 1.7, each_coordinate=True)
-        whole = KernelFamily(kernels, mean=constant_mean(0.5))
-        expected = KernelFamilyUCB(PROBLEM.model, whole, delta=0.1, **GIVEN)
+        given = {"mean": constant_mean(0.5), "delta": 0.1, **GIVEN}
+        expected = KernelFamilyUCB(PROBLEM.model, kernels, **given)
         assert_close(actual.bounds(X), expected.bounds(X))
-        assert actual.norm_bounds == pytest.approx(expected.norm_bounds)
+        assert actual.band.norm_bounds == pytest.approx(expected.band.norm_bounds)
         assert actual.report() == expected.report()
         assert actual.assumptions.certified
 
@@ -561,11 +562,11 @@ class TestCounts:
         acqf, covers = of_counts(counts, RANGE), RANGE.covering(2)
         own = [under(counts, cover.kernel) for cover in covers]
         is_the_union(acqf, own, PLACES)
-        assert acqf.norm_bounds == (NORM,) * 3
-        for ours, each in zip(acqf.least_consistent_norms, own, strict=True):
-            assert ours == pytest.approx(each.least_consistent_norm, rel=LEAST_NORM)
+        assert acqf.band.norm_bounds == (NORM,) * 3
+        for ours, each in zip(acqf.band.least_norms, own, strict=True):
+            assert ours == pytest.approx(each.band.least_norms[0], rel=LEAST_NORM)
         link = torch.exp if kind == "poisson" else torch.sigmoid
-        latent = torch.stack(acqf.latent_bounds(PLACES))
+        latent = torch.stack(acqf.band.latent_bounds(PLACES))
         assert_close(torch.stack(acqf.bounds(PLACES)), link(latent))
 
     def test_kernels_that_are_too_smooth_are_left_out(self):
@@ -581,13 +582,13 @@ class TestCounts:
         assert len(caught) == 1
         assert "the outcomes do not follow the likelihood" in str(caught[0].message)
         assert acqf.assumptions.violated
-        least = acqf.least_consistent_norms
+        least = acqf.band.least_norms
         nearest = KERNELS[least.index(min(least))]
         near(acqf.bounds(PLACES), under(ROUGH, nearest, norm_bound=0.5).bounds(PLACES))
         monkeypatch.setattr(Ratio, "level", lambda *_: 0.0)  # no function is likely enough
         with pytest.warns(InconsistentConfidenceSetWarning, match="norm of at least inf"):
             acqf = of_counts(outcomes(), KERNELS[:2])
-        assert acqf.least_consistent_norms == (torch.inf, torch.inf)
+        assert acqf.band.least_norms == (torch.inf, torch.inf)
 
 
 def test_families_of_two_kinds_are_one():
@@ -606,7 +607,7 @@ def test_families_of_two_kinds_are_one():
 
 def test_the_estimate_of_a_family_of_one_is_that_kernels():
     own = single(KERNELS[0])
-    near(family(KERNELS[:1]).regression.mean(X), own.regression.mean(X))
+    near(family(KERNELS[:1]).band.data.mean(X), own.band.data.mean(X))
 
 
 def test_kernels_that_differ_in_more_than_their_length_scale_are_of_several_kinds():
@@ -625,8 +626,8 @@ def test_kernels_that_differ_in_more_than_their_length_scale_are_of_several_kind
 def test_kernels_may_change_afterwards():
     kernel = frozen_kernel("rbf", 0.3)
     acqf = family([kernel])
-    before = acqf.report(), acqf.bounds(PROBLEM.X), acqf.relaxed(2.0).bounds(PROBLEM.X)
+    before = acqf.report(), acqf.bounds(PROBLEM.X), acqf.band.relaxed(2.0).bounds(PROBLEM.X)
     kernel.lengthscale = 2.0
-    after = acqf.report(), acqf.bounds(PROBLEM.X), acqf.relaxed(2.0).bounds(PROBLEM.X)
+    after = acqf.report(), acqf.bounds(PROBLEM.X), acqf.band.relaxed(2.0).bounds(PROBLEM.X)
     assert before[0] == after[0]
     assert_close(after[1:], before[1:], rtol=0.0, atol=0.0)

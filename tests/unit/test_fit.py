@@ -194,7 +194,7 @@ def test_refers_to_the_scale_that_explains_the_data_best():
     assert radius.tau_ref == pytest.approx(1.0 / best)
     options = {"fit": "martingale", "covariance_scale": scales, "form": "analytic"}
     acqf = MartingaleMixtureUCB(state, norm_bound=30.0, **options)
-    assert acqf.confidence_set.regularizer == pytest.approx(1.0 / best)
+    assert acqf.band.confidence_set.regularizer == pytest.approx(1.0 / best)
 
 
 def test_nothing_cancels_at_small_noise():

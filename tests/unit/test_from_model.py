@@ -294,5 +294,5 @@ def test_a_list_of_one_model_is_the_model(kind):
     model = single_task() if kind is ModelListGP else plain()
     one, listed = (MartingaleMixtureUCB(each, **NORM) for each in (model, kind(model)))
     assert torch.equal(listed.bounds(X)[1], one.bounds(X)[1])
-    assert torch.equal(listed.observed, one.observed)
+    assert torch.equal(listed.band.observed, one.band.observed)
     assert listed.assumptions.summary == one.assumptions.summary

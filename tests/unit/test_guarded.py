@@ -106,7 +106,7 @@ class TestWhatIsExcluded:
         excess = acqf.excess(GRID)
         assert bool((excess <= upper - lower.max() + REARRANGED).all())
         for x in GRID[:3]:
-            witness = acqf.band.witness(x.unsqueeze(0))
+            witness = acqf.upper_bound.witness(x.unsqueeze(0))
             gains = witness(GRID) - witness(acqf.reference)
             assert bool((gains <= excess + REARRANGED).all())
         share = float((excess < 0).double().mean())
@@ -116,7 +116,7 @@ class TestWhatIsExcluded:
     @given(st.integers(0, 10_000))
     def test_every_maximiser_of_a_function_in_the_set_is_kept(self, seed):
         acqf = guarded()
-        witness = acqf.band.witness(uniform(1, 2, seed))
+        witness = acqf.upper_bound.witness(uniform(1, 2, seed))
         best = witness(GRID).argmax()
         assert float(acqf.excess(GRID[best : best + 1])) >= -REARRANGED
 
@@ -245,15 +245,15 @@ class TestSearch:
         acqf = guarded(log_nei())
         points, _ = optimize_acqf(acqf, CUBE, q=3, sequential=True, **SEARCH)
         assert points.shape == (3, 2)
-        assert acqf.X_pending is acqf.band.X_pending is None
+        assert acqf.X_pending is acqf.upper_bound.X_pending is None
         before = acqf.excess(GRID)
         acqf.set_X_pending(points)
         assert torch.equal(acqf.X_pending, points)
-        assert torch.equal(acqf.band.X_pending, points)
+        assert torch.equal(acqf.upper_bound.X_pending, points)
         assert torch.equal(acqf.excess(GRID), before)
         fixed = FixedFeatureAcquisitionFunction(acqf, 2, [0], [0.3])
         fixed.X_pending = GRID[:1, 1:]
-        assert acqf.band.X_pending.tolist() == [[0.3, float(GRID[0, 1])]]
+        assert acqf.upper_bound.X_pending.tolist() == [[0.3, float(GRID[0, 1])]]
 
 
 class TestTurns:
@@ -416,7 +416,7 @@ class TestDirections:
     def test_a_sum_with_a_weight_of_zero_has_a_direction(self):
         transform = weights(0.0, -1.0)
         total = ScalarizedUCB.from_model(TWO, posterior_transform=transform, **GIVEN)
-        for own in (total, total.at(delta=0.02)):
+        for own in (total, total.band.at(delta=0.02)):
             guarded(regret(linear(0.0, -1.0), TWO), own)
             with pytest.raises(UnsupportedError, match="small outcomes and the band"):
                 guarded(regret(linear(0.0, 1.0), TWO), own)

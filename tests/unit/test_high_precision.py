@@ -42,10 +42,10 @@ def relative_error(
     scale = noise_std * outcome_scale
     state = KernelRegression(X, Y, kernel, scale)
     acqf = MartingaleMixtureUCB(state, fit=fit, covariance_scale=outcome_scale**2, **given)
-    counted = acqf.confidence_set.regression
+    counted = acqf.band.confidence_set.regression
     if fit == "filters":
         assert isinstance(counted, FilteredRegression)
-        squared = acqf.function_constraints.radius.squared(counted)
+        squared = acqf.band.function_constraints.radius.squared(counted)
         arguments["filtered"] = (counted.spectral_filter, squared)
     else:
         hidden = state.hidden_part(arguments["norm_bound"])

@@ -176,7 +176,7 @@ def test_a_scale_kernel_with_columns_of_its_own():
     model.mean_module.requires_grad_(False)
     band = MartingaleMixtureUCB(model, norm_bound=5.0)
     assert band.assumptions.certified
-    assert_close(band.regression.mean(Z), model.posterior(Z).mean.flatten())
+    assert_close(band.band.data.mean(Z), model.posterior(Z).mean.flatten())
     covers = [
         lengthscale_family(part, 0.1, 0.2).covering(count)[1].kernel(Z, X).to_dense()
         for part, count in (

@@ -84,7 +84,7 @@ def level(kind, data, delta=DELTA):
 
 
 def holds(band, X, latent):
-    lower, upper = band.latent_bounds(X)
+    lower, upper = band.band.latent_bounds(X)
     return bool(((lower <= latent) & (latent <= upper)).all())
 
 
@@ -99,7 +99,7 @@ def test_both_forms_hold_the_set_and_are_close(kind, kernel, d):
         exact.append([extreme_value(joint, *rest, sign) for sign in (-1, 1)])
     lowest, highest = float64(exact).T
     for form, most in {"ellipsoid": 1.12, "tangent": 1.02}.items():
-        lower, upper = bound(kind, data, form=form).latent_bounds(points)
+        lower, upper = bound(kind, data, form=form).band.latent_bounds(points)
         assert bool(((lower <= lowest + SOCP) & (upper >= highest - SOCP)).all())
         assert float((upper - lower).mean()) <= most * float((highest - lowest).mean())
 
@@ -110,7 +110,7 @@ def test_the_least_norm_is_that_of_the_cone_program(kind):
     gram = kernel(X).to_dense()
     exact = least_norm(gram, kind, with_amounts(kind, Y), level(kind, data))
     assert exact > 0.5
-    least = bound(kind, data, norm_bound=20.0).least_consistent_norm
+    least = bound(kind, data, norm_bound=20.0).band.least_norms[0]
     assert least == pytest.approx(exact, rel=10 * LEAST_NORM)
     assert least <= exact * (1.0 + LEAST_NORM)
 
@@ -153,7 +153,7 @@ def test_repeated_inputs_count_like_their_sum(kind):
     many = bound(kind, (once.repeat(3, 1), Y, kernel))
     few = likelihood_ucb(once, counts.sum(0), kernel, **pooled, **GIVEN)
     assert_close(many.bounds(points), few.bounds(points), rtol=1e-8, atol=1e-8)
-    assert many.regression.num_observations == 12
+    assert many.band.data.num_observations == 12
 
 
 def test_failures_are_the_mirror_of_successes():
@@ -188,8 +188,8 @@ def test_extreme_outcomes_give_bands_that_hold_the_extremes(kind, outcome, optio
     lower, upper = acqf.bounds(torch.cat([X, uniform(30, 1, 1)]))
     assert bool((lower <= upper).all() & torch.isfinite(lower).all())
     rate = outcome / options.get("num_trials", 1)
-    ball = torch.tensor(options.get("mean_module", 0.0) - acqf.norm_bound)
-    most = max(rate, float(acqf.outcome_map.inverse(ball)))
+    ball = torch.tensor(options.get("mean_module", 0.0) - acqf.band.norm_bounds[0])
+    most = max(rate, float(acqf.band.outcome_map.inverse(ball)))
     assert float(lower[:15].max()) <= most + 1e-4 * (1.0 + rate)
     assert rate in (0.0, 1.0) or float(upper[:15].min()) >= rate
     assert not acqf.assumptions.violated
@@ -203,9 +203,9 @@ def test_a_norm_that_is_too_small_is_raised():
     with pytest.warns(InconsistentConfidenceSetWarning, match="least consistent norm"):
         acqf = likelihood_ucb(LINE, outcomes, kernel, norm_bound=0.5, **STEPS)
     assert acqf.assumptions.violated
-    assert acqf.norm_bound >= acqf.least_consistent_norm > 0.5
-    lower, upper = acqf.latent_bounds(acqf.data.distinct_inputs)
-    centre = acqf.confidence_set.centre.latent  # the function that it is raised to
+    assert acqf.band.norm_bounds[0] >= acqf.band.least_norms[0] > 0.5
+    lower, upper = acqf.band.latent_bounds(acqf.band.data.distinct_inputs)
+    centre = acqf.band.confidence_set.centre.latent  # the function that it is raised to
     assert bool(((lower <= centre + 1e-6) & (centre - 1e-6 <= upper)).all())
 
 
@@ -247,7 +247,7 @@ def test_large_counts_do_not_contradict_a_true_norm_bound(rate):
         band = likelihood_ucb(X, counts, kernel, **given)
         # The function may be left out, with probability delta; with this seed it is not.
         assert holds(band, X, math.log(rate) + latent)
-        assert band.norm_bound == 1.0
+        assert band.band.norm_bounds[0] == 1.0
         assert not band.assumptions.violated
 
 
@@ -262,10 +262,10 @@ def test_data_that_no_function_explains_still_give_a_band(lengthscale, norm_boun
     options = {"likelihood": "poisson", "norm_bound": norm_bound}
     with pytest.warns(InconsistentConfidenceSetWarning):
         band = likelihood_ucb(X, counts, kernel, **options)
-    lower, upper = band.latent_bounds(LINE)
+    lower, upper = band.band.latent_bounds(LINE)
     assert bool(((lower <= upper) & torch.isfinite(lower + upper)).all())
     assert band.assumptions.violated
-    assert band.least_consistent_norm > (norm_bound or 0.0)  # by the data, not the band
+    assert band.band.least_norms[0] > (norm_bound or 0.0)  # by the data, not the band
 
 
 ROUGH = frozen_kernel("matern52", 0.4)
@@ -289,9 +289,9 @@ def test_tangents_stay_close_to_the_set_where_the_ellipsoid_alone_does_not(likel
     ends = (extreme_values(bands["tangent"], POINTS, sign) for sign in (1, -1))
     exact = float((next(ends) - next(ends)).mean())
     for acqf in bands.values():
-        lower, upper = acqf.latent_bounds(POINTS)
+        lower, upper = acqf.band.latent_bounds(POINTS)
         assert exact - SOCP <= float((upper - lower).mean()) <= 1.2 * exact
-    lower, upper = bands["tangent"].confidence_set.ellipsoid.bounds(POINTS)
+    lower, upper = bands["tangent"].band.confidence_set.ellipsoid.bounds(POINTS)
     assert float((upper - lower).mean()) > 1.2 * exact
 
 
@@ -302,7 +302,7 @@ MAXIMA = {sign: sign * extreme_values(SEARCHED, POINTS[:3], sign) for sign in (-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.01, 0.3, 3.0, 30.0]))
 def test_tangents_at_any_values_give_a_bound(seed, scale):
-    band = SEARCHED.confidence_set
+    band = SEARCHED.band.confidence_set
     values = torch.randn(1, 40, dtype=torch.float64, generator=generator(seed))
     tangents = band.tangents(scale * values, band.observed_features)
     points = band.project(POINTS[:3])
@@ -314,7 +314,7 @@ def test_tangents_at_any_values_give_a_bound(seed, scale):
 @pytest.mark.parametrize("likelihood", OUTCOMES)
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_differences_of_values_lie_between_the_set_and_the_ellipsoid(likelihood, sign):
-    near, wide = (of_counts(likelihood, form).confidence_set for form in FORMS[::-1])
+    near, wide = (of_counts(likelihood, form).band.confidence_set for form in FORMS[::-1])
     pair = POINTS[1:4], POINTS[:1], sign
     found = near.max_gain_over(*pair)
     exact = extreme_values(of_counts(likelihood), POINTS[1:4], sign, POINTS[:1])
@@ -326,8 +326,8 @@ def test_differences_of_values_lie_between_the_set_and_the_ellipsoid(likelihood,
 
 def check_gradient(acqf, points):
     points = points.requires_grad_()
-    lower, upper = acqf.latent_bounds(points)
-    wide = acqf.confidence_set.ellipsoid.bounds(points)
+    lower, upper = acqf.band.latent_bounds(points)
+    wide = acqf.band.confidence_set.ellipsoid.bounds(points)
     assert bool(((wide[0] <= lower) & (lower <= upper) & (upper <= wide[1])).all())
     (grad,) = torch.autograd.grad((upper - lower).sum(), points)
     assert bool(torch.isfinite(grad).all())
@@ -370,10 +370,10 @@ def test_an_estimated_norm_costs_no_width(norm_bound):
     r"""The search begins inside the set, as with the same number given."""
     for kind in OUTCOMES:
         acqf = of_counts(kind, norm_bound=norm_bound)
-        same_norm = of_counts(kind, norm_bound=float(acqf.norm_bound))
+        same_norm = of_counts(kind, norm_bound=float(acqf.band.norm_bounds[0]))
         assert acqf.assumptions.estimated == ("norm",)
-        assert acqf.norm_bound >= acqf.least_consistent_norm
-        assert_close(acqf.latent_bounds(POINTS), same_norm.latent_bounds(POINTS))
+        assert acqf.band.norm_bounds[0] >= acqf.band.least_norms[0]
+        assert_close(acqf.band.latent_bounds(POINTS), same_norm.band.latent_bounds(POINTS))
 
 
 @pytest.mark.parametrize("factor", [1.03, 1.1, 1.26, 1.6, 3.0])
@@ -382,12 +382,12 @@ def test_a_thin_set_is_searched_from_inside(factor):
     X, kernel = uniform(40, 1, 2), frozen_kernel("matern52", 0.4)
     latent = RKHSFunction.random(kernel, 2.5, 1, 2)(X)
     won = torch.bernoulli(latent.sigmoid(), generator=generator(2))
-    least = float(likelihood_ucb(X, won, kernel, **GIVEN).least_consistent_norm)
+    least = float(likelihood_ucb(X, won, kernel, **GIVEN).band.least_norms[0])
     acqf = likelihood_ucb(X, won, kernel, norm_bound=factor * least, form="tangent")
-    assert acqf.confidence_set.room > 0.0
+    assert acqf.band.confidence_set.room > 0.0
     point = POINTS[:1, :1]
     exact = float(extreme_values(acqf, point, 1))
-    assert exact - SOCP <= float(acqf.latent_bounds(point)[1]) <= exact + 0.1
+    assert exact - SOCP <= float(acqf.band.latent_bounds(point)[1]) <= exact + 0.1
 
 
 def variational(kernel=ROUGH, mean=None, outcomes=SUCCESSES, **options):
@@ -406,10 +406,10 @@ def same(one, other, tolerance=1e-9):
 
 
 def test_bounds_are_probabilities_and_rates():
-    latent = torch.stack(ONE.latent_bounds(POINTS))
+    latent = torch.stack(ONE.band.latent_bounds(POINTS))
     assert_close(torch.stack(ONE.bounds(POINTS)), latent.sigmoid())
     rates = of_counts(exposure=2.0)
-    latent = torch.stack(rates.latent_bounds(POINTS))
+    latent = torch.stack(rates.band.latent_bounds(POINTS))
     assert_close(torch.stack(rates.bounds(POINTS)), latent.exp())
 
 
@@ -425,7 +425,8 @@ def test_what_it_rests_on():
     trained = likelihood_ucb(INPUTS, SUCCESSES, trainable, **GIVEN)
     assert trained.assumptions.estimated == ("kernel",)
     # Pseudo-outcomes are no outcomes: a bound on them must not look certified.
-    assert not MartingaleMixtureUCB(ONE.regression, **GIVEN).assumptions.certified
+    state = ONE.band.confidence_set.regression
+    assert not MartingaleMixtureUCB(state, **GIVEN).assumptions.certified
 
 
 SEEN = {"train_X": INPUTS, "train_Y": SUCCESSES}
@@ -451,7 +452,7 @@ def warped():
 def test_a_transform_that_was_trained_needs_the_raw_inputs():
     model = warped()
     acqf = LikelihoodUCB.from_model(model, **SEEN, **GIVEN)
-    assert_close(acqf.data.train_inputs, model.transform_inputs(INPUTS))
+    assert_close(acqf.band.data.train_inputs, model.transform_inputs(INPUTS))
 
 
 class Latent(ApproximateGP):

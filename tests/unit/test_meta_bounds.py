@@ -82,7 +82,7 @@ def test_ucb(make, evaluations):
     model = make(evaluations)
     acqf, (mean, sd) = MetaUCB(model, delta=0.1), moments(model)
     zeta = exploration_factor(80, evaluations + 1, 0.1)
-    assert acqf.zeta == zeta
+    assert acqf.band.constants["zeta"] == zeta
     lower, upper = acqf.bounds(CANDIDATES)
     assert_close((lower, upper), (mean - zeta * sd, mean + zeta * sd))
     assert_close(acqf(CANDIDATES.unsqueeze(1)), upper)
@@ -136,7 +136,7 @@ def test_pending_points_are_conditioned_on(make):
     fantasy = model.condition_on_observations(pending, means[[7, 8]].unsqueeze(-1))
     sd = fantasy.posterior(CANDIDATES).variance.sqrt().squeeze(-1)
     actual = waiting(CANDIDATES.unsqueeze(1))
-    assert_close(actual, means + plain.zeta * sd, atol=1e-7, rtol=1e-7)
+    assert_close(actual, means + plain.band.constants["zeta"] * sd, atol=1e-7, rtol=1e-7)
     assert float((plain(CANDIDATES.unsqueeze(1)) - actual)[[7, 8]].min()) > 0.1
 
 

@@ -265,7 +265,7 @@ def test_every_bound_reads_the_prior(make):
     found, other = acqf.bounds(CANDIDATES), direct.bounds(CANDIDATES)
     assert_close(found, other, atol=REARRANGED, rtol=REARRANGED)
     posterior = gp.posterior(CANDIDATES).mean.squeeze(-1)
-    assert_close(acqf.regression.mean(CANDIDATES), posterior, atol=1e-6, rtol=1e-6)
+    assert_close(acqf.band.data.mean(CANDIDATES), posterior, atol=1e-6, rtol=1e-6)
 
 
 def test_cosine_features():

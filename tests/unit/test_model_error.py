@@ -46,25 +46,26 @@ def bound(problem, error=ERROR, state=None, **options):
 
 def narrower(acqf):
     r"""The squared radius that holds the residuals of ``f``, and ``A``, of this bound."""
-    state, A = acqf.regression, counted(acqf)
-    if isinstance(acqf.fit, PrequentialRadius):
-        return acqf.fit.squared, A
-    if acqf.fit == "martingale":
+    state, A = acqf.band.data, counted(acqf)
+    fit = acqf.band.rebuild.keywords.get("fit", "filters")
+    if isinstance(fit, PrequentialRadius):
+        return fit.squared, A
+    if fit == "martingale":
         K = state.prior.covariance(state.train_inputs, state.train_inputs)
         y = state.train_targets
-        return socp.squared_radius(K, y, state.noise_std, acqf.delta, 1.0), A
-    filtered = acqf.confidence_set.regression
+        return socp.squared_radius(K, y, state.noise_std, acqf.assumptions.delta, 1.0), A
+    filtered = acqf.band.confidence_set.regression
     assert isinstance(filtered, FilteredRegression)
     weights = filtered.spectral_filter.weights
     weights = torch.cat([1.0 - weights.sum(0, keepdim=True), weights]).clamp_min(0.0)
-    mixture = FilterMixture(state, acqf.delta, 1.0, acqf.norm_bound)
+    mixture = FilterMixture(state, acqf.assumptions.delta, 1.0, acqf.band.norm_bounds[0])
     return mixture.ellipsoid(weights.numpy()).squared_radius, A
 
 
 def wider(acqf):
     r"""The same for ``g``: the error at every observation, counted as the fit does."""
     squared, A = narrower(acqf)
-    errors = acqf.model_error / acqf.regression.noise_std
+    errors = acqf.band.required_set.model_error / acqf.band.data.noise_std
     reach = torch.linalg.eigvalsh(A)[-1].sqrt() * errors.norm()
     return (math.sqrt(squared) + float(reach)) ** 2, A
 
@@ -100,7 +101,9 @@ def test_the_band_is_that_of_the_cone_program(case, fit, form, error):
     state = problem.state.with_noise_std(noise)
     acqf = bound(problem, error, state, form=form, **options_of(fit, problem, noise))
     squared, A = wider(acqf)
-    used = acqf.function_constraints.radius.squared(acqf.confidence_set.regression)
+    used = acqf.band.function_constraints.radius.squared(
+        acqf.band.confidence_set.regression
+    )
     # What round-off hides of a filtered fit is added: NORM sqrt(4 EPS lam_max) = 8e-6 at
     # most to a radius of 7, twice in its square.
     assert squared * (1.0 - REARRANGED) <= used <= squared * (1.0 + 1e-5)
@@ -136,7 +139,7 @@ def test_an_error_of_zero_changes_nothing(fit, form):
     near = {"norm_bound": NearNormBall(NORM, 0.0)}
     zero = MartingaleMixtureUCB(problem.state, fit=fit, **form, **near)
     assert zero.assumptions == plain.assumptions
-    assert zero.least_consistent_norm == plain.least_consistent_norm
+    assert zero.band.least_norms[0] == plain.band.least_norms[0]
     assert all(map(torch.equal, zero.bounds(problem.test_X), plain.bounds(problem.test_X)))
 
 
@@ -190,11 +193,11 @@ class TestCertificates:
         )
         certificate = regret_certificate(acqf, bounds=LINE, recommended=middle)
         assert certificate.certified
-        assert certificate.gap >= 2.0 * acqf.model_error
+        assert certificate.gap >= 2.0 * acqf.band.required_set.model_error
         near = middle + 1e-9 * torch.linspace(1.0, 9.0, 5).double().unsqueeze(-1)
         points = torch.cat([X, near])
         grid = regret_certificate(acqf, points, recommended=middle)
-        assert grid.gap >= 2.0 * acqf.model_error
+        assert grid.gap >= 2.0 * acqf.band.required_set.model_error
         assert certificate.gap >= grid.gap - SOCP
         assert certificate.resolution <= 0.05 * certificate.gap + 1e-9
 
@@ -213,10 +216,12 @@ class TestCertificates:
         parts = [bound(problem, error=error) for error in errors]
         acqf = ScalarizedUCB(parts, weights)
         total = 0.05 + 2.0 * 0.2
-        assert acqf.confidence_set.model_error == pytest.approx(total)
-        gain = acqf.confidence_set.max_gain_over(candidates, candidates[:1])
+        assert acqf.band.confidence_set.model_error == pytest.approx(total)
+        gain = acqf.band.confidence_set.max_gain_over(candidates, candidates[:1])
         first, second = (
-            part.confidence_set.parts[0].max_gain_over(candidates, candidates[:1], sign)
+            part.band.confidence_set.parts[0].max_gain_over(
+                candidates, candidates[:1], sign
+            )
             for part, sign in zip(parts, (1, -1), strict=True)
         )
         assert_close(gain, first + 2.0 * second + 2.0 * total)
@@ -246,7 +251,7 @@ class TestLeastNorm:
         options = {"model_error": ERROR, "delta": 0.1}
         least = least_consistent_norm(problem.state, **options)
         acqf = bound(problem, delta=0.1)
-        assert acqf.least_consistent_norm == pytest.approx(least, rel=REARRANGED)
+        assert acqf.band.least_norms[0] == pytest.approx(least, rel=REARRANGED)
         for factor, consistent in [(1.01, True), (0.99, False)]:
             checked = check_consistency(problem.state, factor * least, **options)
             assert checked.consistent == consistent

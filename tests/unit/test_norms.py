@@ -97,7 +97,7 @@ def test_witness_reports_its_norm_and_misfit_from_its_values(units, fit):
     r"""Recomputed from values alone: interpolation norm and distance to the outcomes."""
     problem, x = make_problem(n=5, kernel="matern32", noise_std=0.3), uniform(1, 1, seed=70)
     acqf = MartingaleMixtureUCB(model_of(problem, units), norm_bound=20.0, fit=fit)
-    witness, state = acqf.witness(x), acqf.regression
+    witness, state = acqf.witness(x), acqf.band.data
     misfit = (witness(problem.X) - state.train_targets) / state.noise_std
     misfit = (misfit @ counted(acqf) @ misfit).sqrt()
     assert_close(witness.misfit, float(misfit), rtol=WITNESS_VALUE, atol=0.0)
@@ -218,7 +218,7 @@ def test_no_norm_is_consistent(problem):
     radius.observe_predictions(Y, torch.zeros_like(Y), Y, 1e-3, X)
     with pytest.warns(InconsistentConfidenceSetWarning, match="noise_std is too small"):
         acqf = MartingaleMixtureUCB(state, fit=radius)
-    assert acqf.least_consistent_norm == math.inf
+    assert acqf.band.least_norms[0] == math.inf
     assert acqf.assumptions["noise"].status is Status.VIOLATED
     lower, upper = acqf.bounds(problem.test_X)
     assert bool((lower <= upper).all() & torch.isfinite(upper - lower).all())
@@ -228,13 +228,13 @@ def test_it_never_falls_over_rounds(problem):
     r"""A smoother function, an outlier taken back: the least norm falls, the bound not."""
     noisy = make_problem(n=2, norm=1.0, noise_std=50.0).model  # says nothing of the norm
     acqf = MartingaleMixtureUCB(noisy, norm_bound=NormTracker(floor=2.5))
-    assert acqf.norm_bound == pytest.approx(2.5)
+    assert acqf.band.norm_bounds[0] == pytest.approx(2.5)
     smooth = frozen_model(problem.X, 0.1 * problem.Y, problem.kernel, 0.1)
     tracker = NormTracker()
     first = tracker.observe(problem.model)
     least = tracker.least_consistent_norm
-    assert MartingaleMixtureUCB(smooth).norm_bound < 0.9 * first
-    assert MartingaleMixtureUCB(smooth, norm_bound=tracker).norm_bound == first
+    assert MartingaleMixtureUCB(smooth).band.norm_bounds[0] < 0.9 * first
+    assert MartingaleMixtureUCB(smooth, norm_bound=tracker).band.norm_bounds[0] == first
     assert tracker.least_consistent_norm == least
 
 
@@ -265,7 +265,7 @@ def test_the_relaxed_bound_is_the_one_least_consistent_function(problem):
     acqf, _ = caught(lambda: MartingaleMixtureUCB(problem.model, **options))
     lower, upper = acqf.bounds(problem.test_X)
     # The norm was widened by 1e-6 of itself, which opens the set by its square root.
-    room = 3.0 * (2e-6) ** 0.5 * acqf.norm_bound
+    room = 3.0 * (2e-6) ** 0.5 * acqf.band.norm_bounds[0]
     assert bool((lower - SOCP <= function).all() & (function <= upper + SOCP).all())
     assert float((upper - lower).max()) < room
 
@@ -298,8 +298,8 @@ def test_a_noise_scale_that_filters_contradict_leaves_flynn_and_reebs_band():
     assert "norm at most 6 fits" in messages[0]
     assert "uses Flynn & Reeb's radius instead" in messages[0]
     assert acqf.assumptions["norm"].status is Status.VIOLATED
-    assert acqf.norm_bound == pytest.approx(6.0)
-    assert acqf.least_consistent_norm > 6.0
+    assert acqf.band.norm_bounds[0] == pytest.approx(6.0)
+    assert acqf.band.least_norms[0] > 6.0
     # Its prior weight in the mixture is 0.7.
     theirs = {"fit": "martingale", "delta": 0.7 * 0.05, **options}
     other = MartingaleMixtureUCB(problem.model, **theirs)
@@ -318,14 +318,14 @@ def test_warns_once_with_both_numbers_and_uses_the_least_norm(problem, options, 
     stated, needed = map(float, found.groups())
     assert 0.5 * least * (1.0 - 1e-7) <= stated <= 0.5 * least * (1.0 + 1e-12)
     assert least * (1.0 - 1e-3) <= needed <= least * (1.0 + 1e-12)
-    assert acqf.norm_bound == pytest.approx(least, rel=1e-5)
+    assert acqf.band.norm_bounds[0] == pytest.approx(least, rel=1e-5)
     assert acqf.assumptions["norm"].status is Status.VIOLATED
     assert not acqf.assumptions.certified
     lower, upper = acqf.bounds(problem.test_X)  # warnings are errors here
     assert bool((lower <= upper).all() & torch.isfinite(lower + upper).all())
     accepted = MartingaleMixtureUCB(model, norm_bound=1.01 * float(least))
     assert accepted.assumptions["norm"].status is Status.GIVEN
-    assert accepted.least_consistent_norm == pytest.approx(least, rel=REARRANGED)
+    assert accepted.band.least_norms[0] == pytest.approx(least, rel=REARRANGED)
 
 
 class TestConsistencyCheck:

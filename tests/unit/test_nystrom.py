@@ -102,10 +102,10 @@ def test_each_value_is_the_bound_of_explicit_weights():
     problem = make_problem(n=30, d=2, kernel="matern52")
     state, inducing = sketched(problem, 8), problem.X[:8]
     acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM)
-    radius = acqf.function_constraints.radius.squared(state) ** 0.5
+    radius = acqf.band.function_constraints.radius.squared(state) ** 0.5
     noise = torch.full((30,), problem.noise_std).double()
-    points = acqf.confidence_set.project(problem.test_X)
-    support = acqf.confidence_set.support(points, 1)
+    points = acqf.band.confidence_set.project(problem.test_X)
+    support = acqf.band.confidence_set.support(points, 1)
     for x, tau, value in zip(
         problem.test_X.split(1), support.regularizer, support.value, strict=True
     ):
@@ -129,13 +129,13 @@ def test_radius_is_an_upper_bound_on_the_closed_form(scale):
     problem = make_problem(n=20, d=2, kernel="matern32")
     options = {"norm_bound": NORM, "fit": "martingale", "covariance_scale": scale}
     closed = MartingaleMixtureUCB(problem.state, **options)
-    squared = closed.function_constraints.radius.squared(problem.state)
+    squared = closed.band.function_constraints.radius.squared(problem.state)
     for m in (4, 20):
         state = sketched(problem, m)
         acqf = SketchedMartingaleMixtureUCB(state, **options)
-        ours = acqf.function_constraints.radius.squared(state)
+        ours = acqf.band.function_constraints.radius.squared(state)
         assert ours >= squared * (1.0 - ORDER)
-        assert acqf.least_consistent_norm <= closed.least_consistent_norm * (1.0 + 1e-6)
+        assert acqf.band.least_norms[0] <= closed.band.least_norms[0] * (1.0 + 1e-6)
     assert ours == pytest.approx(squared, rel=1e-8)
 
 
@@ -189,9 +189,9 @@ def test_differences_are_bounded_from_above(further):
     problem = make_problem(n=20, d=2, kernel="matern52")
     radius = zeros_radius(problem)
     given = {"norm_bound": NORM, "fit": radius}
-    exact = MartingaleMixtureUCB(problem.state, **given).confidence_set
+    exact = MartingaleMixtureUCB(problem.state, **given).band.confidence_set
     state = sketched(problem, 6, further)
-    ours = SketchedMartingaleMixtureUCB(state, **given).confidence_set
+    ours = SketchedMartingaleMixtureUCB(state, **given).band.confidence_set
     for sign in (1, -1):
         tight, wide = (
             each.max_gain_over(problem.test_X, problem.X[:1], sign)
@@ -301,7 +301,7 @@ def test_noise_scales_far_apart(seed):
     norm = 5.0 * float((weights @ kernel(X[:3]).to_dense() @ weights).sqrt())
     state = NystromRegression(X, f, kernel, noise, X[5:17])
     acqf = SketchedMartingaleMixtureUCB(state, norm_bound=norm)
-    assert acqf.function_constraints.contradiction is None
+    assert acqf.band.function_constraints.contradiction is None
     lower, upper = acqf.bounds(X)
     slack = SKETCH_EQUAL * norm
     assert bool((lower <= f + slack).all() and (upper >= f - slack).all())

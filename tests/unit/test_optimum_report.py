@@ -16,6 +16,7 @@ from kernelucb import (
     SrinivasUCB,
     optimum_report,
 )
+from kernelucb.confidence.band import band_of
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from problems import float64, make_problem, normal, uniform, with_point
 from tolerances import ORDER
@@ -35,11 +36,12 @@ def problem_of(seed=2, **options):
 
 def bound(problem, **options):
     # The reports are of the event that all norm bounds share.
-    return MartingaleMixtureUCB(problem.model, norm_bound=NORM, **options).relaxed()
+    return MartingaleMixtureUCB(problem.model, norm_bound=NORM, **options).band.relaxed()
 
 
 def gains_over(acqf, best, X):
-    return acqf.confidence_set.max_gain_over(X, best.unsqueeze(0), acqf.direction)
+    band = band_of("band", acqf)
+    return band.max_gain_over(X, best.unsqueeze(0), band.direction)
 
 
 @given(seed=st.integers(0, 100), maximize=st.booleans(), index=st.integers(0, 59))

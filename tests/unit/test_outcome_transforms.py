@@ -189,22 +189,22 @@ BOUNDS = {
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_every_bound_by_hand(bound):
     own, other = pair(BOUNDS[bound])
-    assert_close(own.latent_bounds(POINTS), other.bounds(POINTS), **CLOSE)
+    assert_close(own.band.latent_bounds(POINTS), other.bounds(POINTS), **CLOSE)
     for side, expected in zip(own.bounds(POINTS), other.bounds(POINTS), strict=True):
         assert_close(side, expected.exp(), rtol=REARRANGED, atol=0.0)
     assert_close(own(CANDIDATES), other(CANDIDATES), **CLOSE)
-    assert own.direction == other.direction
-    assert math.isclose(own.prior_std, other.prior_std)
+    assert own.band.direction == other.band.direction
+    assert math.isclose(own.band.prior_std, other.band.prior_std)
     assert own.assumptions["outcome transform"]
 
 
 @pytest.mark.parametrize("name", INVERSES)
 def test_every_transform_by_hand(name):
     own, other = band(transformed(name)), band(by_hand()).bounds(POINTS)
-    assert_close(own.latent_bounds(POINTS), other, **CLOSE)
+    assert_close(own.band.latent_bounds(POINTS), other, **CLOSE)
     for side, expected in zip(own.bounds(POINTS), other, strict=True):
         # Where the band leaves the image, there are no outcomes to take out.
-        outcomes = INVERSES[name](expected.clamp_min(own.outcome_map.least))
+        outcomes = INVERSES[name](expected.clamp_min(own.band.outcome_map.least))
         assert_close(side, outcomes, rtol=REARRANGED, atol=REARRANGED)
 
 
@@ -213,10 +213,10 @@ def test_standardize_comes_last_and_is_undone():
     transform = chain(Log(), deepcopy(standardize))
     own = band(frozen_model(X, LATENT.exp(), kernel, 0.3, outcome_transform=transform))
     other = band(frozen_model(X, LATENT, kernel, 0.3, outcome_transform=standardize))
-    assert_close(own.latent_bounds(POINTS), other.bounds(POINTS), **CLOSE)
+    assert_close(own.band.latent_bounds(POINTS), other.bounds(POINTS), **CLOSE)
     assert own.assumptions.estimated == other.assumptions.estimated == ("mean",)
-    noise = other.regression.noise_std
-    assert_close(own.regression.noise_std, noise, rtol=REARRANGED, atol=0.0)
+    noise = other.band.data.noise_std
+    assert_close(own.band.data.noise_std, noise, rtol=REARRANGED, atol=0.0)
 
 
 def test_what_is_assumed():

@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    BandUCB,
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
@@ -63,9 +64,9 @@ def close(one, other):
 @pytest.mark.parametrize("num_inputs", [None, 30])
 def test_replicates_are_intervals_of_robbins_mixture(num_inputs):
     noise = 0.3 + 0.4 * uniform(48, 1, 5)[:, 0]
-    cut = band(noise=noise).with_replicates(num_inputs, share=0.4)
+    cut = band(noise=noise).band.with_replicates(num_inputs, share=0.4)
     inner = band(noise=noise, delta=0.6 * 0.05)
-    Y = cut.regression.train_targets.reshape(4, 12)
+    Y = cut.data.train_targets.reshape(4, 12)
     weights = noise.reshape(4, 12) ** -2
     V = weights.sum(0)
     first = torch.arange(1.0, 13.0).double()
@@ -86,7 +87,7 @@ def test_replicates_are_intervals_of_robbins_mixture(num_inputs):
 def test_certificates_and_acquisition_values_use_replicates():
     r"""They are worth more than a poor kernel and a large norm."""
     plain = poor_band()
-    cut = plain.with_replicates(len(ARMS))
+    cut = plain.band.with_replicates(len(ARMS))
     union = 2 * NOISE * math.sqrt(2 * math.log(2 * len(ARMS) / 0.05) / 20)
     assert width(plain) > 1.5 * union
     assert width(cut) < 1.2 * union
@@ -95,7 +96,7 @@ def test_certificates_and_acquisition_values_use_replicates():
     recommended = regret_certificate(cut, candidates=ARMS).recommended
     lost = float(truth.max() - FUNCTION(recommended.reshape(1, 1)))
     assert lost - ORDER <= gaps[1] < 0.95 * gaps[0]
-    close(cut(ARMS.unsqueeze(1)), cut.bounds(ARMS)[1])
+    close(BandUCB(cut)(ARMS.unsqueeze(1)), cut.bounds(ARMS)[1])
     sides = cut.bounds(ARMS)
     for sign in (1, -1):
         for reference in range(len(ARMS)):
@@ -121,7 +122,7 @@ def test_replicates_outside_the_band_are_a_contradiction():
         small = band(norm_bound=0.3 * NORM, num=40, noise=NOISE)
     model = small.model
     with pytest.warns(InconsistentConfidenceSetWarning):
-        cut = MartingaleMixtureUCB(model, norm_bound=0.3 * NORM).with_replicates(12)
+        cut = MartingaleMixtureUCB(model, norm_bound=0.3 * NORM).band.with_replicates(12)
     assert not cut.assumptions.certified
     lower, upper = cut.bounds(ARMS)
     assert bool((lower <= upper).all())
@@ -183,17 +184,21 @@ def test_a_design_narrows_the_band_over_a_box_and_at_points(sizes):
     plain = band(num=4)
     X = torch.cat([ARMS, uniform(50, 1, 4)])
     for domain in ({"bounds": BOX}, {"candidates": X}):
-        cut = plain.with_fixed_design(sizes, **domain)
-        inner = plain.at(delta=0.025)
+        cut = plain.band.with_fixed_design(sizes, **domain)
+        inner = plain.band.at(delta=0.025)
         lower, upper = cut.bounds(X)
         sides = inner.bounds(X)
         assert bool((lower >= sides[0] - ORDER).all() & (upper <= sides[1] + ORDER).all())
         limit = 0.95 if sizes == 48 else 1.01
         assert width(cut, X) < limit * width(plain, X)
         assert "without looking" in cut.assumptions["design"].statement
-    cut, outside = plain.with_fixed_design(48, bounds=BOX), torch.tensor([[1.5]]).double()
+    cut, outside = (
+        plain.band.with_fixed_design(48, bounds=BOX),
+        torch.tensor([[1.5]]).double(),
+    )
     close(cut.bounds(outside), inner.bounds(outside))
-    close(cut(ARMS.unsqueeze(1)), inner(ARMS.unsqueeze(1)))  # a box has no steps
+    pair = [BandUCB(each)(ARMS.unsqueeze(1)) for each in (cut, inner)]
+    close(*pair)  # a box has no steps
 
 
 def test_later_runs_do_not_change_a_design():
@@ -203,7 +208,7 @@ def test_later_runs_do_not_change_a_design():
     for last in (24, 33):
         state = KernelRegression(X[:last], Y[:last], frozen_kernel("matern52"), NOISE)
         acqf = MartingaleMixtureUCB(state, norm_bound=NORM)
-        cut = acqf.with_fixed_design(24, candidates=ARMS)
+        cut = acqf.band.with_fixed_design(24, candidates=ARMS)
         known.append(cut.confidence_set.rule.known.limits(ARMS))
     close(*known)
 
@@ -214,8 +219,8 @@ def test_larger_norms_and_noises_rest_on_one_event(of_design):
 
     def cut(plain):
         if of_design:
-            return plain.with_fixed_design(48, bounds=BOX)
-        return plain.with_replicates(20)
+            return plain.band.with_fixed_design(48, bounds=BOX)
+        return plain.band.with_replicates(20)
 
     whole, before, last = cut(band()), None, (1.0, 1.0)
     for factors in [(1.0, 1.0), (1.0, 1.5), (2.0, 1.5), (2.0, 3.0)]:
@@ -244,14 +249,14 @@ def test_the_weights_of_a_design_do_not_know_its_outcomes(norm):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
             cut = MartingaleMixtureUCB(state, norm_bound=norm)
-            cut = cut.with_fixed_design(48, candidates=ARMS).relaxed(2.0)
+            cut = cut.band.with_fixed_design(48, candidates=ARMS).relaxed(2.0)
         design = cut.confidence_set.rule.known
         found.append(design._estimate(design.batches[0], ARMS).weights)
     close(*found)
 
 
 def test_sources_share_delta_and_can_be_asked_again():
-    both = band().within(-9.0, 9.0).with_replicates(20, share=0.2)
+    both = band().band.within(-9.0, 9.0).with_replicates(20, share=0.2)
     both = both.with_fixed_design(48, candidates=ARMS, share=0.5)
     assert both.delta == pytest.approx(0.05)
     assert both.outcome_range == (-9.0, 9.0)
@@ -272,21 +277,21 @@ def test_bad_questions_are_refused():
     linear = MartingaleMixtureUCB(state, norm_bound=9.0)
     near, unknown = band(norm_bound=NearNormBall(NORM, 0.1)), band(noise_std=UnknownNoise())
     for use, error, words in (
-        (lambda: plain.with_replicates(5), ValueError, "num_inputs is 5"),
-        (lambda: plain.with_replicates(share=1.0), ValueError, "share"),
-        (lambda: plain.with_fixed_design(10), ValueError, "candidates or bounds"),
-        (lambda: plain.with_fixed_design(49, bounds=BOX), ValueError, "49 runs"),
-        (lambda: near.with_fixed_design(4, bounds=BOX), UnsupportedError, "one norm"),
-        (unknown.with_replicates, UnsupportedError, "noise scale"),
-        (lambda: linear.with_fixed_design(4, bounds=BOX), UnsupportedError, "as cand"),
+        (lambda: plain.band.with_replicates(5), ValueError, "num_inputs is 5"),
+        (lambda: plain.band.with_replicates(share=1.0), ValueError, "share"),
+        (lambda: plain.band.with_fixed_design(10), ValueError, "candidates or bounds"),
+        (lambda: plain.band.with_fixed_design(49, bounds=BOX), ValueError, "49 runs"),
+        (lambda: near.band.with_fixed_design(4, bounds=BOX), UnsupportedError, "one norm"),
+        (unknown.band.with_replicates, UnsupportedError, "noise scale"),
+        (lambda: linear.band.with_fixed_design(4, bounds=BOX), UnsupportedError, "as cand"),
     ):
         with pytest.raises(error, match=words):
             use()
 
 
 def test_other_bounds_take_replicates_as_well():
-    state = band().regression
-    acqf = AbbasiYadkoriUCB(state, norm_bound=300.0).with_replicates(12)
+    state = band().band.data
+    acqf = AbbasiYadkoriUCB(state, norm_bound=300.0).band.with_replicates(12)
     assert width(acqf) < width(AbbasiYadkoriUCB(state, norm_bound=300.0))
 
 
@@ -303,18 +308,18 @@ def test_the_noise_of_replicates_is_a_chi_square_limit():
     ((lower, upper),) = noise.limits(0.01).values()
     assert upper == pytest.approx(math.sqrt(squares / chi2.ppf(0.01, 36)))
     assert lower == pytest.approx(math.sqrt(squares / chi2.ppf(0.99, 36)))
-    acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=noise)
+    acqf = MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=noise)
     assert acqf.assumptions.certified
-    assert acqf.delta == pytest.approx(0.05)
+    assert acqf.band.delta == pytest.approx(0.05)
     assert "with probability 0.95" in acqf.assumptions.guarantee
     assert f"at most {at_most(upper)}" in acqf.assumptions["noise"].statement
-    assert float(acqf.regression.noise_scales[0]) == pytest.approx(upper)
+    assert float(acqf.band.data.noise_scales[0]) == pytest.approx(upper)
     # The fit is fixed for the middle of what was expected, at what is left of delta.
     fit = MixtureFit(True, noise_factor=upper / math.sqrt(0.5))
     options = {"norm_bound": NORM, "noise_std": upper, "fit": fit, "delta": 0.04}
     close(acqf.bounds(ARMS), MartingaleMixtureUCB(acqf.model, **options).bounds(ARMS))
-    again = acqf.at(delta=0.01)
-    assert float(again.regression.noise_scales[0]) > upper
+    again = acqf.band.at(delta=0.01)
+    assert float(again.data.noise_scales[0]) > upper
     close(again.at(delta=0.05).bounds(ARMS), acqf.bounds(ARMS))
 
 
@@ -325,8 +330,8 @@ def test_groups_share_delta_over_levels_of_their_scales():
     groups = {"groups": lambda each: (each[:, 0] > 0.5).double()}
     noise = ReplicateNoise(X, Y, between=(0.1, 10.0), **groups)
     assert noise.num_levels == 50**2
-    acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=noise)
-    scales, limits = acqf.regression.noise_scales, noise.limits(0.1 * 0.05)
+    acqf = MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=noise)
+    scales, limits = acqf.band.data.noise_scales, noise.limits(0.1 * 0.05)
     for label, (_, upper) in limits.items():
         own = scales[right == bool(label)]
         assert bool((own >= upper).all())
@@ -370,17 +375,17 @@ def test_numbers_taken_out_of_replicates_are_estimates():
     (lower, upper), scales = noise.limits(0.01)[0.0], noise.scales(ARMS, 0.05)
     (group,) = noise.groups
     for number in (group.estimate, *group.limits(0.05), lower, upper, scales[0], 2 * upper):
-        acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=number)
+        acqf = MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=number)
         assert acqf.assumptions.estimated == ("noise",)
 
 
 def test_replicates_of_a_noise_that_was_not_known():
     X, Y = replicated()
     noise = ReplicateNoise(X, Y, between=(0.1, 5.0))
-    acqf = MartingaleMixtureUCB(band().regression, norm_bound=NORM, noise_std=noise)
-    cut = acqf.with_replicates(12).with_fixed_design(48, candidates=ARMS)
-    inner, upper = acqf.at(delta=0.0125), noise.limits(0.1 * 0.0125)[0.0][1]
-    assert float(inner.regression.noise_scales[0]) == pytest.approx(upper)
+    acqf = MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=noise)
+    cut = acqf.band.with_replicates(12).with_fixed_design(48, candidates=ARMS)
+    inner, upper = acqf.band.at(delta=0.0125), noise.limits(0.1 * 0.0125)[0.0][1]
+    assert float(inner.data.noise_scales[0]) == pytest.approx(upper)
     V = float64(4 / upper**2)
     half = half_width(V, 8.0 * 0.5, math.log(12 / 0.0125))
     own = cut.confidence_set.parts[0].rule.known.known
@@ -398,7 +403,10 @@ def test_a_noise_scale_may_be_a_function_of_the_input():
     numbers = MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=scale(2.0 * ARMS))
     close(known.bounds(ARMS), numbers.bounds(ARMS))
     assert known.assumptions.certified == numbers.assumptions.certified
-    close(known.at(norm_bound=10.0).bounds(ARMS), numbers.at(norm_bound=10.0).bounds(ARMS))
+    close(
+        known.band.at(norm_bound=10.0).bounds(ARMS),
+        numbers.band.at(norm_bound=10.0).bounds(ARMS),
+    )
 
 
 def two_noises(seed=0):
@@ -472,15 +480,15 @@ def test_a_design_is_in_outcome_units_where_the_model_is_standardised():
     Y = 5.0 + 3.0 * FUNCTION(X) + NOISE * normal(len(X), 4)
     model = frozen_model(X, Y, KERNEL, 0.2, outcome_transform=Standardize(1))
     acqf = MartingaleMixtureUCB(model, norm_bound=15.0, noise_std=NOISE)
-    state = acqf.regression
+    state = acqf.band.data
     assert state.outcome_scale > 1.5
     kernel = frozen_kernel("matern52", outputscale=float(state.outcome_scale) ** 2)
     offset = float(state.prior.mean(ARMS)[0])
     plain = KernelRegression(X, Y - offset, kernel, NOISE)
     other = MartingaleMixtureUCB(plain, norm_bound=15.0 / float(state.outcome_scale))
     for domain in ({"candidates": ARMS}, {"bounds": BOX}):
-        lower, upper = acqf.with_fixed_design(36, **domain).bounds(ARMS)
-        sides = other.with_fixed_design(36, **domain).bounds(ARMS)
+        lower, upper = acqf.band.with_fixed_design(36, **domain).bounds(ARMS)
+        sides = other.band.with_fixed_design(36, **domain).bounds(ARMS)
         close((lower - offset, upper - offset), sides)
 
 
@@ -493,7 +501,7 @@ def test_limits_of_other_replicates_lift_no_contradiction():
     assert band(noise=0.005).assumptions.summary == "no guarantee: noise violated"
     acqf = band(noise_std=quiet)
     assert acqf.assumptions.summary == "no guarantee: noise violated"
-    assert acqf.relaxed().assumptions.violated
+    assert acqf.band.relaxed().assumptions.violated
     report = optimum_report(acqf, ARMS)
     assert not report.certified
     assert report.claims[0].kind == "best run"

@@ -77,7 +77,7 @@ def test_every_form_takes_it(form):
     radius = one_step_ahead(problem)
     options = {"delta": DELTA, "norm_bound": NORM}
     ours = MartingaleMixtureUCB(problem.state, fit=radius, form=form, **options)
-    squared = ours.function_constraints.radius.squared(ours.regression)
+    squared = ours.band.function_constraints.radius.squared(ours.band.data)
     assert squared == pytest.approx(radius.squared)
     if form == "dual":
         data = problem.X, problem.Y, problem.kernel, problem.noise_std, problem.X
@@ -98,8 +98,8 @@ def test_several_at_once_are_the_sum_of_each():
     kernel = make_problem().kernel
     state = KernelRegression(X, outcomes, kernel, 0.7)
     acqf = MartingaleMixtureUCB(state, norm_bound=NORM, delta=DELTA, fit=together)
-    assert_close(acqf.regression.noise_std, noise)
-    squared = acqf.function_constraints.radius.squared(acqf.regression)
+    assert_close(acqf.band.data.noise_std, noise)
+    squared = acqf.band.function_constraints.radius.squared(acqf.band.data)
     assert squared == pytest.approx(singles.squared)
 
 

@@ -166,8 +166,8 @@ def test_values_are_those_of_the_larger_design(problem, kind, options):
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
     X = torch.cat([problem.test_X, pending])
     before = acqf.bounds(X)
-    design = rebuilt(acqf.regression, pending)
-    expected = acqf.confidence_set.with_design(design).bounds(X)[1]
+    design = rebuilt(acqf.band.data, pending)
+    expected = acqf.band.confidence_set.with_design(design).bounds(X)[1]
     acqf.set_X_pending(pending)
     assert_close(acqf(X.unsqueeze(-2)), expected, rtol=REARRANGED, atol=1e-8)
     assert all(map(torch.equal, acqf.bounds(X), before))

@@ -19,6 +19,7 @@ from kernelucb import (
     ScalarizedUCB,
     optimize_acqf_safely,
 )
+from kernelucb.confidence.band import band_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.regression.named import fixed_kernel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
@@ -126,8 +127,12 @@ def test_margins_do_not_depend_on_the_unit_of_the_outcome():
             for bands, scale in ((small, 1.0), (large, 1000.0))
         ]
         assert_close(margins[1], margins[0], rtol=1e-6, atol=1e-6)
-        assert_close(margins[1] * large[kind].prior_std, large[kind].bounds(X)[0] - 200.0)
-        assert large[kind].prior_std == pytest.approx(1000.0 * small[kind].prior_std)
+        assert_close(
+            margins[1] * band_of("band", large[kind]).prior_std,
+            large[kind].bounds(X)[0] - 200.0,
+        )
+        stds = [band_of("band", each[kind]).prior_std for each in (large, small)]
+        assert stds[0] == pytest.approx(1000.0 * stds[1])
         assert float(margins[0].std()) > 0.01
 
 
@@ -142,8 +147,8 @@ class TestFromModels:
         safe_set = self.make(safe_points=uniform(4, 2, 0))
         first, second = (constraint.band for constraint in safe_set.constraints)
         assert (first.delta, second.delta) == (0.05, 0.05)
-        assert_close(first.norm_bound, 2.0, rtol=REARRANGED, atol=0.0)
-        assert_close(second.norm_bound, 3.0, rtol=REARRANGED, atol=0.0)
+        assert_close(first.norm_bounds[0], 2.0, rtol=REARRANGED, atol=0.0)
+        assert_close(second.norm_bounds[0], 3.0, rtol=REARRANGED, atol=0.0)
         assumptions = safe_set.assumptions
         assert assumptions.delta == pytest.approx(0.1)
         assert "with probability 0.9" in assumptions.guarantee

@@ -69,7 +69,7 @@ def test_the_band_reaches_from_the_worst_to_the_best_corner(first, second, offse
 class TestFromModel:
     def test_shares_delta_and_reads_each_output(self):
         acqf = from_model(1.0, -2.0, delta=0.05, offset=0.5)
-        assert [band.delta for band in acqf.acqfs] == [0.025, 0.025]
+        assert [band.delta for band in acqf.band.parts] == [0.025, 0.025]
         lower, upper = corners((1.0, -2.0), 0.5, delta=0.025)
         assert_close(acqf.bounds(X)[0], lower, rtol=REARRANGED, atol=REARRANGED)
         assert_close(acqf.bounds(X)[1], upper, rtol=REARRANGED, atol=REARRANGED)
@@ -80,7 +80,7 @@ class TestFromModel:
 
     def test_outputs_of_weight_zero_cost_nothing(self):
         acqf = from_model(0.0, 2.0, delta=0.05)
-        assert [band.delta for band in acqf.acqfs] == [0.05]
+        assert [band.delta for band in acqf.band.parts] == [0.05]
         plain = MartingaleMixtureUCB(SECOND.state, norm_bound=3.0, delta=0.05)
         assert_close(acqf.bounds(X)[1], 2.0 * plain.bounds(X)[1], rtol=1e-9, atol=1e-9)
 
@@ -89,7 +89,7 @@ class TestFromModel:
         Y = torch.stack([FIRST.Y, FIRST.Y.flip(0)], -1)
         model = SingleTaskGP(FIRST.X, Y, torch.full_like(Y, 0.01))
         acqf = from_model(1.0, 1.0, model=model, norm_bound=20.0, noise_std=None)
-        targets = [band.regression.train_targets for band in acqf.acqfs]
+        targets = [band.data.train_targets for band in acqf.band.parts]
         assert_close(torch.stack(targets, -1), Y)
         assert not acqf.assumptions.certified  # Standardize, trainable length scales
 
@@ -155,6 +155,6 @@ def test_bad_input(call, error, message):
 def test_each_outcome_has_an_estimated_norm_of_its_own():
     model = ModelListGP(*[make_problem(seed=s, norm=n).model for s, n in [(0, 1), (9, 8)]])
     acqf = ScalarizedUCB.from_model(model, posterior_transform=weights_of(1.0, 1.0))
-    norms = [part.norm_bound for part in acqf.acqfs]
+    norms = [part.norm_bounds[0] for part in acqf.band.parts]
     assert norms[1] > 1.5 * norms[0]
     assert not acqf.assumptions.certified

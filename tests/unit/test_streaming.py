@@ -57,10 +57,12 @@ def test_several_observations_take_their_steps_on_all_data():
 @pytest.mark.parametrize("n", [1, 7, 300])
 def test_band_is_the_corollary_at_a_quarter_of_delta(n):
     acqf = bound(state(n))
-    assert acqf.noise_interval == tracker(delta=0.75 * DELTA).observe(state(n))
-    assert acqf.alpha == pytest.approx((acqf.noise_interval[1] / NORM) ** 2)
+    assert acqf.band.noise_interval == tracker(delta=0.75 * DELTA).observe(state(n))
+    assert acqf.band.constants["alpha"] == pytest.approx(
+        (acqf.band.noise_interval[1] / NORM) ** 2
+    )
     k, v = KERNEL(QUERIES, X[:n]).to_dense(), KERNEL(QUERIES, diag=True)
-    arguments = gram(n), k, v, Y[:n], NORM, *acqf.noise_interval, DELTA / 4.0
+    arguments = gram(n), k, v, Y[:n], NORM, *acqf.band.noise_interval, DELTA / 4.0
     centre, half = oracle.corollary_band(*arguments)
     assert_close(acqf.bounds(QUERIES), (centre - half, centre + half), **CLOSE)
 
@@ -69,7 +71,7 @@ def test_band_from_a_tracker_has_the_tracker_s_interval():
     tracked = tracker()
     for n in (60, 120, 300):
         acqf = bound(state(n), tracker=tracked)
-    assert acqf.noise_interval == (tracked.lower, tracked.upper)
+    assert acqf.band.noise_interval == (tracked.lower, tracked.upper)
     again = bound(state(300), tracker=tracked)  # nothing new, nothing changes
     assert_close(again.bounds(QUERIES), acqf.bounds(QUERIES), rtol=0.0, atol=0.0)
 
@@ -109,7 +111,7 @@ def test_without_an_upper_bound_the_band_is_that_of_the_prior():
     r"""The limit of Eq. (3): estimate the mean, deviation that of the prior."""
     acqf, tracked = bound(state(3), None), tracker(None)
     assert tracked.observe(state(3)) == (LOWER, math.inf)
-    assert acqf.noise_interval[1] == acqf.alpha == math.inf
+    assert acqf.band.noise_interval[1] == acqf.band.constants["alpha"] == math.inf
     lower, upper = acqf.bounds(QUERIES)
     D = 2.0 * math.log(4.0 / DELTA) + oracle.log_det(gram(3), (LOWER / NORM) ** 2)
     assert_close(upper, torch.full_like(upper, NORM * (1.0 + math.sqrt(D))))
@@ -131,8 +133,8 @@ def test_outcome_units(factor):
         bound(data, norm_bound=c * NORM, noise_std=UnknownNoise(c * LOWER, c * 5.0))
         for data, c in ((model, unit), (scaled, 1.0))
     )
-    expected = tuple(unit * end for end in other.noise_interval)
-    assert one.noise_interval == pytest.approx(expected, rel=LINEAR_SOLVE)
+    expected = tuple(unit * end for end in other.band.noise_interval)
+    assert one.band.noise_interval == pytest.approx(expected, rel=LINEAR_SOLVE)
     for side, its in zip(one.bounds(QUERIES), other.bounds(QUERIES), strict=True):
         expected = outcomes.mean() + unit * its
         assert_close(side, expected, rtol=LINEAR_SOLVE, atol=unit * SCALE)
@@ -144,7 +146,7 @@ def test_few_constant_and_repeated_observations(n, noise_upper):
     for points in (X[:n], X[:1].expand(n, 1)):
         for outcomes in (Y[:n], 0.0 * Y[:n], 0.0 * Y[:n] + 0.7):
             acqf = bound(KernelRegression(points, outcomes, KERNEL, 1.0), noise_upper)
-            assert LOWER <= acqf.noise_interval[0] <= acqf.noise_interval[1]
+            assert LOWER <= acqf.band.noise_interval[0] <= acqf.band.noise_interval[1]
             lower, upper = acqf.bounds(torch.cat([QUERIES, points]))
             assert bool((lower <= upper).all() & torch.isfinite(upper - lower).all())
 

@@ -49,8 +49,8 @@ def test_radius_is_the_largest_of_all_noise_scales(n, scales):
     problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
     R2 = oracle_of(problem, covariance_scales(scales))(np.geomspace(*BOUNDS, 20001))
     acqf = unknown(problem.state, covariance_scale=scales)
-    unit = float(acqf.regression.noise_std[0])
-    squared = acqf.function_constraints.radius.squared(acqf.regression) * unit**2
+    unit = float(acqf.band.data.noise_std[0])
+    squared = acqf.band.function_constraints.radius.squared(acqf.band.data) * unit**2
     # No function of bounded norm is farther from the data than this.
     lam = float(torch.linalg.eigvalsh(problem.kernel(problem.X).to_dense())[-1])
     farthest = (float(problem.Y.norm()) + math.sqrt(lam) * NORM) ** 2
@@ -80,7 +80,7 @@ def test_interval_holds_the_scales_that_some_function_explains(n):
     problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
     R2 = oracle_of(problem)
     acqf = unknown(problem.state)
-    lower, upper = acqf.noise_interval
+    lower, upper = acqf.band.noise_interval
     K = problem.kernel(problem.X).to_dense()
     lam, U = torch.linalg.eigh(K)
     z, lam = U.mT @ problem.Y, lam.clamp_min(0.0)
@@ -101,7 +101,7 @@ def test_one_noise_scale_is_the_known_one():
     ours = unknown(problem.state, (0.2, 0.2))
     given = {"norm_bound": NORM, "delta": DELTA, "fit": "martingale"}
     known = MartingaleMixtureUCB(problem.state, covariance_scale="mixture", **given)
-    assert ours.noise_interval == (0.2, 0.2)
+    assert ours.band.noise_interval == (0.2, 0.2)
     sides = ours.bounds(problem.test_X), known.bounds(problem.test_X)
     assert_close(*sides, rtol=0.0, atol=1e-8 * NORM)
 
@@ -121,8 +121,8 @@ def test_scales_with_the_outcomes(seed, n, factor):
     )
     found, expected = (torch.stack(a.bounds(problem.test_X)) for a in (theirs, ours))
     assert_close(found, factor * expected, rtol=0.0, atol=10 * SCALE * factor * NORM)
-    interval = [factor * end for end in ours.noise_interval]
-    assert theirs.noise_interval == pytest.approx(interval, rel=1e-6, abs=0.0)
+    interval = [factor * end for end in ours.band.noise_interval]
+    assert theirs.band.noise_interval == pytest.approx(interval, rel=1e-6, abs=0.0)
 
 
 @given(seed=st.integers(0, 100), n=st.integers(1, 30))
@@ -136,15 +136,15 @@ def test_grows_with_certainty_and_norm(seed, n):
         below, above = other.bounds(problem.test_X)
         slack = 1e-8 * NORM
         assert bool(((below <= lower + slack) & (upper <= above + slack)).all())
-        assert ours.noise_interval[0] < ours.noise_interval[1]
-        assert other.noise_interval[0] <= ours.noise_interval[0] + slack
-        assert ours.noise_interval[1] <= other.noise_interval[1] + slack
+        assert ours.band.noise_interval[0] < ours.band.noise_interval[1]
+        assert other.band.noise_interval[0] <= ours.band.noise_interval[0] + slack
+        assert ours.band.noise_interval[1] <= other.band.noise_interval[1] + slack
 
 
 def test_without_bounds_nothing_is_assumed():
     problem = make_problem(n=25, d=2, noise_std=0.2)
     acqf = unknown(problem.state, ())
-    lower, upper = acqf.noise_interval
+    lower, upper = acqf.band.noise_interval
     assert 0.0 < lower < 0.2 < upper < 1.0
     assert acqf.assumptions.certified
     assert "between" not in acqf.assumptions["noise"].statement
@@ -153,7 +153,7 @@ def test_without_bounds_nothing_is_assumed():
     acqf = unknown(wild, ())
     lower, upper = acqf.bounds(problem.test_X)
     assert_close(upper, -lower)
-    assert acqf.noise_interval[1] == math.inf
+    assert acqf.band.noise_interval[1] == math.inf
 
 
 @pytest.mark.parametrize("limits", [BOUNDS, ()])
@@ -166,7 +166,7 @@ def test_few_constant_and_repeated_outcomes(limits):
             acqf = unknown(KernelRegression(inputs, outcomes.double(), kernel, 1.0), limits)
             lower, upper = acqf.bounds(uniform(5, 1, 2))
             assert bool((torch.isfinite(lower) & (lower <= upper)).all())
-            low, high = acqf.noise_interval
+            low, high = acqf.band.noise_interval
             assert 0.0 <= low <= high
             assert not math.isnan(high)
 
@@ -175,10 +175,10 @@ def test_outcomes_quieter_than_the_bounds_allow():
     r"""The lower bound stands; a quiet sample is no contradiction to loud noise."""
     problem = make_problem(n=60, d=1, noise_std=1e-4, norm=1.0)
     acqf = unknown(problem.state, (0.3, 1.0), norm_bound=1.0)
-    assert acqf.noise_interval[0] == 0.3
-    assert float(acqf.regression.noise_std[0]) == pytest.approx(0.3)
+    assert acqf.band.noise_interval[0] == 0.3
+    assert float(acqf.band.data.noise_std[0]) == pytest.approx(0.3)
     free = unknown(problem.state, (), norm_bound=1.0)
-    assert free.noise_interval[1] < 0.3
+    assert free.band.noise_interval[1] < 0.3
 
 
 def test_outcomes_louder_than_the_bounds_allow():
@@ -186,7 +186,7 @@ def test_outcomes_louder_than_the_bounds_allow():
     with pytest.warns(InconsistentConfidenceSetWarning, match="norm"):
         acqf = unknown(problem.state, (1e-3, 1e-2), norm_bound=1.0)
     assert not acqf.assumptions.certified
-    lower, upper = acqf.noise_interval
+    lower, upper = acqf.band.noise_interval
     assert lower <= upper <= 1e-2
 
 

@@ -4,7 +4,7 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import ModelListGP
 
-from kernelucb import ConstrainedUCB
+from kernelucb import Band, BandUCB, ConstrainedUCB
 from problems import make_problem, uniform
 
 OBJECTIVE = make_problem(n=20, d=2, norm=4.0, noise_std=0.05, seed=4)
@@ -27,4 +27,4 @@ def weights(*values, offset=0.0):
 
 
 def at(acqf, X=GRID):
-    return acqf(X.unsqueeze(-2))
+    return (BandUCB(acqf) if isinstance(acqf, Band) else acqf)(X.unsqueeze(-2))

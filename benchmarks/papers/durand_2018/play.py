@@ -8,15 +8,13 @@ import numpy as np
 import torch
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
-from kernelucb.acquisition.base import KernelUCB
 from torch import Tensor
-from torch.nn import Module
-from torch.nn.functional import pad
 
 from benchmarks.runner import KnownFunction, fixed_kernel, line, outside, stream
 from benchmarks.runner.study import Settings
 from kernelucb import (
     AbbasiYadkoriUCB,
+    Band,
     KernelRegression,
     MartingaleMixtureUCB,
     StreamingKernelUCB,
@@ -26,6 +24,7 @@ from kernelucb import (
 )
 from kernelucb.confidence.streaming import NoiseInterval, refined_interval
 from kernelucb.regression.from_model import ModelData
+from kernelucb.regression.pooling import Pooled
 from kernelucb.regression.prior import Prior
 
 Interval = tuple[float, float]
@@ -65,7 +64,7 @@ class Snapshot(NamedTuple):
 
     regression: KernelRegression
     intervals: dict[str, Interval]
-    bands: dict[str, KernelUCB]
+    bands: dict[str, Band]
 
 
 def kept_rounds(task: Settings) -> list[int]:
@@ -96,20 +95,18 @@ def snapshots(task: Settings) -> Iterator[Snapshot]:
         regression = KernelRegression(*data, kernel_of(task), 1.0)
         bands = _bands(task, cast(Model, regression), of_band)
         intervals = {name: each.observe(regression) for name, each in trackers.items()}
-        intervals["joint"] = cast(Any, bands["joint"]).noise_interval
+        intervals["joint"] = cast(Interval, bands["joint"].noise_interval)
         yield Snapshot(regression, intervals, bands)
 
 
-def _bands(
-    task: Settings, model: Model, tracker: StreamingNoiseTracker
-) -> dict[str, KernelUCB]:
+def _bands(task: Settings, model: Model, tracker: StreamingNoiseTracker) -> dict[str, Band]:
     r"""Every band fails with probability ``delta``; the first five know the noise."""
     norm, noise_std, upper = task["norm_bound"], task["noise_std"], task["noise_upper"]
     common: dict[str, Any] = {"norm_bound": norm, "delta": task["delta"]}
     known = common | {"noise_std": noise_std}
     guessed = common | {"noise_std": upper, "alpha": (upper / norm) ** 2}
     unknown = common | {"noise_std": UnknownNoise(task["noise_lower"], upper)}
-    return {
+    bounds = {
         "exact": MartingaleMixtureUCB(
             model, fit="martingale", covariance_scale="mixture", **known
         ),
@@ -121,6 +118,7 @@ def _bands(
         "adaptive": StreamingKernelUCB(model, tracker=tracker, **unknown),
         "fixed": AbbasiYadkoriUCB(model, **guessed),
     }
+    return {name: each.band for name, each in bounds.items()}
 
 
 @torch.no_grad()
@@ -165,25 +163,25 @@ class PooledRegression(KernelRegression):
     in every round first.
     """
 
-    def __init__(self, history: History) -> None:
+    count = 0
+
+    @classmethod
+    def of_history(cls, history: History) -> "PooledRegression":
         r"""State of a history with at least one observation, whitened by noise of 1."""
-        Module.__init__(self)
         played = history.counts > 0
-        self._count = int(history.counts.sum())
         arms, means = history.arms[played], history.means[played]
-        noise = history.counts[played].rsqrt()
-        self._decompose(ModelData(history.prior, arms, means, noise, 1, frozenset()))
-        # No section reaches the direction that stands for the scatter.
-        scatter = self.targets.new_tensor([history.scatter]).sqrt()
-        self.targets = torch.cat([scatter, self.targets])
-        for name in ("eigenvalues", "feature_basis"):
-            setattr(self, name, pad(getattr(self, name), (1, 0)))
-        self.noise_scales = self.noise_scales.new_ones(1)
+        noise, scatter = history.counts[played].rsqrt(), means.new_tensor(history.scatter)
+        one = torch.ones_like(means)
+        data = ModelData(history.prior, arms, means, one, 1, frozenset())
+        pooled = Pooled(arms, means, noise, scatter, torch.arange(len(arms)))
+        state = cls.from_data(data, pooled)
+        state.count = int(history.counts.sum())
+        return state
 
     @property
     def num_observations(self) -> int:
         r"""Number of observations, not of arms."""
-        return self._count
+        return self.count
 
 
 class Learner:
@@ -230,6 +228,6 @@ def play(task: Settings) -> dict[str, Any]:
         outcome = means[played[-1]] + task["noise_std"] * own.standard_normal()
         history.observe(played[-1], float(outcome))
         if len(played) < task["rounds"]:
-            state = PooledRegression(history)
+            state = PooledRegression.of_history(history)
             played.append(int(learner.values(state, history.arms).argmax()))
     return {"means": means.tolist(), "played": played}

@@ -339,15 +339,7 @@ class MartingaleMixtureUCB(RegressionUCB):
 
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``1 x d``.
-            UnsupportedError: If the function is known to lie in a range, which the witness
-                might leave.
         """
-        if self.band.outcome_range is not None:
-            raise UnsupportedError(
-                "The band lies within a range, which the function that attains the bound "
-                "without a range may leave; ask the band without it (leave out "
-                "band.within)."
-            )
         state = self.band.required_set.regression
         if X.shape != (1, state.dimension):
             raise BotorchTensorDimensionError(

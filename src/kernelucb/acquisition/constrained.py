@@ -161,8 +161,8 @@ class ConstrainedUCB(AroundBand):
 
         Args:
             band: The objective's bound, which may be a ``ScalarizedUCB`` for a weighted sum
-                of outcomes; or a band, of which large values are sought. A band that is
-                also in ``constraints`` counts once among the failure probabilities.
+                of outcomes; or a band. A band that is also in ``constraints`` counts
+                once among the failure probabilities.
             constraints: The constrained outcomes.
             observed: ``n x d`` points around which the spread of the upper bound is taken;
                 by default those that the band's model has observed.

@@ -152,8 +152,7 @@ class GuardedAcquisition(AroundBand):
                 ``b x q x d`` points. Its model may differ from the band's model, for
                 instance be refitted in every round.
             band: A bound of this package, for the same objective and direction; a
-                ``ConstrainedUCB`` where other outcomes must keep to thresholds; or a band,
-                of which large values are sought.
+                ``ConstrainedUCB`` where other outcomes must keep to thresholds; or a band.
             observed: ``n x d`` points among which the reference is chosen; by default the
                 observed inputs of the band's model. Any points of the domain are valid, and
                 the next three arguments move points there; for ``optimize_acqf_discrete``

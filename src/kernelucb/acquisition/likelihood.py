@@ -87,8 +87,8 @@ class LikelihoodUCB(BandUCB):
     once, for inputs chosen from the past by any rule.
 
     ``forward`` and ``latent_bounds`` are on the scale of ``f``, which ranks points as the
-    scale of ``bounds`` does. ``regression`` holds the pseudo-outcomes of an ellipsoid
-    around the set; a pending point counts with the mean precision of the pseudo-outcomes.
+    scale of ``bounds`` does. A pending point counts with the mean precision of the
+    pseudo-outcomes of an ellipsoid around the set.
 
     Source: likelihood-ratio confidence sequences (Emmenegger et al. 2023; Ville's
     inequality). The bound on the evidence, the ellipsoid with secant curvatures and the

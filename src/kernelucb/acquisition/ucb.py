@@ -1,5 +1,6 @@
 r"""The acquisition function of a band, and how BoTorch and Ax build the bounds."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from inspect import Parameter, Signature, signature
@@ -12,17 +13,20 @@ from botorch.acquisition.objective import (
     PosteriorTransform,
     ScalarizedPosteriorTransform,
 )
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, tensor
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, band_of, check_points
+from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
 from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described, Support
 from kernelucb.regression.outcome_map import check_identity
+
+# Optimisers of BoTorch that end with one value of all points: names end so.
+_JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
 class BandUCB(Described, AcquisitionFunction):
@@ -121,6 +125,16 @@ class BandUCB(Described, AcquisitionFunction):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        # Some optimisers end with one value of all points, which a bound has not: they are
+        # refused where they read this, before their search and its pending points.
+        reader: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while reader.f_code.co_name == "X_pending":  # of a function around this one
+            reader = reader.f_back
+        name = reader.f_code.co_name
+        if name.endswith(_JOINT) and reader.f_locals.get("return_acq_values"):
+            raise BotorchTensorDimensionError(
+                f"{name} asks for one value of all points at the end.{ONE_POINT}"
+            )
         return self._X_pending
 
     @X_pending.setter

@@ -128,7 +128,7 @@ def generation_strategy(
         outcome_range: By the names of metrics, between which numbers an outcome is known to
             lie everywhere, None for an end that is not known, such as
             ``{"output": (0.0, 100.0)}``: in outcome units, the function without noise,
-            whatever is maximised or constrained. See ``MartingaleMixtureUCB.within``.
+            whatever is maximised or constrained. See ``Band.within``.
         optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``.
         search: Acquisition function that searches within the bound, or its name, such as
             ``qLogNoisyExpectedImprovement``; by default the bound itself is maximised. A

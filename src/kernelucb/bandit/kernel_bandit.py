@@ -381,7 +381,7 @@ class KernelBandit(Band):
 
     def _renew(self, regression: KernelRegression | None) -> None:
         r"""Take all observations into the eigenbasis."""
-        norm, taus = self._norm.value, self._taus
+        norm, taus = float(self._norm.value), self._taus
         needed = taus
         if self._theorem is None:
             squared_radius = noise_energy_bound(self.num_observations, self._delta)

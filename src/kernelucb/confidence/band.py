@@ -1,6 +1,7 @@
 r"""A confidence band as a value: a set of functions, and how it was built."""
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import cached_property, partial, wraps
@@ -27,6 +28,7 @@ from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSource, Source
 from kernelucb.confidence.pointwise import DEFAULT_NORM
 from kernelucb.confidence.sets import ConfidenceSet, Described
+from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.counts import LikelihoodRegression
 from kernelucb.regression.exact import data_of
@@ -700,3 +702,10 @@ def check_points(name: str, X: Tensor, dimension: int, q: bool = False) -> None:
             f"{name} has {shape[-1]} columns; the model was trained on {dimension}."
         )
     finite(name, X)
+    if X.dtype != torch.float64:
+        warnings.warn(
+            f"{name} is {X.dtype}; the bound is computed in float64 and cast back, "
+            "which rounds it. Use float64 tensors throughout.",
+            SinglePrecisionWarning,
+            stacklevel=4,
+        )

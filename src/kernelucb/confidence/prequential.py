@@ -89,14 +89,18 @@ class PrequentialRadius:
     @property
     def squared(self) -> float:
         r"""``r^2``, noise units."""
+        return with_energy(self.predicted, self.num_observations, self.delta)
+
+    @property
+    def predicted(self) -> float:
+        r"""``r^2`` by the predictions alone, before it is mixed with the energy."""
         # Chain rule: the log-density of all outcomes is a sum over predictions, so a sum of
         # one-step losses replaces a kernel's log-determinant and quadratic form.
         means, variances, outcomes, noise, _ = self._record
         squares = noise.square()
         terms = (outcomes - means).square() / (squares + variances)
         terms = terms + torch.log1p(variances / squares)
-        predicted = float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
-        return with_energy(predicted, self.num_observations, self.delta)
+        return float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
 
     @property
     def noise_std(self) -> Tensor:

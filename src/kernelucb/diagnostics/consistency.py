@@ -220,8 +220,7 @@ def data_of(
     if isinstance(model, PseudoRegression):
         raise UnsupportedError(
             "This regression has pseudo-outcomes in place of the successes or counts that "
-            "were observed: pass the LikelihoodRegression, acqf.data in place of "
-            "acqf.regression."
+            "were observed: pass the LikelihoodRegression itself, which is acqf.band.data."
         )
     if not isinstance(model, LikelihoodRegression):
         return KernelRegression.of(model, noise_std)
