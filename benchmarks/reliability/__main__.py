@@ -4,7 +4,7 @@ import pandas as pd
 
 from benchmarks.runner import ROOT, write_table
 from benchmarks.runner.study import Study, Summary
-from kernelucb.certificates.measured import Record
+from kernelucb.certificates.claims import Record
 
 STUDY = Study("benchmarks.reliability", "How often claims at a margin were false.")
 PACKAGE = ROOT / "src" / "kernelucb" / "certificates" / "reliability.csv"

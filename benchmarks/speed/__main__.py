@@ -52,7 +52,7 @@ CONTESTS = {
     "filters": grid({"contest": "fits", "n": [50, 200, 1000], **ALIKE, "seed": range(15)}),
     "counts": grid(
         {"contest": "outcomes", "n": [50, 200, 1000]},
-        {"likelihood": ["bernoulli", "poisson"], "form": ["ellipsoid", "tangent"]},
+        {"likelihood": ["bernoulli", "poisson"], "form": ["cuts", "tangent"]},
         {"kernel": ["rbf", "matern52"], "seed": range(3)},
     ),
     "family": grid(

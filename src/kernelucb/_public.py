@@ -33,7 +33,7 @@ from kernelucb.certificates import (
     runs_needed as runs_needed,
 )
 from kernelucb.confidence.band import Band as Band
-from kernelucb.confidence.prequential import PrequentialRadius as PrequentialRadius
+from kernelucb.confidence.fit import PrequentialRadius as PrequentialRadius
 from kernelucb.confidence.norm import least_consistent_norm as least_consistent_norm
 from kernelucb.confidence.norm import (
     NearNormBall as NearNormBall,

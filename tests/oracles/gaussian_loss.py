@@ -39,6 +39,3 @@ class GaussianLoss(Loss):
 
     def log_independent(self, mean: Tensor) -> float:
         return -math.inf  # the mixture has no such part
-
-    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
-        return 0.5 * self.amounts * step.square()

@@ -48,7 +48,7 @@ CONSTRAINED = ConstrainedUCB(PLANE, **LIMITS)
 ONE_ROUND = IGPUCB(MODEL, norm_bound=3.0)
 
 certificate, report = partial(regret_certificate, PLANE), partial(optimum_report, PLANE)
-space, said = partial(MixedSpace, SQUARE), partial(breakdown, PLANE, bool)
+space = partial(MixedSpace, SQUARE)
 plan = partial(runs_needed, frozen_kernel("rbf"), LINE, 1.0, 0.1)
 Dimension, Unsupported = BotorchTensorDimensionError, UnsupportedError
 
@@ -98,7 +98,6 @@ CALLS = [
     (report, BOX | {"threshold": math.nan}, ValueError, "threshold must be a finite"),
     (report, BOX | {"tolerance": 0.0}, ValueError, "tolerance"),
     (report, BOX | {"window": 1.5}, ValueError, "window"),
-    (said, {"largest_margin": 0.0}, ValueError, "largest_margin"),
     (partial(breakdown, ONE_ROUND, bool), {}, Unsupported, "one event"),
     (PLANE.band.relaxed, {"noise_factor": 0.5}, ValueError, "noise_factor"),
     (PLANE.band.within, {"lower": 1.0, "upper": 1.0}, ValueError, "below"),

@@ -16,7 +16,7 @@ X, KERNEL = uniform(5, 2, 1), frozen_kernel("rbf")
 STATE = KernelRegression(X, X[:, 0], KERNEL, 0.1)
 COUNTS = LikelihoodRegression(X, float64([0, 1, 2, 1, 0]), KERNEL, likelihood="poisson")
 SQUARE = {"bounds": float64([[0.0, 0.0], [1.0, 1.0]])}
-NOISELESS, PSEUDO = "pseudo-outcomes in place of"
+NOISELESS, PSEUDO = "no noise scale", "pseudo-outcomes in place of"
 
 
 def describe(model=STATE, **options):

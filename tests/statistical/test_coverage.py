@@ -203,7 +203,7 @@ def counts(seed, delta, kind, copies=1):
         seen = torch.cat([seen, outcomes])
         data = arms[chosen.repeat(copies)], seen.repeat(copies), kernel
         acqf = likelihood_ucb(*data, **options)
-        if missed(acqf, truth, *acqf.latent_bounds(arms)):
+        if missed(acqf, truth, *acqf.band.latent_bounds(arms)):
             return True
         best = acqf(arms.unsqueeze(1)).topk(3).indices
         chosen = torch.cat([chosen, best.repeat(size)[:size]])

@@ -254,11 +254,10 @@ def test_false_alarms_of_the_consistency_check_are_rarer_than_delta(noise, rule,
             radius = mixture_radius(state, 0.3, 1.0).squared(state)
             limit = min(radius, noise_energy_bound(n, 0.3))
             assert (history.energy > limit) == bool(outside[n - 1, index])
-            options = {"delta": 0.6, "fit": "martingale"}
-            check = check_consistency(state, 1.001 * NORM, **options)
+            check = check_consistency(state, 1.001 * NORM)
             assert check.consistent or bool(outside[n - 1, index])
             understated = state.with_noise_std(0.5 * history.noise_std)
-            alarms += not check_consistency(understated, NORM, **options).consistent
+            alarms += not check_consistency(understated, NORM).consistent
     assert alarms > 0
 
 

@@ -72,7 +72,7 @@ def replicate_failures(measured):
         noise = ReplicateNoise(X, Y, between=(0.1, 1.0)) if measured else 0.1
         state = KernelRegression(X, Y, frozen_kernel("matern52"), NOISE)
         options = {"norm_bound": NORM, "noise_std": noise, "delta": CLAIM.delta}
-        band = MartingaleMixtureUCB(state, **options).with_replicates(12)
+        band = MartingaleMixtureUCB(state, **options).band.with_replicates(12)
         lower, upper = band.bounds(ARMS)
         failed += bool(((truth < lower - ORDER) | (truth > upper + ORDER)).any())
     return failed

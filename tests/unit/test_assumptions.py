@@ -268,10 +268,7 @@ BKB = "Abbasi-Yadkori (2012), Theorem 3.11, for any inducing points (ours)"
 COROLLARY = (
     f"{DURAND}, Corollary 1, the noise bounds of Theorem 3 as its proof gives them (ours)"
 )
-ELLIPSOID = (
-    f"{FLYNN}, Theorem 4.5; ellipsoid of secant curvatures (ours); "
-    "tangents of the losses (ours)"
-)
+CUTS = "Tangents of the losses (ours)"
 RATIO = "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
 META, SRINIVAS = "Wang, Kim & Kaelbling (2018)", "Srinivas et al. (2010), Theorem"
 NORM, GIVEN = {"norm_bound": 9.0}, {"norm_bound": 9.0, "noise_std": 0.1}
@@ -330,7 +327,7 @@ SOURCES = [
     (partial(mixture, **NEARBY), f"{DUAL}, {NEAR}"),
     (partial(mixture, noise_std=UnknownNoise()), f"{FLYNN}, Theorem 4.5; fit: {UNKNOWN}"),
     (family, f"{UNION}, each by {DUAL}"),
-    (lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM), f"{ELLIPSOID}; fit: {RATIO}"),
+    (lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM), f"{CUTS}; fit: {RATIO}"),
     (
         lambda: likelihood_ucb(X, SUCCESSES, KERNEL, **NORM, form="tangent"),
         f"Tangents of the losses (ours); fit: {RATIO}",

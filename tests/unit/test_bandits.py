@@ -25,7 +25,7 @@ from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.dual import ExactSet, GridSet
 from kernelucb.confidence.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.mixture import Constraints
-from kernelucb.confidence.radius import KernelFree, Radius, mixture_radius
+from kernelucb.confidence.radius import Radius, energy_ball, mixture_radius
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import (
     KERNELS,
@@ -90,8 +90,8 @@ def theorem(bandit, fit="filters", form="dual", covariance_scale=1.0, **options)
         radius = radius.beside_hidden(state.hidden_part(norm))
     else:
         given = DELTA, radius.squared(state), PRIOR_WEIGHTS
-        ball = KernelFree.of(state.num_observations, *given).ball
-        squared = ball.squared_radius + state.hidden_part(norm)
+        squared, _ = energy_ball(state.num_observations, *given)
+        squared += state.hidden_part(norm)
         radius = Radius.of(squared, state, radius.tau_ref)
     sides = Constraints(radius, norm, None)
     if form == "dual":

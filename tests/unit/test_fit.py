@@ -20,7 +20,7 @@ from kernelucb._numerics import spectral
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.filters import FilterMixture
 from kernelucb.confidence.mixture import Constraints
-from kernelucb.confidence.radius import KernelFree, covariance_scales, mixture_radius
+from kernelucb.confidence.radius import covariance_scales, energy_ball, mixture_radius
 from oracles.mixture_program import energy_alone, flynn_reeb, hybrid, upper_deviation
 from problems import frozen_kernel, make_problem, normal, uniform
 from tolerances import ORDER, POSTERIOR, REARRANGED, SOCP
@@ -34,7 +34,7 @@ UNIT_SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 def test_the_ball_is_where_the_mixture_reaches_its_level(count, price):
     shares = (0.0, 1.0) if math.isinf(price) else (0.5, 0.2)
     predicted = price + 2.0 * math.log(20.0)
-    energy, slope = KernelFree.of(count, 0.05, predicted, shares).ball
+    energy, slope = energy_ball(count, 0.05, predicted, shares)
 
     def log_mixture(energy):
         terms = [math.log(shares[0]) + 0.5 * (energy - price)] if shares[0] else []

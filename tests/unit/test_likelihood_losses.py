@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from mpmath import mp, mpf
+from mpmath import mp
 from scipy import stats
 from torch.testing import assert_close
 
@@ -25,17 +25,7 @@ LOSSES = {
     "poisson": Loss(float64([4.0]), float64([2.0]), "poisson"),
     "gaussian": GaussianLoss(float64([0.3]), float64([5.0])),
 }
-# ``l(f)`` in many digits, of the same outcomes.
-MANY_DIGITS = {
-    "binomial": lambda f: 7 * mp.log(1 + mp.exp(f)) - 3 * f,
-    "successes": lambda f: mp.log(1 + mp.exp(f)) - f,
-    "poisson": lambda f: 2 * mp.exp(f) - 4 * f,
-    "gaussian": lambda f: mpf(5) / 2 * (f - mpf("0.3")) ** 2,
-}
 LATENT = st.floats(-12.0, 12.0)
-# Relative error of a quotient of differences that lose no leading digits, or of a
-# quadrature with ten nodes: a few hundred roundings.
-SECANT = 1e-11
 GRID = np.linspace(-12.0, 12.0, 24001)  # standard deviations
 WEIGHTS = float64(stats.norm.pdf(GRID) * (GRID[1] - GRID[0]))
 
@@ -53,28 +43,6 @@ def test_slope_and_curvature_are_derivatives(name):
     (curvature,) = torch.autograd.grad(slope.sum(), f)
     found = loss.slope(f), loss.curvature(f).expand_as(f)
     assert_close(found, (slope, curvature), rtol=REARRANGED, atol=REARRANGED)
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@settings(max_examples=20)
-@given(centre=LATENT, step=st.floats(-10.0, 10.0).filter(lambda u: abs(u) > 1e-9))
-def test_secants_are_right_to_the_last_digits(name, centre, step):
-    mp.dps, loss = 60, MANY_DIGITS[name]
-    c, end = mpf(centre), mpf(centre + step)
-    u = end - c
-    exact = 2 * (loss(end) - loss(c) - mp.diff(loss, c) * u) / u**2
-    found = LOSSES[name].secant(float64([centre]), float64([centre + step]))
-    assert float(found) == pytest.approx(float(exact), rel=SECANT, abs=1e-300)
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@given(ends=st.tuples(LATENT, LATENT, LATENT))
-def test_no_secant_in_a_range_is_below_those_at_its_ends(name, ends):
-    lower, centre, upper = sorted(ends)
-    least = LOSSES[name].least_secant(*map(float64, ([centre], [lower], [upper])))
-    inside = torch.linspace(lower, upper, 101, dtype=torch.float64)
-    secants = LOSSES[name].secant(float64([centre]).expand(101), inside)
-    assert float(secants.min()) >= float(least) * (1.0 - SECANT)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -3,8 +3,8 @@ r"""How often claims were false elsewhere: the record beside a margin, and no mo
 import torch
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, optimum_report
-from kernelucb.certificates import measured
-from kernelucb.certificates.measured import Record
+from kernelucb.certificates import claims as measured
+from kernelucb.certificates.claims import Record
 from problems import frozen_kernel, make_problem
 
 GRID = torch.linspace(0.0, 1.0, 201, dtype=torch.float64).unsqueeze(-1)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import MetaPI, MetaUCB
+from kernelucb.acquisition.meta import exploration_factor
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.meta import exploration_factor
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 from oracles import meta_many
 from problems import generator

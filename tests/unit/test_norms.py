@@ -28,10 +28,10 @@ from kernelucb import (
 )
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.acquisition import BoundedNorm
-from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.mixture import consistent_constraints
-from kernelucb.confidence.norm import least_norm
-from kernelucb.confidence.radius import Radius, mixture_radius, noise_energy_bound
+from kernelucb.confidence.assumptions import Assumptions, Status
+from kernelucb.confidence.mixture import mixture_problem
+from kernelucb.confidence.norm import NormBound, given_norm, least_norm
+from kernelucb.confidence.radius import Radius
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import socp
 from oracles.filtered import counted
@@ -276,8 +276,9 @@ def test_a_radius_that_no_norm_can_meet_is_widened():
     halves = (state.train_targets / 0.1).reshape(2, 4)
     smallest = float((halves[0] - halves[1]).square().sum() / 2.0)
     radius = Radius.of(0.5 * smallest, state, 1.0)
+    norm, items = NormBound(3.0, given_norm(3.0)), Assumptions("", "", True, ())
     with pytest.warns(InconsistentConfidenceSetWarning) as messages:
-        relaxed = consistent_constraints(state, radius, 3.0, math.inf)
+        relaxed = mixture_problem(state, radius, norm, items, math.inf).constraints
     (text,) = [str(each.message) for each in messages]
     assert "norm bound 3, least consistent norm inf" in text
     assert "noise_std is too small" in text
@@ -391,22 +392,6 @@ class TestConsistencyCheck:
         result = check_consistency(problem.model, 5.0)
         assert (result.consistent, result.cause) == (True, None)
         assert result.remedy.startswith("No contradiction")
-
-    @pytest.mark.parametrize(("noise_std", "smaller"), [(0.1, "energy"), (1.0, "mixture")])
-    def test_the_norm_is_the_least_one_within_both_radii(self, problem, noise_std, smaller):
-        r"""Against the conic oracle with the smaller radius, each at half of delta."""
-        state = KernelRegression(problem.X, problem.Y, problem.kernel, noise_std)
-        radii = {
-            "energy": noise_energy_bound(12, 0.025),
-            "mixture": mixture_radius(state, 0.025, 1.0).squared(state),
-        }
-        assert min(radii, key=radii.get) == smaller
-        K = problem.kernel(problem.X).to_dense()
-        expected = socp.least_norm(K, problem.Y, state.noise_std, radii[smaller])
-        least = check_consistency(state, 5.0, fit="martingale").least_consistent_norm
-        assert least == pytest.approx(expected, rel=SOCP)
-        mixture = least_consistent_norm(state, delta=0.025, fit="martingale")
-        assert least >= mixture * (1.0 - LEAST_NORM)
 
 
 class OwnRBF(RBFKernel):

@@ -105,10 +105,8 @@ def test_each_value_is_the_bound_of_explicit_weights():
     radius = acqf.band.function_constraints.radius.squared(state) ** 0.5
     noise = torch.full((30,), problem.noise_std).double()
     points = acqf.band.confidence_set.project(problem.test_X)
-    support = acqf.band.confidence_set.support(points, 1)
-    for x, tau, value in zip(
-        problem.test_X.split(1), support.regularizer, support.value, strict=True
-    ):
+    values, taus = acqf.band.confidence_set.least(points, 1)
+    for x, tau, value in zip(problem.test_X.split(1), taus, values, strict=True):
         data = (problem.kernel, problem.X)
         outcomes, rest = (problem.Y, noise), (float(tau), 1.0 + 1.0 / state.split)
         slopes = torch.logspace(-6, 1, 400).double()

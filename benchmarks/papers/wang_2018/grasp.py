@@ -18,7 +18,7 @@ from benchmarks.papers.wang_2018.gaussian import (
 from benchmarks.runner import load_data, stream
 from benchmarks.runner.study import Settings
 from kernelucb import MetaPI, MetaUCB
-from kernelucb.confidence.meta import exploration_factor
+from kernelucb.acquisition.meta import exploration_factor
 from kernelucb.models import DiscreteMetaModel
 
 NUM_ARMS = 162

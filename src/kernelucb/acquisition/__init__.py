@@ -16,7 +16,7 @@ from kernelucb.acquisition.lowrank import BKBUCB, SketchedMartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.outcomes import ScalarizedUCB, outcome_bands
 from kernelucb.acquisition.ucb import BandUCB, register_input_constructor
-from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
+from kernelucb.confidence.ridge import BoundedNorm, CompactDomain, FiniteDomain
 
 BOUNDS = (
     MartingaleMixtureUCB,

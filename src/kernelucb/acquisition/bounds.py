@@ -11,20 +11,23 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate, plain
+from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.assumptions import Assumptions, Status
+from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.fit import (
     Fit,
     MixtureFit,
-    check_fit,
+    PrequentialRadius,
     fit_of,
 )
-from kernelucb.confidence.forms import Form, Witness, attaining_function, confidence_set
 from kernelucb.confidence.mixture import (
+    Form,
+    Witness,
+    attaining_function,
+    confidence_set,
     known_noise_problem,
     unknown_noise_problem,
 )
@@ -36,16 +39,16 @@ from kernelucb.confidence.norm import (
     ball_and_error,
     norm_bound_under_prior,
 )
-from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.ridge import (
+    FiniteDomain,
+    Theorem,
     abbasi_yadkori_band,
     fixed_ridge_band,
     igp_ucb_band,
     wang_de_freitas_band,
 )
 from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.confidence.srinivas import FiniteDomain, Theorem
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import FilteredRegression, data_of
@@ -172,16 +175,14 @@ def martingale_mixture(
 ) -> Band:
     r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
     probability("delta", delta)
-    check_fit(fit, delta, noise_std=noise_std)
     ball, error = ball_and_error(norm_bound)
-    chosen = fit_of(fit, covariance_scale)
+    chosen = fit_of(fit, covariance_scale, None, delta, noise_std)
     replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
     scales: Any = noise_std
     whole, levels, factor = delta, 1, 1.0
     if replicates is not None:
-        scales = plain(replicates.scales(observed_inputs(model), whole))
-        levels = replicates.num_levels
-        chosen, delta = replicates.applied(chosen, whole)
+        inputs, levels = observed_inputs(model), replicates.num_levels
+        scales, chosen, delta, factor = replicates.applied(inputs, chosen, whole)
     if isinstance(noise_std, UnknownNoise):
         if error > 0.0:
             raise ValueError(
@@ -202,7 +203,6 @@ def martingale_mixture(
         runs = observed_inputs(model), state.train_targets
         assumptions = replicates.assumptions(assumptions, whole, *runs, state.outcome_map)
         problem = problem._replace(assumptions=assumptions)
-        factor = replicates.factor(whole)
     found = confidence_set(problem, form)
     if error > 0.0:
         found = CombinedSet([found], PlusError(error), found.assumptions)
@@ -537,15 +537,14 @@ def srinivas(
             f"BoundedNorm, got {theorem!r}."
         )
     state = KernelRegression.of(model, noise_std)
-    terms = theorem.terms(state, delta)
-    assumptions: Assumptions = terms.assumptions
+    used, beta, assumptions = theorem.terms(state, delta)
     if scale < 1.0:
         assumptions = assumptions.without_guarantee(
             f"beta is multiplied by {scale:g}; no theorem covers that"
         )
-    width = math.sqrt(scale * terms.beta)
-    whole = fixed_ridge_band(terms.regression, 1.0, width, assumptions)
-    return _of_state(whole, state, constants={"beta": terms.beta})
+    width = math.sqrt(scale * beta)
+    whole = fixed_ridge_band(used, 1.0, width, assumptions)
+    return _of_state(whole, state, constants={"beta": beta})
 
 
 class SrinivasUCB(RegressionUCB):

@@ -21,9 +21,8 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, Noise, inputs_of, rebuildable
 from kernelucb.confidence.combined import CombinedSet, Union
-from kernelucb.confidence.counts import SOURCES
+from kernelucb.confidence.counts import likelihood_assumptions
 from kernelucb.confidence.dual import ExactSet
-from kernelucb.confidence.evidence import Ratio
 from kernelucb.confidence.family import (
     covering,
     family_report,
@@ -35,9 +34,8 @@ from kernelucb.confidence.family import (
 from kernelucb.confidence.fit import (
     Fit,
     MixtureFit,
-    check_fit,
+    PrequentialRadius,
     fit_of,
-    fit_source,
 )
 from kernelucb.confidence.mixture import mixture_assumptions
 from kernelucb.confidence.norm import (
@@ -46,7 +44,6 @@ from kernelucb.confidence.norm import (
     ball_and_error,
     given_norm,
 )
-from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
@@ -155,7 +152,7 @@ def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: float) -> A
                 "vary. Leave that out."
             )
         return model
-    check_fit(fit, delta, noise_std=noise_std)
+    fit_of(fit, delta=delta, noise_std=noise_std)  # refuses what does not fit it
     return data_of(model, noise_std)
 
 
@@ -178,14 +175,12 @@ def _assumptions(
     r"""The assumptions of the union, before a look at what the data contradict."""
     largest, state = max(norms), bands[0].data
     if isinstance(state, LikelihoodRegression):
-        ratio = Ratio.of(delta, fit)
-        given = state.outcomes.kind, frozenset(estimated), given_norm(largest)
-        member, tied = ratio.assumptions(*given).by(SOURCES["ellipsoid"]), False
+        given = state.outcomes.kind, frozenset(estimated), delta, given_norm(largest)
+        member, tied = likelihood_assumptions(*given), False
     else:
         chosen, tied = fit_of(fit, default_scale=tied_scale(largest)), is_tied(fit)
         norm = NormBound(largest, given_norm(largest))
-        source = fit_source(chosen, error)
-        member = mixture_assumptions(source, state, chosen, delta, norm)
+        member = mixture_assumptions(chosen, state, delta, norm, error)
         member = member.by(ExactSet.source)
     return of_family(member, kernels, norms, estimated, error, tied)
 

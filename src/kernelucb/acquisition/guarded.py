@@ -298,7 +298,7 @@ def _best_known(band: Any, X: Tensor) -> Tensor:
 
     def worst(part: Tensor) -> Tensor:
         points = confidence_set.project(part)
-        return sign * points.baseline - confidence_set.support(points, -sign).value
+        return sign * points.baseline - confidence_set.support(points, -sign)
 
     if band.outcome_constraints is not None:
         X = X[band.outcome_constraints.is_feasible(X)]

@@ -14,9 +14,12 @@ from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.bounds import relaxed_numbers
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
-from kernelucb.confidence.counts import LikelihoodForm, least_norm_mode, likelihood_set
-from kernelucb.confidence.evidence import Ratio
-from kernelucb.confidence.fit import fit_of
+from kernelucb.confidence.counts import (
+    LikelihoodForm,
+    least_norm_mode,
+    likelihood_level,
+    likelihood_set,
+)
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.regression.counts import LikelihoodRegression
@@ -29,7 +32,7 @@ def likelihood(
     delta: float = 0.05,
     fit: Literal["martingale"] = "martingale",
     covariance_scale: CovarianceScale | None = None,
-    form: LikelihoodForm = "ellipsoid",
+    form: LikelihoodForm = "cuts",
 ) -> Band:
     r"""The band of ``LikelihoodUCB``; ``model`` is a ``LikelihoodRegression``."""
     if fit != "martingale":
@@ -37,9 +40,8 @@ def likelihood(
             f'fit must be "martingale", got {fit!r}: filters and predictions are for '
             "additive noise."
         )
-    ratio = Ratio.of(probability("delta", delta), fit_of(fit, covariance_scale))
-    level = ratio.level(model)
-    whole = likelihood_set(model, norm_bound, ratio, level, form)
+    level = likelihood_level(model, probability("delta", delta), covariance_scale)
+    whole = likelihood_set(model, norm_bound, delta, level, form)
     norm = whole.assumptions["norm"].number(whole.constraints.norm)
     return Band(
         whole,
@@ -88,13 +90,13 @@ class LikelihoodUCB(BandUCB):
 
     ``forward`` and ``latent_bounds`` are on the scale of ``f``, which ranks points as the
     scale of ``bounds`` does. A pending point counts with the mean precision of the
-    pseudo-outcomes of an ellipsoid around the set.
+    pseudo-outcomes, parabolas for losses at a function of the set.
 
     Source: likelihood-ratio confidence sequences (Emmenegger et al. 2023; Ville's
-    inequality). The bound on the evidence, the ellipsoid with secant curvatures and the
-    choice of tangents are ours (proven in ``docs/mathematics.md``). Assumes the likelihood,
-    a kernel, mean and norm bound fixed before the data, ``||f - mean||_H <= norm_bound``,
-    and outcomes that are reported whatever they are.
+    inequality). The bound on the evidence and the choice of tangents are ours (proven in
+    ``docs/mathematics.md``). Assumes the likelihood, a kernel, mean and norm bound fixed
+    before the data, ``||f - mean||_H <= norm_bound``, and outcomes that are reported
+    whatever they are.
 
     Example:
         >>> kernel = ScaleKernel(RBFKernel()).requires_grad_(False)
@@ -112,10 +114,10 @@ class LikelihoodUCB(BandUCB):
         fit: ``"martingale"``, the mixture of functions ``N(mean, c k)``.
         covariance_scale: One or several scales ``c``, fixed before the data; five from 1/16
             to 16 by default.
-        form: How the set is bounded. ``"ellipsoid"``: by an ellipsoid around the set, cut
-            by tangents of the losses at 256 functions; bands are a few percent wider, more
-            for rates in many dimensions. ``"tangent"``: by tangents at functions searched
-            for each point; narrower, and several times as long to evaluate.
+        form: How the set is bounded. ``"cuts"``: by tangents of the losses at 256
+            functions; bands are a few percent wider, more for rates in many dimensions.
+            ``"tangent"``: by tangents at functions searched for each point as well;
+            narrower, and several times as long to evaluate.
         posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
     """
 
@@ -127,7 +129,7 @@ class LikelihoodUCB(BandUCB):
         delta: float = 0.05,
         fit: Literal["martingale"] = "martingale",
         covariance_scale: CovarianceScale | None = None,
-        form: LikelihoodForm = "ellipsoid",
+        form: LikelihoodForm = "cuts",
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,

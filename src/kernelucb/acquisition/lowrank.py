@@ -13,7 +13,7 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.dual import ExactSet
-from kernelucb.confidence.fit import Fit, check_fit, fit_of, sketched_fit
+from kernelucb.confidence.fit import Fit, fit_of, sketched_fit
 from kernelucb.confidence.mixture import (
     mixture_assumptions,
     mixture_problem,
@@ -126,15 +126,16 @@ def sketched_mixture(
 ) -> Band:
     r"""The band of ``SketchedMartingaleMixtureUCB``."""
     probability("delta", delta)
-    check_fit(fit, delta)
     if not isinstance(model, NystromRegression):
         raise UnsupportedError(
             f"Expected a NystromRegression, got {type(model).__name__}; build one with "
             "NystromRegression.from_model(model, inducing_points)."
         )
-    radius, source = sketched_fit(fit_of(fit, covariance_scale), model, delta)
+    chosen = fit_of(fit, covariance_scale, delta=delta)
+    radius, source = sketched_fit(chosen, model, delta)
     norm = resolve_norm_bound(norm_bound, model, radius)
-    assumptions = mixture_assumptions(source, model, fit, delta, norm).by(_SOURCE)
+    assumptions = mixture_assumptions(chosen, model, delta, norm, source=source)
+    assumptions = assumptions.by(_SOURCE)
     problem = mixture_problem(model, radius, norm, assumptions)
     return Band(
         _SketchedSet(model, problem.constraints, problem.assumptions),

@@ -22,7 +22,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
 from kernelucb.confidence.family import explores_for_all
-from kernelucb.confidence.sets import ConfidenceSet, Described, Support
+from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.regression.outcome_map import check_identity
 
 # Optimisers of BoTorch that end with one value of all points: names end so.
@@ -170,17 +170,17 @@ class BandUCB(Described, AcquisitionFunction):
         r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
         return self._values(X, self._scoring_set.majorant)
 
-    def _values(self, X: Tensor, support: Callable[[Any, int], Support]) -> Tensor:
+    def _values(self, X: Tensor, support: Callable[[Any, int], Tensor]) -> Tensor:
         check_points("X", X, self.band.required_set.regression.dimension, q=True)
         batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
         values = in_parts(X.reshape(-1, X.shape[-1]), partial(self._value, support))
         return values.reshape(batch_shape).to(X.dtype)
 
-    def _value(self, support: Callable[[Any, int], Support], X: Tensor) -> Tensor:
+    def _value(self, support: Callable[[Any, int], Tensor], X: Tensor) -> Tensor:
         r"""Acquisition values of ``n x d`` points, ``n`` numbers."""
         points, sign = self._scoring_set.project(X), 1.0 if self.maximize else -1.0
         weight, offset = sign * self._weight, sign * self._offset
-        half_width = support(points, 1 if weight > 0 else -1).value
+        half_width = support(points, 1 if weight > 0 else -1)
         return offset + weight * points.baseline + abs(weight) * half_width
 
     def _described(self) -> dict[str, Any]:

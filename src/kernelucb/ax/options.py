@@ -27,7 +27,7 @@ from kernelucb._numerics.estimates import is_estimate
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NearNormBall
-from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
+from kernelucb.confidence.ridge import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.models.meta import MetaModel
 
 Options = Mapping[str, Any]

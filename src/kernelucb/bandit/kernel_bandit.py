@@ -41,9 +41,9 @@ from kernelucb.confidence.norm import (
 )
 from kernelucb.confidence.radius import (
     CovarianceScale,
-    KernelFree,
     combined_radius,
     covariance_scales,
+    energy_ball,
     energy_source,
     mixture_source,
     noise_energy_bound,
@@ -199,7 +199,7 @@ class KernelBandit(Band):
     @property
     def norm_bound(self) -> float:
         r"""The norm bound given, or its estimate so far, outcome units."""
-        return self._norm.assumption.number(self._norm.value)
+        return self._norm.assumption.number(float(self._norm.value))
 
     @property
     def _norm(self) -> NormBound:
@@ -267,7 +267,7 @@ class KernelBandit(Band):
                 of columns than those observed.
             InputDataError: If a value is not finite.
         """
-        arms, widths, norm = self._checked(arms), self._widths(), self._norm.value
+        arms, widths, norm = self._checked(arms), self._widths(), float(self._norm.value)
         if widths is None:
             lower, upper = self.stateless().bounds(arms)
             return lower, upper
@@ -354,7 +354,7 @@ class KernelBandit(Band):
             return self._stateless
         regression = self._regression()
         if self._theorem is not None:
-            tau, norm = float(self._taus), self._norm.value
+            tau, norm = float(self._taus), float(self._norm.value)
             width = self._theorem.width(float(regression.log_det(tau)), norm)
             band = fixed_ridge_band(regression, tau, width, self.premises)
         else:
@@ -408,7 +408,7 @@ class KernelBandit(Band):
     def _widths(self) -> Tensor | None:
         r"""Multiples of the deviations at regularisers; None where nothing grows."""
         taus, (log_det, form) = self._growing.regularizers, self._growing.fit()
-        norm, delta, count = self._norm.value, self._delta, self.num_observations
+        norm, delta, count = float(self._norm.value), self._delta, self.num_observations
         older = self._older
         if self._resolution > self._smallest or (older and older.assumptions.violated):
             return None
@@ -427,8 +427,8 @@ class KernelBandit(Band):
             radius = radius.beside_hidden(self._hidden)
         squared = float(at(radius.tau_ref)) + radius.slack
         if self._fit == "filters":  # two members of the mixture, by their prior weights
-            mixed = KernelFree.of(count, delta, squared, PRIOR_WEIGHTS)
-            squared = mixed.ball.squared_radius + self._hidden
+            mixed, _ = energy_ball(count, delta, squared, PRIOR_WEIGHTS)
+            squared = mixed + self._hidden
         excess = squared + taus * norm**2 - form
         if float(excess.min()) <= 0.0:
             return None  # no function of this norm fits the data

@@ -1,12 +1,10 @@
 r"""What a confidence set says about an optimisation: how good, and when to stop."""
 
-from kernelucb.certificates.breakdown import breakdown
-from kernelucb.certificates.confirmation import confirmation
-from kernelucb.certificates.planning import runs_needed
-from kernelucb.certificates.regret import regret_certificate
+from kernelucb.certificates.claims import breakdown
+from kernelucb.certificates.planning import confirmation, runs_needed
+from kernelucb.certificates.regret import CertifiedGapStopping, regret_certificate
 from kernelucb.certificates.report import optimum_report
 from kernelucb.certificates.spaces import MixedSpace
-from kernelucb.certificates.stopping import CertifiedGapStopping
 from kernelucb.certificates.words import (
     Breakdown,
     Claim,

@@ -248,7 +248,7 @@ def upper_side(sign: int, level: float = 0.0) -> SetFunction:
 
     def values(own: ConfidenceSet, X: Tensor) -> Tensor:
         points = own.project(X)
-        return sign * points.baseline + own.support(points, sign).value - level
+        return sign * points.baseline + own.support(points, sign) - level
 
     return SetFunction(values, lambda own: own.limit(sign) - level)
 

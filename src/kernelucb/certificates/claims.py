@@ -1,18 +1,27 @@
-r"""What may be said after an optimisation: claims, and what would have to be wrong."""
+r"""Claims that may be made after an optimisation, and what would have to be wrong.
 
+Breakdown values are the norm or noise scale up to which a claim about a band stands. How
+often claims at a margin were false, on problems that no kernel made, is in
+``reliability.csv`` (``python -m benchmarks.reliability package``). Shares of the past are
+no theorem: nothing there is certified.
+"""
+
+import csv
+import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any, NamedTuple, cast
 
 import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.digits import as_given, at_least, at_most, coordinate
-from kernelucb.certificates.boxes import largest_in_region, upper_side
-from kernelucb.certificates.breakdown import breakdown_of
-from kernelucb.certificates.measured import WINDOW, at_margin
+from kernelucb._numerics.estimates import estimated
+from kernelucb.certificates.boxes import upper_side
 from kernelucb.certificates.regret import certificate_of
 from kernelucb.certificates.task import Task
 from kernelucb.certificates.words import (
@@ -22,7 +31,181 @@ from kernelucb.certificates.words import (
     Claim,
     Wording,
 )
+from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.regression import KernelRegression
+
+_JUST_ABOVE = 1.02  # times the least consistent norm: the smallest norm bound tried
+_NORM_STEP = 2.0  # from one norm bound tried to the next
+_NOISE_STEP = 1.5  # the same of noise scales
+_MOST_NORM = 1000.0  # times the least consistent norm: the largest tried
+_CLOSE = 1.05  # of what is found, as a factor
+_MOST_NOISE = 100.0  # times the noise scale in use: the largest tried
+
+
+def breakdown(
+    band: Any,
+    claim: Callable[[Any], bool],
+) -> Breakdown:
+    r"""Up to which norm and which noise scale a claim stands, anytime.
+
+    Example:
+        >>> breakdown(band, lambda b: regret_certificate(b, bounds=box).gap <= 5.0)
+
+    Source: ours (``docs/mathematics.md``). The sets of functions that explain the data grow
+    with the norm bound and the noise scale, and rest on one event (``Band.relaxed``): the
+    true function is in every set whose norm bound and noise scale are large enough. So if a
+    claim is true of every function of a set, the claim is true, or the set's norm bound or
+    noise scale is too small. Assumptions: the band's, without the norm bound.
+
+    Only norm bounds and noise scales at which the claim was found to stand are returned, so
+    the values are never too large. They may be too small by a twentieth, or where the
+    claim falls and stands again at a larger value. The largest norm bound tried is a
+    thousand times the least consistent norm.
+
+    Args:
+        band: ``MartingaleMixtureUCB``, ``KernelFamilyUCB`` or ``LikelihoodUCB``, within a
+            range or not, or a combination of them.
+        claim: Maps a band of the same kind to whether every function of the band's set
+            satisfies the claim; may use anything that is computed from the band.
+
+    Raises:
+        UnsupportedError: If the band's sets are not one event for all norm bounds.
+    """
+    if getattr(band, "outcome_constraints", None) is not None:
+        raise UnsupportedError(
+            "The claim would be about the objective without its constraints; ask "
+            "optimum_report, whose claims have breakdown values of all bands."
+        )
+    whole = band_of("band", band)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return breakdown_of({"": whole}, lambda *by: claim(whole.relaxed(*by)))
+
+
+def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Breakdown:
+    r"""As ``breakdown``, of a function of the arguments of ``Band.relaxed``.
+
+    The first of the named bands is the objective's; see ``Breakdown`` for the others.
+    """
+    band, terms = next(iter(bands.values())), named_terms(bands)
+    whole = band.relaxed()  # whose norm bound is larger where the data contradict it
+    norm = float(band.smallest_norm_bound)
+    least = float(whole.least_norm_factor * whole.smallest_norm_bound) / norm
+    if math.isinf(least):
+        return Breakdown(norm_bound=0.0, least_consistent_norm=estimated(least))
+    of_objective = {term.key for term in terms_of(band)}
+    first = _JUST_ABOVE * least if least > 0.0 else 1.0 / _MOST_NORM
+    first = max(first, 1.0) if len(of_objective) > 1 else first
+    limit = max(_MOST_NORM * max(least, 1.0 / _MOST_NORM), first)
+    ratio = noise = shortest = None
+    with torch.no_grad():
+        start = max(first, min(1.0, limit))
+        factor = _largest(stands, start, _NORM_STEP, limit)
+        if factor == 0.0 and first < 1.0:
+            factor = _largest(stands, first, _NORM_STEP, limit, bad=1.0)
+        at = min(factor or math.inf, max(first, 1.0))  # where functions explain the data
+        if factor > 0.0 and None not in [term.noise_scale for term in terms.values()]:
+            steps = _NOISE_STEP, _MOST_NOISE
+            ratio = max(_largest(lambda ratio: stands(at, ratio), 1.0, *steps), 1.0)
+            noise = ratio * cast(float, band.noise_scale)
+        for length in sorted(set(band.lengthscales), reverse=True):  # longest first
+            if not stands(at, 1.0, length):
+                break
+            shortest = length
+
+    def norms_at(multiple: float) -> tuple[tuple[str, float], ...]:
+        if len(terms) == 1:
+            return ()
+        factors = {term.key: max(multiple, 1.0) for term in terms.values()}
+        factors |= dict.fromkeys(of_objective, multiple)
+        found = ((n, factors[t.key] * t.smallest_norm_bound) for n, t in terms.items())
+        return tuple((name, estimated(norm)) for name, norm in found)
+
+    data = [term.data for term in terms_of(band) if hasattr(term.data, "noise_scales")]
+    scales = {scale for each in data for scale in each.noise_scales.tolist()}
+    needs_norm = noise is not None or shortest is not None
+    return Breakdown(
+        norm_bound=estimated(factor * norm),
+        least_consistent_norm=estimated(least * norm),
+        noise_std=estimated(noise),
+        at_norm_bound=estimated(at * norm) if needs_norm else None,
+        lengthscale=estimated(shortest),
+        stands_throughout=factor >= limit / _CLOSE,
+        norms=norms_at(factor or first),
+        at_norms=norms_at(at) if needs_norm else (),
+        noise_factor=estimated(ratio) if len(terms) > 1 or len(scales) > 1 else None,
+    )
+
+
+def _largest(
+    stands: Callable[[float], bool],
+    first: float,
+    growth: float,
+    limit: float,
+    bad: float = math.inf,
+) -> float:
+    r"""A large number from ``first`` to ``limit`` at which a claim stands; 0 if none is.
+
+    ``bad`` is a number at which it is known to fall. Only numbers that were tried are
+    returned.
+    """
+    if not stands(first):
+        return 0.0
+    good = first
+    while good < limit and bad > _CLOSE * good:  # bisection of logarithms
+        tried = min(growth * good, limit) if math.isinf(bad) else math.sqrt(good * bad)
+        if stands(tried):
+            good = tried
+        else:
+            bad = tried
+    return good
+
+
+WINDOW = 0.05  # half sides of the window that was measured, over the domain's
+
+
+class Record(NamedTuple):
+    r"""What became of claims of one kind, after so many runs, at one margin."""
+
+    kind: str  # "value", "window" or "anywhere"
+    runs: int  # the record is used from so many on
+    level: float  # the norm bound over the least one
+    claims: int
+    problems: int
+    share_false: float
+
+    def __str__(self) -> str:
+        return (
+            f"of {self.claims:,} claims of this kind at this margin on {self.problems} "
+            f"other problems {100 * self.share_false:.2g} % were false"
+        )
+
+
+@cache
+def records() -> tuple[Record, ...]:
+    r"""The table of the package, the least margins first."""
+    path = files("kernelucb.certificates").joinpath("reliability.csv")
+    rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    kinds = Record.__annotations__.items()
+    found = [Record(**{name: kind(row[name]) for name, kind in kinds}) for row in rows]
+    return tuple(sorted(found, key=lambda each: each.level))
+
+
+def at_margin(band: Band, kind: str, margin: float) -> str | None:
+    r"""The record of the largest margin that is not above this one.
+
+    None for a band unlike those that were measured, or with fewer runs.
+    """
+    likes = band.outcome_map.is_identity and isinstance(band.data, KernelRegression)
+    if not likes or band.observed is None or band.noise_scale is None:
+        return None
+    runs = len(band.observed)
+    same = [each for each in records() if each.kind == kind and each.runs <= runs]
+    most = max((each.runs for each in same), default=0)
+    found = [each for each in same if each.runs == most and each.level <= margin]
+    return str(found[-1]) if found else None
+
 
 _ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
 _EVALUATIONS = 20_000  # of branch and bound, at most, for each norm bound that is tried
@@ -129,14 +312,9 @@ class _Ladder:
         shortfall = upper_side(-self.sign, -self.sign * inner)
         if float(task.values(shortfall, task.points).max()) > 0.0:
             return False
-        if task.region.is_finite:
-            return True
-        search, few = task.search(shortfall), min(self.evaluations, _EVALUATIONS)
-        known = 0.0, self.point  # only what lies above matters
-        return (
-            search is not None
-            and largest_in_region(search, _ACCURACY, few, known).upper <= 0.0
-        )
+        known, few = (0.0, self.point), min(self.evaluations, _EVALUATIONS)
+        most = task.largest(shortfall, _ACCURACY, few, known)  # of what lies above
+        return most is not None and most.upper <= 0.0
 
     def best_run(self) -> Iterator[Claim]:
         r"""The run that is worth most at least, if one may be feasible."""

@@ -1,31 +1,20 @@
-r"""An upper bound on how far a recommended point is from the optimum."""
+r"""An upper bound on how far a recommended point is from the optimum, and when to stop."""
 
+import logging
 import math
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
-from kernelucb._numerics.domains import FixedFeatures, points_or_box
-from kernelucb.certificates.boxes import largest_in_region
+from kernelucb._numerics.domains import FixedFeatures, check_one_domain, points_or_box
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Task, climbed
-from kernelucb.certificates.words import RegretCertificate
+from kernelucb.certificates.words import RegretCertificate, StoppingDecision
 from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-
-
-class Gap(NamedTuple):
-    r"""The largest gain over a recommended point, on the scale of the objective's set."""
-
-    value: float  # upper bound on the gain
-    found: float  # the gain at the challenger
-    recommended: Tensor
-    challenger: Tensor
-    rigorous: bool
 
 
 @points_or_box
@@ -108,23 +97,13 @@ def certificate_of(
     task: Task, tolerance: float = 0.05, max_evaluations: int = 100_000
 ) -> RegretCertificate:
     r"""The certificate of a task; see ``regret_certificate``."""
-    return in_outcome_units(gap_of(task, tolerance, max_evaluations), task)
+    return gap_of(task, tolerance, max_evaluations)[0]
 
 
-def in_outcome_units(gap: Gap, task: Task) -> RegretCertificate:
-    r"""The certificate of a gap on the scale of the set."""
-    own, point = task.confidence_set, gap.recommended
-    gains = point.new_tensor([gap.value, gap.found])
-    largest = own.regression.outcome_map.largest_gain
-    most, found = largest(gains, *own.bounds(point.unsqueeze(0)), task.sign).tolist()
-    resolution = most - found if gap.rigorous else math.inf
-    points = point, gap.challenger, gap.rigorous
-    rest = task.assumptions, task.region.domain
-    return RegretCertificate(most, *points, resolution, *rest)
-
-
-def gap_of(task: Task, tolerance: float, max_evaluations: int) -> Gap:
-    r"""How much better any point can be than the recommended one."""
+def gap_of(
+    task: Task, tolerance: float, max_evaluations: int
+) -> tuple[RegretCertificate, float]:
+    r"""The certificate of a task, and its gap on the scale of the objective's set."""
     positive_scalar("tolerance", tolerance)
     whole_number("max_evaluations", max_evaluations)
     own, points = task.confidence_set, task.points
@@ -135,15 +114,86 @@ def gap_of(task: Task, tolerance: float, max_evaluations: int) -> Gap:
     itself = (points == best).all(-1).to(gains)
     found, index = (gains - 2.0 * own.model_error * itself).max(0)
     known = max(float(found), 0.0), points[index]
-    if task.region.is_finite:
-        return Gap(known[0], known[0], best, known[1], True)
+    if not task.region.is_finite:
+        better = climbed(partial(gain, own), points, gains, task.region)
+        if len(better) > 0:
+            found, index = task.values(gain, better).max(0)
+            known = max(known, (float(found), better[index]), key=itemgetter(0))
     # The recommended point stays, so only f(x) changes within a cell.
-    better = climbed(partial(gain, own), points, gains, task.region)
-    if len(better) > 0:
-        found, index = task.values(gain, better).max(0)
-        known = max(known, (float(found), better[index]), key=itemgetter(0))
-    search = task.search(gain)
-    if search is None:
-        return Gap(known[0], known[0], best, known[1], False)
-    value, challenger, upper = largest_in_region(search, tolerance, max_evaluations, known)
-    return Gap(max(upper, value), value, best, challenger, True)
+    most = task.largest(gain, tolerance, max_evaluations, known)
+    value, challenger, upper = most or (*known, known[0])
+    latent, rigorous = max(upper, value), most is not None
+    ends = own.bounds(best.unsqueeze(0))
+    gain_in_units = own.regression.outcome_map.largest_gain
+    gap, found = gain_in_units(best.new_tensor([latent, value]), *ends, task.sign).tolist()
+    resolution = gap - found if rigorous else math.inf
+    points, rest = (best, challenger), (task.assumptions, task.region.domain)
+    return RegretCertificate(gap, *points, rigorous, resolution, *rest), latent
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class CertifiedGapStopping:
+    r"""Stop when no point can be better than the recommended point by more than ``gap``.
+
+    The rule may be asked after every round, since it stops on anytime bounds only. With
+    certified bounds, and if the given assumptions are true, the probability of ever
+    stopping at a recommended point more than ``gap`` below the optimum is at most
+    ``delta``. A bound with an estimated assumption is refused unless
+    ``allow_estimated=True``; the probability of an error is then unknown, and the reason
+    says so. The rule never stops if the maximum over the domain is not rigorous, or if the
+    bound is not anytime, does not hold at all points at once, or has a violated assumption.
+
+    Source: see ``regret_certificate``, which explains the other arguments and errors.
+
+    Args:
+        gap: Largest regret to accept, outcome units.
+        allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
+            estimated.
+
+    Example:
+        >>> stopping = CertifiedGapStopping(0.1, bounds=bounds)
+        >>> while not stopping(acqf).stop:
+        ...     ...
+    """
+
+    @points_or_box
+    def __init__(
+        self,
+        gap: float,
+        candidates: Tensor | None = None,
+        *,
+        bounds: Tensor | None = None,
+        space: MixedSpace | None = None,
+        max_evaluations: int = 100_000,
+        allow_estimated: bool = False,
+    ) -> None:
+        self.gap = positive_scalar("gap", gap)
+        check_one_domain(candidates=candidates, bounds=bounds, space=space)
+        self.candidates, self.bounds, self.space = candidates, bounds, space
+        self.max_evaluations = max_evaluations
+        self.allow_estimated = allow_estimated
+
+    def __call__(
+        self,
+        acqf: BandLike,
+        recommended: Tensor | None = None,
+        *,
+        fixed_features: FixedFeatures | None = None,
+        constraints: OutcomeConstraints | None = None,
+    ) -> StoppingDecision:
+        r"""Decide from the bound of the data so far; see ``regret_certificate``.
+
+        Raises:
+            UncertifiedError: If the bound has an estimated assumption and
+                ``allow_estimated`` is not set.
+        """
+        domain = self.candidates, self.bounds, self.space, fixed_features
+        task = Task.of(acqf, constraints, domain, recommended)
+        task.assumptions.check_certified(type(self).__name__, self.allow_estimated)
+        certificate = certificate_of(task, max_evaluations=self.max_evaluations)
+        stop = not certificate.obstacle and certificate.gap <= self.gap
+        reason = certificate.reason(self.gap)
+        _LOG.info("%s: %s.", "Stop" if stop else "Go on", reason)
+        return StoppingDecision(stop, reason, certificate)

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
 from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
-from kernelucb.certificates.boxes import cover, largest_in_region, upper_side
+from kernelucb.certificates.boxes import cover, upper_side
 from kernelucb.certificates.claims import ladder
-from kernelucb.certificates.regret import Gap, gap_of, in_outcome_units
+from kernelucb.certificates.regret import gap_of
 from kernelucb.certificates.spaces import MixedSpace, Region
 from kernelucb.certificates.task import Task
 from kernelucb.certificates.words import (
     OptimumReport,
     PossibleCombination,
+    RegretCertificate,
     Wording,
     in_words,
 )
@@ -118,10 +119,10 @@ def optimum_report(
     if tolerance is not None:
         tolerance = positive_scalar("tolerance", tolerance)
     asked = baseline, window, threshold, tolerance, max_evaluations
-    gap = gap_of(task, _ACCURACY, max_evaluations)
-    certificate = in_outcome_units(gap, task)
-    lower, upper = interval(task, gap, max_evaluations)
-    possible = possible_maximisers(task, gap.recommended, max_evaluations)
+    certificate, gap = gap_of(task, _ACCURACY, max_evaluations)
+    best = certificate.recommended
+    lower, upper = interval(task, certificate, gap, max_evaluations)
+    possible = possible_maximisers(task, best, max_evaluations)
     combinations, count = (), 0
     if space is not None and space.listed_columns:
         every = space.region(fixed_features)
@@ -130,7 +131,7 @@ def optimum_report(
     return OptimumReport(
         lower=lower,
         upper=upper,
-        certificate=replace(certificate, domain=wording.domain(task, gap.recommended)),
+        certificate=replace(certificate, domain=wording.domain(task, best)),
         share=min(float(possible.mask.double().mean()), possible.share_at_most),
         share_at_most=possible.share_at_most,
         region=torch.stack([possible.lower.amin(0), possible.upper.amax(0)]),
@@ -138,31 +139,33 @@ def optimum_report(
         combinations=combinations,
         combination_count=count,
         norm_bounds=task.bound.norm_bounds,
-        said=partial(ladder, task, gap.recommended, *asked, wording),
+        said=partial(ladder, task, best, *asked, wording),
     )
 
 
-def interval(task: Task, gap: Gap, max_evaluations: int) -> tuple[float, float]:
+def interval(
+    task: Task, certificate: RegretCertificate, gap: float, max_evaluations: int
+) -> tuple[float, float]:
     r"""Lower and upper bound on the optimum, outcome units.
 
     Where large outcomes are sought the lower bound is the largest lower bound among all
     evaluated points (else the upper bound is the smallest upper bound), whichever of them
     is recommended.
     """
-    best = gap.recommended.unsqueeze(0)
+    best = certificate.recommended.unsqueeze(0)
     functions, upper = task.confidence_set, upper_side(task.sign)
     other = task.best_point(torch.cat([task.points, best]))
-    known = torch.stack([gap.recommended, other])
+    known = torch.stack([best[0], other])
     least = -float(upper_side(-task.sign)(functions, known).min())
     most = float(task.values(upper, task.points).max())
-    search = None
     if not task.region.is_finite:
-        search = task.search(upper_side(task.sign, least))
-    if search is not None:
-        result = largest_in_region(search, _ACCURACY, max_evaluations)
-        most = max(most, least + max(result.upper, result.value))
-    if gap.rigorous:  # at the recommended point, which may be worth more than its least
-        most = min(most, float(upper(functions, best)) + gap.value)
+        rise = upper_side(task.sign, least)
+        result = task.largest(rise, _ACCURACY, max_evaluations)
+        if result is not None:
+            most = max(most, least + max(result.upper, result.value))
+    # At the recommended point, which may be worth more than its least
+    if certificate.rigorous:
+        most = min(most, float(upper(functions, best)) + gap)
     most = max(most, least)
     ends = (least, most) if task.sign == 1 else (-most, -least)
     outcome_map = functions.regression.outcome_map

@@ -16,7 +16,14 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points, fixed_candidates
-from kernelucb.certificates.boxes import Search, SetFunction, on_cells, upper_side
+from kernelucb.certificates.boxes import (
+    Maximum,
+    Search,
+    SetFunction,
+    largest_in_region,
+    on_cells,
+    upper_side,
+)
 from kernelucb.certificates.spaces import Given, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import (
@@ -184,6 +191,25 @@ class Task:
         return (
             Search(known[0], self.region, known[1:]) if len(known) == len(found) else None
         )
+
+    def largest(
+        self,
+        function: SetFunction,
+        tolerance: float,
+        max_evaluations: int,
+        known: tuple[float, Tensor] | None = None,
+    ) -> Maximum | None:
+        r"""Branch and bound over boxes; None where the function's change is not known.
+
+        Arguments as for ``largest_in_region``. Where all points are listed, and so looked
+        at, the value that is ``known``.
+        """
+        if known is not None and self.region.is_finite:
+            return Maximum(*known, known[0])
+        search = self.search(function)
+        if search is None:
+            return None
+        return largest_in_region(search, tolerance, max_evaluations, known)
 
     def best_point(self, points: Tensor) -> Tensor:
         r"""``d``: the certainly feasible point with the largest guaranteed value.

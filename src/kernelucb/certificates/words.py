@@ -631,11 +631,6 @@ class Confirmation:
     noise_std: float
     certified: bool
 
-    @property
-    def is_higher(self) -> bool:
-        r"""Whether value or difference is above zero: the improvement is real."""
-        return self.lower > 0.0
-
     def __str__(self) -> str:
         of = "value" if len(self.counts) == 1 else "difference"
         runs = " and ".join(map(str, self.counts))

@@ -3,7 +3,7 @@ r"""The assumptions of a bound: given, estimated or violated."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -292,27 +292,8 @@ REPORTED = Assumption(
 )
 
 
-class PriorKnowledge(Protocol):
-    r"""The status of kernel, mean and noise, a part of every regression state."""
-
-    @property
-    def estimated(self) -> frozenset[str]:
-        r"""Which of ``"kernel"``, ``"mean"`` and ``"noise"`` were fitted to the data."""
-        ...
-
-    @property
-    def noise_scales(self) -> Tensor:
-        r"""Noise scales, outcome units: one for each observation, or for all."""
-        ...
-
-    @property
-    def outcome_map(self) -> OutcomeMap:
-        r"""From outcomes to the scale on which the noise is additive."""
-        ...
-
-
 class Knowledge(NamedTuple):
-    r"""A ``PriorKnowledge`` without data."""
+    r"""The status of kernel, mean and noise, as a regression state has it."""
 
     estimated: frozenset[str]
     noise_scales: Tensor
@@ -321,7 +302,7 @@ class Knowledge(NamedTuple):
 
 def rkhs_assumptions(
     source: str,
-    known: PriorKnowledge,
+    known: Any,
     delta: float,
     norm: Assumption,
     *,
@@ -344,9 +325,7 @@ def rkhs_assumptions(
     return Assumptions(source, guarantee, anytime, items, delta, horizon=horizon)
 
 
-def bayesian_assumptions(
-    source: str, known: PriorKnowledge, delta: float, domain: str
-) -> Assumptions:
+def bayesian_assumptions(source: str, known: Any, delta: float, domain: str) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
     The bound covers ``domain`` (in words) only, and no maximum outside of it.
@@ -360,9 +339,7 @@ def bayesian_assumptions(
     return Assumptions(source, guarantee, True, items, delta, all_points=False)
 
 
-def _items(
-    known: PriorKnowledge, condition: str, function: Assumption
-) -> tuple[Assumption, ...]:
+def _items(known: Any, condition: str, function: Assumption) -> tuple[Assumption, ...]:
     r"""Assumptions on the model, the noise (``condition`` in words) and the function."""
     smallest, largest = map(float, known.noise_scales.aminmax())
     scale = assumed(smallest)

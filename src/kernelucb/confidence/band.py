@@ -539,7 +539,8 @@ def _copied(value: Any) -> Any:
     r"""A copy of tensors, kernels and lists; anything else as it is."""
     if isinstance(value, Tensor):
         return value.detach().clone()
-    return deepcopy(value) if isinstance(value, Kernel | Mean | Sequence) else value
+    changes = isinstance(value, Kernel | Mean | Sequence)
+    return deepcopy(value) if changes and not isinstance(value, ModelData) else value
 
 
 def _rebuilt(band: Band, changes: dict[str, Any]) -> Band:
@@ -560,11 +561,15 @@ def _rebuilt(band: Band, changes: dict[str, Any]) -> Band:
 
 
 def weighted_sum(
-    bands: Sequence[Any], weights: Sequence[float] | Tensor, offset: float = 0.0
+    bands: Sequence[Any],
+    weights: Sequence[float] | Tensor,
+    offset: float = 0.0,
+    output_weights: Sequence[float] | None = None,
 ) -> Band:
     r"""The band of ``offset + sum_j w_j f_j``; the failure probabilities add up.
 
-    A band of weight zero is left out.
+    A band of weight zero is left out; ``output_weights`` are those of all outputs of a
+    model, by default ``weights``.
 
     Raises:
         ValueError: If there are no bands, or the number of weights differs.
@@ -582,6 +587,7 @@ def weighted_sum(
     check_dimensions("bands", parts)
     named = {f"output {j + 1}": p.assumptions for j, p in zip(used, parts, strict=True)}
     assumptions = Assumptions.joined(named, "the band of the weighted sum holds")
+    every = tuple(values if output_weights is None else output_weights)
     rule = WeightedSum(tuple(used.values()), finite_scalar("offset", offset))
     whole = CombinedSet([p.required_set for p in parts], rule, assumptions)
     observed = [part.observed for part in parts if part.observed is not None]
@@ -591,8 +597,10 @@ def weighted_sum(
         observed=torch.cat(observed) if len(observed) == len(parts) else None,
         norm_bounds=tuple(dict.fromkeys(n for part in parts for n in part.norm_bounds)),
         parts=parts,
-        combine=partial(weighted_sum, weights=rule.weights, offset=offset),
-        output_weights=tuple(values),
+        combine=partial(
+            weighted_sum, weights=rule.weights, offset=offset, output_weights=every
+        ),
+        output_weights=every,
     )
 
 

@@ -1,7 +1,7 @@
 r"""Bands of budgeted kernel bandits (Calandriello et al. 2019)."""
 
 import math
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -10,7 +10,6 @@ from kernelucb._numerics.checks import one_of, probability
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
-    PriorKnowledge,
     Status,
     rkhs_assumptions,
 )
@@ -209,9 +208,7 @@ class BKBRule(NamedTuple):
         radius, _ = sketched_fit("filters", state, self.delta)
         return resolve_norm_bound(norm_bound, state, radius).checked(state, radius)
 
-    def assumptions(
-        self, data: SketchedData, known: PriorKnowledge, norm: Assumption
-    ) -> Assumptions:
+    def assumptions(self, data: SketchedData, known: Any, norm: Assumption) -> Assumptions:
         r"""What the band rests on."""
         source, rounds = _SOURCES[self.radius], None
         if self.radius != "certified":

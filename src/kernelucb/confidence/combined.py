@@ -15,7 +15,7 @@ from torch.nn import ModuleList
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
-from kernelucb.confidence.sets import ConfidenceSet, Support
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.regression.state import State
 
 Part = ConfidenceSet
@@ -71,24 +71,17 @@ class Rule:
         r"""Model error of the whole, from those of the parts."""
         return max(values) + self.error
 
-    def combined(self, supports: Sequence[Support]) -> Support:
-        r"""Support of the whole from those of its parts."""
-        value, regularizer, gap = (
-            torch.stack(part) for part in zip(*supports, strict=True)
-        )
-        index = (value == self.joined(list(value))).int().argmax(0, keepdim=True)
-        chosen = [part.gather(0, index)[0] for part in (value, regularizer, gap)]
-        return Support(chosen[0] + self.error, *chosen[1:])
-
-    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
         r"""Support of the whole at ``b`` points."""
         rows = enumerate(zip(parts, points.parts, strict=True))
-        return self.combined([p.support(own, self.side(i, sign)) for i, (p, own) in rows])
+        values = [part.support(own, self.side(i, sign)) for i, (part, own) in rows]
+        return self.joined(values) + self.error
 
-    def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+    def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
         r"""Cheap upper bound on ``support``, from those of the parts."""
         rows = enumerate(zip(parts, points.parts, strict=True))
-        return self.combined([p.majorant(own, self.side(i, sign)) for i, (p, own) in rows])
+        values = [part.majorant(own, self.side(i, sign)) for i, (part, own) in rows]
+        return self.joined(values) + self.error
 
     def max_gain_over(
         self, parts: Sequence[Part], X: Tensor, reference: Tensor, sign: int, cheap: bool
@@ -130,7 +123,7 @@ class Union(Rule):
         r"""The largest."""
         return torch.stack(list(values)).amax(0)
 
-    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
         r"""Largest support, searched only where a part's cheap bound leaves it open."""
         if len(parts) == 1 or points.baseline.numel() == 0:
             return parts[0].support(points.parts[0], sign)
@@ -138,18 +131,20 @@ class Union(Rule):
         # only where its cheap bound exceeds the value found.
         with torch.no_grad():
             pairs = zip(parts, points.parts, strict=True)
-            limits = torch.stack([part.majorant(own, sign).value for part, own in pairs])
+            limits = torch.stack([part.majorant(own, sign) for part, own in pairs])
         promising, best = limits.argmax(0), torch.full_like(limits[0], -torch.inf)
-        found: list[Support] = []
+        found: list[Tensor] = []
         for first in (True, False):
             for index, part in enumerate(parts):
                 own = promising == index
                 rows = own if first else ~own & (limits[index] > best)
                 if bool(rows.any()):
                     support = part.support(points.parts[index].rows(rows), sign)
-                    found.append(_at(rows, support))
-                    best = torch.maximum(best, found[-1].value.detach())
-        return self.combined(found)
+                    # Minus infinity at the other points
+                    nothing = torch.full_like(rows, -torch.inf, dtype=support.dtype)
+                    found.append(nothing.masked_scatter(rows, support))
+                    best = torch.maximum(best, found[-1].detach())
+        return self.joined(found)
 
 
 @dataclass(frozen=True)
@@ -157,7 +152,7 @@ class WeightedSum(Rule):
     r"""All functions ``offset + sum_j w_j f_j`` with every ``f_j`` in its own part.
 
     The support is ``sum_j |w_j|`` times the support of part ``j``, of the other side where
-    ``w_j`` is negative; ``regularizer`` has one column for each part. The set holds the
+    ``w_j`` is negative. The set holds the
     true sum whenever all parts hold their functions; by the union bound the failure
     probabilities add up. The outcomes and their noises may depend on each other in any way.
 
@@ -189,12 +184,6 @@ class WeightedSum(Rule):
     def model_error(self, values: Sequence[float]) -> float:
         r"""The sum, weighted by ``|w_j|``."""
         return sum(abs(w) * each for w, each in self._pairs(values))
-
-    def combined(self, supports: Sequence[Support]) -> Support:
-        r"""Sums, weighted by ``|w_j|``."""
-        values, regularizers, gaps = zip(*supports, strict=True)
-        regularizer = torch.stack(regularizers, dim=-1)
-        return Support(self.joined(values), regularizer, self.joined(gaps))
 
     def limit(self, parts: Sequence[Part], sign: int) -> float:
         r"""See ``ConfidenceSet``."""
@@ -246,11 +235,11 @@ class Within(Rule):
         r"""The limits at the points."""
         return (self.known.limits(X),)
 
-    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
         r"""Clipped support."""
         return _clipped(parts[0].support(points.parts[0], sign), points, sign)
 
-    def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+    def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
         r"""Clipped majorant."""
         return _clipped(parts[0].majorant(points.parts[0], sign), points, sign)
 
@@ -267,7 +256,7 @@ class Within(Rule):
             return gain
         points = part.project(X)
         side = part.majorant if cheap else part.support
-        above = sign * points.baseline + side(points, sign).value
+        above = sign * points.baseline + side(points, sign)
         return torch.minimum(gain, torch.minimum(above, end) - least)
 
     def limit(self, parts: Sequence[Part], sign: int) -> float:
@@ -349,11 +338,11 @@ class CombinedSet(ConfidenceSet):
         baseline = self.rule.baseline([p.baseline for p in parts])
         return CombinedPoints(baseline, (*parts, *self.rule.located(X)))
 
-    def support(self, points: CombinedPoints, sign: int) -> Support:
+    def support(self, points: CombinedPoints, sign: int) -> Tensor:
         r"""See ``ConfidenceSet``."""
         return self.rule.support(self.parts, points, sign)
 
-    def majorant(self, points: CombinedPoints, sign: int) -> Support:
+    def majorant(self, points: CombinedPoints, sign: int) -> Tensor:
         r"""From the majorants of the parts."""
         return self.rule.majorant(self.parts, points, sign)
 
@@ -400,16 +389,10 @@ def searched(part: Part) -> Part:
     return CombinedSet(parts, part.rule, part.assumptions)
 
 
-def _clipped(support: Support, points: CombinedPoints, sign: int) -> Support:
+def _clipped(support: Tensor, points: CombinedPoints, sign: int) -> Tensor:
     # Both limits clip both sides, so that the sides never swap: where the part lies
     # outside, data and limits contradict each other.
     baseline, limits = points.baseline, points.parts[1]
-    side = torch.maximum(baseline + sign * support.value, limits.lower)
+    side = torch.maximum(baseline + sign * support, limits.lower)
     side = torch.minimum(side, limits.upper)
-    return support._replace(value=sign * (side - baseline))
-
-
-def _at(rows: Tensor, support: Support) -> Support:
-    r"""Supports of some of ``b`` points as those of all, minus infinity elsewhere."""
-    nothing = torch.full_like(rows, -torch.inf, dtype=support.value.dtype)
-    return Support(*(nothing.masked_scatter(rows, part) for part in support))
+    return sign * (side - baseline)

@@ -2,13 +2,18 @@ r"""The set of functions for successes or counts: a likelihood ratio and a norm 
 
 The losses are convex, so tangents lie below them and give a valid bound wherever they
 touch. They touch at functions near the maximisers, which are searched for each point, or
-once for 256 points. An ellipsoid around the set bounds it too, and gives a basis.
+once for 256 points. How likely outcomes must be follows from their likelihood under a
+mixture of functions, bounded from below, and Ville's inequality.
 """
 
 import math
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
@@ -19,36 +24,163 @@ from kernelucb._numerics.arrays import (
     minimize_quasiconvex,
     safe_sqrt,
 )
-from kernelucb._numerics.checks import one_of, positive_scalar
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.dual import ExactSet, FunctionSet
-from kernelucb.confidence.evidence import Ratio
-from kernelucb.confidence.mixture import INTERIOR, Constraints, announce
+from kernelucb._numerics.checks import as_double, one_of, positive_scalar
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Knowledge,
+    Status,
+    rkhs_assumptions,
+)
+from kernelucb.confidence.dual import FunctionSet
+from kernelucb.confidence.mixture import INTERIOR, announce
 from kernelucb.confidence.norm import (
     NormBound,
     NormBoundLike,
     given_norm,
     tracker_of,
 )
-from kernelucb.confidence.radius import FitConstraint, Radius
-from kernelucb.confidence.sets import QueryPoints, Support
+from kernelucb.confidence.radius import (
+    Constraints,
+    CovarianceScale,
+    FitConstraint,
+    Radius,
+    covariance_scales,
+)
+from kernelucb.confidence.sets import QueryPoints
 from kernelucb.regression import KernelRegression, Projection
-from kernelucb.regression.counts import LikelihoodRegression, Mode
+from kernelucb.regression.counts import Likelihood, LikelihoodRegression, Mode
 
-LikelihoodForm = Literal["ellipsoid", "tangent"]
-SOURCES: dict[LikelihoodForm, str] = {
-    "ellipsoid": f"{ExactSet.source}; ellipsoid of secant curvatures (ours); "
-    "tangents of the losses (ours)",
-    "tangent": "Tangents of the losses (ours)",
+LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
+
+# Of the search for a Gaussian: steps, evaluations, and a slope in nats at which it ends.
+_SEARCH = {"maxiter": 40, "maxfun": 80, "gtol": 1e-5}
+# Least curvature of a parabola, over the largest.
+_SMALLEST_WEIGHT = 1e-10
+# Prior weight of values at each input that no kernel connects: 0.1 nats for the others.
+_INDEPENDENT = 0.1
+_EVIDENCE = (
+    "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
+)
+_OUTCOMES: dict[Likelihood, str] = {
+    "bernoulli": "is 1 with probability sigmoid(f(x)), else 0",
+    "binomial": "is a number of successes, each with probability sigmoid(f(x)), in a "
+    "number of trials that was fixed before",
+    "poisson": "is a Poisson count of mean exposure * exp(f(x)), with an exposure that was "
+    "fixed before",
 }
+_REPORTED = (
+    "outcomes are not changed after they were observed, their trials or exposures were "
+    "fixed before, and whether and when one is reported does not depend on what it is"
+)
+
+
+def likelihood_level(
+    data: LikelihoodRegression, delta: float, scales: CovarianceScale | None = None
+) -> float:
+    r"""Upper bound on the sum of the losses of the true function, anytime.
+
+    ``scales`` are those of the mixture ``N(mean, c k)``, fixed before the data. Beside
+    Gaussian processes the mixture has a part with independent values at each input, under
+    which no kernel connects the inputs: so the data can contradict a kernel that is too
+    smooth.
+
+    Source: the likelihood ratio of Emmenegger et al. (2023) with Ville's inequality;
+    the bound on the evidence is ours, see ``docs/mathematics.md``.
+    """
+    evidence = log_evidence(
+        data, covariance_scales(LIKELIHOOD_SCALES if scales is None else scales)
+    )
+    independent = data.loss.log_independent(data.mean) + math.log(_INDEPENDENT)
+    evidence = np.logaddexp(evidence + math.log1p(-_INDEPENDENT), independent)
+    return math.log(1.0 / delta) - float(evidence)
+
+
+def likelihood_assumptions(
+    likelihood: Likelihood, estimated: frozenset[str], delta: float, norm: Assumption
+) -> Assumptions:
+    r"""The assumptions of a set; ``norm`` is the assumption on its norm bound.
+
+    ``estimated`` is the subset of ``"kernel"`` and ``"mean"`` that was fitted to the data.
+    """
+    known = Knowledge(estimated, torch.ones(1))
+    assumptions = rkhs_assumptions(_EVIDENCE, known, delta, norm)
+    statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
+    instead = {
+        "noise": Assumption("likelihood", statement, Status.GIVEN),
+        "outcomes": Assumption("outcomes", _REPORTED, Status.GIVEN),
+    }
+    items = tuple(instead.get(item.name, item) for item in assumptions.items)
+    return replace(assumptions, items=items).by(SOURCE)
+
+
+@torch.no_grad()
+def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
+    r"""Lower bound on the log-evidence of an equal mixture of Gaussian process priors.
+
+    The evidence is ``int prod_i exp(-l_i(f)) dQ(f)``, with ``Q`` an equal mixture of
+    ``N(mean, c k)`` over the ``scales`` ``c``. Any Gaussian gives a lower bound on each
+    part: the expected log-likelihood under the Gaussian minus its divergence from the
+    prior. The best Gaussian is searched for among those with independent coordinates in the
+    eigenbasis at the mode; the posterior is of this kind if the loss is a parabola.
+
+    Source: the evidence lower bound (for Gaussian processes Opper & Archambeau 2009); the
+    basis in which coordinates are independent is ours.
+    """
+    loss, middle = data.loss, sum(map(math.log, scales)) / len(scales)
+    latent = data.mode(math.exp(-middle), data.most_probable).latent
+    slope, curvature = loss.slope(latent), loss.curvature(latent)
+    weights = curvature.clamp_min(_SMALLEST_WEIGHT * float(curvature.max()))
+    state = data.linearised(latent, weights.clamp_min(1e-300))
+    # Functions are mean + features w, and |w| is the norm: orthonormal directions.
+    features = state.observed_features(torch.arange(len(latent), device=latent.device))
+    squares = features.square()
+    hidden = (data.variance - squares.sum(-1)).clamp_min(0.0)  # by round-off
+    precision = squares.mT @ curvature
+    target = features.mT @ (curvature * (latent - data.mean) - slope)
+
+    def bound(tau: float) -> float:
+        r"""For the prior of variance ``1 / tau`` along each direction."""
+        variances = 1.0 / (tau + precision)
+        # One step of Newton's from the mode, about which the search is in its units.
+        start, units = variances * target, variances.sqrt()
+
+        def negative(x: Tensor, expected: Any) -> Tensor:
+            shift, log_ratio = x.chunk(2)
+            mean, spread = start + units * shift, variances * log_ratio.exp()
+            ratio = tau * spread
+            divergence = 0.5 * (tau * mean.square() + ratio - 1.0 - ratio.log()).sum()
+            values = data.mean + features @ mean
+            return expected(values, squares @ spread + hidden / tau).sum() + divergence
+
+        def with_slope(x: Array) -> tuple[float, Array]:
+            at = torch.from_numpy(x).to(start).requires_grad_()
+            with torch.enable_grad():
+                value = negative(at, loss.expected)
+                (slope,) = torch.autograd.grad(value, at)
+            return float(value.detach()), slope.cpu().numpy()
+
+        origin: Any = np.zeros(2 * len(start))
+        found: Any = minimize(
+            with_slope, origin, jac=True, method="L-BFGS-B", options=_SEARCH
+        )
+        best = found.x if found.fun < with_slope(origin)[0] else origin
+        return -float(negative(torch.from_numpy(best).to(start), loss.expected_bound))
+
+    parts = as_double([bound(1.0 / scale) for scale in scales])
+    return float(torch.logsumexp(parts, 0)) - math.log(len(scales))
+
+
+LikelihoodForm = Literal["cuts", "tangent"]
+SOURCE = "Tangents of the losses (ours)"
 _TINY = 1e-50  # the square of its inverse is still a number
 _LARGEST_REACH = 600.0  # of log odds or log rates
 _TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
 # Regularisers, and their ratio, tried for a function of the set: the one of the least norm
 # takes ten times as long.
 _TRIED, _FACTOR = 12, 5.0
-# Round-off of a curvature; and the least one that is told from zero beside the largest.
-_ROUNDING, _LEAST_CURVATURE = 1e-12, 1e-14
+# Least curvature of a parabola, over the largest.
+_LEAST_CURVATURE = 1e-8
 # Least eigenvalue, over the regulariser, of a direction that is searched in, and how many:
 # with all of them bands of rates are up to 2 % narrower.
 _LEAST_SHARE, _MOST_INFORMED = 0.03, 40
@@ -67,28 +199,26 @@ SHARE = 0.01
 def likelihood_set(
     data: LikelihoodRegression,
     norm_bound: NormBoundLike,
-    ratio: Ratio,
+    delta: float,
     level: float,
-    form: LikelihoodForm = "ellipsoid",
+    form: LikelihoodForm = "cuts",
 ) -> "TangentSet":
-    r"""The set of ``LikelihoodUCB``; arguments as there, ``level`` is the ratio's.
+    r"""The set of ``LikelihoodUCB``; arguments as there, and the ``likelihood_level``.
 
     An empty set is widened, with a warning.
     """
-    one_of("form", form, *SOURCES)
+    one_of("form", form, "cuts", "tangent")
     tracker, contradiction = tracker_of(norm_bound), None
     if tracker is None:
         given = positive_scalar("norm_bound", norm_bound)
         norm = NormBound(float(given), given_norm(given))
     else:
         least = least_norm_mode(data, level)
-        bend = data.loss.curvature(least.latent)
-        bend = bend.clamp_min(1e-8 * float(bend.max()))
-        # Its parabolas touch at the function of least norm, which is then theirs as well:
-        # the conditions for one hold the slopes alone.
-        norm = tracker.estimate(*parabolas(data, least.latent, bend, least.loss))
+        # Their function of least norm is the same one: the conditions hold slopes alone.
+        norm = tracker.estimate(*parabolas(data, least.latent, least.loss))
     centre = _function_within(data, level, norm.value)
-    assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
+    given = data.outcomes.kind, data.estimated, delta, norm.assumption
+    assumptions = likelihood_assumptions(*given)
     if centre.norm > norm.value:
         statement = (
             f"No function of norm at most {norm.value:.4g} makes the outcomes likely "
@@ -105,8 +235,8 @@ def likelihood_set(
     # Round-off must not leave the centre out.
     used = max(norm.value, data.at(centre.weights).norm * (1.0 + INTERIOR))
     level = max(level, centre.loss)
-    state, radius = enclosing_ellipsoid(data, used, level, centre.latent)
-    radius = radius.beside_hidden(state.hidden_part(used))
+    # The set is not within these, which give directions and variances.
+    state, radius = parabolas(data, centre.latent, level)
     constraints = Constraints(radius, used, contradiction)
     return TangentSet(state, constraints, assumptions, data, level, centre, form)
 
@@ -162,44 +292,16 @@ def least_norm_mode(
     return data.most_probable._replace(norm=math.inf)
 
 
-@torch.no_grad()
-def enclosing_ellipsoid(
-    data: LikelihoodRegression, norm: float, level: float, touching: Tensor
-) -> FitConstraint:
-    r"""An ellipsoid around ``{f : |f - mean| <= norm, sum_i l_i(f) <= level}``.
-
-    By the parabolas of largest curvature that lie below the losses over the values that
-    the norm allows at the data, see ``Loss.least_secant``.
-
-    Source: ours; proven in ``docs/mathematics.md``.
-
-    Args:
-        data: The outcomes.
-        norm: Norm bound, prior units.
-        level: Largest sum of the losses.
-        touching: ``u`` latent values, where the parabolas touch if the norm allows them.
-    """
-    reach = norm * data.variance.sqrt()
-    lower, upper = data.mean - reach, data.mean + reach
-    latent = torch.minimum(torch.maximum(touching, lower), upper)
-    secant = data.loss.least_secant(latent, lower, upper) * (1.0 - _ROUNDING)
-    largest = torch.maximum(secant.max(), 1.0 / data.variance.max().clamp_min(1e-300))
-    curvature = secant.clamp_min(_LEAST_CURVATURE * float(largest))
-    # What a raised parabola may lie above its loss.
-    farthest = torch.maximum(latent - lower, upper - latent)
-    above = 0.5 * float(((curvature - secant) * farthest.square()).sum())
-    return parabolas(data, latent, curvature, level + above)
-
-
-def parabolas(
-    data: LikelihoodRegression, latent: Tensor, curvature: Tensor, level: float
-) -> FitConstraint:
+def parabolas(data: LikelihoodRegression, latent: Tensor, level: float) -> FitConstraint:
     r"""All functions whose parabolas add up to at most ``level``.
 
-    These touch the losses at ``u`` latent values. ``sum_i c_i (f_i - y_i)^2 <= 2 (level -
-    sum_i l_i) + sum_i l'_i^2 / c_i`` with the pseudo-outcomes ``y``.
+    These have slopes and curvatures of the losses at ``u`` latent values. ``sum_i c_i (f_i
+    - y_i)^2 <= 2 (level - sum_i l_i) + sum_i l'_i^2 / c_i`` with the pseudo-outcomes ``y``.
     """
-    state, slope = data.linearised(latent, curvature), data.loss.slope(latent)
+    slope, curvature = data.loss.slope(latent), data.loss.curvature(latent)
+    least = _LEAST_CURVATURE * float(curvature.max())
+    curvature = curvature.clamp_min(max(least, 1e-300))
+    state = data.linearised(latent, curvature)
     slack = 2.0 * (level - float(data.loss.value(latent).sum()))
     squared = slack + float((slope.square() / curvature).sum())
     return FitConstraint(state, Radius.of(squared, state, 1.0))
@@ -218,7 +320,7 @@ class TangentSet(FunctionSet):
     By convexity every function of the set satisfies ``sum_i l'_i f_i <= level - sum_i l_i
     + sum_i l'_i g_i`` with losses and slopes at any values ``g``, and the largest value
     under this inequality and the norm bound has a closed form. The bound is the maximum
-    over the set if ``g`` attains the maximum. No bound is above the ellipsoid's bound.
+    over the set if ``g`` attains the maximum.
 
     For a point ``g`` is found by a few steps of Newton's method. The first function lies
     from the centre in the direction of the posterior covariance with the point, where the
@@ -229,7 +331,7 @@ class TangentSet(FunctionSet):
     informed directions only, of which the data tell something (as in the
     likelihood-informed subspaces of Cui et al. 2014); the bound is in all.
 
-    With ``form="tangent"`` the search is made for each point. With ``"ellipsoid"`` it is
+    With ``form="tangent"`` the search is made for each point. With ``"cuts"`` it is
     made once, for largest and smallest values at 256 points that are spread as the inputs
     are. A weighted mean of tangents gives a valid inequality too: at a query point the
     tangents with the lowest bounds get nearly all of the weight, and weights and bounds
@@ -238,13 +340,13 @@ class TangentSet(FunctionSet):
     Source: ours; ``docs/mathematics.md``.
 
     Args:
-        regression: Pseudo-outcomes whose ellipsoid holds the set.
-        constraints: Fit of the pseudo-outcomes, and the norm constraint.
+        regression: Pseudo-outcomes, for directions and variances.
+        constraints: Fit of the pseudo-outcomes, which does not count, and the norm bound.
         assumptions: The assumptions of the set.
         data: The outcomes and the prior.
         level: Largest sum of the losses.
         centre: A function of the set.
-        form: ``"ellipsoid"`` or ``"tangent"``: where the tangents touch, see above.
+        form: ``"cuts"`` or ``"tangent"``: where the tangents touch, see above.
     """
 
     centre_weights: Tensor
@@ -261,8 +363,7 @@ class TangentSet(FunctionSet):
         centre: Mode,
         form: LikelihoodForm,
     ) -> None:
-        super().__init__(regression, constraints, assumptions.by(SOURCES[form]))
-        self.ellipsoid = ExactSet(regression, constraints, assumptions)
+        super().__init__(regression, constraints, assumptions)
         self.data, self.level, self.centre, self.form = data, level, centre, form
         rows = torch.arange(len(centre.latent), device=centre.latent.device)
         self.observed_features = regression.observed_features(rows)
@@ -277,53 +378,41 @@ class TangentSet(FunctionSet):
         self.informed_centre = self.centre_weights[self.informed]
         # Sums of outer products, one for each query, are one matrix product with these.
         self.products = (some.unsqueeze(-1) * some.unsqueeze(-2)).flatten(1)
-        if form == "ellipsoid":
-            points = regression.project_inputs(points_among(data.distinct_inputs, _CUTS))
-            with torch.no_grad():
-                cuts = [self.searched(points, sign) for sign in (1, -1)]
-            # `2 x k x r` and `2 x k`, those of largest values first
-            self.register_buffer("slopes", torch.stack([each.slopes for each in cuts]))
-            self.register_buffer("limits", torch.stack([each.limit for each in cuts]))
+        points = regression.project_inputs(points_among(data.distinct_inputs, _CUTS))
+        with torch.no_grad():
+            cuts = [self.searched(points, sign) for sign in (1, -1)]
+        # `2 x k x r` and `2 x k`, those of largest values first
+        self.register_buffer("slopes", torch.stack([each.slopes for each in cuts]))
+        self.register_buffer("limits", torch.stack([each.limit for each in cuts]))
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
-        r"""The bound by the tangents, or by the ellipsoid where it is smaller."""
-        touching = self.lowest_cut if self.form == "ellipsoid" else self.searched
-        tangents = touching(points.centre, sign)
-        found = self._bounded(points.centre, sign, tangents)
-        return self._with_pending(points, sign, found)
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
+        r"""The bound by the tangents; with ``form="tangent"`` the smaller one of two."""
+        found = self.majorant(points, sign)
+        if self.form == "cuts":
+            return found
+        near = self.bound(points.centre, sign, self.searched(points.centre, sign))
+        near = self._with_pending(points, sign, near)
+        return torch.minimum(found, near)
 
-    def majorant(self, points: QueryPoints, sign: int) -> Support:
-        r"""The bound by the ellipsoid; with ``form="ellipsoid"`` the support itself."""
-        if self.form == "ellipsoid":
-            return self.support(points, sign)
-        seen = QueryPoints(points.centre, points.centre)
-        return self._with_pending(points, sign, self.ellipsoid.majorant(seen, sign))
+    def majorant(self, points: QueryPoints, sign: int) -> Tensor:
+        r"""The bound by the tangents that were found at construction."""
+        cut = self.lowest_cut(points.centre, sign)
+        return self._with_pending(points, sign, self.bound(points.centre, sign, cut))
 
-    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
-        # None is cheap: the ellipsoid's is not near.
-        return self._bounded(change, sign, self.searched(change, sign))
+    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
+        # None is cheap: the tangents found at construction are not near.
+        return self.bound(change, sign, self.searched(change, sign))
 
-    def _bounded(self, points: Projection, sign: int, tangents: Tangents) -> Support:
-        r"""The smaller one of the bounds by the tangents and by the ellipsoid, nearly."""
-        found = self.ellipsoid.support(QueryPoints(points, points), sign)
-        value = self.bound(points, sign, tangents)
-        gain = torch.where(value < found.value, found.value - value, 0.0)
-        if self.form == "ellipsoid":  # a smooth minimum, never below either
-            above = found.value - self.centred(points, sign)
-            gain = gain * -torch.expm1(-gain / (SHARE * above.clamp_min(_TINY)))
-        value = found.value - gain
-        return found._replace(value=value, gap=torch.full_like(value, torch.nan).detach())
-
-    def _with_pending(self, points: QueryPoints, sign: int, found: Support) -> Support:
+    def _with_pending(self, points: QueryPoints, sign: int, value: Tensor) -> Tensor:
         r"""Values nearer to the centre, as pending points lower standard deviations."""
         seen, pending = points
         if pending is seen:
-            return found
+            return value
         one = torch.ones_like(seen.baseline).unsqueeze(-1)
         before = self.regression.variance_at(seen, one)
         ratio = safe_sqrt(self.design.variance_at(pending, one) / before.clamp_min(_TINY))
         centre = self.centred(seen, sign)
-        return found._replace(value=centre + ratio * (found.value - centre))
+        return centre + ratio * (value - centre)
 
     def centred(self, points: Projection, sign: int) -> Tensor:
         r"""Values of the centre function above the prior mean, ``b``."""

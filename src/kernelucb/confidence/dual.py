@@ -5,11 +5,10 @@ valid bound; the search over ``tau`` decides only how tight the bound is.
 """
 
 import math
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.arrays import (
     Array,
@@ -19,11 +18,10 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.mixture import Constraints
+from kernelucb.confidence.radius import Constraints
 from kernelucb.confidence.sets import (
     ConfidenceSet,
     QueryPoints,
-    Support,
 )
 from kernelucb.regression import RidgeState
 from kernelucb.regression.state import Projection
@@ -53,7 +51,6 @@ class FunctionSet(ConfidenceSet):
     ) -> None:
         super().__init__(regression, assumptions)
         self.constraints = constraints
-        self._reference: tuple[Tensor, int, Projection] | None = None
 
     @property
     def norm(self) -> float:
@@ -64,29 +61,15 @@ class FunctionSet(ConfidenceSet):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))`` over the set, ``b`` values."""
-        points, other = self.regression.project(X), self._projected(reference)
+        points, other = map(self.regression.project, (X, reference))
         change = self.regression.difference(points, other)
         support = self._support_of_difference(change, sign, cheap)
-        return sign * change.baseline + support.value
+        return sign * change.baseline + support
 
-    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
+    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
         r"""Support of ``b`` differences of values; with ``cheap`` its majorant."""
         find = self.majorant if cheap else self.support
         return find(QueryPoints(change, change), sign)
-
-    def _projected(self, reference: Tensor) -> Projection:
-        r"""The projection of a reference, kept for the next call (a third of a search)."""
-        if reference.requires_grad:
-            return self.regression.project(reference)
-        if self._reference is not None:
-            known, version, other = self._reference
-            same = known is reference and version == reference._version
-            if same and other.features.device == self.regression.eigenvalues.device:
-                return other
-        with torch.no_grad():
-            other = self.regression.project(reference)
-        self._reference = reference, reference._version, other
-        return other
 
 
 class Ellipsoids:
@@ -105,11 +88,8 @@ class Ellipsoids:
         self.fit_terms = targets * targets * self.eigenvalues
         self.tau_ref = self.constraints.radius.tau_ref
         self.drop_weights = self.fit_terms / (self.eigenvalues + self.tau_ref)
-        self.features = as_array(points.centre.features)
-        self.squares = self.features * self.features
-        self.deviations = self.features * self.mean_terms
-        self.residual_variance = as_array(points.centre.residual_variance)
-        self.xp = library_of(self.features)
+        self.deviations = as_array(points.centre.features) * self.mean_terms
+        self.xp = library_of(self.deviations)
 
     def slopes(self, log_tau: Array) -> tuple[Array, Array]:
         r"""First and second derivatives at ``b`` values of ``log tau``."""
@@ -126,16 +106,8 @@ class Ellipsoids:
         share = tau / excess
         a = share * (self.constraints.norm**2 - second @ self.fit_terms)
         a_slope = a - a * a + 2.0 * tau * share * (third @ self.fit_terms)
-        if self.design is self.regression:
-            low, middle = dot(self.squares, first), dot(self.squares, second)
-            high = dot(self.squares, third)
-            variance = self.residual_variance + tau * low
-            change = tau * (low - tau * middle)
-            change_slope = change - bend * (middle - tau * high)
-        else:
-            given = torch.as_tensor(tau)
-            found = self.design.variance_slopes(self.points.design, given)
-            variance, change, change_slope = map(as_array, found)
+        found = self.design.variance_slopes(self.points.design, torch.as_tensor(tau))
+        variance, change, change_slope = map(as_array, found)
         variance = variance.clip(_TINY)
         b = change / variance
         width = self.xp.sqrt(excess * variance / tau)
@@ -143,61 +115,17 @@ class Ellipsoids:
         curvature = 0.5 * (a_slope + change_slope / variance - b * b)
         return mean_slope + width * slope, mean_bend + width * (slope * slope + curvature)
 
-    def bounds(self, tau: Array) -> Tensor:
+    def bounds(self, tau: Tensor) -> Tensor:
         r"""Values at ``b`` regularisers, with gradients for fixed ones.
 
         At minimising regularisers these gradients are those of the minima, by the envelope
         theorem: the derivative by the regulariser is zero there.
         """
-        if self.design is not self.regression:
-            return self._pending_bounds(torch.as_tensor(tau))
-        xp = self.xp
-        inverse = 1.0 / (self.eigenvalues + tau[:, None])
-        weights, shrunk = self.mean_terms * inverse, self.features * inverse * tau[:, None]
-        variance = self.residual_variance + xp.linalg.vecdot(self.features, shrunk)
-        drop = (self.tau_ref - tau) * (inverse @ self.drop_weights)
-        squared_width = self.constraints.excess_from(tau, drop).clip(0.0) / tau
-        value = xp.linalg.vecdot(self.features, weights)
-        value = torch.as_tensor(value + xp.sqrt(squared_width * variance))
-        projection = self.points.centre
-        inputs = projection.features, projection.residual_variance
-        wanted = inputs[0].requires_grad or inputs[1].requires_grad
-        if not (wanted and torch.is_grad_enabled()):
-            return value
-        ratio = xp.sqrt(squared_width / xp.where(variance > 0.0, variance, xp.inf))
-        slopes = weights + ratio[:, None] * shrunk, 0.5 * ratio
-        return _WithSlopes.apply(value, *map(torch.as_tensor, slopes), *inputs)
-
-    def _pending_bounds(self, tau: Tensor) -> Tensor:
         column = tau.unsqueeze(-1)
         deviation = self.regression.deviation_at(self.points.centre, column)
         variance = self.design.variance_at(self.points.design, column)
         excess = self.constraints.excess(self.regression, tau).clamp_min(0.0)
         return self.sign * deviation + safe_sqrt(excess / tau * variance)
-
-
-class _WithSlopes(torch.autograd.Function):
-    r"""Values computed already, with slopes in features and residual variance."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        value: Tensor,
-        feature_slopes: Tensor,
-        residual_slopes: Tensor,
-        features: Tensor,
-        residual_variance: Tensor,
-    ) -> Tensor:
-        ctx.save_for_backward(feature_slopes, residual_slopes)
-        return value.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, *grad_outputs: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        (grad,), (feature_slopes, residual_slopes) = grad_outputs, ctx.saved_tensors
-        return None, None, None, grad.unsqueeze(-1) * feature_slopes, grad * residual_slopes
 
 
 class GridSet(FunctionSet):
@@ -244,13 +172,11 @@ class GridSet(FunctionSet):
         excess = self.constraints.excess(regression, grid).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / grid)
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over the grid."""
         with torch.no_grad():
             index = self.ellipsoid_bounds(points, sign).argmin(dim=-1)
-        tau = self.regularizers[index]
-        value = Ellipsoids(self, points, sign).bounds(as_array(tau))
-        return Support(value, tau, torch.zeros_like(tau))
+        return Ellipsoids(self, points, sign).bounds(self.regularizers[index])
 
     def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
@@ -284,14 +210,21 @@ class ExactSet(GridSet):
         r"""Set a grid that brackets every search, from round-off to the norm alone."""
         design, norm = self.design, self.constraints.norm
         scale = self.constraints.radius.squared(design) / norm**2
-        largest = float(design.eigenvalues[-1])
-        lower, upper = regularizer_range(scale, largest, design.eigenvalue_cutoff)
+        lower = max(design.eigenvalue_cutoff, _RANGE_BELOW * scale)
+        upper = _RANGE_ABOVE * max(float(design.eigenvalues[-1]), scale, lower)
         logs = math.log10(lower), math.log10(upper)
         super()._place(torch.logspace(*logs, _GRID_SIZE, dtype=torch.float64))
         self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over all regularisers."""
+        return self.least(points, sign)[0]
+
+    def least(self, points: QueryPoints, sign: int) -> tuple[Tensor, Tensor]:
+        r"""The support, and the ``b`` regularisers that attain it.
+
+        Infinite where the norm constraint alone decides.
+        """
         ellipsoids = Ellipsoids(self, points, sign)
         xp = ellipsoids.xp
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
@@ -300,7 +233,7 @@ class ExactSet(GridSet):
             values = as_array(self.ellipsoid_bounds(points, sign))
             nodes, best = xp.log(as_array(self.regularizers)), values.argmin(-1)
             half_width = as_array(ball)
-            log_tau, gap, _ = minimize_quasiconvex(
+            found = minimize_quasiconvex(
                 ellipsoids.slopes,
                 lower=nodes[(best - 1).clip(0)],
                 upper=nodes[(best + 1).clip(0, len(nodes) - 1)],
@@ -310,18 +243,13 @@ class ExactSet(GridSet):
                     half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf
                 ),
             )
-        tau = xp.exp(log_tau)
-        finite, regularizer = ellipsoids.bounds(tau), torch.as_tensor(tau)
-        gap, inside = torch.as_tensor(gap), ball.detach() <= finite.detach()
-        if not bool(inside.any()):
-            return Support(finite, regularizer, gap)
-        return Support(
-            value=torch.where(inside, ball, finite),
-            regularizer=torch.where(inside, torch.inf, regularizer),
-            gap=torch.where(inside, 0.0, gap),
-        )
+        tau = torch.as_tensor(xp.exp(found.argument))
+        finite = ellipsoids.bounds(tau)
+        inside = ball.detach() <= finite.detach()
+        value = torch.where(inside, ball, finite) if bool(inside.any()) else finite
+        return value, torch.where(inside, torch.inf, tau)
 
-    def majorant(self, points: QueryPoints, sign: int) -> Support:
+    def majorant(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least bound over the grid that brackets the search."""
         return super().support(points, sign)
 
@@ -339,15 +267,3 @@ def _parabola_vertex(values: Array, best: Array) -> Array:
     bend = left - 2.0 * middle + right
     vertex = 0.5 * (left - right) / xp.where(bend > 0, bend, xp.inf)
     return xp.where(inner == best, vertex, 0.0).clip(-1.0, 1.0)
-
-
-def regularizer_range(
-    scale: float, largest: float, eigenvalue_cutoff: float
-) -> tuple[float, float]:
-    r"""Smallest and largest ``tau`` worth trying for the exact bound.
-
-    ``scale`` is the squared radius over the squared norm bound, ``largest`` the largest
-    eigenvalue of the whitened kernel matrix.
-    """
-    lower = max(eigenvalue_cutoff, _RANGE_BELOW * scale)
-    return lower, _RANGE_ABOVE * max(largest, scale, lower)

@@ -11,6 +11,7 @@ from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.digits import assumed
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
+from kernelucb.confidence.norm import near
 from kernelucb.regression.kernel_family import Cover, LengthscaleFamily
 from kernelucb.regression.named import kernel_in_words
 
@@ -118,14 +119,10 @@ def _norm(norm_bounds: Sequence[float], estimated: bool, model_error: float) -> 
     if least != most:
         numbers = f"{assumed(least)} to {numbers}, by kernel"
     statement = f"the RKHS norm of f - mean under that kernel is at most {numbers}"
-    if model_error > 0.0:
-        nearby = statement.replace("f - mean", "g - mean")
-        statement = (
-            f"f is everywhere within {assumed(model_error)} of a function g; {nearby}"
-        )
+    item = Assumption("norm", statement, Status.GIVEN)
     if estimated:
-        return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
-    return Assumption("norm", statement, Status.GIVEN)
+        item = Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
+    return near(item, model_error) if model_error > 0.0 else item
 
 
 def family_report(

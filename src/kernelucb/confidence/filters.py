@@ -13,8 +13,8 @@ from torch import Tensor
 
 from kernelucb.confidence.radius import (
     FitConstraint,
-    KernelFree,
     Radius,
+    energy_ball,
     energy_levels,
     mixture_radius,
 )
@@ -185,8 +185,8 @@ class FilterMixture:
         alone = radius.slack + 2.0 * math.log(1.0 / PRIOR_WEIGHTS[0])
         self.predicted = Radius(radius.tau_ref, alone).widened(regression, misfit)
         squared = radius.squared(regression)
-        first = KernelFree.of(count, delta, squared, PRIOR_WEIGHTS, noise_factor)
-        energy, self.level = first.ball
+        given = count, delta, squared, PRIOR_WEIGHTS, noise_factor
+        energy, self.level = energy_ball(*given)
         # The grid for the prior, with its covariance times the mean scale; then the norm's.
         mean_scale = float(np.exp(np.mean(np.log(scales))))
         unit = math.sqrt(mean_scale)
@@ -229,10 +229,6 @@ class FilterMixture:
     def alone(self) -> FitConstraint:
         r"""The constraint of Flynn & Reeb's member alone, by its prior weight."""
         return FitConstraint(self.regression, self.predicted)
-
-    def for_band(self, norm: float) -> FitConstraint:
-        r"""The constraint of a narrow band, for a norm bound in prior units."""
-        return self.constraint(*self.search(self.widths(norm))).beside_hidden(norm)
 
     def search(
         self, appraise: Appraise, num_steps: int = len(_STEPS)

@@ -1,11 +1,25 @@
-r"""The fit: how the distance between function and data is bounded, as users choose it."""
+r"""The fit: how the distance between function and data is bounded, as users choose it.
 
+By a mixture fixed before the data, or by predictions made one step ahead, by any model.
+"""
+
+import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from kernelucb._numerics.checks import one_of
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
+from botorch.models.utils import gpt_posterior_settings
+from botorch.posteriors import TransformedPosterior
+from gpytorch.models import ExactGP
+from torch import Tensor
+
+from kernelucb._numerics.arrays import in_parts
+from kernelucb._numerics.checks import finite, one_of, positive_values, probability, tensor
+from kernelucb._numerics.estimates import estimated, is_estimate, plain
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.filters import FILTERS_SOURCE, FilterMixture
-from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.radius import (
     CovarianceScale,
     FitConstraint,
@@ -18,8 +32,259 @@ from kernelucb.confidence.radius import (
     sketched_radius,
     with_energy,
 )
-from kernelucb.regression import KernelRegression, NystromRegression
+from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 from kernelucb.regression.sketch import DTCRegression
+
+PREDICTED = Assumption(
+    "predictions",
+    "the predictions behind the radius were made before their outcomes arrived, and the "
+    "noise scales were not fitted to these",
+    Status.GIVEN,
+)
+_ROUNDED = 1e-6  # largest error of numbers that were transformed in single precision
+
+
+class _Record(NamedTuple):
+    r"""Predictions, outcomes and raw inputs, ``n`` of each."""
+
+    means: Tensor
+    variances: Tensor
+    outcomes: Tensor
+    noise_std: Tensor
+    inputs: Tensor
+
+
+class PrequentialRadius:
+    r"""Radius of the fit that stays valid when the predicting model is refitted, anytime.
+
+    Every outcome is predicted before it arrives, from earlier data by any rule: by a latent
+    mean ``m_s`` and a latent variance ``v_s`` at its input. With probability ``1 - delta``,
+    for all rounds at once, the true function's values at the inputs lie within ``r`` noise
+    units of the outcomes, with ``r^2`` at most 0.45 above
+
+        ``sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
+        + 2 ln(1/delta)``
+
+    and close to the energy of the noise where the predictions are bad. No theorem covers
+    the closed form of a kernel that was refitted to the same data. The norm bound refers to
+    a kernel fixed in advance: give ``MartingaleMixtureUCB`` a model with the fixed kernel
+    and all data, and this radius. The refitted model predicts, and may choose the points.
+
+    Source: Flynn & Reeb (2024), Theorem 4.1 with the sequence of predictive distributions
+    as the mixture (ours); for predictions by a fixed kernel scaled by ``c`` the sum is
+    their Eq. (8). Assumes conditionally sub-Gaussian noise of the scales ``noise_s``, and
+    predictions from earlier data only.
+
+    Example:
+        >>> radius = PrequentialRadius(delta=0.05)
+        >>> for _ in range(rounds):
+        ...     radius.observe(refitted_model, x, y, noise_std=0.1)  # fitted without y
+        ...     acqf = MartingaleMixtureUCB(
+        ...         KernelRegression(X, Y, fixed_kernel, 0.1), norm_bound=B, fit=radius
+        ...     )
+
+    Attributes:
+        delta: Failure probability.
+    """
+
+    source = energy_source(
+        "Flynn & Reeb (2024), Theorem 4.1, for predictions one step ahead"
+    )
+
+    def __init__(self, delta: float = 0.05) -> None:
+        r"""Radius before any observation, for a failure probability."""
+        self.delta = probability("delta", delta)
+        nothing = torch.zeros(0, dtype=torch.float64)
+        self._record = _Record(*5 * [nothing])
+        self._estimated = False  # whether a noise scale was
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations so far."""
+        return len(self._record.outcomes)
+
+    @property
+    def squared(self) -> float:
+        r"""``r^2``, noise units."""
+        return with_energy(self.predicted, self.num_observations, self.delta)
+
+    @property
+    def predicted(self) -> float:
+        r"""``r^2`` by the predictions alone, before it is mixed with the energy."""
+        # Chain rule: the log-density of all outcomes is a sum over predictions, so a sum of
+        # one-step losses replaces a kernel's log-determinant and quadratic form.
+        means, variances, outcomes, noise, _ = self._record
+        squares = noise.square()
+        terms = (outcomes - means).square() / (squares + variances)
+        terms = terms + torch.log1p(variances / squares)
+        return float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
+
+    @property
+    def noise_std(self) -> Tensor:
+        r"""Noise scales of the observations, in order, outcome units."""
+        noise = self._record.noise_std.clone()
+        return estimated(noise) if self._estimated else noise
+
+    def observe_predictions(
+        self,
+        mean: float | Tensor,
+        variance: float | Tensor,
+        outcome: float | Tensor,
+        noise_std: float | Tensor,
+        X: Tensor,
+    ) -> None:
+        r"""Add ``n`` outcomes with the predictions made before the outcomes arrived.
+
+        Args:
+            mean: Predicted latent means, ``n`` values or one number, outcome units.
+            variance: Predicted *latent* variances, without noise, outcome units squared.
+            outcome: Outcomes, outcome units.
+            noise_std: Sub-Gaussian noise scale, one number or one per outcome; known, not
+                fitted to these outcomes.
+            X: ``n x d`` raw inputs of the outcomes, or ``d`` numbers for one input. The
+                radius is for data with the same inputs in the same order.
+
+        Raises:
+            BotorchTensorDimensionError: If the numbers of values differ.
+            InputDataError: If a value is not finite.
+            ValueError: If a variance is negative or a noise scale not above 0.
+        """
+        given = {"mean": mean, "variance": variance, "outcome": outcome}
+        means, variances, outcomes = (
+            finite(name, torch.as_tensor(plain(value)).detach().double().cpu().reshape(-1))
+            for name, value in given.items()
+        )
+        if not len(means) == len(variances) == len(outcomes):
+            raise BotorchTensorDimensionError(
+                f"There are {len(means)} means, {len(variances)} variances and "
+                f"{len(outcomes)} outcomes; give one of each for every observation."
+            )
+        if bool((variances < 0.0).any()):
+            raise ValueError("variance must not be negative.")
+        noise = positive_values("noise_std", noise_std, len(outcomes)).cpu()
+        inputs, earlier = _rows(X).detach().double().cpu(), self._record.inputs
+        width = earlier.shape[-1] if len(earlier) else inputs.shape[-1]
+        if inputs.shape != (len(outcomes), width):
+            raise BotorchTensorDimensionError(
+                f"X must be `n x d` with n = {len(outcomes)} and d = {width}, got shape "
+                f"{tuple(X.shape)}."
+            )
+        new = _Record(means, variances, outcomes, noise, inputs)
+        if len(earlier):
+            new = _Record(*map(torch.cat, zip(self._record, new, strict=True)))
+        self._record = new
+        self._estimated |= is_estimate(noise_std)
+
+    @torch.no_grad()
+    def observe(
+        self, model: Model, X: Tensor, Y: Tensor, noise_std: float | Tensor
+    ) -> None:
+        r"""Add outcomes predicted by a BoTorch model that has not seen them.
+
+        Args:
+            model: Fitted to earlier data only; its latent posterior is the prediction.
+            X: ``n x d`` inputs that were chosen together, or ``d`` numbers for one input.
+            Y: ``n x 1`` or ``n`` outcomes.
+            noise_std: As for ``observe_predictions``.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not fit each other or the model.
+            InputDataError: If a value is not finite.
+            UnsupportedError: If the model does not predict the value of one function.
+        """
+        rows = _rows(X)
+        means, variances = in_parts(rows, lambda part: _predicted(model, part))
+        self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
+
+    def radius(self, regression: RidgeState) -> Radius:
+        r"""The radius for a state of the same observations under the norm bound's kernel.
+
+        Raises:
+            ValueError: If number, order, noise scales, inputs or outcomes differ.
+        """
+        noise, known = regression.noise_scales.cpu(), self._record.noise_std
+        if not (len(noise) == len(known) and torch.equal(noise, known)):
+            raise ValueError(
+                f"fit holds {len(known)} observations and the model {len(noise)}, or their "
+                "noise scales differ; give both the same observations, in order."
+            )
+        if not self._is_of(regression):
+            raise ValueError(
+                "fit and the model hold different inputs or outcomes; give both the same "
+                "observations, in order."
+            )
+        return Radius.of(self.squared, regression, tau_ref=1.0)
+
+    def _is_of(self, regression: Any) -> bool:
+        r"""Whether a state holds these inputs and outcomes, up to rounding.
+
+        A sketch keeps sums alone: precisions times residuals, added up alone and times
+        inputs and their squares. Of outcomes at each other's inputs these differ, of the
+        same in another order they do not.
+        """
+        _, _, outcomes, noise, raw = self._record
+        if raw.shape[-1] != regression.dimension:
+            return False
+        if isinstance(regression, KernelRegression):
+            inputs = regression.train_inputs
+            known = regression.prior.transform(raw.to(inputs))
+            near = (known - inputs).abs() <= _ROUNDED * inputs.abs().amax(0)
+            far = (regression.train_targets.cpu() - outcomes).abs()
+            return bool(near.all() & (far <= _ROUNDED * (outcomes.abs() + noise)).all())
+        if not isinstance(regression, NystromRegression):
+            return False
+        inputs, responses = regression.sums.inputs, regression.sums.responses
+        known = regression.prior.transform(raw.to(inputs))
+        residuals = outcomes.to(known) - regression.prior.mean(known)
+        weights = residuals / regression.noise_scales.square()
+        sums, others = weights @ _powers(known), responses @ _powers(inputs)
+        sizes = weights.abs() @ _powers(known).abs()
+        return bool(((sums - others).abs() <= _ROUNDED * sizes).all())
+
+
+def _rows(X: Tensor) -> Tensor:
+    r"""``n x d`` inputs, or a single one of ``d`` numbers, as rows."""
+    if tensor("X", X).dim() == 0 or X.numel() == 0:
+        raise BotorchTensorDimensionError(f"X must be `n x d`, got shape {tuple(X.shape)}.")
+    return finite("X", X.reshape(-1, X.shape[-1]))
+
+
+def _predicted(model: Any, X: Tensor) -> Tensor:
+    r"""``2 x n`` latent means and variances of a model at ``n x d`` inputs.
+
+    Raises:
+        UnsupportedError: If they are not Gaussian in outcome units.
+    """
+    if isinstance(model, Model):
+        posterior: Any = model.posterior(X)
+    elif isinstance(model, ExactGP):  # GPyTorch calls its posterior this
+        model.eval()
+        with gpt_posterior_settings():
+            posterior = model(X)
+    else:
+        raise UnsupportedError(
+            f"{type(model).__name__} is no BoTorch model; give one, or give predictions "
+            "to observe_predictions."
+        )
+    if isinstance(posterior, TransformedPosterior):
+        raise UnsupportedError(
+            "The model predicts outcomes through an outcome transform such as Log, and the "
+            "radius is of Gaussian predictions. Give those of the transformed outcome to "
+            "observe_predictions."
+        )
+    mean, variance = posterior.mean.reshape(-1), posterior.variance.reshape(-1)
+    if len(mean) != len(X):
+        raise BotorchTensorDimensionError(
+            f"The model predicts {len(mean)} values at {len(X)} inputs; it must predict "
+            "one outcome."
+        )
+    return torch.stack([mean, variance])
+
+
+def _powers(inputs: Tensor) -> Tensor:
+    r"""Ones, inputs and their squares, in columns."""
+    return torch.cat([torch.ones_like(inputs[:, :1]), inputs, inputs.square()], -1)
+
 
 DataFit = FitConstraint | FilterMixture
 
@@ -49,6 +314,11 @@ class MixtureFit:
         r"""The covariance scales; ``(1.0,)`` if none is given."""
         return self.covariance_scale or (1.0,)
 
+    @property
+    def source(self) -> str:
+        r"""The theorem."""
+        return FILTERS_SOURCE if self.filters else mixture_source(self.scales)
+
 
 ClosedForm = Literal["filters", "martingale"] | MixtureFit
 Fit = ClosedForm | PrequentialRadius
@@ -58,16 +328,27 @@ def fit_of(
     fit: Fit,
     covariance_scale: CovarianceScale | None = None,
     default_scale: CovarianceScale | None = None,
+    delta: float | None = None,
+    noise_std: object = None,
 ) -> MixtureFit | PrequentialRadius:
     r"""The fit of a name, or as given, with its scales or else the default ones.
 
     Raises:
-        ValueError: If the name is unknown, a scale not a finite number above zero, or there
-            is one beside a ``PrequentialRadius``.
+        ValueError: If the name is unknown, a scale not a finite number above zero, or
+            there are scales, noise scales or another ``delta`` beside a
+            ``PrequentialRadius``.
     """
     if isinstance(fit, PrequentialRadius):
         if covariance_scale is not None:
             raise ValueError("A PrequentialRadius takes no covariance_scale.")
+        if noise_std is not None:
+            raise ValueError(
+                "A PrequentialRadius has its own noise scales; leave out noise_std."
+            )
+        if delta not in (None, fit.delta):
+            raise ValueError(
+                f"delta is {delta}, but fit has delta {fit.delta}; give the same."
+            )
         return fit
     if not isinstance(fit, MixtureFit):
         fit = MixtureFit(one_of("fit", fit, "filters", "martingale") == "filters")
@@ -75,18 +356,6 @@ def fit_of(
     scale = default_scale if given is None else given
     scales = None if scale is None else covariance_scales(scale)
     return replace(fit, covariance_scale=scales)
-
-
-def check_fit(fit: Fit, delta: float, noise_std: object = None) -> None:
-    r"""Refuse noise scales or another ``delta`` beside a ``PrequentialRadius``."""
-    if not isinstance(fit, PrequentialRadius):
-        return
-    if noise_std is not None:
-        raise ValueError(
-            "A PrequentialRadius has its own noise scales; leave out noise_std."
-        )
-    if delta != fit.delta:
-        raise ValueError(f"delta is {delta}, but fit has delta {fit.delta}; give the same.")
 
 
 def data_fit(
@@ -113,16 +382,6 @@ def data_fit(
     else:
         radius = mixture_radius(regression, delta, fit.scales)
     return FitConstraint(regression, radius.widened(regression, misfit))
-
-
-def fit_source(fit: Fit, model_error: float = 0.0) -> str:
-    r"""The theorem of ``data_fit``."""
-    fit = fit_of(fit)
-    if isinstance(fit, PrequentialRadius):
-        source = fit.source
-    else:
-        source = FILTERS_SOURCE if fit.filters else mixture_source(fit.scales)
-    return f"{source}, with a model error (ours)" if model_error else source
 
 
 def sketched_fit(

@@ -1,14 +1,21 @@
-r"""From data, fit and norm bound to a set: its constraints and assumptions."""
+r"""From data, fit and norm bound to a set: constraints, assumptions and form.
+
+And the function of the set that attains its bound at a point.
+"""
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
-from kernelucb._numerics.arrays import Array
+from kernelucb._numerics.arrays import safe_sqrt
+from kernelucb._numerics.checks import one_of, positive_scalar, positive_values
+from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb._numerics.digits import assumed, at_least, one_minus
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb.confidence.assumptions import (
@@ -17,11 +24,18 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
+from kernelucb.confidence.dual import ExactSet, GridSet
 from kernelucb.confidence.filters import FilterMixture
-from kernelucb.confidence.fit import Fit, data_fit, fit_of, fit_source
+from kernelucb.confidence.fit import (
+    PREDICTED,
+    Fit,
+    MixtureFit,
+    PrequentialRadius,
+    data_fit,
+    fit_of,
+)
 from kernelucb.confidence.noise import JOINT_SOURCE, JointSet, UnknownNoise
 from kernelucb.confidence.norm import (
-    LeastNorm,
     NormBound,
     NormBoundLike,
     for_least_norm,
@@ -29,96 +43,20 @@ from kernelucb.confidence.norm import (
     is_resolved,
     least_misfit,
     least_norm,
+    near,
     resolve_norm_bound,
     tracker_of,
 )
-from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.radius import CovarianceScale, Radius
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.confidence.radius import Constraints, CovarianceScale, Radius
+from kernelucb.confidence.ridge import RidgeBand
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, SolverError
+from kernelucb.regression import KernelRegression, Projection, RidgeState
 
 # An empty set is widened until it holds one function, and by this much more; so is a set
 # that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
 # and the conic solver need an interior, and round-off must not close it.
 INTERIOR = 1e-6
-
-
-class Constraints(NamedTuple):
-    r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }``.
-
-    Source: Flynn & Reeb (2024), Lemma 4.2; ``excess`` is the squared radius of Corollary
-    4.3, in noise units.
-
-    Attributes:
-        radius: Squared radius of the fit, noise units.
-        norm: Norm bound, prior units.
-        contradiction: The assumption that was relaxed because the set was empty, or None.
-    """
-
-    radius: Radius
-    norm: float
-    contradiction: Assumption | None
-
-    def excess(self, regression: RidgeState, regularizer: Tensor) -> Tensor:
-        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
-
-        ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
-        empty.
-        """
-        drop = regression.quadratic_form_drop(self.radius.tau_ref, regularizer)
-        return self.excess_from(regularizer, drop)
-
-    def excess_from(self, regularizer: Array, drop: Array) -> Array:
-        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
-        return self.radius.slack + regularizer * self.norm**2 + drop
-
-
-def consistent_constraints(
-    regression: RidgeState,
-    radius: Radius,
-    norm: float,
-    least: float,
-    relaxed: bool = False,
-) -> Constraints:
-    r"""The constraints, relaxed with a warning where no function satisfies them.
-
-    ``norm`` is the norm bound, ``least`` the least consistent norm, both in prior units.
-    ``relaxed`` says that no function within ``norm`` satisfied the original radius, and
-    that ``radius`` is a larger radius that some function satisfies.
-    """
-    attainable = least * (1.0 + INTERIOR)
-    if least <= norm and not relaxed:
-        return Constraints(radius, max(norm, attainable), None)
-    given = assumed(norm * regression.outcome_scale)
-    needed = at_least(least * regression.outcome_scale)
-    squared = radius.squared(regression)
-    if relaxed or is_resolved(regression, least, squared):
-        statement = (
-            f"No function of norm at most {given} fits the data at this delta: the least "
-            f"consistent norm is {needed}. The norm bound or the noise scale is too small, "
-            "or the kernel is wrong."
-        )
-        action = "The bound uses the least consistent norm instead."
-        if relaxed:
-            action = (
-                "The bound uses Flynn & Reeb's radius instead, which some of them satisfy."
-            )
-        contradiction = Assumption("norm", statement, Status.VIOLATED)
-        announce(contradiction, action)
-        return Constraints(radius, norm if relaxed else attainable, contradiction)
-    misfit = least_misfit(regression, norm) * (1.0 + INTERIOR)
-    statement = (
-        f"No function of any norm (norm bound {given}, least consistent norm {needed}) "
-        "fits the data at this delta: repeated or nearly repeated inputs differ by more "
-        "than the noise scale allows. noise_std is too small."
-    )
-    contradiction = Assumption("noise", statement, Status.VIOLATED)
-    # Of a noise scale far below the scatter, round-off leaves nothing of the radius.
-    factor = math.sqrt(misfit / squared) if squared > 0.0 else math.inf
-    announce(
-        contradiction, f"The bound uses a fit radius {factor:.3g} times as large instead."
-    )
-    return Constraints(Radius.of(misfit, regression, radius.tau_ref), norm, contradiction)
 
 
 def announce(contradiction: Assumption, action: str) -> None:
@@ -165,16 +103,47 @@ def mixture_problem(
     least: float | None = None,
     relaxed: bool = False,
 ) -> MixtureProblem:
-    r"""The problem of a radius and a norm bound.
+    r"""The problem of a radius and a norm bound, relaxed with a warning if it is empty.
 
-    ``least`` is the least consistent norm, by default of this radius; ``relaxed`` as for
-    ``consistent_constraints``.
+    ``least`` is the least consistent norm, prior units, by default of this radius.
+    ``relaxed`` says that no function within the norm bound satisfied the original radius,
+    and that ``radius`` is a larger radius that some function satisfies.
     """
     least = least_norm(regression, radius) if least is None else least
-    constraints = consistent_constraints(regression, radius, norm.value, least, relaxed)
-    if constraints.contradiction is not None:
-        assumptions = assumptions.with_item(constraints.contradiction)
-    return MixtureProblem(regression, constraints, least, assumptions)
+    used, attainable = norm.value, least * (1.0 + INTERIOR)
+    if least <= used and not relaxed:
+        constraints = Constraints(radius, max(used, attainable), None)
+        return MixtureProblem(regression, constraints, least, assumptions)
+    given = assumed(used * regression.outcome_scale)
+    needed = at_least(least * regression.outcome_scale)
+    squared = radius.squared(regression)
+    if relaxed or is_resolved(regression, least, squared):
+        name = "norm"
+        statement = (
+            f"No function of norm at most {given} fits the data at this delta: the least "
+            f"consistent norm is {needed}. The norm bound or the noise scale is too small, "
+            "or the kernel is wrong."
+        )
+        action = "the least consistent norm instead."
+        if relaxed:
+            action = "Flynn & Reeb's radius instead, which some of them satisfy."
+        used = used if relaxed else attainable
+    else:
+        name = "noise"
+        statement = (
+            f"No function of any norm (norm bound {given}, least consistent norm {needed}) "
+            "fits the data at this delta: repeated or nearly repeated inputs differ by "
+            "more than the noise scale allows. noise_std is too small."
+        )
+        misfit = least_misfit(regression, used) * (1.0 + INTERIOR)
+        radius = Radius.of(misfit, regression, radius.tau_ref)
+        # Of a noise scale far below the scatter, round-off leaves nothing of the radius.
+        factor = math.sqrt(misfit / squared) if squared > 0.0 else math.inf
+        action = f"a fit radius {factor:.3g} times as large instead."
+    item = Assumption(name, statement, Status.VIOLATED)
+    announce(item, f"The bound uses {action}")
+    constraints = Constraints(radius, used, item)
+    return MixtureProblem(regression, constraints, least, assumptions.with_item(item))
 
 
 def known_noise_problem(
@@ -182,14 +151,13 @@ def known_noise_problem(
     norm_bound: NormBoundLike,
     fit: Fit,
     delta: float,
-    least: LeastNorm | None = None,
     model_error: float = 0.0,
 ) -> MixtureProblem:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
     Where the data contradict a mixture of filters but not Flynn & Reeb's member alone
     (as when the noise scale is too small), this member gives the band, and the norm is
-    marked as violated. ``least`` is the least norm of the fit, where known already.
+    marked as violated.
     """
     fit, count = fit_of(fit), regression.num_observations
     if isinstance(fit, PrequentialRadius) and fit.num_observations == count:
@@ -197,19 +165,20 @@ def known_noise_problem(
     weigh = partial(data_fit, fit, regression, delta, model_error=model_error)
     tracker = tracker_of(norm_bound)
     norm = None if tracker else given_bound(norm_bound, regression)
-    band, needed, whole = least or for_least_norm(weigh(norm and norm.value))
+    whole = weigh(norm and norm.value)
+    band, needed = for_least_norm(whole)
     if norm is None:
         norm = resolve_norm_bound(tracker, *band)
         whole = weigh(norm.value)
     if model_error > 0.0:
-        norm = norm.of_neighbour(model_error)
-    source = fit_source(fit, model_error)
-    assumptions = mixture_assumptions(source, regression, fit, delta, norm)
+        norm = norm._replace(assumption=near(norm.assumption, model_error))
+    assumptions = mixture_assumptions(fit, regression, delta, norm, model_error)
     if isinstance(whole, FilterMixture):
         if needed > norm.value and least_norm(*whole.alone) <= norm.value:
             return mixture_problem(*whole.alone, norm, assumptions, needed, relaxed=True)
         if needed <= norm.value:
-            sharpest, band = band, whole.for_band(norm.value)
+            sharpest, band = band, whole.constraint(*whole.search(whole.widths(norm.value)))
+            band = band.beside_hidden(norm.value)
             if least_norm(*band) > norm.value:
                 band = sharpest.beside_hidden(norm.value)
         return mixture_problem(*band, norm, assumptions, needed)
@@ -246,9 +215,15 @@ def unknown_noise_problem(
 
 
 def mixture_assumptions(
-    source: str, regression: RidgeState, fit: Fit, delta: float, norm: NormBound
+    fit: MixtureFit | PrequentialRadius,
+    regression: RidgeState,
+    delta: float,
+    norm: NormBound,
+    model_error: float = 0.0,
+    source: str | None = None,
 ) -> Assumptions:
-    r"""The assumptions of a set with known noise; ``source`` is the fit's theorem."""
+    r"""The assumptions of a set with known noise; ``source`` replaces the fit's theorem."""
+    source = source or f"{fit.source}{', with a model error (ours)' * (model_error > 0.0)}"
     assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
     if not isinstance(fit, PrequentialRadius):
         return assumptions
@@ -256,3 +231,163 @@ def mixture_assumptions(
         noise = replace(assumptions["noise"], status=Status.ESTIMATED)
         assumptions = assumptions.with_item(noise)
     return assumptions.with_extra(PREDICTED)
+
+
+ANALYTIC_SOURCE = "Flynn & Reeb (2024), Corollary 4.6"
+# Flynn & Reeb's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
+_PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
+# Accepted difference between the conic solution and its dual, relative to the half-width
+# of the norm ball; Clarabel runs at 1e-10.
+_ACCEPTED_GAP = 1e-6
+
+
+# A number is the ridge parameter of the closed form, several numbers are a grid of them.
+Form = Literal["dual", "analytic", "convex", "grid"] | float | Sequence[float] | Tensor
+
+
+class ConvexSet(ExactSet):
+    r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
+
+    Source: Flynn & Reeb (2024), Theorem 4.4. In the eigenbasis of the kernel matrix (ours)
+    a query point enters the objective alone, so the program is compiled once per model.
+    Each solution is checked against the dual, an independent computation of the same
+    number, and returned only if both agree to 1e-6 of the norm ball's half-width.
+
+    Raises:
+        SolverError: If the solution and the dual disagree (in ``support``).
+    """
+
+    source = "Flynn & Reeb (2024), Theorem 4.4"
+    _program: EllipsoidBallProgram | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
+
+    def support(self, points: QueryPoints, sign: int) -> Tensor:
+        r"""Value of the cone program, checked against the dual."""
+        if self.design is not self.regression:  # what is pending has no outcomes to fit
+            return super().support(points, sign)
+        centre, norm = points.centre, self.constraints.norm
+        rest = safe_sqrt(centre.residual_variance).unsqueeze(-1)
+        objective = torch.cat([centre.features, rest], dim=-1)
+        length = safe_sqrt(centre.prior_variance)
+        direction = objective / torch.where(length > 0, length, 1.0).unsqueeze(-1)
+        solution = self.program.maximizer(sign * direction)
+        value = norm * sign * (objective * solution).sum(-1)
+        with torch.no_grad():
+            dual = super().support(points, sign)
+            gap = (value - dual).abs()
+        if not bool((gap <= _ACCEPTED_GAP * norm * length).all()):  # NaN is no agreement
+            raise SolverError(
+                f"The conic solution differs from its dual by up to {float(gap.max()):.2g} "
+                'and is not a bound to rely on. Use form="dual".'
+            )
+        return value
+
+    @property
+    def program(self) -> EllipsoidBallProgram:
+        r"""The compiled program, with both balls scaled to radius one."""
+        if self._program is None:
+            radius = math.sqrt(self.constraints.radius.squared(self.regression))
+            self._program = EllipsoidBallProgram(
+                scales=self.regression.eigenvalues.sqrt() * self.constraints.norm / radius,
+                centre=self.regression.targets / radius,
+            )
+        return self._program
+
+
+def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
+    r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``.
+
+    The closed form is the ellipsoid around the ridge estimate that holds the set, anytime:
+    Flynn & Reeb (2024), Corollary 4.6, valid at any ``tau``. At ``tau = 1 / c`` the width
+    is ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2).
+    """
+    regression, constraints = problem.regression, problem.constraints
+    assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
+    noise_variance = float(regression.noise_scales.max()) ** 2
+    listed = isinstance(form, Sequence | Tensor) and not isinstance(form, str)
+    if listed or form == "grid":
+        grid = tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
+        if listed:
+            grid = torch.as_tensor(form, dtype=torch.float64).reshape(-1)
+            if grid.numel() == 0:
+                raise ValueError("form must hold at least one ridge parameter.")
+            grid = positive_values("form", grid, grid.numel()) / noise_variance
+        return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
+    if not isinstance(form, str):
+        tau_ref = positive_scalar("form", form) / noise_variance
+    elif one_of("form", form, "dual", "analytic", "convex", "grid") != "analytic":
+        # A relaxed set is nearly one function: too thin for an interior-point solver.
+        thin = constraints.contradiction is not None
+        kind = ConvexSet if form == "convex" and not thin else ExactSet
+        return kind(regression, constraints, assumptions.by(kind.source))
+    # Below the cut-off round-off would decide.
+    regularizer = max(tau_ref, regression.eigenvalue_cutoff)
+    tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
+    excess = constraints.excess(regression, tau).clamp_min(0.0)
+    width = float(safe_sqrt(excess / tau))
+    return RidgeBand(regression, regularizer, width, assumptions.by(ANALYTIC_SOURCE))
+
+
+class Witness(NamedTuple):
+    r"""A function of the confidence set that attains the bound at one point.
+
+    The function keeps the norm bound, lies within the radius of the data, and takes the
+    bound's value at the point: an example of what the data do not exclude.
+
+    Attributes:
+        regression: The state in whose eigenbasis the function is expressed.
+        point: Projection of the point at which the bound is attained.
+        weights: ``n`` coordinates in the eigenbasis of the training sections.
+        rest_weight: Coordinate along the part of ``k(x, .)`` that is orthogonal to all
+            training sections.
+        norm: RKHS norm of ``f - mean`` in outcome units, under the model's kernel.
+        misfit: Distance to the data in noise units.
+        radius: Largest distance that the confidence set allows, noise units.
+    """
+
+    regression: RidgeState
+    point: Projection
+    weights: Tensor
+    rest_weight: Tensor
+    norm: float
+    misfit: float
+    radius: float
+
+    @torch.no_grad()
+    def __call__(self, X: Tensor) -> Tensor:
+        r"""Values at ``b x d`` points, ``b`` numbers in outcome units."""
+        points = self.regression.project(X)
+        prior = self.regression.prior.covariance(points.inputs, self.point.inputs)[:, 0]
+        rest = prior - points.features @ self.point.features[0]
+        length = self.point.residual_variance.sqrt().clamp_min(torch.finfo(rest.dtype).tiny)
+        deviation = points.features @ self.weights + self.rest_weight * rest / length
+        return points.baseline + deviation
+
+
+@torch.no_grad()
+def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int) -> Witness:
+    r"""Maximiser of ``sign * f(x)`` over the confidence set, at one projected point.
+
+    Source: stationarity of the Lagrangian of Flynn & Reeb (2024), Eq. (9): the ridge
+    estimate plus a multiple of the posterior covariance with the point.
+    """
+    regression, constraints = confidence_set.regression, confidence_set.constraints
+    point, (_, tau) = points.centre, confidence_set.least(points, sign)
+    if bool(torch.isinf(tau)):  # by the norm alone
+        multiple = sign * constraints.norm / point.prior_variance.sqrt()
+        weights = multiple * point.features[0]
+    else:
+        excess = constraints.excess(regression, tau).clamp_min(0.0)
+        variance = regression.variance_at(point, tau.unsqueeze(-1))
+        multiple = sign * (excess / (tau * variance)).sqrt()
+        weights = regression.mean_terms + multiple * tau * point.features[0]
+        weights = weights / (regression.eigenvalues + tau)
+    # Along the part of `k(x, .)` that is orthogonal to all training sections
+    (rest,) = multiple * point.residual_variance.sqrt()
+    norm = float((weights.square().sum() + rest.square()).sqrt())
+    misfit = float((regression.eigenvalues.sqrt() * weights - regression.targets).norm())
+    radius = constraints.radius.squared(regression) ** 0.5
+    norm *= regression.outcome_scale
+    return Witness(regression, point, weights, rest, norm, misfit, radius)

@@ -19,9 +19,9 @@ from kernelucb._numerics.checks import (
     training_targets,
 )
 from kernelucb._numerics.digits import as_given, at_most
-from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
+from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate, plain
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
+from kernelucb.confidence.fit import Fit, MixtureFit
 from kernelucb.confidence.norm import least_misfit
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.regression import KernelRegression
@@ -384,19 +384,22 @@ class ReplicateNoise:
         values = torch.tensor([known[label] for label in labels], dtype=torch.float64)
         return estimated(values)
 
-    def factor(self, delta: float) -> float:
-        r"""Upper limit at a band's ``delta`` over the scale that the fit was fixed for."""
-        if self.between is None or self.num_levels > 1:
-            return 1.0
-        ((_, upper),) = self.limits(self.share * delta).values()
-        return float(upper) / math.sqrt(self.between[0] * self.between[1])
+    def applied(
+        self, X: Tensor, fit: Fit, delta: float
+    ) -> tuple[Tensor, Fit, float, float]:
+        r"""What a band at ``delta`` with ``n x d`` inputs takes in place of its noise.
 
-    def applied(self, fit: Fit, delta: float) -> tuple[Fit, float]:
-        r"""The fit of a band at ``delta``, and the failure probability left for it."""
-        left, chosen = (1.0 - self.share) * delta / self.num_levels, fit_of(fit)
-        if isinstance(chosen, MixtureFit) and chosen.filters:
-            chosen = replace(chosen, noise_factor=self.factor(delta))
-        return chosen, left
+        Returns:
+            ``n`` noise scales; the fit; the failure probability left for it; and the upper
+            limit over the scale that the fit was fixed for.
+        """
+        factor, left = 1.0, (1.0 - self.share) * delta / self.num_levels
+        if self.between is not None and self.num_levels == 1:
+            ((_, upper),) = self.limits(self.share * delta).values()
+            factor = float(upper) / math.sqrt(self.between[0] * self.between[1])
+        if isinstance(fit, MixtureFit) and fit.filters:
+            fit = replace(fit, noise_factor=factor)
+        return plain(self.scales(X, delta)), fit, left, factor
 
     def _of_these(self, X: Tensor, Y: Tensor) -> bool:
         r"""Whether most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""

@@ -82,15 +82,7 @@ def least_consistent_norm(
     regression = KernelRegression.of(model, noise_std)
     chosen = fit_of(fit, covariance_scale)
     fitted = data_fit(chosen, regression, delta, model_error=model_error)
-    return EstimatedNumber(for_least_norm(fitted).norm * regression.outcome_scale)
-
-
-class LeastNorm(NamedTuple):
-    r"""The constraint of a fit for which the least norm is large, and this norm."""
-
-    constraint: FitConstraint  # the data as the fit weighs them, and the radius
-    norm: float  # prior units
-    fit: DataFit
+    return EstimatedNumber(for_least_norm(fitted)[1] * regression.outcome_scale)
 
 
 class _Ridge(NamedTuple):
@@ -164,14 +156,14 @@ def is_resolved(regression: RidgeState, norm: float, squared_radius: float) -> b
     return hidden <= _LITTLE * math.sqrt(squared_radius)
 
 
-def for_least_norm(fit: DataFit) -> LeastNorm:
-    r"""The constraint of a fit for which the least norm is large.
+def for_least_norm(fit: DataFit) -> tuple[FitConstraint, float]:
+    r"""The constraint of a fit for which the least norm is large, and this norm.
 
     For a mixture of filters the weights are chosen by the residuals of the function of
     least norm; members that are tied to a norm bound get no weight.
     """
     if isinstance(fit, FitConstraint):
-        return LeastNorm(fit, least_norm(*fit), fit)
+        return fit, least_norm(*fit)
     lam, squares, cutoff = _Ridge.of(fit.regression)
     start = cutoff
 
@@ -188,7 +180,7 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
         log_weights[fit.num_untied :] = -math.inf
         return Appraisal(-least, log_weights, 1.0 if math.isinf(tau) else tau)
 
-    return LeastNorm(*_resolved(fit.constraint(*fit.search(appraise, _STEPS))), fit)
+    return _resolved(fit.constraint(*fit.search(appraise, _STEPS)))
 
 
 def _resolved(
@@ -263,18 +255,6 @@ class NormBound(NamedTuple):
             "small, or the kernel is wrong)"
         )
         return self._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
-
-    def of_neighbour(self, model_error: float) -> "NormBound":
-        r"""The bound, for a function within ``model_error`` (outcome units) of ``f``."""
-        words = self.assumption.statement.replace("f - mean", "g - mean")
-        statement = (
-            f"f is everywhere within {assumed(model_error)} of a function g; {words}"
-        )
-        status = self.assumption.status
-        if is_estimate(model_error) and status is Status.GIVEN:
-            status = Status.ESTIMATED
-        item = replace(self.assumption, statement=statement, status=status)
-        return self._replace(assumption=item)
 
 
 class NormTracker:
@@ -358,7 +338,7 @@ class NormTracker:
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
         fitted = data_fit(fit_of(fit, covariance_scale), regression, delta)
-        self.estimate(*for_least_norm(fitted).constraint)
+        self.estimate(*for_least_norm(fitted)[0])
         return self.norm_bound
 
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
@@ -457,7 +437,7 @@ def norm_bound_under_prior(
 
     A number below the least consistent norm is kept and marked as contradicted.
     """
-    constraint = for_least_norm(data_fit("filters", regression, delta)).constraint
+    constraint, _ = for_least_norm(data_fit("filters", regression, delta))
     return resolve_norm_bound(norm_bound, *constraint).checked(*constraint)
 
 
@@ -477,3 +457,13 @@ def estimated_norm(norm_bound: float, least: float) -> Assumption:
         "only the other assumptions"
     )
     return Assumption("norm", statement, Status.ESTIMATED)
+
+
+def near(item: Assumption, model_error: float) -> Assumption:
+    r"""The assumption on the norm of a function within ``model_error`` of ``f``."""
+    words = item.statement.replace("f - mean", "g - mean")
+    statement = f"f is everywhere within {assumed(model_error)} of a function g; {words}"
+    status = item.status
+    if is_estimate(model_error) and status is Status.GIVEN:
+        status = Status.ESTIMATED
+    return replace(item, statement=statement, status=status)

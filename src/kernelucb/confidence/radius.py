@@ -10,10 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb.confidence.assumptions import Assumption
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 from kernelucb.regression.sketch import DTCRegression
 
@@ -81,6 +82,36 @@ class FitConstraint(NamedTuple):
         state: Any = self.regression  # one that knows what it hides
         tau_ref, slack = self.radius
         return FitConstraint(state, Radius(tau_ref, slack + state.hidden_part(norm)))
+
+
+class Constraints(NamedTuple):
+    r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }``.
+
+    Source: Flynn & Reeb (2024), Lemma 4.2; ``excess`` is the squared radius of Corollary
+    4.3, in noise units.
+
+    Attributes:
+        radius: Squared radius of the fit, noise units.
+        norm: Norm bound, prior units.
+        contradiction: The assumption that was relaxed because the set was empty, or None.
+    """
+
+    radius: Radius
+    norm: float
+    contradiction: Assumption | None
+
+    def excess(self, regression: RidgeState, regularizer: Tensor) -> Tensor:
+        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
+
+        ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
+        empty.
+        """
+        drop = regression.quadratic_form_drop(self.radius.tau_ref, regularizer)
+        return self.excess_from(regularizer, drop)
+
+    def excess_from(self, regularizer: Array, drop: Array) -> Array:
+        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
+        return self.radius.slack + regularizer * self.norm**2 + drop
 
 
 def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
@@ -199,79 +230,60 @@ def combined_radius(
     return Radius(tau_ref, float(mixed) + confidence)
 
 
-class Ball(NamedTuple):
-    r"""``{ eps : |eps|^2 <= squared_radius }`` for residuals ``eps`` in noise units."""
+def energy_ball(
+    count: int,
+    delta: float,
+    predicted: float = math.inf,
+    shares: tuple[float, float] = (0.0, 1.0),
+    noise_factor: float = 1.0,
+) -> tuple[float, float]:
+    r"""Squared radius, noise units, of the true residuals by their energy, anytime.
 
-    squared_radius: float
-    slope: float  # twice the derivative in |eps|^2 of the logarithm of the mixture, there
-
-
-class KernelFree(NamedTuple):
-    r"""A mixture of e-processes that need no kernel, of the energy of the residuals.
-
-    With ``E = sum_s eps_s^2 / noise_s^2`` over ``n`` observations it is
-    ``p exp((E - price) / 2) + q mean_l (1 - l)^(n/2) exp(l E / 2)`` for 23 values of ``l``
-    in (0, 1). The first term is that of predictions made before their outcomes (Flynn &
-    Reeb 2024, Theorem 4.1, whose squared radius is ``price + 2 ln(1/delta)``), the
-    others are supermartingales for conditionally sub-Gaussian noise: with ``h`` standard
-    normal, ``exp(l e^2 / 2) = E exp(sqrt(l) h e)``. By Ville's inequality the true
-    residuals lie in the ``ball`` at every round at once with probability ``1 - delta``.
+    With ``E = sum_s eps_s^2 / noise_s^2`` over ``n = count`` observations the mixture
+    ``p exp((E - price) / 2) + q mean_l (1 - l)^(n/2) exp(l E / 2)`` over 23 values of ``l``
+    in (0, 1) needs no kernel. The first term is that of predictions made before their
+    outcomes (Flynn & Reeb 2024, Theorem 4.1, whose squared radius is ``price +
+    2 ln(1/delta)``), the others are supermartingales for conditionally sub-Gaussian noise:
+    with ``h`` standard normal, ``exp(l e^2 / 2) = E exp(sqrt(l) h e)``. By Ville's
+    inequality it stays below ``1 / delta`` at every round at once with probability
+    ``1 - delta``.
 
     Member ``l`` mixes over residuals of variance ``noise_s^2 l / (1 - l)``. If these
     variances were fixed for smaller noise scales, ``l`` is smaller (``energy_levels``).
 
     Source: ours; see ``docs/mathematics.md``.
+
+    Args:
+        count: Number of observations.
+        delta: Failure probability.
+        predicted: Squared radius of the predictions, with its ``2 ln(1/delta)``; infinite
+            where there are none.
+        shares: ``p`` and ``q``, at most one together.
+        noise_factor: Noise scale over the scale that the guesses were fixed for.
+
+    Returns:
+        The squared radius; and twice the derivative in ``E`` of the mixture's logarithm.
     """
-
-    offsets: NDArray[np.float64]  # logarithms of the members at E = 0
-    slopes: NDArray[np.float64]  # of their logarithms in E / 2
-    log_level: float  # ln(1/delta)
-
-    @classmethod
-    def of(
-        cls,
-        count: int,
-        delta: float,
-        predicted: float = math.inf,
-        shares: tuple[float, float] = (0.0, 1.0),
-        noise_factor: float = 1.0,
-    ) -> "KernelFree":
-        r"""The mixture after ``n = count`` observations.
-
-        ``predicted`` is the squared radius of the predictions, with its ``2 ln(1/delta)``,
-        infinite where there are none; ``shares`` are ``p`` and ``q``, at most one together.
-        ``noise_factor`` is the noise scale over the scale that the guesses were fixed for.
-        """
-        log_level, (own, energy) = math.log(1.0 / delta), shares
-        slopes = np.append(energy_levels(_CHERNOFF, noise_factor), 1.0)
-        offsets = np.append(0.5 * count * np.log1p(-slopes[:-1]), 0.0)
-        offsets[:-1] += math.log(energy / len(_CHERNOFF))
-        price = predicted - 2.0 * log_level
-        offsets[-1] = math.log(own) - 0.5 * price if own else -math.inf
-        return cls(offsets, slopes, log_level)
-
-    def at(self, energy: float) -> tuple[float, float, float]:
-        r"""Logarithm of the mixture, and twice its first two derivatives in ``E``."""
-        terms = 0.5 * energy * self.slopes + self.offsets
+    log_level, (own, energy) = math.log(1.0 / delta), shares
+    slopes = np.append(energy_levels(_CHERNOFF, noise_factor), 1.0)
+    # Logarithms of the members at E = 0; their slopes are those in E / 2.
+    offsets = np.append(0.5 * count * np.log1p(-slopes[:-1]), 0.0)
+    offsets[:-1] += math.log(energy / len(_CHERNOFF))
+    price = predicted - 2.0 * log_level
+    offsets[-1] = math.log(own) - 0.5 * price if own else -math.inf
+    # A single component reaches the level at a larger energy than the mixture, whose
+    # logarithm is convex and increases: Newton's method falls from there to the root.
+    squared = float((2.0 * (log_level - offsets) / slopes).min())
+    while True:
+        terms = 0.5 * squared * slopes + offsets
         largest = float(terms.max())
-        shares = np.exp(terms - largest)
-        total = float(shares.sum())
-        slope = float(self.slopes @ shares) / total
-        spread = float((self.slopes - slope) ** 2 @ shares) / total
-        return largest + math.log(total), slope, 0.5 * spread
-
-    @property
-    def ball(self) -> Ball:
-        r"""The residuals at which the mixture stays below ``1 / delta``."""
-        # A single component reaches the level at a larger energy than the mixture, whose
-        # logarithm is convex and increases: Newton's method falls from there to the root.
-        energy = float((2.0 * (self.log_level - self.offsets) / self.slopes).min())
-        while True:
-            log_value, slope, _ = self.at(energy)
-            step = 2.0 * (log_value - self.log_level) / slope
-            energy -= step
-            if not step > _TOLERANCE * energy:
-                return Ball(energy, slope)
+        weights = np.exp(terms - largest)
+        total = float(weights.sum())
+        slope = float(slopes @ weights) / total
+        step = 2.0 * (largest + math.log(total) - log_level) / slope
+        squared -= step
+        if not step > _TOLERANCE * squared:
+            return squared, slope
 
 
 def energy_levels(levels: Any, noise_factor: float) -> Any:
@@ -287,9 +299,9 @@ def energy_levels(levels: Any, noise_factor: float) -> Any:
 def noise_energy_bound(count: int, delta: float) -> float:
     r"""Upper bound on ``sum_s eps_s^2 / sigma_s^2`` of ``count`` observations, anytime.
 
-    Ours: ``KernelFree`` without predictions. Assumes conditionally sub-Gaussian noise.
+    Ours: ``energy_ball`` without predictions. Assumes conditionally sub-Gaussian noise.
     """
-    return KernelFree.of(count, delta).ball.squared_radius
+    return energy_ball(count, delta)[0]
 
 
 def energy_source(source: str) -> str:
@@ -302,7 +314,7 @@ def with_energy(squared_radius: float, count: int, delta: float) -> float:
 
     At most 0.45 above ``squared_radius``, which includes ``2 ln(1/delta)``, and smaller
     where the predictions of the ``count`` outcomes were bad. Source: ours; see
-    ``KernelFree``.
+    ``energy_ball``.
     """
     shares = (_PREDICTION_SHARE, 1.0 - _PREDICTION_SHARE)
-    return KernelFree.of(count, delta, squared_radius, shares).ball.squared_radius
+    return energy_ball(count, delta, squared_radius, shares)[0]

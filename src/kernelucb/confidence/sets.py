@@ -33,23 +33,6 @@ class QueryPoints(NamedTuple):
         return QueryPoints(centre, centre if same else self.design.rows(mask))
 
 
-class Support(NamedTuple):
-    r"""Largest value, over a confidence set, of ``sign * (f(x) - baseline(x))``.
-
-    Attributes:
-        value: ``b`` values in outcome units; the upper bound is ``baseline + value``, the
-            lower bound ``baseline - value`` of the other sign.
-        regularizer: ``b`` values of ``tau`` at which the bounds were computed; infinite
-            where the norm constraint alone decides.
-        gap: ``b`` estimates of how far each value lies above the maximum over the set, an
-            error of the search; NaN where there is no estimate.
-    """
-
-    value: Tensor
-    regularizer: Tensor
-    gap: Tensor
-
-
 class Described:
     r"""Prints an object in two lines: its class and numbers, then its verdict."""
 
@@ -117,13 +100,16 @@ class ConfidenceSet(Described, Module, ABC):
         return QueryPoints(centre, centre if same else self.design.project(X))
 
     @abstractmethod
-    def support(self, points: Any, sign: int) -> Support:
-        r"""Support function at ``b`` points from ``project``; differentiable in the points.
+    def support(self, points: Any, sign: int) -> Tensor:
+        r"""Largest values of ``sign * (f(x) - baseline(x))`` over the set, outcome units.
+
+        ``b`` values at points from ``project``, differentiable in the points; the upper
+        bound is ``baseline + support``, the lower ``baseline - support`` of the other sign.
 
         ``sign`` is 1 for the upper side of the band, -1 for the lower.
         """
 
-    def majorant(self, points: Any, sign: int) -> Support:
+    def majorant(self, points: Any, sign: int) -> Tensor:
         r"""Upper bound on ``support``, cheaper where ``support`` needs a search."""
         return self.support(points, sign)
 
@@ -140,8 +126,8 @@ class ConfidenceSet(Described, Module, ABC):
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``b x d`` points, two ``b``-vectors."""
         points = self.project(X)
-        lower = points.baseline - self.support(points, -1).value
-        upper = points.baseline + self.support(points, 1).value
+        lower = points.baseline - self.support(points, -1)
+        upper = points.baseline + self.support(points, 1)
         return lower, upper
 
     def max_gain_over(
@@ -155,6 +141,6 @@ class ConfidenceSet(Described, Module, ABC):
         search and is somewhat larger.
         """
         points, other = self.project(X), self.project(reference)
-        above = (self.majorant if cheap else self.support)(points, sign).value
-        below = self.support(other, -sign).value
+        above = (self.majorant if cheap else self.support)(points, sign)
+        below = self.support(other, -sign)
         return sign * (points.baseline - other.baseline) + above + below

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple, Self
 
-import numpy as np
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.approximate_gp import ApproximateGPyTorchModel
@@ -19,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from kernelucb._numerics.arrays import safe_sqrt
-from kernelucb._numerics.checks import as_double, one_of, positive_values, training_targets
+from kernelucb._numerics.checks import one_of, positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import ModelData, prior_is_as_read, read_model
@@ -44,9 +43,6 @@ _LARGEST_COUNT = 2.0**53
 # Standardize and decimal files round outcomes: counts by so much of themselves, counts from
 # rates by so much.
 _ROUNDED, _ROUNDED_RATES = 1e-6, 1e-3
-# Below this step a secant comes from an integral: the difference would cancel. Nearest
-# poles are pi away, so ten nodes leave 1e-15.
-_SHORT, _NODES = 1.0, 10
 # Step and reach of the rule that is searched over, and of the one that gives a bound.
 _SEARCHED, _STEP, _REACH = (0.5, 6.0), 0.125, 9.0
 # Of Newton's method: steps, halvings of one, and the relative gain at which it ends.
@@ -134,40 +130,6 @@ class Loss:
         parts = torch.lgamma(self.counts + 0.5) + torch.lgamma(failures + 0.5)
         return float((parts - torch.lgamma(self.amounts + 1.0) - math.log(math.pi)).sum())
 
-    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
-        r"""``l(centre + step)`` above the tangent at ``centre``, for steps above 1."""
-        if self.kind == "poisson":
-            return self.amounts * centre.exp() * (step.expm1() - step)
-        flip = torch.where(centre > 0.0, -1.0, 1.0)  # the same from the other side
-        start, step = flip * centre, flip * step
-        rise = logsigmoid(-start) - logsigmoid(-start - step)
-        return self.amounts * (rise - start.sigmoid() * step)
-
-    def secant(self, centre: Tensor, end: Tensor) -> Tensor:
-        r"""Curvature of the parabola that touches at ``centre`` and meets at ``end``.
-
-        ``2 (l(end) - l(centre) - l'(centre) (end - centre)) / (end - centre)^2``, which is
-        ``2 int_0^1 (1 - t) l''(centre + t (end - centre)) dt``.
-        """
-        step = end - centre
-        short = step.abs() < _SHORT
-        far = torch.where(short, _SHORT, step)
-        times, weights = (part.to(step) for part in _unit_interval())
-        near = torch.where(short, step, 0.0)
-        values = self.curvature(centre + times.reshape(-1, *[1] * near.dim()) * near)
-        integral = torch.tensordot(weights, values.expand(len(times), *near.shape), 1)
-        return torch.where(short, integral, 2.0 * self._excess(centre, far) / far.square())
-
-    def least_secant(self, centre: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-        r"""Least secant curvature from ``centre`` to a point between two ends.
-
-        It is at an end: the second derivative rises and then falls along any ray from
-        ``centre`` (or does one of both), and so does its mean with weights
-        ``(1 - t)``, since that kernel is totally positive. See ``docs/mathematics.md``.
-        """
-        ends = (self.secant(centre, end) for end in (lower, upper))
-        return torch.fmin(*ends)  # where a rate overflows the other end has the least
-
 
 def checked_outcomes(
     likelihood: Likelihood,
@@ -212,14 +174,6 @@ def checked_outcomes(
             "successes (not proportions), of num_trials each."
         )
     return Loss(counts, amounts, likelihood)
-
-
-@cache
-def _unit_interval() -> tuple[Tensor, Tensor]:
-    r"""Nodes in [0, 1] and weights of ``int 2 (1 - t) g(t) dt``, by Gauss and Legendre."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    times = 0.5 * (nodes + 1.0)
-    return as_double(times), as_double(weights * (1.0 - times))
 
 
 @cache
