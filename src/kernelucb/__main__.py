@@ -82,7 +82,7 @@ _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
 def report(
     *, output: Path = Path("report.html"), text: bool = False, **options: Any
 ) -> int:
-    r"""What a table of past runs supports, as a text and a page to sign.
+    r"""Report on a table of past runs, as a text and a page to sign.
 
     Args:
         output: Page to write.
@@ -101,7 +101,6 @@ def report(
 def demo(
     *,
     function: str = "branin",
-    norm_bound: float | None = None,
     estimate: bool = False,
     rounds: int = 30,
     seed: int = 0,
@@ -116,17 +115,15 @@ def demo(
     optimum. Ctrl-C stops early and still prints and draws what there is.
 
     Args:
-        function: ``branin``, ``forrester``, ``hartmann3`` or ``rkhs``: a sum of kernel
-            functions near the function of that name.
-        norm_bound: Bound on the RKHS norm of function minus prior mean; by default its
-            norm.
+        function: ``branin``, ``forrester`` or ``hartmann3``: a sum of kernel functions
+            near the function of that name.
         estimate: Whether to estimate the norm bound in every round; then nothing is
             certified.
         rounds: Number of points chosen.
         seed: Seed of all chance.
         delta: Probability that the band fails anywhere in any round.
         output: Picture to write.
-        no_picture: Whether to print the table only.
+        no_picture: Whether to print the rounds only.
     """
     options = locals()
     from kernelucb._demo import run_demo

@@ -8,7 +8,6 @@ units; names and labels are printed as given, so include units.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,6 @@ RC: dict[str, Any] = {
 }
 
 _HEADROOM = 2.0  # reach of the picture beyond the first band, in heights of that band
-_FAINTEST = 0.08  # opacity of marks that say nothing about what is drawn
 _CHANCE = 0.025  # of each side of the intervals of a noise scale
 
 
@@ -76,7 +74,6 @@ def plot_bands(
     chosen: tuple[Tensor, Tensor] | None = None,
     true_function: Callable[[Tensor], Tensor] | None = None,
     show_mean: bool = True,
-    fade: bool = False,
     ax: Axes | None = None,
     legend: bool = True,
     x_label: str = "input x",
@@ -103,8 +100,6 @@ def plot_bands(
         chosen: Inputs and outcomes of the points that the bound chose, as ``data``.
         true_function: Maps ``n x d`` points to ``n`` values without noise.
         show_mean: Whether to draw the posterior mean, within a known range.
-        fade: Whether to draw marks fainter the less their points say about the line (see
-            ``slice_weights``).
         ax: Where to draw.
         legend: Whether to draw a legend.
         x_label: Horizontal label.
@@ -129,9 +124,9 @@ def plot_bands(
             style = {"color": BLUE, "linewidth": 0.9, "zorder": 1.4}
         ax.plot(x, lower, **style)
         ax.plot(x, upper, label=name if index else None, **style)
-    known = bands[0].confidence_set
-    if show_mean and known is not None:
-        latent = bands[0].data.mean(X).clamp(-known.limit(-1), known.limit(1))
+    functions = bands[0].confidence_set
+    if show_mean and functions is not None:
+        latent = bands[0].data.mean(X).clamp(-functions.limit(-1), functions.limit(1))
         mean = bands[0].outcome_map.inverse(latent)
         ax.plot(x, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
     if true_function is not None:
@@ -140,9 +135,8 @@ def plot_bands(
     dots = {"marker": "o", "s": 14, "color": GREY, "linewidths": 0, "label": data_name}
     for points, style in (data, dots), (chosen, CHOSEN | {"label": "chosen points"}):
         if points is not None:
-            places = points[0].detach().cpu()
-            weights = slice_weights(bands[0], places, X, coordinate) if fade else None
-            scatter(ax, places[:, coordinate], points[1], weights, style)
+            X, Y = (each.detach().cpu() for each in points)
+            ax.scatter(X[:, coordinate], Y.reshape(-1), zorder=3, **style)
     ax.set(xlabel=x_label, ylabel=y_label)
     ax.margins(x=0)
     bottom, top = ax.get_ylim()
@@ -174,8 +168,7 @@ def plot_slice(
 ) -> Axes:
     r"""Draw a band along one input through a point, the other inputs as at the point.
 
-    Marks of the data are the fainter, the less they say about the line (see
-    ``slice_weights``).
+    Marks are all data, also those at other values of the other inputs.
 
     Example:
         >>> plot_slice(acqf, x[0], bounds=bounds, data=(train_X, train_Y), witness=True)
@@ -198,8 +191,7 @@ def plot_slice(
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite.
         ValueError: If names do not fit the inputs.
-        UnsupportedError: If a witness is asked of a bound that has none, or data are drawn
-            for a band that is not computed from kernels.
+        UnsupportedError: If a witness is asked of a bound that has none.
     """
     band, limits = band_of("acqf", acqf), checked_box(bounds)
     place = checked_points("point", point.reshape(1, -1), limits.shape[1])
@@ -210,19 +202,17 @@ def plot_slice(
         )
     low, high = limits[:, coordinate].tolist()
     line = slice_points(place, coordinate, low, high, num_points)
-    fade = limits.shape[1] > 1
     ax = plot_bands(
         {f"band, {band.assumptions.verdict}": acqf},
         line,
         coordinate=coordinate,
         data=data,
         true_function=true_function,
-        fade=fade,
         ax=ax,
         legend=False,
         x_label=label_of(input_names, place[0], coordinate),
         y_label=outcome_name,
-        data_name="data, fainter the less\nthey say about this line" if fade else "data",
+        data_name="data, also off this line" if limits.shape[1] > 1 else "data",
     )
     here = place[:, coordinate].cpu()
     if witness:
@@ -251,52 +241,10 @@ def slice_points(
 
 
 @torch.no_grad()
-def slice_weights(
-    acquisition: Any, X: Tensor, line: Tensor, coordinate: int, *others: int
-) -> Tensor:
-    r"""How much points say about a line or plane: squared correlation with their images.
-
-    For each of ``n x d`` points the share of the variance at the projection that the
-    point's value explains, from 0 to 1 (on the line); of several kernels, the largest
-    share. The first row of ``line`` gives the inputs that are fixed; ``coordinate`` varies,
-    and ``others`` of a plane.
-
-    Raises:
-        UnsupportedError: If the bound is not computed from kernels.
-    """
-    columns = [coordinate, *others]
-    images = line[:1].to(X).repeat(len(X), 1)
-    images[:, columns] = X[:, columns]
-    data = band_of("acquisition", acquisition).data
-    shares: list[Tensor] = []
-    for each in getattr(data, "states", [data]):  # of a family, or a weighted sum
-        if not hasattr(each, "prior"):
-            name = type(acquisition).__name__
-            raise UnsupportedError(f"{name} is not computed from kernels; leave out fade.")
-        prior = each.prior
-        left, right = prior.transform(X.double()), prior.transform(images.double())
-        scale = (prior.variance(left) * prior.variance(right)).sqrt()
-        shares.append((prior.covariance(left, right).diagonal() / scale).square())
-    return torch.stack(shares).amax(0).clamp(0.0, 1.0).cpu()
-
-
-@torch.no_grad()
 def band_widths(acquisitions: Mapping[str, Any], X: Tensor) -> dict[str, float]:
     r"""Mean width of each band over ``n x d`` points, outcome units."""
     sides = {name: acqf.bounds(X) for name, acqf in acquisitions.items()}
     return {name: float((upper - lower).mean()) for name, (lower, upper) in sides.items()}
-
-
-def scatter(
-    ax: Axes, across: Tensor, upwards: Tensor, weights: Tensor | None, style: dict[str, Any]
-) -> None:
-    r"""Marks at ``n`` places, with ``n`` weights from 0 to 1 as their opacity."""
-    # The legend gets a mark of its own: the first point may be a faint one.
-    ax.scatter([], [], **style)
-    weights = torch.ones(len(across)) if weights is None else weights
-    marks: dict[str, Any] = {"zorder": 3} | style | {"label": None}
-    marks["alpha"] = weights.clamp_min(_FAINTEST).tolist()
-    ax.scatter(across, upwards.detach().reshape(-1).cpu(), **marks)
 
 
 def label_of(names: Sequence[str] | None, point: Tensor, *shown: int) -> str:
@@ -479,7 +427,7 @@ def plot_safe_set(
         point: ``d`` or ``1 x d`` coordinates of a point that gives the other inputs; the
             middle of the domain when absent.
         earlier: The set of an earlier round, whose frontier is drawn dotted.
-        chosen: ``n x d`` points, such as those evaluated; fainter the less near they are.
+        chosen: ``n x d`` points, such as those evaluated, whatever their other inputs.
         input_names: Names of the ``d`` inputs.
         num_points: Number of values of each input that varies.
         ax: Where to draw.
@@ -512,17 +460,13 @@ def plot_safe_set(
     draw = _draw_line if len(columns) == 1 else _draw_plane
     draw(ax, sides, margins, label)
     if chosen is not None:
-        X, weights = checked_points("chosen", chosen, dimension), None
+        X = checked_points("chosen", chosen, dimension)
         across, upwards = X[:, columns[0]], X[:, columns[-1]]
         style: dict[str, Any] = CHOSEN | {"label": "evaluated"}
         if len(columns) == 1:
             upwards = torch.zeros_like(across)
             style |= {"transform": ax.get_xaxis_transform(), "clip_on": False}
-        if len(columns) < dimension:
-            with suppress(UnsupportedError):
-                band = safe_set.constraints[0].band
-                weights = slice_weights(band, X, points, *columns)
-        scatter(ax, across, upwards, weights, style)
+        ax.scatter(across, upwards, zorder=3, **style)
     ax.set(xlabel=label_of(input_names, middle[0], *columns), xlim=ends[0])
     if len(columns) == 2:
         name = label_of(input_names, middle[0], *reversed(columns)).partition(", at ")[0]
@@ -593,5 +537,4 @@ __all__ = [
     "plot_safe_set",
     "plot_slice",
     "slice_points",
-    "slice_weights",
 ]

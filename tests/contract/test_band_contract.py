@@ -81,14 +81,16 @@ class Broken(MartingaleMixtureUCB):
 
 
 def broken(defect, model, **options):
-    band = Broken(model, norm_bound=NORM, **options)
-    band.defect = defect
-    return band
+    acqf = Broken(model, norm_bound=NORM, **options)
+    acqf.defect, within = defect, acqf.band.within
+    if defect == "known range":
+        acqf.band.within = lambda lower, upper: within(lower, upper + 1.0)
+    return acqf
 
 
 DEFECTS = [
     *("precision", "shapes", "gradients", "points apart", "directions", "upper value"),
-    *("pending points", "order of data", "copies", "coverage"),
+    *("pending points", "order of data", "copies", "known range", "coverage"),
 ]
 
 

@@ -147,6 +147,8 @@ def along(*values, name="x"):
     return [{name: value} for value in values]
 
 
+CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
+SOME = along(0.1, 0.4, 0.8)
 # Arms that no search has chosen, spread over the plane.
 SPREAD = [{"u": 3.3 * i - 4.0, "v": (7.0 * i) % 15.0} for i in range(5)]
 
@@ -179,6 +181,11 @@ def node(client):
 def built(client):
     r"""What Ax built for the last trial."""
     return client._generation_strategy.adapter.generator._acquisition
+
+
+def ranking(client):
+    r"""The bound in it, which ranks points."""
+    return built(client).bound
 
 
 def stored(strategy):
@@ -356,7 +363,7 @@ def go_on_alike(client, twin, max_trials=1, **arguments):
 def _values_at_fixed_points(client):
     r"""Of the function that chose the last trial."""
     acqf = built(client).acqf
-    dimension = getattr(acqf, "band", acqf).regression.dimension
+    dimension = acqf.band.data.dimension
     queries = torch.rand(64, 1, dimension, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         return acqf(queries.double())

@@ -1,53 +1,30 @@
-r"""A real Ax experiment: units, noise, trials under way, priors, consent to estimates."""
+r"""Ax experiments: units, noise, priors, trials under way, consent, saving, reopening."""
 
+import json
 import math
+import os
+import subprocess
 import sys
 
 import pytest
 import torch
 from ax.api.client import Client
-from ax_bench import (
-    AX_WARNINGS,
-    GRID,
-    NORM,
-    REQUIRED,
-    SEARCH,
-    SPREAD,
-    UNIT,
-    along,
-    arms_model,
-    attached,
-    batch,
-    built,
-    choice,
-    curve,
-    fixed_client,
-    make_client,
-    next_trial,
-    node,
-    points,
-    reopened,
-    report,
-    rows,
-    run,
-    searching,
-    stopping,
-    wave,
-    waves,
-    whole,
-)
+from ax.core.trial_status import TrialStatus
+from ax_bench import *
+from botorch.acquisition import qUpperConfidenceBound
 from botorch.exceptions import UserInputWarning
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
+from pandas.testing import assert_frame_equal
 from torch.testing import assert_close
 
 import kernelucb.ax
 from kernelucb import (
     KernelFamilyUCB,
     KernelRegression,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
     MetaUCB,
-    NearNormBall,
     NormTracker,
     SrinivasUCB,
     lengthscale_family,
@@ -56,7 +33,7 @@ from kernelucb.acquisition import BoundedNorm
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import CosineFeatures, FeatureMetaModel
 from problems import frozen_kernel
-from tolerances import LINEAR_SOLVE
+from tolerances import DIGITS, LINEAR_SOLVE, SEARCHED
 
 pytestmark = AX_WARNINGS
 
@@ -73,7 +50,7 @@ class TestUnits:
         for trial in range(7):
             index, parameters = next_trial(client)
             if trial >= 4:
-                acqf = kernelucb.ax.last_bound(client)
+                acqf = ranking(client)
                 self._check_against_botorch(acqf, reported, options)
                 scales.add(float(acqf.model.outcome_transform.stdvs))
             outcome = wave(parameters) + (2000.0 if parameters["v"] > 14 else 0.0)
@@ -98,7 +75,8 @@ class TestUnits:
             acqf.bounds(QUERIES), expected.bounds(QUERIES), strict=True
         ):
             assert_close(actual, wanted, rtol=1e-9, atol=1e-6)
-        assert acqf.norm_bound == pytest.approx(options["norm_bound"], rel=1e-12)
+        (norm_bound,) = acqf.band.norm_bounds
+        assert norm_bound == pytest.approx(options["norm_bound"], rel=1e-12)
         lower, upper = acqf.bounds(X)
         assert ((lower < Y.squeeze(-1)) & (Y.squeeze(-1) < upper)).all()
 
@@ -134,7 +112,7 @@ class TestNoise:
         options = {"norm_bound": 9.0, "noise_std": 0.1} | kernel
         client = make_client(UNIT, options=options)
         attached(client, along(0.1, 0.6), lambda p: {"y": (p["x"], 0.0)})
-        noise = kernelucb.ax.current_bound(client).regression.noise_std
+        noise = kernelucb.ax.current_bound(client).data.noise_std
         assert noise.tolist() == pytest.approx([0.1, 0.1], rel=1e-12)
 
 
@@ -146,7 +124,7 @@ def test_a_tracked_outcome_is_left_out(tracked):
         arms = along(0.1, 0.5, 0.9)
         attached(client, arms[:tracked], lambda p: curve(p) | {"cost": 7.0 + p["x"]})
         attached(client, arms[tracked:], curve)
-        regression = kernelucb.ax.current_bound(client).regression
+        regression = kernelucb.ax.current_bound(client).data
         assert regression.num_observations == 3
         assert regression.train_targets.max() < 7.0
 
@@ -176,15 +154,15 @@ class TestTrialsUnderWay:
         client.mark_trial_abandoned(abandoned)
         index, parameters = next_trial(client)
         acqf, expected = built(client).acqf, points(*pending.values())
-        for each in (acqf, kernelucb.ax.last_bound(client)):
+        bound = ranking(client)
+        for each in (acqf, bound):
             assert rows(each.X_pending) == rows(expected)
-        bound = kernelucb.ax.last_bound(client)
         assert (bound(expected.unsqueeze(1)) < bound.bounds(expected)[1] - 1.0).all()
         if make is searching:
             assert rows(acqf.acqf.X_baseline[-3:]) == rows(expected)
         client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
         next_trial(client)
-        assert kernelucb.ax.last_bound(client).regression.num_observations == 4
+        assert kernelucb.ax.last_bound(client).data.num_observations == 4
 
     @pytest.mark.parametrize("space", [UNIT, [whole("x", 0, 5)]])
     @pytest.mark.parametrize("end", LOST)
@@ -201,15 +179,6 @@ class TestTrialsUnderWay:
         arms = [*tried(LOST[end])]
         assert len(set(arms)) == 3
         assert arms == [*tried(Client.mark_trial_abandoned)]
-
-    def test_an_abandoned_arm_of_a_batch_is_not_chosen_again(self):
-        client = attached(fixed_client(num_initial=2), along(0.1, 0.5), curve)
-        trial = batch(client, 2)
-        lost, kept = trial.arms
-        trial.mark_arm_abandoned(lost.name)
-        report(client, trial, curve, [kept])
-        trial.mark_completed()
-        assert abs(next_trial(client)[1]["x"] - lost.parameters["x"]) > 0.01
 
     def test_which_trials_count_as_initial(self):
         early = make_client(num_initial=4, min_observed=1)
@@ -250,7 +219,6 @@ def test_without_ax_the_import_says_what_to_install(monkeypatch):
 
 
 LOW = torch.tensor([-5.0, 0.0], dtype=torch.float64)
-SOME = along(0.1, 0.4, 0.8)
 
 
 class TestGivenPriors:
@@ -270,9 +238,11 @@ class TestGivenPriors:
         if family:
             bases = [frozen_kernel(name, 1.0, 400.0) for name in own["kernel"]]
             given["kernels"] = lengthscale_family(bases, [0.2, 0.3], 0.9)
+            next_trial(client)
+            model = ranking(client).model
             # Ax has fitted its model, which standardises the outcomes.
-            assert any(p.requires_grad for p in acqf.model.covar_module.parameters())
-            assert float(acqf.model.outcome_transform.stdvs) > 1.0
+            assert any(p.requires_grad for p in model.covar_module.parameters())
+            assert float(model.outcome_transform.stdvs) > 1.0
         else:
             unit = torch.tensor([0.3, 0.6], dtype=torch.float64)
             X, queries = X / unit, queries / unit
@@ -282,7 +252,7 @@ class TestGivenPriors:
             acqf.bounds(QUERIES), expected.bounds(queries), strict=True
         ):
             assert_close(actual, wanted + 4900.0, rtol=LINEAR_SOLVE, atol=1e-6)
-        assert not family or acqf.consistent == expected.consistent
+        assert not family or acqf.consistent == expected.band.consistent
         assert acqf.assumptions.certified
 
     def test_a_search_is_on_the_model_that_ax_fits(self):
@@ -291,17 +261,10 @@ class TestGivenPriors:
         acqf = built(client).acqf
         assert type(acqf.acqf.model) is SingleTaskGP
         assert any(each.requires_grad for each in acqf.acqf.model.parameters())
-        kernel = acqf.band.regression.prior.covar_module
+        kernel = acqf.band.data.prior.covar_module
         assert not any(each.requires_grad for each in kernel.parameters())
         assert float(kernel.base_kernel.lengthscale) == pytest.approx(0.4)
         assert acqf.band.assumptions.certified
-
-    def test_a_model_error_is_an_option(self):
-        client = fixed_client(options={"norm_bound": NearNormBall(2.0, 0.1)})
-        acqf = kernelucb.ax.current_bound(attached(client, along(0.1, 0.5), curve))
-        assert acqf.model_error == 0.1
-        assert acqf.assumptions.certified
-        assert "within 0.1 of a function g" in acqf.assumptions["norm"].statement
 
 
 ARMS = torch.arange(8, dtype=torch.float64).unsqueeze(-1)
@@ -349,7 +312,7 @@ class TestEarlierTasks:
         bounds = [kernelucb.ax.current_bound(each).bounds(X) for each in (client, twin)]
         assert_close(*bounds)
         next_trial(twin)
-        assert type(kernelucb.ax.last_bound(twin)) is MetaUCB
+        assert type(ranking(twin)) is MetaUCB
 
 
 def fitted_client(**options):
@@ -402,20 +365,174 @@ class TestConsent:
                 rule.should_stop_optimization(client._experiment)
 
 
-@pytest.mark.parametrize("acqf_class", [MartingaleMixtureUCB, SrinivasUCB])
-def test_a_cautious_norm_is_estimated_anew(acqf_class):
-    def options_with(norm_bound):
-        if acqf_class is SrinivasUCB:
-            return {"theorem": BoundedNorm(norm_bound), "noise_std": 1.0}
-        return REQUIRED[acqf_class] | {"norm_bound": norm_bound}
-
-    options = options_with("cautious")
-    client = make_client(UNIT, acqf_class=acqf_class, options=options)
+def test_a_cautious_norm_is_estimated_anew():
+    given = {"noise_std": 1.0}
+    own = {"theorem": BoundedNorm("cautious")} | given
+    client = make_client(UNIT, acqf_class=SrinivasUCB, options=own)
     attached(client, along(0.1, 0.3, 0.6, 0.9), curve)
     for each in (client, reopened(client)):
         next_trial(each)
-        acqf = kernelucb.ax.last_bound(each)
+        acqf = ranking(each)
         assert acqf.assumptions["norm"].status == "estimated"
-        expected = acqf_class(acqf.model, **options_with(NormTracker.cautious()))
+        theorem = BoundedNorm(NormTracker.cautious())
+        expected = SrinivasUCB(acqf.model, theorem=theorem, **given)
         for actual, wanted in zip(acqf.bounds(GRID), expected.bounds(GRID), strict=True):
             assert_close(actual, wanted, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
+
+
+@pytest.fixture(scope="module")
+def client():
+    return attached(fixed_client(), along(0.1, 0.7), curve)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "bench.json"
+
+
+@pytest.fixture
+def saved(client, path):
+    kernelucb.ax.save(client, path)
+    return path.read_text()
+
+
+def test_what_is_saved_is_what_ax_reads(client, saved, path):
+    client.save_to_json_file(str(path.with_name("theirs.json")))
+    assert saved == path.with_name("theirs.json").read_text()
+    assert len(Client.load_from_json_file(str(path))._experiment.trials) == 2
+    kernelucb.ax.save(client, str(path))
+    assert sorted(os.listdir(path.parent)) == ["bench.json", "theirs.json"]
+
+
+@pytest.mark.parametrize(("owner", "name"), [(os, "fsync"), (os, "replace")])
+def test_an_interrupt_leaves_the_old_file(owner, name, client, saved, path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, name, stop)
+    with pytest.raises(KeyboardInterrupt):
+        kernelucb.ax.save(client, path)
+    monkeypatch.undo()
+    assert path.read_text() == saved
+    assert os.listdir(path.parent) == ["bench.json"]
+
+
+PRIOR = {"kernel": "rbf", "lengthscale": torch.tensor([0.1, 0.2]), "outputscale": 3.0}
+PRIOR |= {"norm_bound": 1.0, "noise_std": torch.tensor(0.5)}
+TENSORS = {"search_options": {"beta": torch.tensor(3.0), "temperature": 0.5}}
+STORED = [
+    *((each, REQUIRED[each], {}) for each in [*REQUIRED][3:]),
+    (LikelihoodUCB, BINOMIAL, {}),
+    (MetaUCB, {"delta": 0.01}, {}),
+    (MartingaleMixtureUCB, PRIOR, {}),
+    (MartingaleMixtureUCB, OPTIONS, {"search": qUpperConfidenceBound} | TENSORS),
+]
+
+
+@pytest.mark.parametrize(("acqf_class", "options", "arguments"), STORED)
+def test_strategies_are_stored_with_their_options(acqf_class, options, arguments):
+    if acqf_class is MetaUCB:
+        arguments = {"model_config": kernelucb.ax.meta_model_config(arms_model())}
+    given = {"num_initial": 4, "min_observed": 2} | arguments
+    client = make_client(UNIT, acqf_class=acqf_class, options=options, **given)
+    strategy, copy = (each._generation_strategy for each in (client, reopened(client)))
+    own = stored(copy)
+    assert own == stored(strategy)
+    assert own["botorch_acqf_class"] is acqf_class
+    assert own["botorch_acqf_options"].keys() == options.keys()
+    for each in (strategy, copy):
+        each._unset_non_persistent_state_fields()
+    assert copy._nodes == strategy._nodes
+    assert len(copy._nodes[0].transition_criteria) == 2
+
+
+WITHOUT = """
+import sys
+from ax.api.client import Client
+Client.load_from_json_file(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("trials", [1, 2])
+def test_the_error_in_a_new_process_says_what_to_import(trials, path):
+    # Without a trial of the bound, Ax meets a node first.
+    kernelucb.ax.save(run(fixed_client(num_initial=1), trials, curve), path)
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT, str(path)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert "(import kernelucb.ax first)" in process.stderr
+    next_trial(Client.load_from_json_file(str(path)))
+
+
+REOPEN = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import torch
+import kernelucb
+assert "ax" not in sys.modules, "kernelucb imports Ax"
+import kernelucb.ax
+from ax.api.client import Client
+for path in sys.argv[1:]:
+    client = Client.load_from_json_file(path)
+    torch.manual_seed(3)
+    (index,) = client.get_next_trials(max_trials=1)
+    (generated,) = client._experiment.trials[index].generator_runs
+    print(json.dumps([index, generated.gen_metadata["expected_acquisition_value"]]))
+"""
+
+
+@pytest.mark.slow
+def test_a_saved_experiment_goes_on_in_another_process(tmp_path):
+    paths, trials = [], []
+    for acqf_class, search in ((KernelFamilyUCB, None), (MartingaleMixtureUCB, SEARCH)):
+        paths.append(str(tmp_path / f"{acqf_class.__name__}.json"))
+        options = REQUIRED[acqf_class]
+        client = make_client(acqf_class=acqf_class, options=options, search=search)
+        run(client, 3).save_to_json_file(paths[-1])
+        torch.manual_seed(3)
+        index, _ = next_trial(client)
+        trials.append((index, chosen(client, index)))
+    command = [sys.executable, "-c", REOPEN, *paths]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    for line, (index, value) in zip(process.stdout.splitlines()[-2:], trials, strict=True):
+        expected = pytest.approx(value, rel=SEARCHED, abs=SEARCHED)
+        assert json.loads(line) == [index, expected]
+
+
+class TestReopened:
+    r"""A reopened experiment chooses what it would have chosen."""
+
+    def test_a_fixed_prior_without_a_seed(self):
+        # The maximiser is often an end that was observed already: Ax then falls back on a
+        # random point.
+        client = run(fixed_client(seed=None, num_initial=2), 2, curve)
+        for _ in range(2):
+            ((index, parameters),) = go_on_alike(client, reopened(client)).items()
+            client.complete_trial(trial_index=index, raw_data=curve(parameters))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("make", [make_client, searching_in_turns, count_client])
+    def test_with_trials_under_way(self, make):
+        outcome = successes if make is count_client else waves
+        client = run(make(), 3, outcome)
+        with pytest.raises(ValueError, match="Ask for the next trial first"):
+            kernelucb.ax.last_bound(reopened(client))
+        lost, running = pending = client.get_next_trials(max_trials=2)
+        client.mark_trial_abandoned(lost)
+        twin = reopened(client)
+        assert twin._experiment.trials[lost].status is TrialStatus.ABANDONED
+        go_on_alike(client, twin)
+        names = list(pending[running])
+        for each in (client, twin):
+            last = ranking(each)
+            assert rows(last.X_pending) == rows(points(*pending.values(), names=names))
+
+    @pytest.mark.parametrize("unit", [1.0, 1e-3, 1e-9])
+    def test_the_outcomes_in_any_unit(self, unit):
+        # By itself, Ax writes ten decimals: of outcomes in nanometres, one digit or none.
+        client = fixed_client(unit=unit)
+        for x in (0.1, 0.33, 0.7):
+            error = None if x == 0.33 else 0.1 * unit
+            outcome = (curve({"x": x}, unit=unit)["y"], error)
+            attached(client, along(x), lambda _, outcome=outcome: {"y": outcome})
+        mine, theirs = (each._experiment.data.df for each in (reopened(client), client))
+        assert_frame_equal(mine, theirs, rtol=DIGITS, atol=0.0)

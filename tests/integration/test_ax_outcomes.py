@@ -1,66 +1,35 @@
-r"""Outcomes in Ax: missing, unusable, counted, summed, constrained; ranges and safety."""
+r"""Ax: outcomes that lack, count, constrain; safe trials; spaces, contexts, search."""
 
 import math
 
 import pytest
 import torch
 from ax.exceptions.core import DataRequiredError
-from ax_bench import (
-    AX_WARNINGS,
-    BINOMIAL,
-    FIXED,
-    GRID,
-    KIND,
-    LIKELIHOODS,
-    NORM,
-    PLANE,
-    SEARCH,
-    SPREAD,
-    SQUARE,
-    UNIT,
-    along,
-    ask,
-    attached,
-    batch,
-    built,
-    choice,
-    constrained_client,
-    count_client,
-    curve,
-    fixed_client,
-    go_on_alike,
-    in_square,
-    make_client,
-    next_trial,
-    node,
-    observed,
-    points,
-    problem,
-    real,
-    reopened,
-    report,
-    rows,
-    stopping,
-    successes,
-    wave,
-    whole,
-)
-from botorch.exceptions import InputDataError
+from ax.generators.torch.botorch_modular import acquisition
+from ax_bench import *
+from botorch.exceptions import InputDataError, UnsupportedError
 from torch.testing import assert_close
 
 import kernelucb.ax
-from kernelucb import KernelFamilyUCB, ScalarizedUCB
+from kernelucb import (
+    KernelFamilyUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    ScalarizedUCB,
+    regret_certificate,
+)
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
+from kernelucb.ax.bounds import FittedBound
+from kernelucb.ax.experiment import inputs_of, parameters_of_columns
 from kernelucb.confidence.assumptions import REPORTED
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 from kernelucb.regression.kernel_family import fixed_kernel
-from problems import likelihood_ucb
+from problems import frozen_kernel, likelihood_ucb, with_point
 from tolerances import LINEAR_SOLVE
 
 pytestmark = AX_WARNINGS
 
 
-CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
 NO_NOISE = "; none of that depended on the noise of their outcomes"
 
 
@@ -113,7 +82,7 @@ class TestMissing:
         bound = kernelucb.ax.current_bound(client)
         assert statement(bound) == expected
         assert str(bound.assumptions).endswith(expected)
-        assert bound.regression.num_observations == 2 + ends.count(STOPPED)
+        assert bound.data.num_observations == 2 + ends.count(STOPPED)
         given = "given that none of this depended on the noise of the outcomes"
         for each in (client, reopened(client)):
             decision = stopping(each, 100.0).decide()
@@ -134,7 +103,7 @@ class TestMissing:
                 client.attach_data(trial_index=index, **data)
             getattr(client, ending)(trial_index=index)
         acqf = kernelucb.ax.current_bound(client)
-        assert acqf.regression.dimension == 2
+        assert acqf.data.dimension == 2
         # Ax scales the progression by the range that it has seen.
         assert acqf.assumptions.estimated == ("kernel",)
         assert "progression" in acqf.assumptions["kernel"].statement
@@ -196,11 +165,6 @@ class TestUnusable:
         client.mark_trial_failed(index)
         next_trial(client)
 
-    def test_counts(self):
-        client = told(count_client(), 7.0)
-        with pytest.raises(InputDataError, match="more successes than num_trials"):
-            kernelucb.ax.current_bound(client)
-
 
 class TestCounts:
     @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -258,14 +222,14 @@ class TestSeveral:
         next_trial(client)
         last = built(client)
         assert list(last.bands) == ["y", "z"]
-        assert last.band.direction == -1
+        assert last.bound.band.direction == -1
         assert last.statements == ["z >= -9", "z <= 9"]
         for name, norm, noise, scale in (("y", 5, 0.2, 0.3), ("z", 3, 0.05, 0.4)):
             band = last.bands[name]
             assert f"at most {norm}" in str(band.assumptions)
             assert f"scale {noise}" in str(band.assumptions)
             assert band.assumptions.delta == 0.01
-            kernel = band.regression.prior.covar_module.base_kernel
+            kernel = band.data.prior.covar_module.base_kernel
             assert float(kernel.lengthscale) == pytest.approx(scale)
         joined = kernelucb.ax.recommended_arm(client).assumptions
         assert joined.delta == pytest.approx(0.02)
@@ -278,27 +242,17 @@ class TestSeveral:
         attached(client, SPREAD, lambda p: {"y": wave(p), "cost": p["u"]})
         _, parameters = next_trial(client)
         next_trial(client)
-        acqf = kernelucb.ax.last_bound(client)
+        acqf = ranking(client)
         assert rows(acqf.X_pending) == rows(points(parameters))
         # Ax sorts the outcomes by their names.
-        assert acqf.weights == (-2.0, 1.0)
-        cost, y = acqf.parts
-        assert float(cost.regression.train_targets.abs().max()) < 20.0
-        assert float(y.regression.train_targets.min()) > 4000.0
-        assert [band.norm_bounds[0] for band in acqf.parts] == pytest.approx([20.0, 300.0])
-        noise = [float(band.data.noise_std.max()) for band in acqf.parts]
+        assert acqf.band.output_weights == (-2.0, 1.0)
+        cost, y = acqf.band.parts
+        assert float(cost.data.train_targets.abs().max()) < 20.0
+        assert float(y.data.train_targets.min()) > 4000.0
+        assert [*acqf.band.norm_bounds] == pytest.approx([20.0, 300.0])
+        noise = [float(band.data.noise_std.max()) for band in (cost, y)]
         assert noise == pytest.approx([0.5, 1.0])
-        assert [band.delta for band in acqf.parts] == [0.05, 0.05]
-
-    def test_they_say_of_every_outcome_what_is_missing(self):
-        options = {"norm_bound": 4.0, "noise_std": 0.1}
-        client = make_client(UNIT, "y - 2*z", ScalarizedUCB, options)
-        attached(client, SOME, lambda p: curve(p) | {"z": p["x"]})
-        acqf = kernelucb.ax.current_bound(attached(client, along(0.6), curve))
-        missing = "1 trial was completed without an outcome"
-        for output in ("output 1", "output 2"):
-            expected = f"{output}: {REPORTED.statement}: {missing}{NO_NOISE}"
-            assert statement(acqf, f"{output}: outcomes") == expected
+        assert [band.delta for band in (cost, y)] == [0.05, 0.05]
 
 
 class TestRanges:
@@ -320,7 +274,7 @@ class TestRanges:
         report = kernelucb.ax.optimum_report(client, max_evaluations=500)
         assert max(sign * report.lower, sign * report.upper) <= high + 1e-9
         next_trial(client)
-        last = kernelucb.ax.last_bound(client)
+        last = ranking(client)
         assert float(last(GRID.unsqueeze(-2)).max()) > high  # still ranks points
 
     @pytest.mark.parametrize("kind", ["safe", "explored"])
@@ -356,7 +310,6 @@ def test_a_constraint_is_not_dropped_where_ax_would():
 
 
 SLOW = pytest.mark.slow
-SOME = along(0.1, 0.4, 0.8)
 LENGTHS = {
     "options": {"shortest": 0.4, "longest": 0.5, "norm_bound": 2.5, "noise_std": 0.05},
     "acqf_class": KernelFamilyUCB,
@@ -415,29 +368,6 @@ class TestSafe:
         assert decision[:1] + decision[2:] == (False, None, None)
         assert "No completed arm is certainly feasible yet (z >= 1.99)" in decision.reason
         assert kernelucb.ax.recommended_arm(client).parameters == start[0]
-
-    @SLOW
-    def test_integers_choices_and_logarithms(self):
-        arm = {"rate": 0.3, "n": 2, "kind": "b"}
-        options = {"kernel": "rbf", "norm_bound": 3.0, "lengthscale": {"y": 1.0, "z": 2.0}}
-        options |= {"noise_std": {"y": 0.05, "z": 0.01}}
-        client = constrained_client(
-            parameters=[real("rate", 0.01, 1.0, scaling="log"), whole("n", 0, 5), KIND],
-            limits=["z <= 1"],
-            safe_arms=[arm],
-            options=options,
-        )
-        for _ in range(5):
-            index, p = next_trial(client)
-            cost = 0.3 * p["n"] + 0.4 * (p["kind"] == "c")
-            assert cost <= 1.0
-            assert type(p["n"]) is int
-            outcomes = {"y": 0.2 * p["n"] + math.log10(p["rate"]), "z": cost}
-            client.complete_trial(trial_index=index, raw_data=outcomes)
-        arms = [trial.arm.parameters for trial in client._experiment.trials.values()]
-        assert arms[:2] == [arm, arm]
-        assert len({a["n"] for a in arms}) > 1
-        assert client._experiment.trials[1].arm.name == "0_0"
 
     def test_a_safe_arm_comes_back_to_the_last_digit(self):
         space = [real("x", 1e-3, 10.0, scaling="log")]
@@ -510,7 +440,7 @@ class TestExplored:
                 use(client)
 
 
-class TestContexts:
+class TestSafeContexts:
     @SLOW
     @pytest.mark.parametrize("kind", ["safe", "explored"])
     def test_constraints_hold_in_the_context(self, kind):
@@ -560,4 +490,237 @@ class TestBatches:
         assert sizes[0] == 1
         assert sizes[-1] == min(4, int(built(client).safe_set.is_safe(points).sum()))
         assert sizes[-1] > 1
-        assert built(client).band.X_pending is None
+        assert ranking(client).X_pending is None
+
+
+SPACE = [*UNIT, real("rate", 1e-2, 10.0, scaling="log"), whole("n", 0, 5), KIND]
+CONTEXTS = [{"rate": 0.3}, {"n": 4}, {"kind": "b"}, {"rate": 1.7, "n": 1, "kind": "c"}]
+TURNS = {"search": SEARCH, "search_options": {"ucb_every": 3}}
+
+
+def rated(parameters):
+    return {"y": parameters["x"] + math.log10(parameters["rate"]) + 0.1 * parameters["n"]}
+
+
+class TestMixed:
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("search", "largest"), [({}, 2), (TURNS, 30)])
+    def test_integers_choices_and_logarithms(self, largest, search):
+        # 3 combinations of integers are enumerated by optimize_acqf_mixed; 31 go to
+        # optimize_acqf_mixed_alternating.
+        rate = real("rate", 1e-3, 10.0, scaling="log")
+        client = make_client([rate, whole("layers", 0, largest), KIND], **search)
+        run(client, 3, lambda p: {"y": math.log(p["rate"]) + p["layers"] % 5})
+        for p in client.get_next_trials(max_trials=3).values():
+            assert type(p["layers"]) is int
+            assert 0 <= p["layers"] <= largest
+            assert p["kind"] in {"a", "b", "c"}
+            assert 1e-3 <= p["rate"] <= 10.0
+        assert (type(built(client).acqf) is GuardedAcquisition) == bool(search)
+        cube = [[-3.0, 0.0, 0.0, 0.0, 0.0], [1.0, largest, 1.0, 1.0, 1.0]]
+        torch.testing.assert_close(
+            ranking(client).model.input_transform.bounds,
+            torch.tensor(cube, dtype=torch.float64),
+        )
+
+
+MIXED_KINDS = [*UNIT, choice("k", "abc")]
+SIZES = [*UNIT, choice("k", [1, 2, 10], is_ordered=True)]
+WORDS = [*UNIT, choice("k", ["low", "middle", "high"], is_ordered=True)]
+FAR = 1.7e9  # seconds; single precision has steps of 128 there
+# A space, arms of which the last ones lie outside, what the kernel sees of an arm (None:
+# it has no inputs).
+OUTSIDE = {
+    "above": (UNIT, along(0.0, 0.2, 0.3, 5.0), lambda x: [x]),
+    "none": (
+        [real("x", FAR, FAR + 100)],
+        along(FAR, FAR + 60),
+        lambda x: [(x - FAR) / 100],
+    ),
+    "integer": ([whole("x", 0, 10)], along(0, 4, 7, 14), lambda x: [x / 10]),
+    "log": (
+        [real("x", 0.01, 10.0, scaling="log")],
+        along(0.01, 1.0, 100.0, 0.0, -3.0),
+        lambda x: [(math.log10(x) + 2.0) / 3.0] if x > 0 else None,
+    ),
+    "choice": (
+        MIXED_KINDS,
+        [{"x": x, "k": k} for x, k in ((0.1, "a"), (0.6, "b"), (1.5, "c"), (0.2, "z"))],
+        lambda x, k: [x, *(float(k == each) for each in "abc")] if k in "abc" else None,
+    ),
+    "size": (
+        SIZES,
+        [{"x": x, "k": k} for x, k in ((0.1, 1), (0.6, 2), (1.5, 10), (0.2, 20))],
+        lambda x, k: [x, (k - 1.0) / 9.0],
+    ),
+    "words": (
+        WORDS,
+        [{"x": x, "k": k} for x, k in ((0.1, "low"), (0.6, "middle"), (0.2, "z"))],
+        lambda x, k: None if k == "z" else [x, {"low": 0.0, "middle": 0.5}[k]],
+    ),
+}
+
+
+class TestOutside:
+    @pytest.mark.parametrize("case", OUTSIDE)
+    def test_the_cube_is_that_of_the_search_space(self, case):
+        space, arms, seen = OUTSIDE[case]
+        client = fixed_client(space, num_initial=1)
+        # A model that Ax has made before takes later arms, too.
+        attached(client, arms[:1], lambda _: {"y": 0.5})
+        client.mark_trial_failed(next_trial(client)[0])
+        attached(client, arms[1:], lambda _: {"y": 0.2})
+        inputs = [seen(**arm) for arm in arms]
+        X = torch.tensor([row for row in inputs if row], dtype=torch.float64)
+        y = torch.tensor([0.5] + [0.2] * (len(X) - 1), dtype=torch.float64)
+        state = KernelRegression(X, y, frozen_kernel("matern52", 0.4), NOISE_STD)
+        wanted = MartingaleMixtureUCB(state, norm_bound=NORM).bounds(X[1:2])
+        next_trial(client)
+        fitted = FittedBound(client)
+        left_out = len(inputs) - len(X)
+        for band in (fitted.band, kernelucb.ax.last_bound(client)):
+            assert band.assumptions.certified
+            assert_close(band.bounds(inputs_of(fitted.adapter, arms[1:2])), wanted)
+            words = band.assumptions["outcomes"].statement
+            assert ("left out" in words) == (left_out > 0)
+
+    def test_no_safe_trial_rests_on_another_cube(self):
+        arms, safe = along(5.0), along(problem().start)
+        client = constrained_client(safe_arms=safe, num_initial=1)
+        attached(client, arms, problem())
+        for parameters in observed(client, 4):
+            assert problem().margin(parameters) >= 0.0
+        rows = built(client).bands["z"].data.train_inputs
+        assert float(rows.max()) == pytest.approx(5.0)
+
+
+MIXED = [
+    choice("solvent", "abc"),
+    real("heat", 20.0, 80.0),
+    choice("bath", [7]),
+    choice("stirred", ["no", "yes"]),
+]
+SCALES = {"heat": 0.3, "solvent": 2.0, "stirred": 0.7}
+
+
+def mixed_client(lengthscale):
+    return fixed_client(MIXED, lengthscale=lengthscale)
+
+
+class TestNames:
+    def test_length_scales_by_parameter_are_those_by_column(self):
+        arms = [
+            {"solvent": s, "heat": 30.0, "bath": 7, "stirred": t}
+            for s, t in (("a", "no"), ("b", "yes"), ("c", "no"))
+        ]
+        client = attached(mixed_client(SCALES), arms, lambda p: {"y": p["heat"] / 80.0})
+        next_trial(client)
+        columns = parameters_of_columns(client._generation_strategy.adapter.parameters)
+        wanted = pytest.approx([SCALES[name] for name in columns])
+        for each in (client, reopened(client)):
+            bound = kernelucb.ax.current_bound(each)
+            kernel = bound.data.prior.covar_module.base_kernel
+            assert kernel.lengthscale.flatten().tolist() == wanted
+            assert bound.assumptions.certified
+
+
+class TestContexts:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    def test_they_are_handed_out_exactly(self, search):
+        client = make_client(SPACE, search=search, num_initial=2)
+        for context in [*CONTEXTS, *CONTEXTS[::-1]][: 8 if search is None else 5]:
+            parameters = ask(client, context, rated)
+            assert {name: parameters[name] for name in context} == context
+            assert all(type(parameters[n]) is type(value) for n, value in context.items())
+
+    @pytest.mark.parametrize("search", [None, SEARCH])
+    def test_a_fixed_number_beside_very_many_combinations(self, search, monkeypatch):
+        monkeypatch.setattr(acquisition, "MAX_CHOICES_ENUMERATE", 50)
+        space = [real("t"), whole("a", 0, 9), whole("b", 0, 9)]
+        client = make_client(space, search=search, num_initial=2)
+        for t in (0.3, 0.7, 0.5):
+            found = ask(client, {"t": t}, lambda p: {"y": p["a"] - p["b"] + p["t"]})
+            assert found["t"] == t
+
+    def test_trials_under_way_elsewhere_are_pending(self):
+        client = searching(num_initial=2)
+        attached(client, [{"u": 3.0 * v - 5.0, "v": v} for v in (1.0, 2.0, 3.0)], waves)
+        _, running = next_trial(client, {"v": 9.0})
+        next_trial(client, {"v": 4.0})
+        acqf = built(client).acqf
+        assert rows(acqf.upper_bound.X_pending) == rows(points(running))
+        # Known points are compared in the context of the trial.
+        assert set(acqf.reference[:, 1].tolist()) == {4.0}
+        assert set(acqf.acqf.X_baseline[:-1, 1].tolist()) == {4.0}
+
+
+class TestCertificates:
+    def test_the_gap_of_a_context(self):
+        options = FIXED | {"lengthscale": 0.8, "norm_bound": 2.0}
+        client = make_client(SQUARE, options=options)
+        arms = [{"x": (0.37 * i) % 1.0, "t": 0.2 * i} for i in range(5)]
+        attached(client, arms, lambda p: {"y": p["x"] * (1.0 - p["t"])})
+        for t in (0.0, 0.4):
+            here = stopping(client, 0.5).decide(fixed_parameters={"t": t}).certificate
+            assert here.certified
+            assert float(here.recommended[1]) == float(here.challenger[1]) == t
+            there = torch.cat([GRID, torch.full_like(GRID, t)], -1)
+            inner = regret_certificate(
+                kernelucb.ax.current_bound(client),
+                with_point(there, here.recommended),
+                recommended=here.recommended,
+            )
+            assert inner.gap <= here.gap <= 1.1 * inner.gap + 0.01
+
+    # Of 301 integers there would be too many boxes: an interval holds them.
+    @pytest.mark.parametrize(("largest", "looseness"), [(0, 1.1), (3, 9.0), (300, 9.0)])
+    def test_integers_are_enumerated_and_logarithms_scaled(self, largest, looseness):
+        other = [whole("n", 0, largest)] if largest else []
+        client = fixed_client([real("x", 1e-3, 10.0, scaling="log"), *other])
+        arms = [{"x": x, **({"n": 1} if other else {})} for x in (0.01, 0.3, 4.0)]
+        attached(client, arms, lambda p: curve({"x": (math.log10(p["x"]) + 3.0) / 4.0}))
+        certificate = stopping(client).decide().certificate
+        assert certificate.certified
+        X = 4.0 * GRID - 3.0
+        if other:
+            X = torch.cartesian_prod(X[:, 0], torch.arange(4).double())
+        inner = regret_certificate(
+            kernelucb.ax.current_bound(client),
+            with_point(X, certificate.recommended),
+            recommended=certificate.recommended,
+        )
+        assert inner.gap <= certificate.gap <= looseness * inner.gap
+
+
+class TestSearch:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("acqf_class", REQUIRED)
+    def test_within_every_bound(self, acqf_class):
+        client = searching(acqf_class=acqf_class, options=REQUIRED[acqf_class])
+        _, parameters = next_trial(attached(client, SPREAD[:3], waves))
+        acqf = built(client).acqf
+        assert type(acqf.upper_bound) is acqf_class
+        assert type(acqf.acqf).__name__ == SEARCH
+        assert acqf.band is kernelucb.ax.last_bound(client)
+        edge = 10.0 * acqf.temperature * acqf.band.prior_std
+        assert float(acqf.excess(points(parameters))) > -edge
+
+    def test_a_turn_of_the_bound(self):
+        client = searching(search_options={"ucb_every": 1, "temperature": 0.1})
+        next_trial(attached(client, SPREAD, waves))
+        acqf = built(client).acqf
+        assert acqf.temperature == 0.1
+        queries = torch.tensor([[[0.0, 5.0]], [[9.0, 2.0]]], dtype=torch.float64)
+        assert_close(acqf(queries), acqf.upper_bound(queries))
+
+    def test_an_analytic_function_and_what_to_do_about_a_trial_under_way(self):
+        client = attached(searching("LogExpectedImprovement"), SPREAD, waves)
+        client.mark_trial_failed(next_trial(client)[0])  # may be chosen again
+        index, _ = next_trial(client)
+        with pytest.raises(UnsupportedError, match="LogExpectedImprovement is analytic "):
+            next_trial(client)
+        client.mark_trial_failed(index)
+        client.set_generation_strategy(searching()._generation_strategy)
+        run(client, 1)
+        assert node(client).startswith(SEARCH)

@@ -74,7 +74,7 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path, capsys):
     X = torch.tensor([[float(a), float(b)] for a, b, *_ in cells]).double()
     Y = torch.tensor([float(row[-1]) for row in cells], dtype=torch.float64)
     data = KernelRegression(X, Y, kernel, 1.0, fixed_mean(50.0))
-    band = MartingaleMixtureUCB(data, norm_bound=200.0).within(0.0, 100.0)
+    band = MartingaleMixtureUCB(data, norm_bound=200.0).band.within(0.0, 100.0)
     band = band.with_replicates(9 * 10).relaxed()  # 9 settings, in whatever order
     gap = regret_certificate(band, bounds=limits, recommended=X[8]).gap
     (anywhere,) = [claim for claim in made.claims if claim.kind == "anywhere"]
@@ -138,12 +138,11 @@ def test_what_was_not_given_is_said(tmp_path):
 COUNTERS = [
     ("trial", range(8)),
     ("trial_index", [0, 1, 2, 4, 5, 6, 7, 8]),
-    ("n", [10, 9, 8, 7, 6, 5, 4, 3]),
-    ("n", [4, 1, 8, 3, 9, 6, 2, 5]),
+    ("no", [10, 9, 8, 7, 6, 5, 4, 3]),
+    ("no", [4, 1, 8, 3, 9, 6, 2, 5]),
     ("column", [0, 1, 2, 3, 50, 51, 52, 53]),
     ("runNo", [107, 7, 212, 59, 18, 350, 44, 91]),
     ("lot", [1, 1, 2, 2, 2, 2, 7, 7]),
-    ("setting", [4, 4, 3, 3, 2, 2, 1, 1]),
     ("", [37, 2, 14, 14, 81, 6, 90, 23]),
     ("elapsed", [0.5, 1.7, 3.1, 4.2, 7.5, 8.25, 9.5, 11.125]),
 ]
@@ -161,11 +160,12 @@ def test_a_counter_is_asked_about(name, index):
 
 
 @pytest.mark.parametrize(
-    "level", [[-1, -1, 0, 0, 0, 1, 1, 1], [20, 1, 40, 2.5, 60, 2, 80, 3]]
+    ("name", "level"),
+    [("level", range(8)), ("time", [20, 1, 40, 2.5, 60, 2, 80, 3])],
 )
-def test_designs_are_no_counters(level):
-    frame = FRAME.assign(level=level)
-    assert "level" in kernelucb.report(frame, "yield", **OTHERS).table.columns
+def test_designs_are_no_counters(name, level):
+    frame = FRAME.assign(**{name: list(level)})
+    assert name in kernelucb.report(frame, "yield", **OTHERS).table.columns
 
 
 LATIN = "Temperatur °C;Lösung;Ausbeute\n20,5;Äther;61,2\n40;Wasser;1.070,5\n60;Äther;78\n"

@@ -24,7 +24,6 @@ from kernelucb.plotting import (
     plot_safe_set,
     plot_slice,
     slice_points,
-    slice_weights,
 )
 from problems import frozen_model, make_problem, normal, uniform
 
@@ -124,22 +123,11 @@ def test_the_witness_meets_the_bound_at_the_point(ax, maximize):
 def test_a_model_of_logarithms_is_drawn_in_outcome_units(ax):
     given = X, PROBLEM.Y.exp(), PROBLEM.kernel, 0.1
     acqf = bound(frozen_model(*given, outcome_transform=Log()), norm_bound=9.0)
-    plot_slice(acqf, X[0], bounds=BOX, witness=True, num_points=9, ax=ax)
+    plot_slice(acqf, X[0], bounds=BOX, data=DATA, witness=True, num_points=9, ax=ax)
+    assert "data, also off this line" in named(ax)
+    assert len(marks_of(ax).get_offsets()) == len(X)
     within_sides(ax, "mean")
     within_sides(ax, "witness")
-
-
-def test_data_fade_with_their_distance_from_the_line(ax):
-    acqf = bound()
-    plot_slice(acqf, X[0], bounds=BOX, data=DATA, ax=ax)
-    opacity = torch.as_tensor(marks_of(ax).get_alpha())
-    assert_close(opacity, slice_weights(acqf, X, X[:1], 0).clamp_min(0.08))
-    assert float(opacity[0]) == 1.0
-    assert any("fainter the less" in name for name in named(ax))
-    points = torch.tensor([[0.3, 0.2], [0.3, 0.5], [0.3, 0.9]], dtype=torch.float64)
-    on, near, far = slice_weights(acqf, points, points[:1], 0).tolist()
-    assert on == pytest.approx(1.0)
-    assert 1.0 > near > far > 0.0
 
 
 @pytest.mark.parametrize(
@@ -187,7 +175,6 @@ def test_the_frontier_of_one_input_is_where_the_margin_is_zero(ax):
     assert any("heuristic" in name for name in named(ax))
     assert ax.get_xlabel() == f"input 2, at input 1 {float(X[3, 0]):.4g}"
     assert marks_of(ax).get_offsets()[:, 1].tolist() == [0.0] * len(X)
-    assert float(marks_of(ax).get_alpha()[3]) == 1.0
 
 
 def test_an_empty_safe_set_is_said(ax):

@@ -7,17 +7,17 @@ experiment is saved, before it is reopened in a new process, and before a
 
 try:
     from kernelucb.ax.bounds import (
+        ArmDecision,
+        CertifiedGapStoppingStrategy,
         Recommendation,
         current_bound,
         last_bound,
+        optimum_report,
         recommended_arm,
     )
     from kernelucb.ax.cards import BandAnalysis, GapAnalysis
     from kernelucb.ax.options import meta_model_config
-    from kernelucb.ax.report import optimum_report
-    from kernelucb.ax.stopping import ArmDecision, CertifiedGapStoppingStrategy
-    from kernelucb.ax.storage import register_for_storage, save
-    from kernelucb.ax.strategy import generation_strategy
+    from kernelucb.ax.strategy import generation_strategy, register_for_storage, save
 except ImportError as error:
     raise ImportError(
         f"kernelucb.ax needs Ax 1.3 or later ({error}). Install it with: "

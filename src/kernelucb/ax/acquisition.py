@@ -1,4 +1,4 @@
-r"""What Ax builds for a trial: bands of all outcomes, what is maximised, and where."""
+r"""The acquisition that Ax builds for a trial: bands, the function to maximise, where."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
@@ -28,8 +28,7 @@ from kernelucb._numerics.estimates import trainable
 from kernelucb.acquisition import BandUCB, ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.ax import options as stored
-from kernelucb.ax.experiment import Notes
-from kernelucb.ax.spaces import mixed_space, parameters_of_columns
+from kernelucb.ax.experiment import Notes, mixed_space, parameters_of_columns
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.from_model import single_output_models
@@ -52,7 +51,7 @@ class BoundAcquisition(Acquisition):
 
     Attributes:
         bands: The band of each outcome, by its name.
-        band: The bound of the objective: one of these, or a weighted sum.
+        bound: What ranks points: of one of these bands, or of a weighted sum.
         context: Columns of the inputs that are fixed, and their values.
         outcome_constraints: What the bands say of the constraints; None without.
         statements: The constraints in words, in the same order.
@@ -60,7 +59,7 @@ class BoundAcquisition(Acquisition):
     """
 
     bands: dict[str, Band]
-    band: Band
+    bound: BandUCB
     context: dict[int, float]
     outcome_constraints: OutcomeConstraints | None = None
     statements: Sequence[str] = ()
@@ -87,7 +86,7 @@ class BoundAcquisition(Acquisition):
         botorch_acqf_options: dict[str, Any],
         model: Any,
     ) -> AcquisitionFunction:
-        r"""What is maximised: the bound, or a search within it."""
+        r"""The function to maximise: the bound, or a search within it."""
         if self.context and self.X_observed is not None:
             self.X_observed = fix_features(self.X_observed, self.context).unique(dim=0)
         self._build_bands(botorch_acqf_class, botorch_acqf_options, model)
@@ -100,10 +99,10 @@ class BoundAcquisition(Acquisition):
             arms = self.safe_set.safe_points
             observed = arms if observed is None else torch.cat([arms, observed])
         of_guard = self.options.keys() & {*stored.OF_THE_GUARD}
-        own = {name: self.options[name] for name in of_guard}
-        band: Any = self._bound
+        guard = {name: self.options[name] for name in of_guard}
+        band: Any = self.bound
         if kind == "explored":
-            edge = {"temperature": own["temperature"]} if "temperature" in own else {}
+            edge = {n: guard[n] for n in guard if n == "temperature"}
             limits: Any = self.outcome_constraints
             band = ConstrainedUCB(band, limits, observed=observed, **edge)
         if "search" not in self.options:
@@ -115,7 +114,7 @@ class BoundAcquisition(Acquisition):
         searched = super()._construct_botorch_acquisition(search, given, model)
         self.X_pending = pending
         return GuardedAcquisition(
-            searched, band, observed=observed, X_pending=pending, **self._domain, **own
+            searched, band, observed=observed, X_pending=pending, **self._domain, **guard
         )
 
     def _build_bands(self, acqf_class: Any, options: stored.Options, model: Any) -> None:
@@ -125,32 +124,29 @@ class BoundAcquisition(Acquisition):
         columns = parameters_of_columns(self.search_space_digest.feature_names)
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
-        is_sum, bound = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
-        models = single_output_models(model)
-        self.bands = {}
-        for (name, own), each in zip(
-            stored.options_by_outcome(options, names).items(), models, strict=True
+        is_sum, single = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
+        each_options = stored.options_by_outcome(options, names).items()
+        self.bands, pending = {}, self.X_pending
+        for (name, chosen), each in zip(
+            each_options, single_output_models(model), strict=True
         ):
-            if [*used] == [name] and not is_sum:
-                own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
-            scaled = self._scaled(each, stored.has_own_prior(bound, own))
-            self._bound = stored.built(bound, scaled, own, columns)
-            band = self._bound.band
+            if name in used and not is_sum:
+                chosen |= {"maximize": used[name] > 0.0, "X_pending": pending}
+            scaled = self._scaled(each, stored.has_own_prior(single, chosen))
+            bound = stored.built(single, scaled, chosen, columns)
             if name in (ranges := self.options.get("outcome_range", {})):
                 ends = zip(("lower", "upper"), ranges[name], strict=True)
-                band = band.within(**{end: x for end, x in ends if x is not None})
-                self._bound = BandUCB(band, X_pending=self._bound.X_pending)
-            told: Any = band.confidence_set
-            told.assumptions = self.options.get("notes", Notes()).added_to(told.assumptions)
-            self.bands[name] = band
-        parts = [self.bands[name] for name in used]
-        self.band = parts[0]
+                limits: Any = {end: x for end, x in ends if x is not None}
+                bound = BandUCB(bound.band.within(**limits), X_pending=bound.X_pending)
+            functions = bound.band.required_set
+            notes = self.options.get("notes", Notes())
+            functions.assumptions = notes.added_to(functions.assumptions)
+            self.bands[name] = bound.band
+            if name in used:
+                self.bound = bound
         if is_sum:
-            sums = list(used.values())
-            self._bound = ScalarizedUCB(parts, sums, X_pending=self.X_pending)
-            self.band = self._bound.band
-        elif len(self.bands) > 1:
-            self._bound = BandUCB(self.band, X_pending=self.X_pending)
+            parts, sums = [self.bands[name] for name in used], [*used.values()]
+            self.bound = ScalarizedUCB(parts, sums, X_pending=pending)
 
     def _scaled(self, model: Any, data_only: bool) -> Any:
         r"""A model with inputs in the unit cube of the search space.
@@ -220,8 +216,8 @@ class BoundAcquisition(Acquisition):
             values = search_space_digest.discrete_choices
             ordered = {i: values.get(i, choices[i]) for i in sorted(choices)}
             search_space_digest = replace(search_space_digest, discrete_choices=ordered)
-            known = determine_optimizer(search_space_digest, discrete_choices=choices)
-            if n == 1 or known in ("optimize_acqf", "optimize_acqf_discrete"):
+            optimizer = determine_optimizer(search_space_digest, discrete_choices=choices)
+            if n == 1 or optimizer in ("optimize_acqf", "optimize_acqf_discrete"):
                 return super().optimize(n, search_space_digest, **options)
         # Ax's other optimisers would ask for one value of all points together.
         points, values = list[Tensor](), list[Tensor]()

@@ -1,34 +1,56 @@
-r"""The bounds of an Ax experiment: the one of the last trial, and the one of all data."""
+r"""Bands of an Ax experiment, and their best arm, stopping and report."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ax.api.client import Client
-from ax.core import Arm, Experiment, FixedParameter, ObservationFeatures, SearchSpace
+from ax.core import (
+    Arm,
+    ChoiceParameter,
+    Experiment,
+    FixedParameter,
+    ObservationFeatures,
+    SearchSpace,
+)
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
+from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
+from kernelucb import certificates
+from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.digits import between
-from kernelucb.ax import spaces
 from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.ax.experiment import (
     Notes,
+    Parameters,
     check_experiment,
+    checked_context,
+    choices_of,
     config_of,
+    inputs_of,
     is_constrained,
-    outcome_name,
+    missing_outcomes,
+    mixed_space,
+    parameters_of_columns,
+    setting_of,
 )
-from kernelucb.ax.options import TRANSFORMS
+from kernelucb.ax.options import TRANSFORMS, estimates_of
+from kernelucb.certificates import OptimumReport, RegretCertificate
+from kernelucb.certificates.words import Wording
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
+
+_LOG = logging.getLogger(__name__)
 
 Source = Client | GenerationStrategy
 Interval = tuple[float, float]
@@ -55,7 +77,7 @@ def last_bound(source: Source) -> Band:
             f"No bound has chosen a trial yet; the strategy is at its node "
             f"`{strategy.current_node_name}`. Ask for the next trial first."
         )
-    return acquisition.band
+    return acquisition.bound.band
 
 
 def current_bound(source: Source) -> Band:
@@ -71,8 +93,7 @@ def current_bound(source: Source) -> Band:
             bound does not support the experiment.
         InputDataError: If an outcome is unusable: infinite, or with a bad standard error.
     """
-    strategy = strategy_of(source)
-    return FittedBound(strategy, strategy.experiment).band
+    return FittedBound(source).band
 
 
 class Recommendation(NamedTuple):
@@ -107,7 +128,7 @@ class Recommendation(NamedTuple):
 
 
 def recommended_arm(
-    source: Source, *, fixed_parameters: spaces.Parameters | None = None
+    source: Source, *, fixed_parameters: Parameters | None = None
 ) -> Recommendation:
     r"""The completed arm whose objective is best at worst, of those certainly feasible.
 
@@ -129,8 +150,7 @@ def recommended_arm(
             parameter does not fit it.
         UnsupportedError: If the bound does not support the experiment.
     """
-    strategy = strategy_of(source)
-    fitted = FittedBound(strategy, strategy.experiment, fixed_parameters)
+    fitted = FittedBound(source, fixed_parameters)
     arm, point = fitted.best_arm()
 
     def interval(band: Band) -> Interval:
@@ -143,7 +163,7 @@ def recommended_arm(
         objective=interval(fitted.band),
         outcomes={name: interval(band) for name, band in fitted.bands.items()},
         assumptions=fitted.assumptions,
-        objective_name=outcome_name(strategy.experiment, fitted.band),
+        objective_name=fitted.outcome,
     )
 
 
@@ -152,6 +172,7 @@ class FittedBound:
 
     Attributes:
         band: The bound of the objective.
+        outcome: What it is of: a metric, or all of a weighted sum.
         bands: With outcome constraints, the bands of all outcomes, by their names.
         context: The fixed parameters, of the types of the search space.
         adapter: What turns parameters into inputs.
@@ -160,14 +181,15 @@ class FittedBound:
 
     def __init__(
         self,
-        strategy: GenerationStrategy,
-        experiment: Experiment,
-        fixed_parameters: spaces.Parameters | None = None,
+        source: Source,
+        fixed_parameters: Parameters | None = None,
+        experiment: Experiment | None = None,
     ) -> None:
         r"""Fit the bound; ``fixed_parameters`` are a context."""
+        strategy = strategy_of(source)
+        self.experiment = experiment = experiment or strategy.experiment
         space = experiment.search_space
-        self.experiment = experiment
-        self.context = spaces.checked_context(space, fixed_parameters)
+        self.context = checked_context(space, fixed_parameters)
         spec = bound_spec(strategy).copy()
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
@@ -184,25 +206,28 @@ class FittedBound:
             fixed_features=arguments.fixed_features,
             optimization_config=arguments.optimization_config,
         )
-        own = spec.generator_kwargs
+        stored = spec.generator_kwargs
         now = options_of_now(spec, self.adapter, experiment, self.context)
         # As Ax builds the bound for a trial, so that the same is refused.
         built: BoundAcquisition = self.adapter.generator._instantiate_acquisition(
             search_space_digest=self.digest,
             torch_opt_config=self._config,
-            botorch_acqf_options=own["botorch_acqf_options"],
-            acq_options={**own["acquisition_options"], **now},
+            botorch_acqf_options=stored["botorch_acqf_options"],
+            acq_options={**stored["acquisition_options"], **now},
         )
-        self._acquisition, self.band = built, built.band
+        self._acquisition, self.band = built, built.bound.band
         self.bands = built.bands if is_constrained(spec) else {}
+        objective = config_of(experiment).objective
+        is_sum = bool(self.band.parts)
+        self.outcome = objective.expression if is_sum else objective.metric_names[0]
 
-    def setting(self, parameters: spaces.Parameters) -> dict[str, Any]:
+    def setting(self, parameters: Parameters) -> dict[str, Any]:
         r"""Parameters in the context."""
-        return spaces.setting_of(self.experiment.search_space, parameters, self.context)
+        return setting_of(self.experiment.search_space, parameters, self.context)
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the bands of all outcomes rest on."""
+        r"""Assumptions of the bands of all outcomes."""
         if not self.bands:
             return self.band.assumptions
         bands: dict[str, Any] = dict(self.bands)
@@ -224,7 +249,7 @@ class FittedBound:
         fixed = self._acquisition.context
         limits = to_inequalities(self._config.linear_constraints)
         return {
-            "space": spaces.mixed_space(self.digest, fixed, limits),
+            "space": mixed_space(self.digest, fixed, limits),
             "fixed_features": fixed or None,
             "constraints": self._acquisition.outcome_constraints,
         }
@@ -246,7 +271,7 @@ class FittedBound:
         ]
         if not arms:
             raise ValueError("No trial in the search space has been observed yet.")
-        X = spaces.inputs_of(self.adapter, [self.setting(arm.parameters) for arm in arms])
+        X = inputs_of(self.adapter, [self.setting(arm.parameters) for arm in arms])
         lower, upper = self.band.bounds(X)
         worth = lower if self.band.direction == 1 else -upper
         constraints = self._acquisition.outcome_constraints
@@ -295,7 +320,7 @@ def strategy_of(source: Source) -> GenerationStrategy:
 
 
 def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
-    r"""What builds the strategy's bound; ``UnsupportedError`` if it has none."""
+    r"""The specification of the strategy's bound; ``UnsupportedError`` without."""
     for node in strategy.nodes_by_name.values():
         for spec in node.generator_specs:
             # Without transforms of its own, Ax would winsorise and standardise outcomes.
@@ -310,7 +335,7 @@ def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
 
 
 def safe_arms_of(
-    spec: GeneratorSpec, space: SearchSpace, context: spaces.Parameters
+    spec: GeneratorSpec, space: SearchSpace, context: Parameters
 ) -> list[dict[str, Any]]:
     r"""The safe arms that agree with the fixed parameters of a trial, completed by them."""
     constant = {
@@ -319,7 +344,7 @@ def safe_arms_of(
         if isinstance(parameter, FixedParameter)
     }
     given = spec.generator_kwargs["acquisition_options"].get("safe_arms", [])
-    completed = [spaces.setting_of(space, constant, context, arm) for arm in given]
+    completed = [setting_of(space, constant, context, arm) for arm in given]
     for arm in completed:
         for name in space.parameters.keys() - arm.keys():
             raise ValueError(
@@ -332,12 +357,274 @@ def safe_arms_of(
 
 
 def options_of_now(
-    spec: GeneratorSpec, adapter: Any, experiment: Experiment, context: spaces.Parameters
+    spec: GeneratorSpec,
+    adapter: Any,
+    experiment: Experiment,
+    context: Parameters,
 ) -> dict[str, Any]:
-    r"""What ``BoundAcquisition`` has to know of the experiment as it is now."""
+    r"""Options of ``BoundAcquisition`` from the experiment as it is now."""
     safe = safe_arms_of(spec, experiment.search_space, context)
     return {
         "notes": Notes.of(adapter, experiment),
         "every_constraint": [*map(str, config_of(experiment).all_constraints)],
-        "safe_points": spaces.inputs_of(adapter, safe).tolist() if safe else [],
+        "safe_points": inputs_of(adapter, safe).tolist() if safe else [],
     }
+
+
+class ArmDecision(NamedTuple):
+    r"""Whether to stop and why, the certificate, and the recommended completed arm.
+
+    The gap is in the units of the metric. Certificate and arm are None while no completed
+    arm is certainly feasible.
+    """
+
+    stop: bool
+    reason: str
+    certificate: RegretCertificate | None
+    arm: Arm | None
+
+
+class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
+    r"""Stop when no arm can be better than the best completed one by more than ``gap``.
+
+    It may be asked at any time, also with trials under way. With a certified anytime bound
+    the probability of ever stopping with an arm that is too far from the optimum is at most
+    its ``delta``. Each check fits the bound to all outcomes of the experiment and changes
+    neither the strategy nor its next trials. It never stops if the data contradict an
+    assumption, nor on a bound that is not anytime or does not hold at all points at once.
+    ``docs/ax.md`` says which gap it is and what trials without an outcome mean.
+
+    Ax's ``Client`` has no place for such a strategy: ask it in your own loop. The
+    ``Orchestrator`` and ``AxClient`` take it as ``global_stopping_strategy``. It is not
+    stored with the experiment; after reopening one, make it anew.
+
+    Source: see ``regret_certificate``.
+
+    Example:
+        >>> stopping = CertifiedGapStoppingStrategy(0.5, client)
+        >>> while not (decision := stopping.decide()).stop:
+        ...     ...
+        >>> decision.arm.parameters
+
+    Args:
+        gap: Largest regret to accept, in units of the metric.
+        source: The client, or its strategy from ``generation_strategy``.
+        min_trials: Number of completed trials before it is asked.
+        max_evaluations: Largest number of points that branch and bound looks at.
+        inactive_when_pending_trials: Whether to wait until no trial is under way. With
+            parallel workers that may never happen.
+        allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
+            estimated; the probability of an error is then unknown.
+
+    Raises:
+        ValueError: If a number is out of its range.
+        UncertifiedError: If the options leave kernel, mean or norm to be estimated, and
+            ``allow_estimated`` is not set.
+        UnsupportedError: If the generation strategy has no bound, or the bound does not
+            support the experiment as it is configured by now.
+    """
+
+    def __init__(
+        self,
+        gap: float,
+        source: Source,
+        *,
+        min_trials: int = 1,
+        max_evaluations: int = 20_000,
+        inactive_when_pending_trials: bool = False,
+        allow_estimated: bool = False,
+    ) -> None:
+        super().__init__(
+            min_trials=whole_number("min_trials", min_trials),
+            inactive_when_pending_trials=inactive_when_pending_trials,
+        )
+        self.gap = positive_scalar("gap", gap)
+        self.generation_strategy = strategy_of(source)
+        self.max_evaluations = whole_number("max_evaluations", max_evaluations)
+        self.allow_estimated = allow_estimated
+        spec = bound_spec(self.generation_strategy)
+        if (experiment := self.generation_strategy._experiment) is not None:
+            check_experiment(spec, experiment)
+        estimates = estimates_of(spec.generator_kwargs)
+        check_given(type(self).__name__, estimates, allow_estimated)
+
+    def decide(
+        self,
+        experiment: Experiment | None = None,
+        *,
+        fixed_parameters: Mapping[str, Any] | None = None,
+    ) -> ArmDecision:
+        r"""Decide from all outcomes so far.
+
+        Args:
+            experiment: By default the one of the generation strategy.
+            fixed_parameters: A context: the optimum and the arm are compared there.
+
+        Raises:
+            ValueError: If no trial in the search space has been observed yet, or a fixed
+                parameter does not fit it.
+            UncertifiedError: If the bound has an estimated assumption and
+                ``allow_estimated`` is not set.
+            UnsupportedError: If the bound cannot serve the experiment (see
+                ``generation_strategy``).
+        """
+        fitted = FittedBound(self.generation_strategy, fixed_parameters, experiment)
+        bands = [*fitted.bands.values()] or [fitted.band]
+        estimates = [name for band in bands for name in band.assumptions.estimated]
+        check_given(type(self).__name__, estimates, self.allow_estimated)
+        try:
+            arm, recommended = fitted.best_arm(by_bands=True)
+        except NoSafePointError as error:
+            return ArmDecision(False, str(error), None, None)
+        domain = fitted.domain
+        rule = certificates.CertifiedGapStopping(
+            self.gap,
+            space=domain.pop("space"),
+            max_evaluations=self.max_evaluations,
+            allow_estimated=self.allow_estimated,
+        )
+        decision = rule(fitted.band, recommended, **domain)
+        reason = f"arm {arm.name}: {decision.reason}"
+        if missing := missing_outcomes(fitted.experiment):
+            reason += (
+                ", given that none of this depended on the noise of the outcomes: "
+                f"{missing}"
+            )
+        return ArmDecision(decision.stop, reason, decision.certificate, arm)
+
+    def _should_stop_optimization(
+        self, experiment: Experiment, **_: Any
+    ) -> tuple[bool, str]:
+        return self.decide(experiment)[:2]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(gap={self.gap}, min_trials={self.min_trials})"
+
+
+class ParameterNames:
+    r"""Boxes of inputs as parameters of the experiment; see ``Wording.encoded``."""
+
+    def __init__(self, fitted: FittedBound) -> None:
+        self._adapter, self._space = fitted.adapter, fitted.experiment.search_space
+        self._columns = fitted.digest.feature_names
+        owners = parameters_of_columns(self._columns)
+        # For each choice the values that its columns may have together.
+        found = choices_of(fitted.digest)
+        self._values = {owners[min(each[0])]: each for each in found}
+        parameters = self._space.parameters.items()
+        self.choices = {n for n, each in parameters if isinstance(each, ChoiceParameter)}
+
+    def of_columns(self, columns: Iterable[str]) -> list[str]:
+        r"""The parameters of the experiment among those of some input columns."""
+        found = {*parameters_of_columns(columns)}
+        return [name for name in self._space.parameters if name in found]
+
+    def _parameters(self, point: Sequence[float]) -> dict[str, Any]:
+        r"""The parameters of a point of ``d`` inputs, with the listed values next to it."""
+
+        def distance(choice: Mapping[int, float]) -> float:
+            return sum((point[i] - value) ** 2 for i, value in choice.items())
+
+        row = dict(enumerate(point))
+        for choices in self._values.values():
+            row |= min(choices, key=distance)
+        named: Any = {self._columns[i]: value for i, value in row.items()}
+        features = [ObservationFeatures(parameters=named)]
+        for transform in reversed([*self._adapter.transforms.values()]):
+            features = transform.untransform_observation_features(features)
+        return features[0].parameters
+
+    def values(self, low: Sequence[float], high: Sequence[float]) -> dict[str, list[Any]]:
+        r"""Two limits of each parameter, or the values of a choice, in a box."""
+        ends = [self._parameters(each) for each in (low, high)]
+        found = {
+            n: [end[n] for end in ends] for n in self._space.parameters if n in ends[0]
+        }
+        for name in self.choices & self._values.keys():
+            found[name] = [
+                self._parameters([choice.get(i, x) for i, x in enumerate(low)])[name]
+                for choice in self._values[name]
+                if all(low[i] <= value <= high[i] for i, value in choice.items())
+            ] or found[name]
+        return found
+
+
+def optimum_report(
+    source: Source,
+    *,
+    fixed_parameters: Mapping[str, Any] | None = None,
+    baseline: str | Mapping[str, Any] | None = None,
+    window: float = 0.05,
+    threshold: float | None = None,
+    tolerance: float | None = None,
+    units: Mapping[str, str] | None = None,
+    max_evaluations: int = 20_000,
+) -> OptimumReport:
+    r"""Report the optimum of an experiment, and how good its best completed arm is.
+
+    See ``kernelucb.optimum_report``. The recommended point is the completed arm whose
+    objective is best at worst, with outcome constraints among the certainly feasible ones.
+    Points are inputs of the bound: numbers after the logarithm of log-scaled parameters,
+    one input for each value of an unordered choice. In print and in ``to_dict`` they are
+    parameters. The experiment and its next trials do not change.
+
+    Example:
+        >>> print(kernelucb.ax.optimum_report(client))
+
+    Args:
+        source: An Ax client, or its strategy from ``generation_strategy``.
+        fixed_parameters: A context: the optimum and the arms are compared there.
+        baseline: A setting to compare with, such as today's: the name of an arm, or
+            parameters.
+        window: See ``kernelucb.optimum_report``.
+        threshold: See there.
+        tolerance: See there: a difference that does not matter, in units of the metric.
+        units: Units by the names of parameters and metric, for print.
+        max_evaluations: Largest number of points that branch and bound looks at. Fewer make
+            the report sooner, and its numbers no smaller than they may be.
+
+    Raises:
+        NoSafePointError: If no completed arm is certainly feasible yet.
+        ValueError: If no trial in the search space has been observed yet, a fixed parameter
+            or the baseline does not fit it, or a scalar is out of its range.
+        UnsupportedError: If the bound does not support the experiment.
+    """
+    fitted = FittedBound(source, fixed_parameters)
+    arm, point = fitted.best_arm(by_bands=True)
+    compared: Tensor | None = None
+    if baseline is not None:
+        setting = _setting(baseline, fitted)
+        (compared,) = inputs_of(fitted.adapter, [setting])
+    _LOG.info("optimum report of arm %s: branch and bound", arm.name)
+    columns = tuple(fitted.digest.feature_names)
+    report = certificates.optimum_report(
+        fitted.band,
+        **fitted.domain,
+        recommended=point,
+        wording=Wording(columns, fitted.outcome, units or {}, ParameterNames(fitted)),
+        baseline=compared,
+        window=window,
+        threshold=threshold,
+        tolerance=tolerance,
+        max_evaluations=max_evaluations,
+    )
+    # Bands of the report are made anew, and know nothing of what Ax did to their data.
+    notes, certificate = Notes.of(fitted.adapter, fitted.experiment), report.certificate
+    assumptions = notes.added_to(certificate.assumptions)
+    return replace(report, certificate=replace(certificate, assumptions=assumptions))
+
+
+def _setting(baseline: str | Mapping[str, Any], fitted: FittedBound) -> dict[str, Any]:
+    r"""Parameters of the search space: of an arm by its name, or as they are given."""
+    space: SearchSpace = fitted.experiment.search_space
+    if isinstance(baseline, str):
+        if baseline not in fitted.experiment.arms_by_name:
+            raise ValueError(f"baseline: the experiment has no arm {baseline!r}.")
+        setting = fitted.setting(fitted.experiment.arms_by_name[baseline].parameters)
+    else:
+        fixed = [p for p in space.parameters.values() if isinstance(p, FixedParameter)]
+        setting = fitted.setting({p.name: p.value for p in fixed} | {**baseline})
+        # A derived parameter that is given has to be right.
+        space.validate_membership(parameters={**setting, **baseline, **fitted.context})
+    space.validate_membership(parameters=setting)
+    return setting

@@ -30,10 +30,9 @@ from plotly import graph_objects as go
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
 from kernelucb.ax.bounds import FittedBound
-from kernelucb.ax.experiment import outcome_name
-from kernelucb.ax.spaces import Parameters, inputs_of, setting_of
+from kernelucb.ax.experiment import Parameters, inputs_of, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
-from kernelucb.certificates.words import gaps_in_words, in_words
+from kernelucb.certificates.words import Wording, gaps_in_words, in_words
 from kernelucb.exceptions import NoSafePointError
 
 BLUE, GREY, BLACK = "#0072B2", "#6E6E6E", "#000000"
@@ -92,13 +91,8 @@ class BoundAnalysis(Analysis):
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         raise NotImplementedError
 
-    def _number(self, name: str, value: Any) -> str:
-        r"""``52.5 °C``."""
-        return f"{in_words(value)} {self.units.get(name, '')}".rstrip()
-
-    def _label(self, name: str) -> str:
-        r"""``temperature (°C)``."""
-        return f"{name} ({self.units[name]})" if name in self.units else name
+    def _words(self, metric: str) -> Wording:
+        return Wording((), metric, self.units)
 
 
 @dataclass(eq=False)
@@ -122,11 +116,10 @@ class BandAnalysis(BoundAnalysis):
     num_points: int = 100
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        fitted = FittedBound(strategy, experiment)
+        fitted = FittedBound(strategy, experiment=experiment)
         arm, _ = fitted.best_arm()
-        objective = outcome_name(experiment, fitted.band)
-        bands = {**fitted.bands, objective: fitted.band}
-        metric = self.metric or objective
+        bands = {**fitted.bands, fitted.outcome: fitted.band}
+        metric = self.metric or fitted.outcome
         if metric not in bands:
             raise ValueError(f"No band of the metric {metric!r}; there are {[*bands]}.")
         band, summary = bands[metric], bands[metric].assumptions.verdict
@@ -145,9 +138,10 @@ class BandAnalysis(BoundAnalysis):
         figure.add_scatter(y=lower.tolist(), showlegend=False, **line)
         figure.add_scatter(y=upper.tolist(), name=f"band, {summary}", **line, **filled)
         _add_outcomes(figure, experiment, metric, self.parameter, others)
-        figure.update_xaxes(title=self._label(self.parameter))
-        figure.update_yaxes(title=self._label(metric))
-        there = ", ".join(f"{k} = {self._number(k, v)}" for k, v in others.items())
+        words = self._words(metric)
+        figure.update_xaxes(title=words.label(self.parameter))
+        figure.update_yaxes(title=words.label(metric))
+        there = ", ".join(f"{k} {words.value(in_words(v), k)}" for k, v in others.items())
         through = f"Through arm {arm.name}"
         return (
             f"Band of {metric} along {self.parameter}: {summary}",
@@ -207,45 +201,49 @@ class GapAnalysis(BoundAnalysis):
     max_evaluations: int = 20_000
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        band = FittedBound(strategy, experiment).band
-        metric = outcome_name(experiment, band)
+        fitted = FittedBound(strategy, experiment=experiment)
+        metric = fitted.outcome
         allows = experiment.search_space.check_membership
         completed = experiment.trials_by_status[TrialStatus.COMPLETED]
         inside = [t.index for t in completed if any(allows(a.parameters) for a in t.arms)]
         first = min(inside, default=0)  # before it no arm is the best
         trials = sorted(trial.index for trial in completed if trial.index >= first)
         most = min(len(trials), self.most_rounds)
-        rounds: list[tuple[int, str, RegretCertificate]] = []
-        for index in [
-            trials[round(k * len(trials) / most) - 1] for k in range(1, most + 1)
-        ]:
+        rounds, certificates = list[dict[str, Any]](), list[RegretCertificate]()
+        for k in range(1, most + 1):
+            index = trials[round(k * len(trials) / most) - 1]
             earlier = experiment.clone_with(
                 name="earlier trials",  # the experiment may have none
                 trial_indices=[i for i in sorted(experiment.trials) if i <= index],
                 properties_to_keep=list(experiment._properties),
             )
-            fitted = FittedBound(strategy, earlier)
+            fitted = FittedBound(strategy, experiment=earlier)
             with suppress(NoSafePointError):  # no arm was certainly feasible by then
                 arm, point = fitted.best_arm(by_bands=True)
-                own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
-                certificate = regret_certificate(fitted.band, **own, recommended=point)
-                rounds.append((index, arm.name, certificate))
+                domain: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
+                last = regret_certificate(fitted.band, **domain, recommended=point)
+                certificates.append(last)
+                row = {"trial_index": index, "arm_name": arm.name, "gap": last.gap}
+                rounds.append(row | {"certified": last.certified})
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
-        certificates = [each for _, _, each in rounds]
-        df = pd.DataFrame(
-            {
-                "trial_index": [index for index, _, _ in rounds],
-                "arm_name": [name for _, name, _ in rounds],
-                "gap": [each.gap for each in certificates],
-                "certified": [each.certified for each in certificates],
-            }
+        df, last, words = pd.DataFrame(rounds), certificates[-1], self._words(metric)
+        symbols = ["circle" if each else "circle-open" for each in df["certified"]]
+        figure = go.Figure().add_scatter(
+            x=df["trial_index"].tolist(),
+            y=df["gap"].tolist(),
+            text=df["arm_name"].tolist(),
+            name=gaps_in_words(certificates),
+            showlegend=True,
+            mode="lines+markers",
+            line_color=BLUE,
+            marker={"symbol": symbols, "size": 8},  # open where it is not certified
         )
-        _, name, last = rounds[-1]
-        figure = _gap_figure(df, gaps_in_words(certificates))
-        figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
-        gap = f"at most {self._number(metric, at_most(last.gap))}, "
-        more = "more" if band.direction == 1 else "less"
+        figure.update_xaxes(title="trial")
+        title = f"gap to the optimum of {words.label(metric)}"
+        figure.update_yaxes(title=title, rangemode="tozero")
+        gap, name = f"at most {words.value(at_most(last.gap))}, ", rounds[-1]["arm_name"]
+        more = "more" if fitted.band.direction == 1 else "less"
         other = "feasible arm" if last.domain.feasible else "arm"
         return (
             f"Gap of arm {name}: {gap if last.certified else ''}{last.summary}",
@@ -278,23 +276,6 @@ def _add_outcomes(
             name="outcomes on this line" if is_here else "outcomes elsewhere",
             text=rows["arm_name"].tolist(),
         )
-
-
-def _gap_figure(df: pd.DataFrame, name: str) -> go.Figure:
-    r"""The gap after some trials; marks where it is not certified are open."""
-    symbols = ["circle" if each else "circle-open" for each in df["certified"]]
-    figure = go.Figure().add_scatter(
-        x=df["trial_index"].tolist(),
-        y=df["gap"].tolist(),
-        text=df["arm_name"].tolist(),
-        name=name,
-        showlegend=True,
-        mode="lines+markers",
-        line_color=BLUE,
-        marker={"symbol": symbols, "size": 8},
-    )
-    figure.update_xaxes(title="trial")
-    return figure.update_yaxes(rangemode="tozero")
 
 
 def _add_note(figure: go.Figure, note: str) -> None:

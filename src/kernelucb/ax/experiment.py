@@ -1,26 +1,140 @@
-r"""What a bound needs of an experiment, and what missing outcomes mean for it."""
+r"""An Ax experiment as a bound sees it: inputs, what is refused, what outcomes lack."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple
 
+import torch
+from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
+from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.core import Arm, Experiment, ObservationFeatures, OptimizationConfig, SearchSpace
+from ax.core.parameter import DerivedParameter
+from ax.core.search_space import SearchSpaceDigest
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import InputDataError, UnsupportedError
+from torch import Tensor
 
 from kernelucb._numerics.checks import LARGEST
+from kernelucb._numerics.domains import LinearConstraints
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
 from kernelucb.ax.options import by_columns, options_by_outcome
-from kernelucb.ax.spaces import input_names
+from kernelucb.certificates import MixedSpace
 from kernelucb.confidence.assumptions import REPORTED, Assumptions, Status
 
+Parameters = Mapping[str, Any]
+
+# Branch and bound starts with one box for each combination; points are just evaluated.
+_MOST_BOXES = 200
+_MOST_POINTS = 2000
 _LEFT_OUT = "left out, for a value that is not listed or has no logarithm"
 _SCALED = "Ax scales the trials' progression by the data"
+
+
+def checked_context(space: SearchSpace, context: Parameters | None) -> dict[str, Any]:
+    r"""The fixed parameters of a trial, of the types of the search space.
+
+    Raises:
+        ValueError: If a name is unknown, or a value lies outside the search space. Ax would
+            ignore the one, and move the other.
+    """
+    checked: dict[str, Any] = {}
+    for name, value in (context or {}).items():
+        parameter = space.parameters.get(name)
+        if parameter is None or not parameter.validate(parameter.cast(value)):
+            raise ValueError(
+                f"fixed_parameters has {name}={value}, which is outside the search space: "
+                f"{parameter or [*space.parameters]}."
+            )
+        checked[name] = parameter.cast(value)
+    return checked
+
+
+def setting_of(space: SearchSpace, *parts: Parameters) -> dict[str, Any]:
+    r"""Parameters from parts, of which later ones count, and derived ones computed anew."""
+    setting = {name: value for part in parts for name, value in part.items()}
+    for name, each in space.parameters.items():
+        if not isinstance(each, DerivedParameter) or name in parts[-1]:
+            continue
+        if each.parameter_names_to_weights.keys() <= setting.keys():
+            setting[name] = each.compute(setting)
+    return setting
+
+
+def inputs_of(adapter: Any, points: Sequence[Parameters]) -> Tensor:
+    r"""``n x d`` inputs of the bound, from parameters."""
+    features = [ObservationFeatures(parameters=dict(point)) for point in points]
+    return adapter.transform_observation_features(features)
+
+
+def input_names(space: SearchSpace) -> list[str]:
+    r"""The parameter of each input, where no outcome has a progression."""
+    space = space.clone()
+    transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
+    for transform in transforms:
+        space = transform(search_space=space).transform_search_space(space)
+    return parameters_of_columns(space.parameters)
+
+
+def parameters_of_columns(columns: Iterable[str]) -> list[str]:
+    r"""For each input column the parameter that Ax has made it of."""
+    parts = [(column, *column.rpartition(OH_PARAM_INFIX)) for column in columns]
+    return [
+        name if infix and number.isdigit() else column
+        for column, name, infix, number in parts
+    ]
+
+
+def choices_of(digest: SearchSpaceDigest) -> list[list[dict[int, float]]]:
+    r"""For each integer and choice the values that its input columns take together."""
+    choices = [
+        [{c: float(v)} for v in values] for c, values in digest.discrete_choices.items()
+    ]
+    encoded: dict[str, list[int]] = {}  # unordered choices
+    for column, name in enumerate(parameters_of_columns(digest.feature_names)):
+        if name != digest.feature_names[column]:
+            encoded.setdefault(name, []).append(column)
+    for columns in encoded.values():
+        codes = torch.eye(len(columns)).tolist() if len(columns) > 1 else [[0.0], [1.0]]
+        choices.append([dict(zip(columns, code, strict=True)) for code in codes])
+    return choices
+
+
+def mixed_space(
+    digest: SearchSpaceDigest,
+    fixed: Mapping[int, float],
+    inequalities: LinearConstraints | None,
+    max_combinations: int | None = None,
+) -> MixedSpace:
+    r"""The space with integers and choices listed.
+
+    Where their combinations are too many for branch and bound they are intervals instead,
+    unless ``max_combinations`` says how many may be enumerated.
+    """
+    groups = choices_of(digest)
+    listed = {column for each in groups for column in each[0]}
+    is_finite = len(listed | fixed.keys()) == len(digest.bounds)
+    open_groups = [each for each in groups if not each[0].keys() <= fixed.keys()]
+    most = _MOST_POINTS if is_finite else _MOST_BOXES
+    if max_combinations is None and prod(map(len, open_groups)) > most:
+        groups = []
+    return MixedSpace(
+        torch.tensor(digest.bounds, dtype=torch.float64).mT,
+        discrete_dims={
+            column: [fixed.get(column, row[column]) for row in each]
+            for each in groups
+            for column in each[0]
+            if len(each[0]) == 1
+        },
+        one_hot=[[*each[0]] for each in groups if len(each[0]) > 1],
+        inequality_constraints=inequalities,
+        max_combinations=max_combinations or max(1, prod(map(len, groups))),
+    )
 
 
 def config_of(experiment: Experiment) -> OptimizationConfig:
@@ -41,20 +155,20 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
         InputDataError: If an outcome or a standard error cannot be used.
     """
     space, config = experiment.search_space, config_of(experiment)
-    own = spec.generator_kwargs
-    acqf_class, names = own["botorch_acqf_class"], config.metric_names
+    stored = spec.generator_kwargs
+    acqf_class, names = stored["botorch_acqf_class"], config.metric_names
     if unsupported := _unsupported(spec, space, config):
         raise UnsupportedError(unsupported)
     for what, given in (
-        ("model_config", own["surrogate_spec"].metric_to_model_configs),
-        ("outcome_range", own["acquisition_options"].get("outcome_range", {})),
+        ("model_config", stored["surrogate_spec"].metric_to_model_configs),
+        ("outcome_range", stored["acquisition_options"].get("outcome_range", {})),
     ):
         if unknown := given.keys() - names:
             raise ValueError(
                 f"{what} is given for {', '.join(sorted(unknown))}, and the objective and "
                 f"the constraints are on {', '.join(sorted(names))}."
             )
-    options = options_by_outcome(own["botorch_acqf_options"], names)
+    options = options_by_outcome(stored["botorch_acqf_options"], names)
     for each in options.values():
         by_columns(each, input_names(space))
     _check_outcomes(acqf_class, options, passed_on(experiment))
@@ -86,8 +200,6 @@ def _unsupported(
             'give constraints="safe" with safe_arms (no trial violates '
             'them), or "explored" (trials may, the recommended arm does not).'
         )
-    if constrained and not limits:
-        return "The strategy is for outcome constraints, and the experiment has none."
     for each in limits:
         if each.relative:
             return (
@@ -146,7 +258,7 @@ def _check_outcomes(acqf_class: type, options: Mapping[str, Any], data: Any) -> 
     refuse(sem.isna() & metric.isin(metric[sem.notna()]), "sem", all_or_none)
     # Where the noise is neither given nor part of the prior or the likelihood.
     if acqf_class not in (*META_ACQUISITIONS, LikelihoodUCB):
-        open_noise = [n for n, own in options.items() if own.get("noise_std") is None]
+        open_noise = [n for n, each in options.items() if each.get("noise_std") is None]
         above = "a bound needs a noise scale above 0: give noise_std in the options"
         refuse((sem == 0.0) & metric.isin(open_noise), "sem", above)
 
@@ -213,7 +325,7 @@ def missing_outcomes(experiment: Experiment) -> str:
 
 
 class Notes(NamedTuple):
-    r"""What Ax did to the data of a band, which the band's assumptions have to say."""
+    r"""Ax's changes to the data of a band, for the band's assumptions."""
 
     missing: str = ""  # outcomes, in words
     left_out: int = 0  # arms without inputs
@@ -252,10 +364,3 @@ class Notes(NamedTuple):
                 estimated = replace(item, statement=words, status=Status.ESTIMATED)
                 assumptions = assumptions.with_item(estimated)
         return assumptions
-
-
-def outcome_name(experiment: Experiment, band: Any) -> str:
-    r"""What the band of the objective is of: a metric, or all of a weighted sum."""
-    objective = config_of(experiment).objective
-    is_sum = isinstance(band, ScalarizedUCB)
-    return objective.expression if is_sum else objective.metric_names[0]

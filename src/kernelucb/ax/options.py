@@ -1,4 +1,4 @@
-r"""What Ax may store of a bound: its class, its options, the models of the outcomes."""
+r"""Options of a bound as Ax stores them, and the models of the outcomes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from inspect import Parameter, getclosurevars, signature
@@ -64,7 +64,7 @@ _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
 
 
 def _parameters(acqf_class: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
-    r"""What the input constructor of a class takes, which BoTorch has wrapped."""
+    r"""Parameters of a class's input constructor, which BoTorch has wrapped."""
     constructor: Any = get_acqf_input_constructor(acqf_class)
     return signature(getclosurevars(constructor).nonlocals.get("f", constructor)).parameters
 
@@ -121,35 +121,29 @@ def plain_value(option: str, value: Any) -> Any:
     )
 
 
-def is_by_outcome(option: str, value: Any, names: Collection[str] = ()) -> bool:
-    r"""Whether an option has an entry for each outcome, of which some are ``names``.
-
-    Length scales may be by the names of parameters instead, or as well, within an outcome.
-    """
-    if not isinstance(value, Mapping):
-        return False
-    nested = any(isinstance(each, Mapping) for each in value.values())
-    return option not in LENGTHS or nested or bool(value.keys() & set(names))
-
-
 def options_by_outcome(
     options: Options, names: Collection[str]
 ) -> dict[str, dict[str, Any]]:
     r"""The options of the band of each outcome, by its name; the bands share ``delta``."""
-    own: dict[str, dict[str, Any]] = {name: {} for name in names}
+    found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for option, value in options.items():
-        by_name = is_by_outcome(option, value, names)
+        # Length scales may be by the names of parameters instead, or as well, within one.
+        by_name = isinstance(value, Mapping) and (
+            option not in LENGTHS
+            or any(isinstance(each, Mapping) for each in value.values())
+            or bool(value.keys() & {*names})
+        )
         if by_name and {*value} != {*names}:
             raise ValueError(
                 f"{option} is given for the outcomes {', '.join(sorted(value))}, and the "
                 f"objective and the constraints are on {', '.join(sorted(names))}."
             )
         for name in names:
-            own[name][option] = value[name] if by_name else value
-    if len(own) > 1:
-        for each in own.values():
-            each["delta"] = options.get("delta", DELTA) / len(own)
-    return own
+            found[name][option] = value[name] if by_name else value
+    if len(found) > 1:
+        for each in found.values():
+            each["delta"] = options.get("delta", DELTA) / len(found)
+    return found
 
 
 def by_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
@@ -158,14 +152,14 @@ def by_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
     ``columns`` are the parameters of the inputs. Raises ``ValueError`` about an entry that
     lacks or is too many, or about a noise scale for each trial, which are not known yet.
     """
-    own = dict(options)
-    if isinstance(own.get("noise_std"), list):
+    listed = dict(options)
+    if isinstance(listed.get("noise_std"), list):
         raise ValueError(
             "noise_std must be one number for an outcome; report a standard error with "
             "each trial instead, and leave out noise_std."
         )
-    for option in own.keys() & {*LENGTHS}:
-        given = own[option]
+    for option in listed.keys() & {*LENGTHS}:
+        given = listed[option]
         if isinstance(given, Mapping):
             # Where outcomes are reported with progressions, these are an input, too.
             fits = {*columns} <= given.keys() <= {*columns, MAP_KEY}
@@ -178,8 +172,8 @@ def by_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
                 f"the bound are {', '.join(columns)} (none of a constant; one for each "
                 "value of an unordered choice)."
             )
-        own[option] = given
-    return own
+        listed[option] = given
+    return listed
 
 
 def built(
@@ -193,12 +187,12 @@ def built(
 
 def has_own_prior(acqf_class: type[BandUCB], options: Options) -> bool:
     r"""Whether a bound takes only the data from Ax's model, and no kernel."""
-    own = acqf_class in (acquisition.KernelFamilyUCB, acquisition.LikelihoodUCB)
-    return own or options.get("kernel") is not None
+    always = acqf_class in (acquisition.KernelFamilyUCB, acquisition.LikelihoodUCB)
+    return always or options.get("kernel") is not None
 
 
 def estimates_of(arguments: Options) -> list[str]:
-    r"""What a bound will estimate in every trial, as the options show it.
+    r"""Names of what a bound will estimate in every trial, by its options.
 
     ``arguments`` are those of Ax's generator. What only a trial shows (a noise scale, a
     model of the user's) is not among them.
@@ -259,7 +253,7 @@ def checked_search(
 def surrogate_spec(
     configs: Configs, acqf_class: type[BandUCB], options: Options
 ) -> SurrogateSpec:
-    r"""What Ax makes models of outcomes from, each outcome its own.
+    r"""Ax's specification of the models, one for each outcome.
 
     By default ``SingleTaskGP``, fitted in every trial, with its outcome units kept.
     """

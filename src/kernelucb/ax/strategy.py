@@ -3,14 +3,19 @@ r"""Trials of a confidence bound in raw outcome units, as Ax generates and store
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
+import json
+import os
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from math import isclose
+from math import isclose, isfinite
+from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
 
+import pandas as pd
 from ax.adapter.registry import Generators
+from ax.api.client import Client
 from ax.core import Arm, Data, Experiment, GeneratorRun, ObservationFeatures
 from ax.core.experiment_status import ExperimentStatus
 from ax.core.generator_run import ArmWeight
@@ -19,7 +24,10 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
+from ax.storage import botorch_modular_registry as registry
 from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoders import generation_node_to_dict
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
 from botorch.acquisition import AcquisitionFunction
@@ -27,14 +35,25 @@ from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.exceptions import UnsupportedError, UserInputWarning
 
 from kernelucb._numerics.checks import probability, whole_number
-from kernelucb.acquisition import META_ACQUISITIONS, MetaPI
+from kernelucb.acquisition import (
+    META_ACQUISITIONS,
+    ConstrainedUCB,
+    GuardedAcquisition,
+    MetaPI,
+)
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.ax import options as stored
 from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.ax.bounds import bound_spec, check_given, options_of_now, safe_arms_of
-from kernelucb.ax.experiment import check_experiment, with_lost_arms
-from kernelucb.ax.spaces import Parameters, checked_context, inputs_of
+from kernelucb.ax.experiment import (
+    Parameters,
+    check_experiment,
+    checked_context,
+    inputs_of,
+    with_lost_arms,
+)
 from kernelucb.exceptions import NoSafePointError
+from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 from kernelucb.safety import no_safe_point
 
 _FITTED_KERNEL = (
@@ -43,6 +62,9 @@ _FITTED_KERNEL = (
     "kernel. Give kernel=..., lengthscale=... (in the unit cube of the search space) and "
     "mean=..., or use KernelFamilyUCB with a range of length scales."
 )
+# Ax's error about a name that it does not know prints the name: these say what to do.
+# Experiments that were saved without it can still be read.
+_HINT = " (import kernelucb.ax first)"
 # What optimize_acqf_safely takes of the options of Ax's optimisers.
 _SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
 
@@ -141,7 +163,7 @@ def generation_strategy(
         raise UnsupportedError(f"acqf_class must be one of {wanted}; got {got}.")
     bound_options = stored.storable(stored.one_outcome_class(acqf_class), options or {})
     probability("delta", bound_options.get("delta", stored.DELTA))
-    own: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
+    further: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
     safe = constraints == "safe"
     if constraints not in (None, "safe", "explored"):
         raise ValueError(f'constraints must be "safe" or "explored", got {constraints!r}.')
@@ -152,14 +174,14 @@ def generation_strategy(
             "needs safe_arms."
         )
     if safe:
-        own["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
-        own["allow_estimated"] = allow_estimated
+        further["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
+        further["allow_estimated"] = allow_estimated
     if expand_every is not None:
-        own["expand_every"] = whole_number("expand_every", expand_every)
+        further["expand_every"] = whole_number("expand_every", expand_every)
     arguments: dict[str, Any] = {
         "surrogate_spec": stored.surrogate_spec(model_config, acqf_class, bound_options),
         "acquisition_class": BoundAcquisition,
-        "acquisition_options": own,
+        "acquisition_options": further,
         "botorch_acqf_class": acqf_class,
         "botorch_acqf_options": bound_options,
         "transforms": [*stored.TRANSFORMS],
@@ -168,7 +190,7 @@ def generation_strategy(
     if "kernel" in estimates and "norm" not in estimates:
         warnings.warn(_FITTED_KERNEL, UserInputWarning, stacklevel=2)
     if outcome_range is not None:
-        own["outcome_range"] = stored.plain_value("outcome_range", {**outcome_range})
+        further["outcome_range"] = stored.plain_value("outcome_range", {**outcome_range})
     if constraints is not None and acqf_class in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
@@ -187,8 +209,8 @@ def generation_strategy(
                 f"optimizer_options of a safe search are {', '.join(_SAFE_OPTIMIZER)}."
             )
     if search is not None:
-        own |= stored.checked_search(search, search_options or {}, arguments)
-        name = f"{own['search']} within {name}"
+        further |= stored.checked_search(search, search_options or {}, arguments)
+        name = f"{further['search']} within {name}"
     elif search_options is not None:
         raise ValueError("search_options is given without search; give both or none.")
     name = name if constraints is None else f"{name}, {constraints}"
@@ -286,9 +308,9 @@ class KernelUCBNode(GenerationNode):
         if not is_bound and "safe_arms" in spec.generator_kwargs["acquisition_options"]:
             return self._safe_run(safe, context, n or 1)
         if is_bound:
-            own = spec.generator_gen_kwargs["model_gen_options"]
+            options = spec.generator_gen_kwargs["model_gen_options"]
             now = options_of_now(spec, adapter, experiment, context)
-            arguments["model_gen_options"] = own | {Keys.AX_ACQUISITION_KWARGS: now}
+            arguments["model_gen_options"] = options | {Keys.AX_ACQUISITION_KWARGS: now}
         given = experiment, pending_observations, data, n
         run = super()._gen(*given, fixed_features=fixed_features, **arguments)
         safe_set = adapter.generator._acquisition.safe_set if is_bound else None
@@ -336,3 +358,75 @@ def _alike(arm: Parameters, parameters: Parameters) -> bool:
         a == b or (isinstance(a, float) and isclose(a, b or 0.0, rel_tol=1e-9))
         for a, b in pairs
     )
+
+
+def register_for_storage() -> None:
+    r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
+    for acqf_class in (*stored.KNOWN, ConstrainedUCB, GuardedAcquisition):
+        registry.register_acquisition_function(acqf_class)
+    registry.register_acquisition(BoundAcquisition)
+    hinted = BoundAcquisition.__name__ + _HINT
+    registry.ACQUISITION_REGISTRY[BoundAcquisition] = hinted
+    registry.REVERSE_ACQUISITION_REGISTRY[hinted] = BoundAcquisition
+    for model in (DiscreteMetaModel, FeatureMetaModel):
+        registry.register_model(model)
+    for value in stored.VALUES:  # Ax encodes them as dataclasses
+        CORE_DECODER_REGISTRY[value.__name__] = value
+    CORE_ENCODER_REGISTRY[KernelUCBNode] = _node_to_dict
+    for name in ("KernelUCBNode", "SafeArmsNode"):
+        CORE_DECODER_REGISTRY[name] = CORE_DECODER_REGISTRY[name + _HINT] = KernelUCBNode
+    CORE_ENCODER_REGISTRY[pd.DataFrame] = _table_to_dict
+
+
+def _node_to_dict(node: GenerationNode) -> dict[str, Any]:
+    return generation_node_to_dict(node) | {"__type": type(node).__name__ + _HINT}
+
+
+def _table_to_dict(table: pd.DataFrame) -> dict[str, str]:
+    r"""Ax's text of a table, but in 17 digits: Ax keeps ten decimals in any unit."""
+    columns = json.loads(str(table.to_json()))
+    texts = {name: json.dumps(rows) for name, rows in columns.items()}
+    for name, column in table.select_dtypes("float64").items():
+        # The reader is exact to 1e-15 only where one digit stands before the point.
+        cells = [f"{value:.16e}" if isfinite(value) else "null" for value in column]
+        rows = (f'"{label}":{cell}' for label, cell in zip(table.index, cells, strict=True))
+        texts[str(name)] = f"{{{','.join(rows)}}}"
+    text = ",".join(f"{json.dumps(name)}:{rows}" for name, rows in texts.items())
+    return {"__type": "DataFrame", "value": f"{{{text}}}"}
+
+
+def save(client: Client, path: str | Path) -> None:
+    r"""Save a client so that a kill at any moment leaves a whole file: the old or the new.
+
+    ``Client.save_to_json_file`` empties the file before it writes, so a crash in between
+    loses the experiment. This writes the same text to ``<path>.partial`` in the same
+    folder, waits until it is on the disk, and then renames it. The next save overwrites a
+    ``.partial`` file that was left behind. One process at a time may save to a path.
+    ``Client.load_from_json_file`` reads the file, in a new process after
+    ``import kernelucb.ax``. (An Ax ``StorageConfig`` with a database
+    saves every trial by itself.)
+
+    Example:
+        >>> kernelucb.ax.save(client, "experiment.json")  # after every trial
+        >>> import kernelucb.ax  # in a new process
+        >>> client = Client.load_from_json_file("experiment.json")
+
+    Args:
+        client: The Ax client, configured.
+        path: The file, new or to be replaced. Where it is a link, what it points to is.
+
+    Raises:
+        OSError: If the file cannot be written; what was there stays.
+    """
+    text = json.dumps(client._to_json_snapshot())
+    target = Path(path).resolve()
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        with partial.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise

@@ -270,7 +270,8 @@ class KernelBandit(Band):
         self.inputs = self.outcomes.new_empty(0, allowed_columns(covar_module).start)
         taus = self.outcomes  # those that were asked for; none where the grid decides
         if not isinstance(form, str):
-            taus = forms.grid_regularizers(form, 1.0, noise**2).to(taus)
+            alphas = checks.as_double(form).to(taus)
+            taus = checks.positive_values("form", alphas, alphas.numel()) / noise**2
         elif checks.one_of("form", form, "dual", "analytic") == "analytic":
             taus = 1.0 / taus.new_tensor(self._scales)
         elif bound == "abbasi_yadkori":

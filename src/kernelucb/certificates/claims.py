@@ -425,7 +425,7 @@ class _Ladder:
 
     def _limits(self, task: Task) -> str:
         ends = task.region.lower.amin(0), task.region.upper.amax(0)
-        return self.words.box(self.point, *ends)
+        return self.words.box(*ends)
 
 
 def _sides(task: Task, point: Tensor) -> tuple[float, float]:

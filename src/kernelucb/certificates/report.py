@@ -22,6 +22,7 @@ from kernelucb.certificates.words import (
     PossibleCombination,
     RegretCertificate,
     Wording,
+    in_words,
 )
 from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -47,6 +48,7 @@ def optimum_report(
     names: Sequence[str] | None = None,
     outcome: str = "the outcome",
     units: Mapping[str, str] | None = None,
+    wording: Wording | None = None,
     max_evaluations: int = 100_000,
 ) -> OptimumReport:
     r"""Report the optimum's value, where it may lie, and how good the best point is.
@@ -90,6 +92,7 @@ def optimum_report(
         names: Names of the ``d`` inputs, for print; ``x0``, ``x1`` and so on when absent.
         outcome: Name of the outcome, for print.
         units: Units by the names of inputs and outcome, for print.
+        wording: These three in one, in their place.
         max_evaluations: Largest number of points that branch and bound evaluates, for the
             gap, the interval, the region and each claim separately; at most 20,000 for each
             norm bound at which a claim is tried.
@@ -104,8 +107,9 @@ def optimum_report(
         task = task.relaxed()  # one event for interval, gap, region and all claims
     dimension = task.region.lower.shape[1]
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
-    if len(labels) != dimension:
-        raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
+    wording = wording or Wording(labels, outcome, units or {})
+    if len(wording.names) != dimension:
+        raise ValueError(f"There are {len(wording.names)} names for {dimension} inputs.")
     if baseline is not None:
         row = torch.as_tensor(baseline).reshape(1, -1)
         baseline = checked_points("baseline", row, dimension)[0].to(task.region.lower)
@@ -115,7 +119,6 @@ def optimum_report(
     if tolerance is not None:
         tolerance = positive_scalar("tolerance", tolerance)
     asked = baseline, window, threshold, tolerance, max_evaluations
-    wording = Wording(labels, outcome, units or {})
     certificate, gap = gap_of(task, _ACCURACY, max_evaluations)
     best = certificate.recommended
     lower, upper = interval(task, certificate, gap, max_evaluations)
@@ -124,7 +127,7 @@ def optimum_report(
     if space is not None and space.listed_columns:
         every = space.region(fixed_features)
         count = len(every.lower)
-        combinations = _combinations(space, every, possible, labels)
+        combinations = _combinations(space, every, possible, wording)
     return OptimumReport(
         lower=lower,
         upper=upper,
@@ -132,7 +135,7 @@ def optimum_report(
         share=min(float(possible.mask.double().mean()), possible.share_at_most),
         share_at_most=possible.share_at_most,
         region=torch.stack([possible.lower.amin(0), possible.upper.amax(0)]),
-        names=labels,
+        wording=wording,
         combinations=combinations,
         combination_count=count,
         norm_bounds=task.bound.norm_bounds,
@@ -210,14 +213,15 @@ def possible_maximisers(
 
 
 def _combinations(
-    space: MixedSpace, region: Region, possible: PossibleMaximisers, names: tuple[str, ...]
+    space: MixedSpace, region: Region, possible: PossibleMaximisers, words: Wording
 ) -> tuple[PossibleCombination, ...]:
     r"""Combinations that may hold the optimum, the largest share first.
 
     ``region`` has a box for each combination of the space.
     """
-    columns = space.listed_columns
-    open_columns = [i for i in range(len(names)) if i not in region.fixed]
+    columns, names = space.listed_columns, words.names
+    listed = words.of_columns(names[i] for i in columns)
+    open_inputs = words.of_columns(n for i, n in enumerate(names) if i not in region.fixed)
     # Boxes, points and pieces have the same number where their listed values are equal.
     parts = region.lower, possible.points, possible.lower
     rows = torch.cat(parts)[:, columns]
@@ -230,13 +234,16 @@ def _combinations(
         at_most = min(float(possible.sizes[own].sum()), 1.0)
         share = float(looked.double().sum()) / max(len(looked), 1)
         lower, upper = possible.lower[own].amin(0), possible.upper[own].amax(0)
-        ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
-        values = dict(zip(columns, row, strict=True))
+        ends = words.values(lower, upper)
+        values = {name: ends[name][0] for name in listed}
+        label = ", ".join(f"{name} {in_words(value)}" for name, value in values.items())
+        if words.encoded is None:
+            label = space.label(dict(zip(columns, row, strict=True)), names)
         found.append(
             PossibleCombination(
-                label=space.label(values, names),
-                values={names[i]: value for i, value in values.items()},
-                region={names[i]: ends[i] for i in open_columns},
+                label=label,
+                values=values,
+                region={name: (ends[name][0], ends[name][-1]) for name in open_inputs},
                 share=min(share, at_most),
                 share_at_most=at_most,
             )

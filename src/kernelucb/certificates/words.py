@@ -125,9 +125,8 @@ class Wording(NamedTuple):
     names: tuple[str, ...]
     outcome: str = "the outcome"
     units: Mapping[str, str] = {}
-    # What an experiment encodes in the inputs, if it does: `parameters(point)` by name,
-    # `values(point, lower, upper)` of those in a box, `is_choice(name)`, and the parameters
-    # `of_columns(names)`.
+    # What the inputs encode, if anything: `values(lower, upper)` of a box by name, those
+    # that are a `choice`, and the parameters `of_columns(names)`.
     encoded: Any = None
 
     def value(self, number: Any, name: str | None = None) -> str:
@@ -146,26 +145,35 @@ class Wording(NamedTuple):
         unit = self.units.get(name, "")
         return f"{name} ({unit})" if unit else name
 
+    def values(self, lower: Tensor, upper: Tensor) -> dict[str, list[Any]]:
+        r"""Limits of a box by name, or the words of a choice in it."""
+        ends = lower.tolist(), upper.tolist()
+        if self.encoded is not None:
+            return self.encoded.values(*ends)
+        return {n: [*each] for n, *each in zip(self.names, *ends, strict=True)}
+
+    def named(self, point: Tensor) -> dict[str, Any]:
+        r"""Values of a point by name."""
+        return {name: each[0] for name, each in self.values(point, point).items()}
+
+    def of_columns(self, names: Iterable[str]) -> list[str]:
+        r"""Names of what some input columns are about."""
+        return [*names] if self.encoded is None else self.encoded.of_columns(names)
+
     def point(self, point: Tensor, names: Iterable[str] | None = None) -> str:
         r"""``"heat 80 C, time 12 h"``, of all inputs or of some."""
-        named: Mapping[str, Any] = dict(zip(self.names, point.tolist(), strict=True))
-        if self.encoded is not None:
-            named = self.encoded.parameters(point.tolist())
+        named = self.named(point)
         asked = named if names is None else names
         return ", ".join(f"{n} {self.value(in_words(named[n]), n)}" for n in asked)
 
-    def box(self, point: Tensor, lower: Tensor, upper: Tensor) -> str:
-        r"""``"heat 70 to 90 C, solvent toluene"``, around a point; rounded inwards."""
-        ends = lower.tolist(), upper.tolist()
-        values: Any = zip(self.names, zip(*ends, strict=True), strict=True)
-        if self.encoded is not None:
-            values = self.encoded.values(point.tolist(), *ends).items()
+    def box(self, lower: Tensor, upper: Tensor, *, inwards: bool = True) -> str:
+        r"""``"heat 70 to 90 C, solvent toluene"``; rounded inwards or outwards."""
         listed: list[str] = []
-        for name, each in values:
-            is_choice = self.encoded is not None and self.encoded.is_choice(name)
+        for name, each in self.values(lower, upper).items():
+            is_choice = self.encoded is not None and name in self.encoded.choices
             shown = tuple(map(in_words, dict.fromkeys(each)))
             if len(shown) == 2 and not is_choice and isinstance(each[0], float):
-                shown = sides(*each, inwards=True)
+                shown = sides(*each, inwards=inwards)
             text = (" or " if is_choice else " to ").join(shown)
             listed.append(f"{name} {self.value(text, name)}")
         return ", ".join(listed)
@@ -173,9 +181,7 @@ class Wording(NamedTuple):
     def domain(self, task: Any, point: Tensor) -> Domain:
         r"""The domain of a task, with its context as at a point."""
         domain: Domain = task.region.domain
-        names = [self.names[column] for column in domain.fixed]
-        if self.encoded is not None:
-            names = self.encoded.of_columns(names)
+        names = self.of_columns(self.names[column] for column in domain.fixed)
         return domain._replace(values=f" ({self.point(point, names)})")
 
 
@@ -499,7 +505,7 @@ class OptimumReport:
             is known.
         region: ``2 x d`` limits of a box that holds every point that may be an optimum;
             every evaluated point only, where the certificate is not ``rigorous``.
-        names: Names of the ``d`` inputs.
+        wording: Names and units, for sentences.
         combinations: On a ``MixedSpace``, the combinations of listed values that may hold
             the optimum, the largest share first. No other combination holds the optimum,
             if the certificate is ``rigorous``.
@@ -515,7 +521,7 @@ class OptimumReport:
     share: float
     share_at_most: float
     region: Tensor
-    names: tuple[str, ...]
+    wording: Wording
     combinations: tuple[PossibleCombination, ...] = ()
     combination_count: int = 0
     norm_bounds: tuple[float, ...] = ()
@@ -529,6 +535,11 @@ class OptimumReport:
         the largest margin first.
         """
         return self.said()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        r"""Names of the ``d`` inputs."""
+        return self.wording.names
 
     @property
     def recommended(self) -> Tensor:
@@ -557,12 +568,12 @@ class OptimumReport:
             "summary": self.summary,
             "certified": self.certified,
             "optimum": [self.lower, self.upper],
-            "recommended": self._named(self.recommended),
+            "recommended": self.wording.named(self.recommended),
             "gap": self.gap,
             "gap_found": found if self.certificate.rigorous else self.gap,
             "share": self.share,
             "share_at_most": self.share_at_most,
-            "region": self._region(),
+            "region": self.wording.values(*self.region),
             "combinations": [each.to_dict() for each in self.combinations],
             "combination_count": self.combination_count,
             "claims": [claim.to_dict() for claim in self.claims],
@@ -576,12 +587,13 @@ class OptimumReport:
     def __str__(self) -> str:
         optimum, certificate = self.certificate.domain.optimum, self.certificate
         lower, upper = between(self.lower, self.upper)
+        limits = self.wording.box(*self.region, inwards=False)
         where = _share_of("the domain", self)
         looked_at = "" if certificate.rigorous else ", of the points looked at"
         lines = [
             f"{self.summary}: {optimum} is between {lower} and {upper}",
-            f"recommended: {self._listed(self.recommended)}, {certificate.sentence}",
-            f"where {optimum} may be{looked_at}: {where}, within {self._limits()}",
+            f"recommended: {self.wording.point(self.recommended)}, {certificate.sentence}",
+            f"where {optimum} may be{looked_at}: {where}, within {limits}",
         ]
         if (count := self.combination_count) > 1:
             left = self.combinations
@@ -595,21 +607,6 @@ class OptimumReport:
             lines.append(f"what may be said{norms}, and what would have to be wrong:")
             lines += [f"  {claim}" for claim in self.claims]
         return "\n".join([*lines, str(certificate.assumptions)])
-
-    # Ax's report says these four by the names and values of parameters.
-    def _listed(self, point: Tensor) -> str:
-        named = self._named(point)
-        return ", ".join(f"{name} {in_words(value)}" for name, value in named.items())
-
-    def _limits(self) -> str:
-        return ", ".join(f"{name} {span(*ends)}" for name, ends in self._region().items())
-
-    def _region(self) -> dict[str, list[Any]]:
-        r"""Limits of the region by the names of the inputs."""
-        return dict(zip(self.names, self.region.mT.tolist(), strict=True))
-
-    def _named(self, point: Tensor) -> dict[str, Any]:
-        return dict(zip(self.names, point.tolist(), strict=True))
 
 
 @dataclass(frozen=True)

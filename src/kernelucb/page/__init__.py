@@ -1,4 +1,4 @@
-r"""What a table of past runs supports, as a text and as a page to sign.
+r"""Report on a table of past runs, as a text and as a page to sign.
 
 Nothing is imported before a report is made: its command reads its options from here.
 """
@@ -35,7 +35,7 @@ def report(
     delta: float = 0.05,
     units: Mapping[str, str] | None = None,
 ) -> "Page":
-    r"""What a table of past runs supports, as the command ``python -m kernelucb report``.
+    r"""Report on a table of past runs, as the command ``python -m kernelucb report``.
 
     The best run, what may be said about it, and what would have to be wrong; as text, and
     as a page to sign. Errors name the options of the command: ``--noise-std`` is

@@ -1,10 +1,18 @@
-r"""A page: runs, a band on them, and the numbers that follow."""
+r"""A page: runs, a band on them, the numbers that follow, their words and pictures.
+
+``words.jinja`` has the sentences.
+"""
 
 import math
+import re
 from argparse import Namespace
-from dataclasses import replace
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from datetime import date
 from functools import cached_property, partial
+from io import BytesIO
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 from warnings import catch_warnings
 
@@ -12,20 +20,30 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+import kernelucb
+from kernelucb import plotting
 from kernelucb._numerics import digits
 from kernelucb._numerics.checks import as_double, positive_scalar
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
-from kernelucb.certificates import MixedSpace, optimum_report, regret_certificate
+from kernelucb.certificates import (
+    MixedSpace,
+    confirmation,
+    optimum_report,
+    regret_certificate,
+)
+from kernelucb.certificates.spaces import Region
+from kernelucb.certificates.task import in_print
 from kernelucb.certificates.words import Claim, OptimumReport, Wording
+from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.noise import ReplicateNoise
+from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.page import words
 from kernelucb.page.table import Table, names_of, table_of
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.exact import distinct_rows
-from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean, unscaled
+from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean, kind_of, unscaled
 
 # The page says what these warnings say.
 quiet: Any = partial(
@@ -39,10 +57,19 @@ _MAP_MARGINS = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
 _EVALUATIONS = 3_000  # of branch and bound, for each gap of the curve and the map
 _SPREAD = 0.05  # of the outcomes: the tolerance where none is given
 _SHARE = 0.5  # of the failure probability, for settings by themselves
+_LISTED = 8  # repeats of the best run, or rows that are left out
+_MOST_RUNS = 20  # of a confirmation
+_ESTIMATED = {
+    "kernel": "the kernel is right, although its unit was taken from the table",
+    "mean": "the mean is right, although it was taken from the table",
+}
+_COLUMNS = 3
+_STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": plotting.BLACK}
+_STAR |= {"zorder": 5, "clip_on": False}
 
 
 class Page:
-    r"""What a table of runs supports, in sentences and numbers.
+    r"""Report on a table of runs, in sentences and numbers.
 
     ``page.text`` is the text, ``page.to_html()`` the page with its pictures;
     ``page.claims`` are the claims, ``page.report`` is the ``OptimumReport`` behind them.
@@ -152,7 +179,7 @@ class Page:
         given, baseline = self.given, None
         if given.baseline:
             baseline = self.table.setting("--baseline", given.baseline)
-        report = optimum_report(
+        return optimum_report(
             self.band,
             **self._domain(),
             recommended=self.point,
@@ -160,11 +187,9 @@ class Page:
             window=given.window,
             threshold=given.threshold,
             tolerance=self.tolerance,
-            names=self.wording.names,
+            wording=self.wording,
             max_evaluations=6 * _EVALUATIONS,
         )
-        said: Any = report.said  # whose last argument is the wording
-        return replace(report, said=partial(said.func, *said.args[:-1], self.wording))
 
     @property
     def claims(self) -> list[Claim]:
@@ -217,8 +242,8 @@ class Page:
         if not groups:
             return {"bounds": ends}
         values = {i: [float(self.point[i])] for group in groups for i in group}
-        words: dict[str, Any] = {"discrete_dims": values} if near else {"one_hot": groups}
-        return {"space": MixedSpace(ends, **words)}
+        listed: dict[str, Any] = {"discrete_dims": values} if near else {"one_hot": groups}
+        return {"space": MixedSpace(ends, **listed)}
 
     def _gap(self, band: Band, norm: float, domain: dict[str, Any]) -> float:
         relaxed = band.relaxed(norm / float(band.norm_bounds[0]))
@@ -235,8 +260,6 @@ class Page:
 
     def to_html(self) -> str:
         r"""One HTML page with its pictures in it; for these Matplotlib is needed."""
-        from kernelucb.page.pictures import pictures_of
-
         return self._rendered("page.html", pictures=pictures_of)
 
     def _rendered(self, template: str, **options: Any) -> str:
@@ -251,9 +274,9 @@ class Page:
             undefined=StrictUndefined,
             trim_blocks=True,
         )
-        environment.globals |= vars(words) | vars(digits)
+        environment.globals |= globals() | vars(digits)
         with quiet():
-            options |= words.facts(self) | {"lengths": LENGTHS, "factor": ASSUMED}
+            options |= facts(self) | {"lengths": LENGTHS, "factor": ASSUMED}
             return environment.get_template(template).render(page=self, **options)
 
 
@@ -295,3 +318,218 @@ def _pooled(table: Table) -> tuple[float, str]:
         ) from error
     degrees = f"{group.degrees} degree{'' if group.degrees == 1 else 's'} of freedom"
     return EstimatedNumber(group.estimate), f"from repeated settings, {degrees}"
+
+
+def facts(page: Page) -> dict[str, Any]:
+    r"""Names and numbers of the sentences, and how they are printed."""
+    table, outcomes, rests = page.table, page.table.outcomes, page.band.assumptions
+    spread = float(outcomes.max() - outcomes.min())
+    here = (table.inputs == page.point).all(-1).nonzero().flatten().tolist()
+    top = int(outcomes.argmin() if page.given.minimize else outcomes.argmax())
+    described = describe_norm_bound(page.regress(), page.norm_bound, bounds=page.limits)
+    steps = [described.inputs[i].over_step for i in table.numbers.values()]
+    norm = page.given.norm_bound or page.norm_bound
+    found = check_consistency(page.regress(), norm, delta=page.set_delta)
+    wrong = {i.name: f"{i.statement}." for i in rests.items if i.status is Status.VIOLATED}
+    if not found.consistent:  # the remedy speaks of norm and noise
+        wrong = {"fit": found.remedy} | wrong
+        wrong = {n: text for n, text in wrong.items() if n not in ("norm", "noise")}
+    planned: dict[str, Any] = {"noise_std": page.noise, "delta": page.given.delta}
+    widths = {
+        count: confirmation([0.0] * count, expected_runs=count, **planned).upper
+        for count in range(2, _MOST_RUNS + 1)
+    }
+    enough = [count for count in widths if widths[count] <= page.tolerance]
+    count, (lower, upper) = min(enough, default=5), page.report.claims[0].numbers
+    challenger = page.report.certificate.challenger
+    return {
+        "violated": rests.violated,
+        "estimated": rests.estimated,
+        "others": " and ".join(name for name in rests.estimated if name != "norm"),
+        "norm_status": rests["norm"].status.value,
+        "probability": digits.one_minus(page.given.delta),
+        "better": "lower" if page.given.minimize else "higher",
+        "here": [table.rows[i] for i in here],
+        "seen": [plain(float(outcomes[i]), spread) for i in here],
+        "sides": (lower, upper),
+        "top": table.rows[top],
+        "top_outcome": plain(float(outcomes[top]), spread),
+        "over_step": max(steps, default=None),
+        "found": found,
+        "wrong": [*wrong.values()],
+        "count": count,
+        "width": widths[count],
+        "half": 0.5 * (upper - lower),
+        "challenger": in_print(challenger, Region.of(page.limits)),
+        "read": _read(page),
+        "rests_on": _rests_on(page),
+    }
+
+
+def _read(page: Page) -> dict[str, str]:
+    r"""Parts of the table that were read, used and left out, by name."""
+    table, wording, inputs = page.table, page.wording, list[str]()
+    rows = f"{len(table.rows)} of {len(table.rows) + len(table.unused_rows)} used"
+    for why in dict.fromkeys(table.unused_rows.values()):
+        which = [row for row, reason in table.unused_rows.items() if reason == why]
+        rows += f"; not {'row' if len(which) == 1 else 'rows'} {listed(which)}: {why}"
+    ends = torch.stack([*table.inputs.aminmax(dim=0), *page.limits]).mT.tolist()
+    for name, at in table.columns.items():
+        if name in table.choices:
+            inputs.append(f"{name}: {', '.join(table.choices[name])}")
+            continue
+        wide = ends[at[0]][3] - ends[at[0]][2]
+        least, most, lower, upper = (plain(number, wide) for number in ends[at[0]])
+        asked = f" (asked about {lower} to {upper})"
+        asked = "" if (least, most) == (lower, upper) else asked
+        inputs.append(f"{name} {least} to {wording.value(most, name)}{asked}")
+    left_out = [f"{name} ({why})" for name, why in table.left_out.items()]
+    return {
+        "table": table.origin,
+        "rows": rows,
+        "inputs": "; ".join(inputs),
+        "outcome": f"{table.outcome}, to be {'small' if page.given.minimize else 'large'}",
+        "left out": "; ".join(left_out) or "no column",
+        "made": f"{date.today().isoformat()} by kernelucb {kernelucb.__version__}",
+    }
+
+
+def _rests_on(page: Page) -> Iterator[tuple[str, str]]:
+    r"""All that the claims rest on: whose word it is, and the sentence."""
+    prior, value, outcomes = page.band.data.prior, page.wording.value, page.table.outcomes
+    base: Any = unscaled(prior.covar_module)
+    lengths = base.lengthscale.expand(1, page.table.inputs.shape[1])[0].tolist()
+    shown = [
+        f"{name} {value(f'{lengths[at[0]]:.6g}', name)}"
+        for name, at in page.table.columns.items()
+    ]
+    rests = page.band.assumptions
+    # An estimated mean has as many digits as the outcomes.
+    is_estimated = rests["mean"].status is Status.ESTIMATED
+    spread = float(outcomes.max() - outcomes.min()) if is_estimated else 0.0
+    values = {
+        "kernel": f"{kind_of(base)}, length scales {', '.join(shown)}",
+        "mean": value(plain(float(prior.mean(page.point.unsqueeze(0))), spread)),
+    }
+    chosen = page.given.kernel is not None and page.given.lengthscale is not None
+    defaults = page.origins.keys() | (set() if chosen else {"kernel"})
+    for item in rests.items:
+        label, statement = str(item.status.value), str(item.statement)
+        if item.name == "replicates":  # no assumption, as the settings are counted
+            label = "method"
+            statement = "the outcomes of a setting count by themselves as well, for half of"
+            statement += " the failure probability"
+        elif item.status is Status.ESTIMATED:
+            statement = _ESTIMATED.get(item.name, statement)
+        elif item.status is Status.GIVEN and item.name == "outcomes":
+            label = "assumed"
+        elif item.status is Status.GIVEN and item.name in defaults:
+            label = "default"  # "given" is only what was given with this table
+        remarks = [values.get(item.name, ""), page.origins.get(item.name, "")]
+        remark = ", ".join(each for each in remarks if each)
+        yield label, f"{statement}: {remark}" if remark else statement
+
+
+def paragraph(text: str, indent: str = "") -> str:
+    r"""A text in lines, those after the first indented as well."""
+    return fill(
+        text.strip(), 92, initial_indent=indent, subsequent_indent=" " * len(indent)
+    )
+
+
+def paragraphs(text: str) -> list[str]:
+    r"""The paragraphs of a text between blank lines, each in one line."""
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
+
+
+def plain(number: float, width: float = 0.0) -> str:
+    r"""A number as a person writes it: as given, or to 1/10,000 of a ``width``."""
+    if width > 0.0:
+        number = round(number, 4 - math.floor(math.log10(width)))
+    return digits.as_given(number)
+
+
+def listed(values: Iterable[Any]) -> str:
+    r"""The first few values, and how many more there are."""
+    texts = [*map(str, values)]
+    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return f"{', '.join(texts[:_LISTED])}{more}"
+
+
+def pictures_of(page: Page) -> dict[str, str]:
+    r"""The curve of the gap over the norm bound, and slices through the best run."""
+    plt, found = plotting.load_pyplot(), dict[str, str]()
+    sizes = {"font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7.5}
+    with plt.rc_context(plotting.RC | sizes):
+        for name, draw in ("curve", _curve), ("slices", _slices):
+            figure, buffer = draw(plt, page), BytesIO()
+            figure.savefig(buffer, format="svg", metadata={"Date": None})
+            plt.close(figure)
+            address = b64encode(buffer.getvalue()).decode()
+            found[name] = f"data:image/svg+xml;base64,{address}"
+    return found
+
+
+def _curve(plt: Any, page: Page) -> Any:
+    figure, ax = plt.subplots(figsize=(3.55, 2.35), layout="constrained")
+    norms, near, anywhere = zip(*page.curve, strict=True)
+    ax.plot(norms, anywhere, color=plotting.BLUE, marker="o", ms=3, label="anywhere")
+    ax.plot(norms, near, color=plotting.ORANGE, marker="s", ms=3, label="near the best run")
+    ax.axhline(page.tolerance, color=plotting.GREEN, ls=":", label="tolerance")
+    if page.least_norm > 0.0:
+        ax.axvline(page.least_norm, color=plotting.GREY, lw=1, label="least norm")
+    ax.axvline(
+        page.norm_bound, color=plotting.SOUGHT, ls="--", lw=1, label="norm bound in use"
+    )
+    outcome = page.wording.label(page.table.outcome)
+    top = min(1.05 * max(anywhere), 5.0 * page.report.gap + page.tolerance)
+    ax.set(xscale="log", ylim=(0, top), xlabel="norm bound", ylabel=f"gap, {outcome}")
+    first = page.least_norm or norms[0]
+    ticks = [first * factor for factor in (1, 2, 5, 10, 20) if first * factor <= norms[-1]]
+    ax.set_xticks(ticks, map(digits.at_least, ticks))
+    ax.minorticks_off()
+    ax.legend(loc="best")
+    return figure
+
+
+def _slices(plt: Any, page: Page) -> Any:
+    table, seen = page.table, float(page.table.outcomes[page.best])
+    rows, columns = (
+        math.ceil(len(table.columns) / _COLUMNS),
+        min(len(table.columns), _COLUMNS),
+    )
+    shape: dict[str, Any] = {"figsize": (7.2, 1.95 * rows + 0.25), "layout": "constrained"}
+    figure, axes = plt.subplots(rows, columns, sharey=True, squeeze=False, **shape)
+    entries: dict[str, Any] = {}
+    for ax, (name, at) in zip(axes.flat, table.columns.items(), strict=False):
+        here = float(page.point[at[0]])
+        if name in table.choices:  # the band at each word
+            words, points = table.choices[name], page.point.repeat(len(at), 1)
+            points[:, at] = torch.eye(len(at), dtype=points.dtype)
+            lower, upper = (side.tolist() for side in page.band.bounds(points))
+            ax.vlines(range(len(at)), lower, upper, color=plotting.BLUE, lw=6, alpha=0.4)
+            ax.set_xticks(range(len(at)), words)
+            ax.set_xlim(-0.5, len(at) - 0.5)
+            here = float(page.point[at].argmax())
+        else:
+            plotting.plot_bands(
+                {"band": page.band},
+                plotting.slice_points(page.point, at[0], *page.limits[:, at[0]].tolist()),
+                coordinate=at[0],
+                data=(table.inputs, table.outcomes),
+                show_mean=False,
+                legend=False,
+                ax=ax,
+            )
+        ax.scatter([here], [seen], label="best run", **_STAR)
+        ax.set(xlabel=page.wording.label(name), ylabel="")
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(page.wording.label(table.outcome))
+    for ax in axes.flat[len(table.columns) :]:
+        ax.axis("off")
+    figure.legend(
+        [*entries.values()], [*entries], loc="outside upper center", ncols=len(entries)
+    )
+    return figure

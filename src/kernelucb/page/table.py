@@ -24,8 +24,6 @@ _COUNTER = re.compile(
 )
 # The same of a column without a name, or of one that numbers repeats: never a setting.
 _LABEL = re.compile(r"(^|[^a-z])(column|rep|repeat|replicate|unnamed)[^a-z]*$")
-_LEAST_SORTED = 5  # rows from which numbers that only rise or fall look like a counter
-_LEAST_LEVELS = 4  # where each is repeated: three may be the levels of a design
 
 
 @dataclass(frozen=True)
@@ -88,32 +86,22 @@ class Table:
             point += [float(value == word) for word in words] or [number]
         return as_double(point)
 
-    # What the sentences of a report ask, see `Wording`.
+    # What `Wording.encoded` has.
 
     def of_columns(self, columns: Iterable[str]) -> list[str]:
         r"""The inputs to which some of the columns belong."""
         asked = {self.labels.index(column) for column in columns}
         return [name for name, at in self.columns.items() if asked & {*at}]
 
-    def is_choice(self, name: str) -> bool:
-        r"""Whether an input is of words."""
-        return name in self.choices
-
-    def parameters(self, point: Sequence[float]) -> dict[str, Any]:
-        r"""Numbers and words of a point, by the names of the inputs."""
-        return {name: ends[0] for name, ends in self.values(point, point, point).items()}
-
-    def values(
-        self, point: Sequence[float], low: Sequence[float], high: Sequence[float]
-    ) -> dict[str, list[Any]]:
+    def values(self, low: Sequence[float], high: Sequence[float]) -> dict[str, list[Any]]:
         r"""Two limits of each number, and the words of each choice, in a box."""
-        found: dict[str, list[Any]] = {
-            n: [low[i], high[i]] for n, i in self.numbers.items()
-        }
-        for name, words in self.choices.items():
-            pairs = zip(self.columns[name], words, strict=True)
-            found[name] = [word for column, word in pairs if high[column] > 0.5]
-        return {name: found[name] for name in self.columns}
+        found = dict[str, list[Any]]()
+        for name, at in self.columns.items():
+            found[name] = [low[at[0]], high[at[0]]]
+            if name in self.choices:
+                pairs = zip(at, self.choices[name], strict=True)
+                found[name] = [word for column, word in pairs if high[column] > 0.5]
+        return found
 
 
 def _read(table: Any) -> tuple[Any, str, str]:
@@ -299,7 +287,7 @@ def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any, 
 
 
 def _question(column: Any, words: Any, gaps: Any, is_default: bool) -> str:
-    r"""What has to be asked about an input before it is one; empty for nothing.
+    r"""The question about an input before it is one; empty without.
 
     ``column`` are its numbers, or its words where it is to be of words (then there are no
     other ``words``); ``gaps`` says in which rows it is blank beside an outcome.
@@ -327,20 +315,10 @@ def _question(column: Any, words: Any, gaps: Any, is_default: bool) -> str:
 
 
 def _counts(column: Any) -> bool:
-    r"""Whether numbers seem to count the rows, perhaps with gaps or in another order."""
-    steps = {*column.diff().dropna()}
-    rises = min(steps) >= 0.0 or max(steps) <= 0.0
+    r"""Whether a column numbers the rows, by its name and the order of its numbers."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", column.name).lower()
-    is_counter = bool(_COUNTER.search(spaced))
-    if _LABEL.search(spaced) or (is_counter and rises):  # a clock also in fractions
-        return True
-    if bool((column % 1.0 != 0.0).any()):
-        return False
-    if is_counter:
-        return column.is_unique
-    if not column.is_unique:  # 1, 1, 2, 2, 3, 3, 4, 4: numbers of settings
-        by_one = {*map(abs, steps)} == {0.0, 1.0}
-        return rises and by_one and column.nunique() >= _LEAST_LEVELS
-    dense = column.max() - column.min() + 1.0 < 2.0 * len(column)
-    # Equal steps other than 1 are a design: 20, 40, 60, 80.
-    return dense or (rises and len(steps) > 1 and len(column) >= _LEAST_SORTED)
+    if _LABEL.search(spaced) or not _COUNTER.search(spaced):
+        return bool(_LABEL.search(spaced))
+    # A clock or counter, unless its numbers repeat or are fractions without an order.
+    is_sorted = column.is_monotonic_increasing or column.is_monotonic_decreasing
+    return is_sorted or (column.is_unique and bool((column % 1.0 == 0.0).all()))
