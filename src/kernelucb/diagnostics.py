@@ -198,7 +198,7 @@ def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
 
 
 def _difference(regions: tuple[NoiseGroup, ...], data: KernelRegression) -> str:
-    r"""That the noise differs by region, and what to do; empty where that may be chance.
+    r"""Sentence on noise that differs by region; empty where that may be chance.
 
     By Bartlett's statistic; scales that were given one for each run are not compared.
     """
@@ -479,7 +479,7 @@ class NormDescription:
 
     @property
     def summary(self) -> str:
-        r"""What is estimated or contradicted, in one line."""
+        r"""The estimates and contradictions in one line."""
         if not self.consistency.consistent:
             doubted = f"the norm bound, the kernel or the {self._beside}"
             return f"no guarantee: the data contradict {doubted}"
@@ -489,7 +489,7 @@ class NormDescription:
 
     @property
     def _beside(self) -> str:
-        r"""What the fit rests on beside kernel and mean."""
+        r"""The assumptions of the fit beside kernel and mean."""
         return "noise" if isinstance(self.observed, NoisyOutcomes) else "likelihood"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-r"""What was estimated from the data, numbers and modules, and copies that remember it."""
+r"""Marks of estimates, of numbers and of modules, and copies that keep them."""
 
 from copy import copy, deepcopy
 from typing import Any, TypeVar
@@ -92,7 +92,7 @@ def with_noise(parts: frozenset[str], noise_std: object) -> frozenset[str]:
 def with_numbers(
     parts: frozenset[str], norm_bound: object, noise_std: object
 ) -> frozenset[str]:
-    r"""As ``with_noise``, and ``"norm"`` where the norm bound is marked as estimated."""
+    r"""Estimated parts, with ``"norm"`` where the norm bound is marked as estimated."""
     norm = {"norm"} if is_estimate(norm_bound) else set[str]()
     return with_noise(parts, noise_std) | norm
 

@@ -104,7 +104,7 @@ def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float
 
 
 def meta_assumptions(model: Any, guarantee: str, band: bool = True) -> Assumptions:
-    r"""What the regret bounds rest on, and the band where the paper covers it.
+    r"""Assumptions of the regret bounds, and of the band where the paper covers it.
 
     Source: Wang, Kim & Kaelbling (2018), Theorem 2 (a finite domain) or Theorem 4 (given
     basis functions).

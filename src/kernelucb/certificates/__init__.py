@@ -1,4 +1,4 @@
-r"""What a confidence set says about an optimisation: how good, and when to stop."""
+r"""Statements of a confidence set about an optimisation: how good, and when to stop."""
 
 from kernelucb.certificates.claims import breakdown
 from kernelucb.certificates.planning import confirmation, runs_needed

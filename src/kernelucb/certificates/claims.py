@@ -84,7 +84,7 @@ def breakdown(
 
 
 def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Breakdown:
-    r"""As ``breakdown``, of a function of the arguments of ``Band.relaxed``.
+    r"""Breakdown values of a function of the arguments of ``Band.relaxed``.
 
     The first of the named bands is the objective's; see ``Breakdown`` for the others.
     """
@@ -166,7 +166,7 @@ WINDOW = 0.05  # half sides of the window that was measured, over the domain's
 
 
 class Record(NamedTuple):
-    r"""What became of claims of one kind, after so many runs, at one margin."""
+    r"""Record of claims of one kind, after so many runs, at one margin."""
 
     kind: str  # "value", "window" or "anywhere"
     runs: int  # the record is used from so many on
@@ -337,7 +337,7 @@ class _Ladder:
         yield self.claim("best run", sides, said)
 
     def value(self, threshold: float | None, tolerance: float) -> Claim:
-        r"""What the outcome is at the recommended point."""
+        r"""The claim about the outcome at the recommended point."""
         sides, worst = _sides(self.task, self.point), 0 if self.sign > 0 else 1
         level = sides[worst] - self.sign * tolerance
         tested = (at_least if self.sign > 0 else at_most)(level, tolerance)

@@ -1,4 +1,4 @@
-r"""What is known of the optimum, in one object: how large it is, and where it may lie."""
+r"""The optimum in one object: how large it is, and where it may lie."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

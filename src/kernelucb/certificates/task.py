@@ -107,7 +107,7 @@ class Task:
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What all bands together rest on."""
+        r"""The joint assumptions of all bands."""
         if self.constraints is None:
             return self.bound.assumptions
         return joined_assumptions(self.bands, "all bands hold")

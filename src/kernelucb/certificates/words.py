@@ -1,4 +1,4 @@
-r"""What certificates, breakdowns, claims, stops, reports and plans hold and say.
+r"""Results and sentences of certificates, breakdowns, claims, stops, reports and plans.
 
 Every sentence is here, beside the numbers it is about, so that a word has one road to the
 reader. The modules beside this one compute the numbers.
@@ -260,7 +260,7 @@ class RegretCertificate:
 
 
 def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
-    r"""What the gaps of several rounds are: certified, some of them, or why none is."""
+    r"""Whether the gaps of several rounds are certified, some of them, or why none is."""
     certified = sum(each.certified and each.assumptions.anytime for each in run)
     if run and certified == len(run):
         horizons = [x.assumptions.horizon for x in run if x.assumptions.horizon is not None]
@@ -438,7 +438,7 @@ class Claim:
 
     @property
     def support(self) -> str:
-        r"""What would have to be wrong; may be empty."""
+        r"""The assumptions that would have to be wrong; may be empty."""
         record = f"; {self.record}" if self.record else ""
         return "" if self.breakdown is None else f"{self.tested}: {self.breakdown}{record}"
 

@@ -209,7 +209,7 @@ class BKBRule(NamedTuple):
         return resolve_norm_bound(norm_bound, state, radius).checked(state, radius)
 
     def assumptions(self, data: SketchedData, known: Any, norm: Assumption) -> Assumptions:
-        r"""What the band rests on."""
+        r"""Assumptions of the band."""
         source, rounds = _SOURCES[self.radius], None
         if self.radius != "certified":
             rounds = covered_rounds(data.qbar, self.delta, self.epsilon)

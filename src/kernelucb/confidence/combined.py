@@ -94,12 +94,10 @@ class Rule:
         return self.joined(gains) + 2.0 * self.error
 
     def limit(self, parts: Sequence[Part], sign: int) -> float:
-        r"""See ``ConfidenceSet``; from those of the parts."""
         limits = [part.limit(self.side(i, sign)) for i, part in enumerate(parts)]
         return self._of_limits(limits) + self.error
 
     def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
-        r"""See ``ConfidenceSet``; from those of the parts."""
         sides = [(part, self.side(i, sign)) for i, part in enumerate(parts)]
         limits = [part.gain_limit(reference, side) for part, side in sides]
         return self._of_limits(limits) + 2.0 * self.error
@@ -186,7 +184,6 @@ class WeightedSum(Rule):
         return sum(abs(w) * each for w, each in self._pairs(values))
 
     def limit(self, parts: Sequence[Part], sign: int) -> float:
-        r"""See ``ConfidenceSet``."""
         return super().limit(parts, sign) + sign * self.offset
 
     def _pairs(self, values: Sequence[Any]) -> Iterable[tuple[float, Any]]:
@@ -329,7 +326,6 @@ class CombinedSet(ConfidenceSet):
 
     @property
     def model_error(self) -> float:
-        r"""See ``ConfidenceSet``."""
         return self.rule.model_error([part.model_error for part in self.parts])
 
     def project(self, X: Tensor) -> CombinedPoints:
@@ -339,7 +335,6 @@ class CombinedSet(ConfidenceSet):
         return CombinedPoints(baseline, (*parts, *self.rule.located(X)))
 
     def support(self, points: CombinedPoints, sign: int) -> Tensor:
-        r"""See ``ConfidenceSet``."""
         return self.rule.support(self.parts, points, sign)
 
     def majorant(self, points: CombinedPoints, sign: int) -> Tensor:
@@ -358,11 +353,9 @@ class CombinedSet(ConfidenceSet):
         return self.rule.max_gain_over(self.parts, X, reference, sign, cheap)
 
     def limit(self, sign: int) -> float:
-        r"""See ``ConfidenceSet``."""
         return self.rule.limit(self.parts, sign)
 
     def gain_limit(self, reference: Tensor, sign: int) -> float:
-        r"""See ``ConfidenceSet``."""
         return self.rule.gain_limit(self.parts, reference, sign)
 
 

@@ -153,7 +153,6 @@ class GridSet(FunctionSet):
         self._place(regularizers)
 
     def with_design(self, design: RidgeState) -> Self:
-        r"""See ``ConfidenceSet``."""
         band = super().with_design(design)
         band._place(self.regularizers)
         return band

@@ -387,7 +387,7 @@ def data_fit(
 def sketched_fit(
     fit: Fit, state: NystromRegression | DTCRegression, delta: float
 ) -> tuple[Radius, str]:
-    r"""As ``data_fit`` without the spectrum of the kernel matrix: radius and theorem.
+    r"""Radius and theorem of a fit without the spectrum of the kernel matrix.
 
     Filters are reduced to the members that need no spectrum: the martingale mixture,
     bounded from above, and the energy of the noise.

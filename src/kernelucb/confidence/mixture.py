@@ -193,7 +193,7 @@ def unknown_noise_problem(
     delta: float,
     covariance_scale: CovarianceScale,
 ) -> MixtureProblem:
-    r"""As ``known_noise_problem``, for a noise scale that is not known."""
+    r"""The problem of ``MartingaleMixtureUCB`` for a noise scale that is not given."""
     joint = JointSet.of(regression, delta, covariance_scale, noise)
     regression = joint.regression
     norm = resolve_norm_bound(norm_bound, regression, joint.radius(math.inf))

@@ -387,7 +387,7 @@ class ReplicateNoise:
     def applied(
         self, X: Tensor, fit: Fit, delta: float
     ) -> tuple[Tensor, Fit, float, float]:
-        r"""What a band at ``delta`` with ``n x d`` inputs takes in place of its noise.
+        r"""Replacements of noise, fit and ``delta`` for a band with ``n x d`` inputs.
 
         Returns:
             ``n`` noise scales; the fit; the failure probability left for it; and the upper

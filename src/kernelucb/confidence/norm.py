@@ -433,7 +433,7 @@ def resolve_norm_bound(
 def norm_bound_under_prior(
     norm_bound: NormBoundLike, regression: KernelRegression, delta: float
 ) -> NormBound:
-    r"""As ``resolve_norm_bound``, with the fit by a mixture of filters.
+    r"""A norm bound, given or estimated with the fit by a mixture of filters.
 
     A number below the least consistent norm is kept and marked as contradicted.
     """

@@ -110,7 +110,7 @@ class Constraints(NamedTuple):
         return self.excess_from(regularizer, drop)
 
     def excess_from(self, regularizer: Array, drop: Array) -> Array:
-        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
+        r"""``excess`` from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
         return self.radius.slack + regularizer * self.norm**2 + drop
 
 
