@@ -84,7 +84,7 @@ class ConfidenceSet(Described, Module, ABC):
         return math.inf
 
     def gain_limit(self, reference: Tensor, sign: int) -> float:
-        r"""Upper bound on ``sign * (f(x) - f(reference))`` everywhere, ``reference`` ``1 x d``."""
+        r"""Upper bound on ``sign * (f(x) - f(reference))`` everywhere; ``1 x d``."""
         return math.inf
 
     def _described(self) -> dict[str, Any]:
