@@ -1,7 +1,7 @@
 r"""Imports go one way; the statements themselves are read.
 
-``_numerics -> regression -> confidence -> {acquisition, bandit, certificates} ->
-{optim, safety} -> ax``, which also reads ``models``; these stand beside on ``regression``.
+``_numerics -> data -> confidence -> {acquisition, bandit, certificates} ->
+{optim, safety} -> ax``, which also reads ``models``; these stand beside on ``data``.
 ``diagnostics`` stands beside ``certificates`` on ``confidence``.
 ``_public`` collects the public names, which the package root hands out; ``plotting``,
 ``page``, ``__main__`` and its ``_demo`` stand on top.
@@ -20,17 +20,17 @@ FILES = sorted(ROOT.rglob("*.py"))
 LOWER = {
     "exceptions": set(),
     "_numerics": set(),
-    "models": {"_numerics", "regression"},
-    "regression": {"_numerics"},
-    "confidence": {"_numerics", "regression"},
-    "bandit": {"_numerics", "regression", "confidence"},
-    "acquisition": {"_numerics", "regression", "confidence"},
-    "certificates": {"_numerics", "regression", "confidence"},
-    "diagnostics": {"_numerics", "regression", "confidence"},
-    "optim": {"_numerics", "regression", "confidence", "acquisition"},
-    "safety": {"_numerics", "regression", "confidence", "acquisition", "certificates"},
+    "models": {"_numerics", "data"},
+    "data": {"_numerics"},
+    "confidence": {"_numerics", "data"},
+    "bandit": {"_numerics", "data", "confidence"},
+    "acquisition": {"_numerics", "data", "confidence"},
+    "certificates": {"_numerics", "data", "confidence"},
+    "diagnostics": {"_numerics", "data", "confidence"},
+    "optim": {"_numerics", "data", "confidence", "acquisition"},
+    "safety": {"_numerics", "data", "confidence", "acquisition", "certificates"},
     "ax": {
-        *("_numerics", "regression", "confidence", "acquisition", "certificates"),
+        *("_numerics", "data", "confidence", "acquisition", "certificates"),
         *("models", "safety"),
     },
 }
@@ -121,10 +121,10 @@ def test_extras_stay_behind_their_doors():
         assert importers(tool) == set()
 
 
-def test_only_regression_reads_the_internals_of_models():
+def test_only_data_reads_the_internals_of_models():
     readers = set()
     for path in FILES:
         attributes = {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
         if attributes & MODEL_INTERNALS:
             readers.add(layer(path))
-    assert {"regression"} <= readers - TOP <= {"regression", "models", "ax"}
+    assert {"data"} <= readers - TOP <= {"data", "models", "ax"}

@@ -24,8 +24,8 @@ from torch import Tensor
 
 import kernelucb
 from benchmarks.stopping.problems import Target
-from kernelucb.regression.kernel_family import fixed_kernel as scaled_kernel
-from kernelucb.regression.kernel_family import fixed_mean
+from kernelucb.data.kernel_family import fixed_kernel as scaled_kernel
+from kernelucb.data.kernel_family import fixed_mean
 
 START, BUDGET = 10, 60
 LENGTHSCALE = 0.5  # the guide's; fixed before the data

@@ -33,8 +33,8 @@ from kernelucb import (
 )
 from kernelucb._numerics.digits import at_most
 from kernelucb.certificates import RegretCertificate
+from kernelucb.data.kernel_family import fixed_kernel, fixed_mean
 from kernelucb.exceptions import SolverError
-from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean
 
 FUNCTIONS = ("branin", "forrester", "hartmann3")
 _NUM_SETTINGS = 1024

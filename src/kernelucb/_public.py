@@ -52,12 +52,12 @@ from kernelucb.diagnostics import (
 )
 from kernelucb.optim import KernelThompsonSampling as KernelThompsonSampling
 from kernelucb.page import report as report
-from kernelucb.regression import (
+from kernelucb.data import (
     KernelRegression as KernelRegression,
     NystromRegression as NystromRegression,
 )
-from kernelucb.regression.kernel_family import lengthscale_family as lengthscale_family
-from kernelucb.regression.counts import (
+from kernelucb.data.kernel_family import lengthscale_family as lengthscale_family
+from kernelucb.data.counts import (
     LikelihoodRegression as LikelihoodRegression,
 )
 from kernelucb.safety import (

@@ -51,15 +51,15 @@ from kernelucb.confidence.norm import for_least_norm, is_resolved
 from kernelucb.confidence.radius import (
     noise_energy_bound,
 )
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.counts import (
+from kernelucb.data import KernelRegression
+from kernelucb.data.counts import (
     LINKS,
     Likelihood,
     LikelihoodRegression,
     PseudoRegression,
 )
-from kernelucb.regression.exact import distinct_rows
-from kernelucb.regression.prior import Prior
+from kernelucb.data.exact import distinct_rows
+from kernelucb.data.prior import Prior
 
 Cause = Literal["norm", "noise", "noise by region", "kernel"]
 

@@ -20,8 +20,8 @@ from kernelucb._numerics.domains import checked_box, checked_points
 from kernelucb.certificates import RegretCertificate
 from kernelucb.certificates.words import gaps_in_words
 from kernelucb.confidence.band import band_of
+from kernelucb.data.exact import distinct_rows
 from kernelucb.diagnostics import noise_regions
-from kernelucb.regression.exact import distinct_rows
 from kernelucb.safety import SafeSet
 
 if TYPE_CHECKING:

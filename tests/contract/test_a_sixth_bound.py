@@ -19,7 +19,7 @@ from kernelucb.confidence.assumptions import rkhs_assumptions
 from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.norm import norm_bound_under_prior
 from kernelucb.confidence.ridge import FIXED_DESIGN, fixed_ridge_band
-from kernelucb.regression import KernelRegression
+from kernelucb.data import KernelRegression
 from kernelucb.testing import band_checks
 from problems import normal, uniform
 

@@ -22,8 +22,8 @@ from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
 from kernelucb.ax.bounds import FittedBound
 from kernelucb.ax.experiment import inputs_of, parameters_of_columns
 from kernelucb.confidence.assumptions import REPORTED
+from kernelucb.data.kernel_family import fixed_kernel
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
-from kernelucb.regression.kernel_family import fixed_kernel
 from problems import frozen_kernel, likelihood_ucb, with_point
 from tolerances import LINEAR_SOLVE
 

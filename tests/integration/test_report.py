@@ -13,8 +13,8 @@ from kernelucb import KernelRegression, MartingaleMixtureUCB, regret_certificate
 from kernelucb.__main__ import main
 from kernelucb._numerics.digits import at_most
 from kernelucb.certificates import claims
+from kernelucb.data.kernel_family import fixed_kernel, fixed_mean
 from kernelucb.page import study
-from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean
 
 ROWS = [
     "heat,hours,who,yield",

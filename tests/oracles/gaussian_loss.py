@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from kernelucb.regression.counts import Loss
+from kernelucb.data.counts import Loss
 
 
 class GaussianLoss(Loss):

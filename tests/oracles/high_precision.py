@@ -3,7 +3,7 @@
 import mpmath as mp
 from torch import Tensor
 
-from kernelucb.regression.exact import SpectralFilter
+from kernelucb.data.exact import SpectralFilter
 
 DIGITS = 60
 

@@ -21,8 +21,8 @@ from kernelucb.confidence.bkb import (
     theorem2_width,
 )
 from kernelucb.confidence.ridge import abbasi_yadkori_width
+from kernelucb.data.nystrom import draw, inclusion_probabilities
 from kernelucb.models import BKBModel
-from kernelucb.regression.nystrom import draw, inclusion_probabilities
 from oracles import bkb_width
 from oracles.sketch import dtc
 from problems import (

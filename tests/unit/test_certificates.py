@@ -48,8 +48,8 @@ from kernelucb.certificates.boxes import (
 from kernelucb.certificates.spaces import Region
 from kernelucb.certificates.words import gaps_in_words
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.data.prior import is_monotone
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
-from kernelucb.regression.prior import is_monotone
 from oracles import socp
 from oracles.filtered import counted
 from problems import (

@@ -18,7 +18,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.certificates import Breakdown, claims
-from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean
+from kernelucb.data.kernel_family import fixed_kernel, fixed_mean
 from problems import float64, frozen_kernel, normal
 
 AXIS = torch.linspace(0.0, 1.0, 101, dtype=torch.float64)

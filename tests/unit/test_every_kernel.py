@@ -17,7 +17,7 @@ from gpytorch import kernels as gpytorch_kernels
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel, keops
 from gpytorch.likelihoods import GaussianLikelihood
 
-from kernelucb.regression.prior import Prior
+from kernelucb.data.prior import Prior
 from problems import uniform
 from tolerances import KERNEL
 

@@ -32,9 +32,9 @@ from kernelucb import (
 )
 from kernelucb.certificates.boxes import largest_change
 from kernelucb.confidence.family import explores_for_all
+from kernelucb.data.kernel_family import _log_weight, cover_of_all, fixed_mean
+from kernelucb.data.prior import Prior
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
-from kernelucb.regression.kernel_family import _log_weight, cover_of_all, fixed_mean
-from kernelucb.regression.prior import Prior
 from problems import (
     RKHSFunction,
     constant_mean,

@@ -22,7 +22,7 @@ from kernelucb import (
     NystromRegression,
     PrequentialRadius,
 )
-from kernelucb.regression.from_model import observed_inputs
+from kernelucb.data.from_model import observed_inputs
 from problems import constant_mean, float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import LINEAR_SOLVE, POSTERIOR
 

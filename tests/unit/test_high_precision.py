@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
-from kernelucb.regression.exact import FilteredRegression
+from kernelucb.data.exact import FilteredRegression
 from oracles.high_precision import exact_bands
 from problems import RKHSFunction, frozen_kernel, normal, uniform
 from tolerances import HIGH_PRECISION

@@ -29,8 +29,8 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb._numerics.kernels import Library, read_kernel
+from kernelucb.data.prior import Prior
 from kernelucb.models import BKBModel
-from kernelucb.regression.prior import Prior
 from problems import normal, uniform
 from tolerances import KERNEL
 

@@ -12,8 +12,8 @@ from scipy import stats
 from torch.testing import assert_close
 
 from kernelucb import OutcomeConstraints
-from kernelucb.regression.counts import Loss, _trapezoid_error
-from kernelucb.regression.outcome_map import OutcomeMap, Step
+from kernelucb.data.counts import Loss, _trapezoid_error
+from kernelucb.data.outcome_map import OutcomeMap, Step
 from oracles.gaussian_loss import GaussianLoss
 from oracles.likelihood import log_base_measure
 from problems import float64, frozen_kernel, likelihood_ucb

@@ -32,8 +32,8 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.confidence.counts import likelihood_level, likelihood_set, log_evidence
+from kernelucb.data.prior import Prior
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.prior import Prior
 from oracles.gaussian_loss import GaussianLoss
 from oracles.likelihood import extreme_value, extreme_values, least_norm
 from oracles.likelihood import log_evidence as exact_log_evidence

@@ -19,7 +19,7 @@ from kernelucb import (
 from kernelucb.confidence.filters import FilterMixture
 from kernelucb.confidence.fit import data_fit
 from kernelucb.confidence.norm import for_least_norm
-from kernelucb.regression.exact import FilteredRegression
+from kernelucb.data.exact import FilteredRegression
 from oracles import socp
 from oracles.filtered import counted
 from problems import make_problem, uniform, with_point

@@ -35,7 +35,7 @@ from kernelucb import (
     describe_norm_bound,
     least_consistent_norm,
 )
-from kernelucb.regression.outcome_map import IDENTITY, outcome_units
+from kernelucb.data.outcome_map import IDENTITY, outcome_units
 from problems import float64, frozen_kernel, frozen_model, make_problem, normal, uniform
 from tolerances import EPS, GRADCHECK, REARRANGED
 

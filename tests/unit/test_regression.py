@@ -6,7 +6,7 @@ from botorch.models import SingleTaskGP
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
-from kernelucb.regression.exact import pool
+from kernelucb.data.exact import pool
 from problems import frozen_kernel, generator, make_problem, normal, uniform
 from tolerances import LINEAR_SOLVE, REARRANGED, SMALL_NOISE_MEAN
 

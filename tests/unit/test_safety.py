@@ -20,8 +20,8 @@ from kernelucb import (
     optimize_acqf_safely,
 )
 from kernelucb.confidence.band import band_of
+from kernelucb.data.kernel_family import fixed_kernel
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
-from kernelucb.regression.kernel_family import fixed_kernel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
 from problems import Problem, float64, make_problem, normal, uniform
 from tolerances import GRADCHECK, REARRANGED

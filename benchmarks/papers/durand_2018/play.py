@@ -23,9 +23,9 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 from kernelucb.confidence.streaming import NoiseInterval, refined_interval
-from kernelucb.regression.exact import Pooled
-from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.prior import Prior
+from kernelucb.data.exact import Pooled
+from kernelucb.data.from_model import ModelData
+from kernelucb.data.prior import Prior
 
 Interval = tuple[float, float]
 

@@ -50,10 +50,10 @@ from kernelucb.confidence.ridge import (
 )
 from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.exact import FilteredRegression, data_of
-from kernelucb.regression.from_model import NoiseStd, observed_inputs
-from kernelucb.regression.kernel_family import (
+from kernelucb.data import KernelRegression
+from kernelucb.data.exact import FilteredRegression, data_of
+from kernelucb.data.from_model import NoiseStd, observed_inputs
+from kernelucb.data.kernel_family import (
     Lengths,
     check_lengths,
     fixed_kernel,

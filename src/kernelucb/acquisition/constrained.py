@@ -40,7 +40,7 @@ from kernelucb.confidence.band import (
 )
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.sets import Described
-from kernelucb.regression.from_model import per_output, single_output_models
+from kernelucb.data.from_model import per_output, single_output_models
 
 Limits = tuple[float | None, float | None]
 Weights = Mapping[int, float]  # of the outputs in a sum, none of them zero

@@ -45,11 +45,10 @@ from kernelucb.confidence.norm import (
     given_norm,
 )
 from kernelucb.confidence.radius import CovarianceScale
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.counts import LikelihoodRegression
-from kernelucb.regression.exact import data_of
-from kernelucb.regression.kernel_family import (
+from kernelucb.data import KernelRegression
+from kernelucb.data.counts import LikelihoodRegression
+from kernelucb.data.exact import data_of
+from kernelucb.data.kernel_family import (
     Cover,
     Lengths,
     LengthscaleFamily,
@@ -58,6 +57,7 @@ from kernelucb.regression.kernel_family import (
     kernel_in_words,
     lengthscale_family,
 )
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 # Covariance scales for all norm bounds at once: those of norm bounds from 0.16 to 41,000.
 EVERY_SCALE = tuple(16.0**power for power in range(-3, 7))

@@ -52,7 +52,7 @@ from kernelucb.acquisition.constrained import (
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import band_of
 from kernelucb.confidence.family import GOLDEN_RATIO
-from kernelucb.regression.from_model import observed_inputs
+from kernelucb.data.from_model import observed_inputs
 
 _FOR_SEVERAL = (
     MultiObjectiveAnalyticAcquisitionFunction,

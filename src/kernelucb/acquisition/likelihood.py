@@ -22,7 +22,7 @@ from kernelucb.confidence.counts import (
 )
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.radius import CovarianceScale
-from kernelucb.regression.counts import LikelihoodRegression
+from kernelucb.data.counts import LikelihoodRegression
 
 
 @rebuildable(LikelihoodRegression.from_model)

@@ -21,8 +21,8 @@ from kernelucb.confidence.mixture import (
 from kernelucb.confidence.norm import NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.ridge import RidgeBand
-from kernelucb.regression import NystromRegression
-from kernelucb.regression.nystrom import DTCRegression
+from kernelucb.data import NystromRegression
+from kernelucb.data.nystrom import DTCRegression
 
 _SOURCE = (
     "weak duality of Flynn & Reeb (2024), Theorem 4.5, in the span of a few features (ours)"

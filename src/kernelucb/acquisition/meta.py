@@ -15,7 +15,7 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import REPORTED, Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
-from kernelucb.regression.outcome_map import IDENTITY
+from kernelucb.data.outcome_map import IDENTITY
 
 _ESTIMATES = {
     "values": "missing training values were completed exactly",

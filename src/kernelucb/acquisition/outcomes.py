@@ -15,7 +15,7 @@ from kernelucb.acquisition.ucb import BandUCB, affine_weights
 from kernelucb.confidence.band import Band, weighted_sum
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, NormTracker
-from kernelucb.regression.from_model import per_output, single_output_models
+from kernelucb.data.from_model import per_output, single_output_models
 
 NormBounds = NormBoundLike | Sequence[NormBoundLike]
 Noise = float | Tensor | UnknownNoise | None

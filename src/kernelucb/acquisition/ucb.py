@@ -23,7 +23,7 @@ from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
 from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described
-from kernelucb.regression.outcome_map import check_identity
+from kernelucb.data.outcome_map import check_identity
 
 # Optimisers of BoTorch that end with one value of all points: names end so.
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")

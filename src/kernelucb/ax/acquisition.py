@@ -31,7 +31,7 @@ from kernelucb.ax import options as stored
 from kernelucb.ax.experiment import Notes, mixed_space, parameters_of_columns
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.regression.from_model import single_output_models
+from kernelucb.data.from_model import single_output_models
 from kernelucb.safety import ConstraintWidth, SafeSet, no_safe_point, optimize_acqf_safely
 
 # Combinations of integers and choices that may be compared in a safe search.

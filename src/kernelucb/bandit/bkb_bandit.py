@@ -22,8 +22,8 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
-from kernelucb.regression.nystrom import DTCRegression, SketchedData, check_noise
-from kernelucb.regression.prior import Prior
+from kernelucb.data.nystrom import DTCRegression, SketchedData, check_noise
+from kernelucb.data.prior import Prior
 
 _LARGEST_BATCH = 1000  # arms in a batch where no number is given
 _BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
@@ -202,6 +202,8 @@ class BKBBandit:
         Where variances are far below ``alpha`` the rule would allow very many arms, and the
         time for a batch grows with the square of their number. A batch may always be
         shorter than the rule allows.
+
+        Source: Calandriello et al. (2020), Algorithm 1.
 
         Args:
             max_size: Largest batch; 1000 when absent. At least one arm is picked.

@@ -16,8 +16,8 @@ from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.confidence import family
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.radius import CovarianceScale
+from kernelucb.data.kernel_family import fixed_mean
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.kernel_family import fixed_mean
 
 _LOG = logging.getLogger(__name__)
 

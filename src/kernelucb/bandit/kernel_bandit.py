@@ -31,10 +31,10 @@ from kernelucb.confidence.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.mixture import MixtureProblem, known_noise_problem
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
+from kernelucb.data import KernelRegression
+from kernelucb.data.from_model import ModelData
+from kernelucb.data.prior import Prior
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.prior import Prior
 
 _FIRST_CAPACITY = 8
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]

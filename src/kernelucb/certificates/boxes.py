@@ -20,7 +20,7 @@ from kernelucb._numerics.digits import between
 from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.combined import CombinedSet, Union
 from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.regression import RidgeState
+from kernelucb.data import RidgeState
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 2048

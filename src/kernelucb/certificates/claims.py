@@ -32,8 +32,8 @@ from kernelucb.certificates.words import (
     Wording,
 )
 from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
+from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression import KernelRegression
 
 _JUST_ABOVE = 1.02  # times the least consistent norm: the smallest norm bound tried
 _NORM_STEP = 2.0  # from one norm bound tried to the next

@@ -20,7 +20,7 @@ from kernelucb._numerics.estimates import is_estimate
 from kernelucb.certificates.words import Confirmation, Plan
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.mixture import known_noise_problem
-from kernelucb.regression import KernelRegression
+from kernelucb.data import KernelRegression
 
 _FIRST = 8  # runs that are tried first
 _POINTS = 512  # at which the gap is looked for

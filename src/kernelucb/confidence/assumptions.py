@@ -9,8 +9,8 @@ from torch import Tensor
 
 from kernelucb._numerics.digits import assumed, coordinate, one_minus
 from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.exceptions import UncertifiedError
-from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 
 class Status(StrEnum):

@@ -28,12 +28,12 @@ from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSource, Source
 from kernelucb.confidence.pointwise import DEFAULT_NORM
 from kernelucb.confidence.sets import ConfidenceSet, Described
+from kernelucb.data import KernelRegression
+from kernelucb.data.counts import LikelihoodRegression
+from kernelucb.data.exact import data_of
+from kernelucb.data.from_model import ModelData, observed_inputs, per_output
+from kernelucb.data.outcome_map import IDENTITY, OutcomeMap, check_identity
 from kernelucb.exceptions import SinglePrecisionWarning
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.counts import LikelihoodRegression
-from kernelucb.regression.exact import data_of
-from kernelucb.regression.from_model import ModelData, observed_inputs, per_output
-from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap, check_identity
 
 Arguments = ParamSpec("Arguments")
 ONE_POINT = (

@@ -15,7 +15,7 @@ from kernelucb.confidence.assumptions import (
 )
 from kernelucb.confidence.fit import sketched_fit
 from kernelucb.confidence.norm import NormBound, NormBoundLike, resolve_norm_bound
-from kernelucb.regression.nystrom import DTCRegression, SketchedData
+from kernelucb.data.nystrom import DTCRegression, SketchedData
 
 BKBRadius = Literal["certified", "theorem2", "practical"]
 

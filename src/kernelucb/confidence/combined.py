@@ -16,7 +16,7 @@ from torch.nn import ModuleList
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
 from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.regression.exact import State
+from kernelucb.data.exact import State
 
 Part = ConfidenceSet
 

@@ -48,8 +48,8 @@ from kernelucb.confidence.radius import (
     covariance_scales,
 )
 from kernelucb.confidence.sets import QueryPoints
-from kernelucb.regression import KernelRegression, Projection
-from kernelucb.regression.counts import Likelihood, LikelihoodRegression, Mode
+from kernelucb.data import KernelRegression, Projection
+from kernelucb.data.counts import Likelihood, LikelihoodRegression, Mode
 
 LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
 

@@ -23,8 +23,8 @@ from kernelucb.confidence.sets import (
     ConfidenceSet,
     QueryPoints,
 )
-from kernelucb.regression import RidgeState
-from kernelucb.regression.exact import Projection
+from kernelucb.data import RidgeState
+from kernelucb.data.exact import Projection
 
 _GRID_SIZE = 64
 # What the search leaves to gain, over the half-width of the norm bound alone.

@@ -12,7 +12,7 @@ from kernelucb._numerics.digits import assumed
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
 from kernelucb.confidence.norm import near
-from kernelucb.regression.kernel_family import Cover, LengthscaleFamily, kernel_in_words
+from kernelucb.data.kernel_family import Cover, LengthscaleFamily, kernel_in_words
 
 # The norm bound that covariance scale 1 goes with, prior units.
 _UNIT_NORM = 10.0

@@ -18,8 +18,8 @@ from kernelucb.confidence.radius import (
     energy_levels,
     mixture_radius,
 )
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.exact import (
+from kernelucb.data import KernelRegression
+from kernelucb.data.exact import (
     FilteredRegression,
     SpectralFilter,
     filter_values,

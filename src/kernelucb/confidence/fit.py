@@ -32,8 +32,8 @@ from kernelucb.confidence.radius import (
     sketched_radius,
     with_energy,
 )
-from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
-from kernelucb.regression.nystrom import DTCRegression
+from kernelucb.data import KernelRegression, NystromRegression, RidgeState
+from kernelucb.data.nystrom import DTCRegression
 
 PREDICTED = Assumption(
     "predictions",

@@ -16,9 +16,9 @@ from kernelucb.confidence.combined import within
 from kernelucb.confidence.mixture import announce
 from kernelucb.confidence.pointwise import FixedDesign, KnownRange, Pointwise, Replicates
 from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.exact import distinct_rows
-from kernelucb.regression.from_model import ModelData
+from kernelucb.data import KernelRegression
+from kernelucb.data.exact import distinct_rows
+from kernelucb.data.from_model import ModelData
 
 
 @dataclass(frozen=True)

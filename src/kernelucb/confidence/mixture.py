@@ -50,8 +50,8 @@ from kernelucb.confidence.norm import (
 from kernelucb.confidence.radius import Constraints, CovarianceScale, Radius
 from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
+from kernelucb.data import KernelRegression, Projection, RidgeState
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, SolverError
-from kernelucb.regression import KernelRegression, Projection, RidgeState
 
 # An empty set is widened until it holds one function, and by this much more; so is a set
 # that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality

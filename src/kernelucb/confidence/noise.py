@@ -24,9 +24,9 @@ from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit import Fit, MixtureFit
 from kernelucb.confidence.norm import least_misfit
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.exact import distinct_rows
-from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
+from kernelucb.data import KernelRegression
+from kernelucb.data.exact import distinct_rows
+from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 
 JOINT_SOURCE = "Ville's inequality for a mixture over noise scales (ours)"
 

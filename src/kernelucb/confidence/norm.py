@@ -22,7 +22,7 @@ from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.filters import Appraisal, Array
 from kernelucb.confidence.fit import ClosedForm, DataFit, data_fit, fit_of
 from kernelucb.confidence.radius import CovarianceScale, FitConstraint, Radius
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.data import KernelRegression, RidgeState
 
 # Tolerances in ln(tau): of the least norm, and of the weights for it.
 _ROOT, _NEAR = 1e-13, 1e-3

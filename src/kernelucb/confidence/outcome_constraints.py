@@ -18,7 +18,7 @@ from kernelucb.confidence.band import (
     joined_assumptions,
 )
 from kernelucb.confidence.sets import Described
-from kernelucb.regression.from_model import per_output
+from kernelucb.data.from_model import per_output
 
 Side = Literal[">=", "<="]
 

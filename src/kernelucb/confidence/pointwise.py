@@ -12,10 +12,10 @@ from torch.nn.functional import normalize
 from torch.quasirandom import SobolEngine
 
 from kernelucb.confidence.radius import noise_energy_bound
-from kernelucb.regression import KernelRegression, Projection
-from kernelucb.regression.exact import distinct_rows
-from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.prior import Prior
+from kernelucb.data import KernelRegression, Projection
+from kernelucb.data.exact import distinct_rows
+from kernelucb.data.from_model import ModelData
+from kernelucb.data.prior import Prior
 
 # `rho` of the normal mixture, over the noise's precision: narrow at 1 to 20 replicates.
 _RHO = 8.0

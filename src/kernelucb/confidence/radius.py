@@ -15,8 +15,8 @@ from torch import Tensor
 from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.confidence.assumptions import Assumption
-from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
-from kernelucb.regression.nystrom import DTCRegression
+from kernelucb.data import KernelRegression, NystromRegression, RidgeState
+from kernelucb.data.nystrom import DTCRegression
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 

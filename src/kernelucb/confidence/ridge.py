@@ -31,7 +31,7 @@ from kernelucb.confidence.norm import (
     tracker_of,
 )
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.data import KernelRegression, RidgeState
 
 ABBASI_YADKORI_SOURCE = (
     "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"

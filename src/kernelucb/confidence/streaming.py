@@ -26,8 +26,8 @@ from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumption
 from kernelucb.confidence.noise import JointSet, UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, given_norm, tracker_of
 from kernelucb.confidence.ridge import RidgeBand, fixed_ridge_band
+from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression import KernelRegression
 
 _SOURCE = (
     "Durand, Maillard & Pineau (2018), Corollary 1, the noise bounds of Theorem 3 as its "

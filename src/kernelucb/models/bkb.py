@@ -18,9 +18,9 @@ from torch.linalg import solve_triangular
 
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
-from kernelucb.regression.nystrom import DTCRegression, SketchedData, Tally, first_state
-from kernelucb.regression.outcome_map import check_identity, outcome_units
-from kernelucb.regression.prior import Prior
+from kernelucb.data.nystrom import DTCRegression, SketchedData, Tally, first_state
+from kernelucb.data.outcome_map import check_identity, outcome_units
+from kernelucb.data.prior import Prior
 
 
 class BKBModel(Model):

@@ -17,8 +17,8 @@ from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.ridge import abbasi_yadkori_band
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
+from kernelucb.data import KernelRegression
+from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 
 
 class PosteriorPaths(Module):

@@ -38,12 +38,12 @@ from kernelucb.certificates.words import Claim, OptimumReport, Wording
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.noise import ReplicateNoise
+from kernelucb.data import KernelRegression
+from kernelucb.data.exact import distinct_rows
+from kernelucb.data.kernel_family import fixed_kernel, fixed_mean, kind_of, unscaled
 from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.page.table import Table, names_of, table_of
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.exact import distinct_rows
-from kernelucb.regression.kernel_family import fixed_kernel, fixed_mean, kind_of, unscaled
 
 # The page says what these warnings say.
 quiet: Any = partial(

@@ -29,7 +29,7 @@ from kernelucb._numerics.kernels import (
     fitting_reading,
     reading,
 )
-from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
+from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 
 # Input transforms that take each column by itself and keep its order.
 _ALONG_COLUMNS = (Normalize, InputStandardize, Log10, Round, Warp)

@@ -30,9 +30,9 @@ from torch.nn.functional import pad
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
 from kernelucb._numerics.estimates import draft_of, is_estimate
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
-from kernelucb.regression.exact import Projection, RidgeState, distinct_rows, pool
-from kernelucb.regression.from_model import ModelData, read_model
-from kernelucb.regression.prior import Prior
+from kernelucb.data.exact import Projection, RidgeState, distinct_rows, pool
+from kernelucb.data.from_model import ModelData, read_model
+from kernelucb.data.prior import Prior
 
 _LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
 # Least noise in prior deviations: a thousand times the rounding of such outcomes.

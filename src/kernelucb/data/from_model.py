@@ -22,8 +22,8 @@ from kernelucb._numerics.estimates import (
     trainable,
     with_noise,
 )
-from kernelucb.regression.outcome_map import OutcomeUnits, outcome_units
-from kernelucb.regression.prior import Prior
+from kernelucb.data.outcome_map import OutcomeUnits, outcome_units
+from kernelucb.data.prior import Prior
 
 # Most rows at which a model's prior is compared with its kernel and mean, and the factor
 # that takes a single one to a point nearby (an index of a category stays a valid one).

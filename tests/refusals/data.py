@@ -30,9 +30,9 @@ from kernelucb import (
     lengthscale_family,
 )
 from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb.data.kernel_family import fixed_kernel
+from kernelucb.data.nystrom import ridge_factor
 from kernelucb.models import BKBModel
-from kernelucb.regression.kernel_family import fixed_kernel
-from kernelucb.regression.nystrom import ridge_factor
 from problems import constant_mean, float64, frozen_kernel, frozen_model, normal, uniform
 
 SHAPE = BotorchTensorDimensionError

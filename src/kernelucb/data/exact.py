@@ -20,9 +20,9 @@ from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite, positive_values, tensor
 from kernelucb._numerics.estimates import draft_of, estimated
 from kernelucb._numerics.spectral import Sections, kernel_spectrum, split_variance
-from kernelucb.regression.from_model import ModelData, NoiseStd, noise_values, read_model
-from kernelucb.regression.outcome_map import OutcomeMap
-from kernelucb.regression.prior import Prior
+from kernelucb.data.from_model import ModelData, NoiseStd, noise_values, read_model
+from kernelucb.data.outcome_map import OutcomeMap
+from kernelucb.data.prior import Prior
 
 # Largest ratio of noise scales: their squares divide the kernel matrix.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well

@@ -20,16 +20,16 @@ from torch.nn.functional import logsigmoid
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
-from kernelucb.regression.exact import KernelRegression, Pooled, distinct_rows
-from kernelucb.regression.from_model import ModelData, prior_is_as_read, read_model
-from kernelucb.regression.kernel_family import (
+from kernelucb.data.exact import KernelRegression, Pooled, distinct_rows
+from kernelucb.data.from_model import ModelData, prior_is_as_read, read_model
+from kernelucb.data.kernel_family import (
     Lengths,
     check_lengths,
     fixed_kernel,
     fixed_mean,
 )
-from kernelucb.regression.outcome_map import OutcomeMap, Step
-from kernelucb.regression.prior import Prior
+from kernelucb.data.outcome_map import OutcomeMap, Step
+from kernelucb.data.prior import Prior
 
 Likelihood = Literal["bernoulli", "binomial", "poisson"]
 LINKS = {
