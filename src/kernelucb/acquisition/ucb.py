@@ -76,6 +76,11 @@ class BandUCB(Described, AcquisitionFunction):
     ) -> None:
         super().__init__(model=model)
         band = band_of("band", band)
+        if band.confidence_set is None:
+            raise UnsupportedError(
+                f"{type(band).__name__} is no set of functions, whose largest values are "
+                "sought; give a band such as that of MartingaleMixtureUCB."
+            )
         self._set = band.required_set  # a module: moves with the function
         self.maximize = band.direction == 1 if maximize is None else maximize
         self.posterior_transform = posterior_transform
