@@ -1,6 +1,7 @@
 r"""BKBBandit: the numbers of the dense formulas, costs, batches, edge cases, states."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -86,6 +87,14 @@ class TestPosterior:
             sizes.add(len(bandit.inducing))
         assert len(sizes) > 1
         assert bandit.num_observations == len(history)
+
+    def test_inducing_arms_are_kept_until_they_are_twice_as_many(self):
+        every = play(make_bandit(qbar=1e6), 30)  # every observed arm is drawn
+        assert len(every.inducing) == len(every.arms.observed)
+        few = play(make_bandit(qbar=0.05), 60)
+        assert 1 <= len(few.inducing) < len(few.arms.observed)
+        anew = replace(few.arms)
+        assert_close((anew.mean, anew.variance), posterior(few), rtol=0, atol=SKETCH)
 
     @given(st.integers(0, 10**6), st.floats(0.01, 5.0))
     def test_variances_are_between_zero_and_the_prior(self, seed, qbar):
@@ -205,3 +214,10 @@ class TestBatches:
         kernel = LinearKernel().double()
         origin = BKBBandit(torch.zeros(3, 2), kernel, norm_bound=1.0, noise_std=1.0)
         assert len(origin.batch_select()) == 20  # variances of zero: it allows any number
+
+    def test_equal_arms(self):
+        r"""More equals than the search brings up to date at once."""
+        arms = torch.zeros(200, 1).double()
+        bandit = make_bandit("rbf", arms, noise_std=1.0, batch_growth=4.0)
+        bandit.observe([0, 199], [1.0, 2.0])
+        assert len(bandit.batch_select(50)) >= 3

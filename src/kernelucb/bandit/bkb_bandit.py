@@ -25,6 +25,9 @@ from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
 from kernelucb.data.nystrom import DTCRegression, SketchedData, check_noise
 from kernelucb.data.prior import Prior
 
+# Inducing arms are dropped when there are more than this many times the ones just drawn.
+_SLACK = 2.0
+_STALE = 64  # arms whose variances in a batch are brought up to date together
 _LARGEST_BATCH = 1000  # arms in a batch where no number is given
 _BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
 
@@ -33,7 +36,10 @@ class BKBBandit:
     r"""Budgeted kernel bandit on a fixed finite set of arms, in ``O(A m)`` memory.
 
     The band of ``BKBUCB`` for every arm. After each step the inducing arms are drawn again
-    by posterior variance, in ``O(A m^2)`` time for ``m`` of them.
+    by posterior variance; earlier inducing arms are kept as well, as long as there are at
+    most twice as many as just drawn. A larger set is at least as accurate, since its span
+    contains the span of the smaller set, and adding arms costs ``O(A m)`` where a new set
+    would cost ``O(A m^2)``.
 
     ``batch_select`` picks several arms before their outcomes are known: means stay, and
     variances are conditioned on the arms picked. The batch ends when the picked arms could
@@ -196,9 +202,6 @@ class BKBBandit:
     def batch_select(self, max_size: int | None = None) -> list[int]:
         r"""Arms to play together; an arm may come several times.
 
-        Means stay while a batch is picked, and variances fall with each arm: ``O(A m)`` an
-        arm with ``m`` inducing arms.
-
         Where variances are far below ``alpha`` the rule would allow very many arms, and the
         time for a batch grows with the square of their number. A batch may always be
         shorter than the rule allows.
@@ -213,12 +216,22 @@ class BKBBandit:
         """
         largest = whole_number("max_size", _LARGEST_BATCH if max_size is None else max_size)
         arms, width = self.arms, self.batch_width
-        start, quadratic, reached = arms.variance, arms.quadratic, 1.0
+        start, reached = arms.variance, 1.0
+        upper = arms.mean + width * start.sqrt()
         columns = start.new_zeros(arms.features.shape[1], 0)
+        updated = torch.zeros_like(arms.inputs[:, 0], dtype=torch.long)  # arms picked then
         picked: list[int] = []
         while len(picked) < largest and reached <= self.batch_growth:
-            variance = arms.residual_variance + arms.alpha * quadratic
-            best = int((arms.mean + width * variance.sqrt()).argmax())
+            # Bounds only fall in a batch, so one that is up to date and above all others,
+            # up to date or not, is the largest.
+            while int(updated[best := int(upper.argmax())]) < len(picked):
+                top = upper.topk(min(_STALE, len(upper))).indices
+                top[-1] = best  # among equals it may be missing
+                fallen = (arms.features[top] @ columns).square().sum(-1)
+                quadratic = (arms.quadratic[top] - fallen).clamp_min(0.0)
+                variance = arms.residual_variance[top] + arms.alpha * quadratic
+                upper[top] = arms.mean[top] + width * variance.sqrt()
+                updated[top] = len(picked)
             picked.append(best)
             reached += float(start[best]) / arms.alpha
             # V^-1 z / sqrt(1 + z^T V^-1 z) for V with the arms picked before: quadratic
@@ -227,8 +240,6 @@ class BKBBandit:
             column = arms.sketch.solve(z) - columns @ (columns.mT @ z)
             column = column / (1.0 + z.mT @ column).sqrt()
             columns = torch.cat([columns, column], dim=1)
-            fallen = (arms.features @ column).squeeze(-1).square()
-            quadratic = (quadratic - fallen).clamp_min(0.0)
         return picked
 
     @torch.no_grad()
@@ -257,6 +268,6 @@ class BKBBandit:
         if fractional or bool(((index < 0) | (index >= len(like))).any()):
             raise InputDataError(f"Arms are whole numbers from 0 to {len(like) - 1}.")
         variance, index = self.arms.variance[index.long()], index.long()
-        self.arms = self.arms.observe(index, values - self.arms.prior_mean[index])
+        self.arms = self.arms.observe(index, values - self.arms.prior_mean[index], _SLACK)
         self._information += float(torch.log1p(variance / self.alpha).sum())
         self._estimate_norm()

@@ -81,9 +81,13 @@ class Basis(Module):
         empty = cls(prior, inducing[:0], inducing.new_zeros(0, 0), whole)
         return empty.extended(inducing)
 
-    def extended(self, inputs: Tensor) -> "Basis":
-        r"""The basis with the directions that ``p x d'`` kernel inputs add, as the last."""
-        features: Tensor = self(inputs)
+    def extended(self, inputs: Tensor, features: Tensor | None = None) -> "Basis":
+        r"""The basis with the directions that ``p x d'`` kernel inputs add, as the last.
+
+        Their ``features``, where given, are more accurate than computed anew: after many
+        extensions the matrix is a long product.
+        """
+        features = self.forward(inputs) if features is None else features
         rest = self.prior.covariance(inputs, inputs) - features @ features.mT
         inducing = torch.cat([self.inducing, inputs])
         cut_off = _FINEST * len(inducing) if self.whole else _CUT_OFF
@@ -657,8 +661,9 @@ class Tally(NamedTuple):
 class SketchedData:
     r"""Observations at ``u`` inputs, and inducing points drawn from these by variance.
 
-    All else is computed from these when it is asked for, in ``O(u m^2)``. A step returns
-    another state and leaves this one as it is. A draw counts with the variances of the step
+    All else is computed from these when it is asked for, in ``O(u m^2)``, or follows from
+    the step before where inducing points only come in addition. A step returns another
+    state and leaves this one as it is. A draw counts with the variances of the step
     before, which are larger: as accurate, and more generous.
 
     Source: Calandriello et al. (2019), Algorithm 1 and Eq. 4.
@@ -757,10 +762,14 @@ class SketchedData:
         r"""``u`` latent variances."""
         return self.residual_variance + self.alpha * self.quadratic
 
-    def observe(self, index: Tensor, residuals: Tensor) -> "SketchedData":
+    def observe(
+        self, index: Tensor, residuals: Tensor, slack: float = 0.0
+    ) -> "SketchedData":
         r"""With more outcomes minus prior means, and inducing points drawn again.
 
-        ``index`` are the places of the ``n`` observations among the inputs.
+        ``index`` are the places of the ``n`` observations among the inputs. Inducing points
+        drawn before are kept where all together are at most ``slack`` times the ones just
+        drawn: as accurate, since the larger span contains the other.
         """
         tally = self.tally.extended(index, residuals)
         seen = tally.counts.nonzero().squeeze(-1)
@@ -768,13 +777,49 @@ class SketchedData:
             self.variance[seen], tally.counts[seen], self.alpha, self.qbar
         )
         drawn, generator_state = draw(chances, self.generator_state)
-        _LOG.debug("%d inducing points drawn.", len(drawn))
+        drawn = seen[drawn]
+        new = drawn[~torch.isin(drawn, self.inducing)]
+        every = torch.cat([self.inducing, new])
+        grows = len(every) <= slack * len(drawn)
+        inducing = every if grows else drawn
+        _LOG.debug("%d inducing points drawn, %d in all.", len(drawn), len(inducing))
         state = replace(
-            self, tally=tally, inducing=seen[drawn], generator_state=generator_state
+            self, tally=tally, inducing=inducing, generator_state=generator_state
         )
         # They do not depend on the observations.
         vars(state).update(prior_mean=self.prior_mean, prior_variance=self.prior_variance)
+        if grows:
+            self._extend(state, new)
         return state
+
+    @torch.no_grad()
+    def _extend(self, state: "SketchedData", new: Tensor) -> None:
+        r"""Give the next state what follows from this one with ``k`` more inducing points.
+
+        In ``O(u r k)`` for ``r`` features, where all anew would cost ``O(u r^2)``.
+        """
+        (features, room), rank = self._projected, self.features.shape[1]
+        basis = self.basis.extended(self.inputs[new], features[new])
+        left = self.prior.covariance(self.inputs, self.inputs[new])
+        left = left - features @ features[new].mT
+        added = left @ basis.matrix[len(self.inducing) :, rank:]
+        # Reduced where round-off explains more than there is.
+        share = (room / added.square().sum(-1)).sqrt().clamp_max(1.0).nan_to_num()
+        added = added * share.unsqueeze(-1)
+        room = (room - added.square().sum(-1)).clamp_min(0.0)
+        every = torch.cat([features, added], dim=1)
+        vars(state).update(basis=basis, _projected=(every, room))
+        # Observations lower the quadratic forms by squares (Woodbury's identity) ...
+        more = state.counts - self.counts
+        weighted = more[more > 0].sqrt().unsqueeze(-1) * features[more > 0]
+        solved = self.sketch.solve(weighted.mT)
+        factor = ridge_factor(weighted @ solved, 1.0)
+        drops = features @ solve_triangular(factor.mT, solved, upper=True, left=False)
+        # ... and directions add those of the last rows of the inverse Cholesky factor.
+        last = torch.eye(every.shape[1]).to(every)[:, rank:]
+        rises = every @ solve_triangular(state.sketch.factor.mT, last, upper=True)
+        change = rises.square().sum(-1) - drops.square().sum(-1)
+        vars(state).update(quadratic=(self.quadratic + change).clamp_min(0.0))
 
     def observe_at(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
         r"""The state after observations at ``n x d'`` inputs that may be new.
