@@ -6,23 +6,19 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_demo": 435,
-    "_numerics": 851,
-    "acquisition": 2099,
-    "ax": 2340,
-    "bandit": 1295,
-    "certificates": 1786,
-    "confidence": 4354,
-    "diagnostics": 644,
-    "models": 1001,
-    "optim": 262,
-    "page": 898,
-    "plotting": 498,
-    "regression": 2713,
-    "safety": 423,
-    "beside the rooms": 842,
-    "tests": 21_480,
-    "benchmarks": 4947,
+    "_numerics": 797,
+    "acquisition": 1930,
+    "ax": 1656,
+    "bandit": 642,
+    "certificates": 1652,
+    "confidence": 3905,
+    "data": 2284,
+    "models": 738,
+    "optim": 244,
+    "page": 704,
+    "beside the rooms": 2193,
+    "tests": 19_255,
+    "benchmarks": 4948,
 }
 _SLACK = 25  # lines by which a number may be too large
 

@@ -24,15 +24,11 @@ from botorch.utils.sampling import draw_sobol_samples, manual_seed
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from kernelucb import (
-    GuardedAcquisition,
-    KernelRegression,
-    MartingaleMixtureUCB,
-    NormTracker,
-    regret_certificate,
-)
 from kernelucb._numerics.digits import at_most
-from kernelucb.certificates import RegretCertificate
+from kernelucb.acquisition import GuardedAcquisition, MartingaleMixtureUCB
+from kernelucb.certificates import RegretCertificate, regret_certificate
+from kernelucb.confidence.norm import NormTracker
+from kernelucb.data import KernelRegression
 from kernelucb.data.kernel_family import fixed_kernel, fixed_mean
 from kernelucb.exceptions import SolverError
 

@@ -409,8 +409,8 @@ class SafeSearch(NamedTuple):
             rows = [[row[i] for i in range(dimension)] for row in self.combinations]
             points = self.feasible(self.bounds.new_tensor(rows), {})
             return points[self.safe_set.is_safe(points)]
-        if len(self.combinations) == 1:
-            return self.at(self.combinations[0])
+        if not any(self.combinations):  # all columns are open: nothing to rank
+            return self.at({})
         count = max(1, _COMPARED // len(self.combinations))
         seed = int(torch.randint(2**31, ()))
         drawn = draw_sobol_samples(self.bounds, n=count, q=1, seed=seed).squeeze(-2)

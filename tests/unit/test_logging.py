@@ -75,5 +75,5 @@ def test_branch_and_bound_that_uses_up_its_budget(log):
 @pytest.mark.parametrize(("gap", "start"), [(1e-9, "Go on: "), (1e9, "Stop: ")])
 def test_stopping(gap, start, log):
     CertifiedGapStopping(gap, uniform(20, 2, seed=1))(band())
-    (message,) = log.of("certificates.stopping")
+    (message,) = log.of("certificates.regret")
     assert message.startswith(start)
