@@ -60,6 +60,7 @@ RC: dict[str, Any] = {
     "savefig.dpi": 200,
 }
 
+_ON_THE_LINE = 0.05  # of the range of the runs, in every other input
 _HEADROOM = 2.0  # reach of the picture beyond the first band, in heights of that band
 _CHANCE = 0.025  # of each side of the intervals of a noise scale
 
@@ -135,8 +136,12 @@ def plot_bands(
     dots = {"marker": "o", "s": 14, "color": GREY, "linewidths": 0, "label": data_name}
     for points, style in (data, dots), (chosen, CHOSEN | {"label": "chosen points"}):
         if points is not None:
-            X, Y = (each.detach().cpu() for each in points)
-            ax.scatter(X[:, coordinate], Y.reshape(-1), zorder=3, **style)
+            at, Y = (each.detach().double().cpu() for each in points)
+            # Runs off the line say less of it: they are pale.
+            apart = (at - X[:1].cpu()) / (at.amax(0) - at.amin(0)).clamp_min(1e-300)
+            apart[:, coordinate] = 0.0
+            pale = torch.where(apart.abs().amax(-1) > _ON_THE_LINE, 0.25, 1.0).numpy()
+            ax.scatter(at[:, coordinate], Y.reshape(-1), zorder=3, alpha=pale, **style)
     ax.set(xlabel=x_label, ylabel=y_label)
     ax.margins(x=0)
     bottom, top = ax.get_ylim()
@@ -212,7 +217,7 @@ def plot_slice(
         legend=False,
         x_label=label_of(input_names, place[0], coordinate),
         y_label=outcome_name,
-        data_name="data, also off this line" if limits.shape[1] > 1 else "data",
+        data_name="data, pale off this line" if limits.shape[1] > 1 else "data",
     )
     here = place[:, coordinate].cpu()
     if witness:

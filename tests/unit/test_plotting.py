@@ -124,7 +124,7 @@ def test_a_model_of_logarithms_is_drawn_in_outcome_units(ax):
     given = X, PROBLEM.Y.exp(), PROBLEM.kernel, 0.1
     acqf = bound(frozen_model(*given, outcome_transform=Log()), norm_bound=9.0)
     plot_slice(acqf, X[0], bounds=BOX, data=DATA, witness=True, num_points=9, ax=ax)
-    assert "data, also off this line" in named(ax)
+    assert "data, pale off this line" in named(ax)
     assert len(marks_of(ax).get_offsets()) == len(X)
     within_sides(ax, "mean")
     within_sides(ax, "witness")
