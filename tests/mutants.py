@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant("confidence/streaming.py", "1.0 + math.sqrt(2.0 * constant / t)", "1.0 + math.sqrt(constant / t)", "tests/unit/test_streaming.py"),
     Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(share))", "noise + norm * inside", "tests/unit/test_bkb.py"),
     Mutant("acquisition/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
-    Mutant("confidence/counts.py", "squared = slack + float((slope.square() / curvature).sum())", "squared = slack - float((slope.square() / curvature).sum())", "tests/unit/test_likelihood_set.py"),
+    Mutant("confidence/counts.py", "limit = limit + (slope * (latent - self.data.mean))", "limit = limit - (slope * (latent - self.data.mean))", "tests/unit/test_likelihood_set.py"),
     # What keeps a band's status, and its copy of the model.
     Mutant("confidence/band.py", "band.limited(sources, tuple(flaws)).seeking", "band.limited(sources, ()).seeking", "tests/unit/test_bands_at.py"),
     Mutant("confidence/band.py", 'given["model"] = reads(given["model"])', 'reads(given["model"])', "tests/unit/test_bands_at.py"),
