@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import UnsupportedError
 from torch.testing import assert_close
 from two_outcomes import OBJECTIVE, PURITY
@@ -11,6 +12,7 @@ from two_outcomes import OBJECTIVE, PURITY
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    BandUCB,
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -28,6 +30,7 @@ from problems import frozen_model, make_problem
 
 PROBLEM = make_problem(n=8)
 X, KNOWN = PROBLEM.test_X, {"noise_std": 0.2}
+MINUS = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 BOUNDS = {
     MartingaleMixtureUCB: KNOWN,
@@ -184,3 +187,18 @@ def test_tensors_may_change_in_place_afterwards(made):
         acqf.band.observed,
     )
     assert_close(after, before, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("options", [{"maximize": False}, {"posterior_transform": MINUS}])
+def test_what_is_sought_travels_with_the_band(options):
+    r"""Else a report on a band of small outcomes would be about the largest."""
+    acqf = MartingaleMixtureUCB(PROBLEM.state, norm_bound=5.0, **options)
+    band = acqf.band
+    roads = [band, band.at(delta=0.1), band.relaxed(2.0), band.within(-50.0, 50.0)]
+    roads += [band.with_replicates(), band.within(-50.0, 50.0).relaxed().at(delta=0.1)]
+    for each in roads:
+        assert each.direction == -1
+        found = optimum_report(each, candidates=X)
+        assert torch.equal(found.recommended, X[each.bounds(X)[1].argmin()])
+    assert_close(BandUCB(band)(X.unsqueeze(1)), -band.bounds(X)[0], **CLOSE)
+    assert BandUCB(band, maximize=True).band.direction == 1
