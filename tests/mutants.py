@@ -48,8 +48,8 @@ MUTANTS = [
     Mutant("acquisition/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
     Mutant("confidence/counts.py", "limit = limit + (slope * (latent - self.data.mean))", "limit = limit - (slope * (latent - self.data.mean))", "tests/unit/test_likelihood_set.py"),
     # What keeps a band's status, and its copy of the model.
-    Mutant("confidence/band.py", "band.limited(self.sources, flaws).seeking(self.direction)", "band.limited(self.sources, flaws)", "tests/unit/test_bands_at.py"),
-    Mutant("confidence/band.py", "band.limited(sources, tuple(flaws)).seeking", "band.limited(sources, ()).seeking", "tests/unit/test_bands_at.py"),
+    Mutant("confidence/band.py", "band.limited(self.sources, flaws, self.direction)", "band.limited(self.sources, flaws, 1)", "tests/unit/test_bands_at.py"),
+    Mutant("confidence/band.py", "band.limited(sources, tuple(flaws), ", "band.limited(sources, (), ", "tests/unit/test_bands_at.py"),
     Mutant("confidence/band.py", 'given["model"] = reads(given["model"])', 'reads(given["model"])', "tests/unit/test_bands_at.py"),
     Mutant("confidence/assumptions.py", "elif order.index(item.status) <= max(map(order.index, present)):", "elif order.index(item.status) >= max(map(order.index, present)):", "tests/unit/test_bands_at.py tests/unit/test_assumptions.py"),
     Mutant("certificates/task.py", "once[key].relaxed(max(norm_factor, 1.0), noise_factor)", "once[key].relaxed(norm_factor, noise_factor)", "tests/unit/test_claims.py"),

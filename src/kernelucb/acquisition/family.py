@@ -109,10 +109,9 @@ def kernel_family(
     factors = [cover.norm_factor for cover in covers]
     least = [float(b.least_norms[0]) / f for b, f in zip(bands, factors, strict=True)]
     consistent = tuple(not each.assumptions.violated for each in bands)
-    norm_status = "norm" if any(map(is_estimate, given)) else ""
-    assumptions = _assumptions(
-        bands, kernels, norms, estimated | {norm_status}, chosen, error, delta
-    )
+    if any(map(is_estimate, given)):  # of the union alone: each member has a number
+        estimated |= {"norm"}
+    assumptions = _assumptions(bands, kernels, norms, estimated, chosen, error, delta)
     left = [each for each, is_left in zip(bands, consistent, strict=True) if is_left]
     if not left:
         ratios = [low / norm for low, norm in zip(least, norms, strict=True)]

@@ -50,9 +50,8 @@ from kernelucb.acquisition.constrained import (
     unit_of,
 )
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.band import band_of
+from kernelucb.confidence.band import band_of, inputs_of
 from kernelucb.confidence.family import GOLDEN_RATIO
-from kernelucb.data.from_model import observed_inputs
 
 _FOR_SEVERAL = (
     MultiObjectiveAnalyticAcquisitionFunction,
@@ -415,10 +414,8 @@ def _slopes(acqf: Any, band: Any) -> set[int]:
     plain = objective is None or isinstance(objective, IdentityMCObjective)
     if plain and transform is None:
         return {1}
-    try:
-        X = observed_inputs(acqf.model)
-    except UnsupportedError:
-        X = band.observed
+    X = inputs_of(acqf.model)
+    X = band.observed if X is None else X
     if X is None:
         return set()
     if X.shape[-1] != band.data.dimension and band.observed is not None:

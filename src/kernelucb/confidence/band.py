@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import cached_property, partial, wraps
 from inspect import signature
-from typing import Any, NamedTuple, ParamSpec, Protocol, Self, cast
+from typing import Any, NamedTuple, ParamSpec, Protocol, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
@@ -238,7 +238,7 @@ class Band(Described):
             band = replaced(plain, changed_bands([plain], **changes))
         else:
             band = _rebuilt(plain, changes)
-        return band.limited(self.sources, flaws).seeking(self.direction)
+        return band.limited(self.sources, flaws, self.direction)
 
     @property
     def _deltas(self) -> float:
@@ -289,7 +289,7 @@ class Band(Described):
         # Limits stay those of the noise scale at which they were stated.
         sources = tuple(source.relaxed(noise_factor) for source in self.sources)
         flaws = [x for x in self.assumptions.items if x.status is not Status.GIVEN]
-        return band.limited(sources, tuple(flaws)).seeking(self.direction)
+        return band.limited(sources, tuple(flaws), self.direction)
 
     def within(self, lower: float = -math.inf, upper: float = math.inf) -> "Band":
         r"""The same band of a function that is known to lie in a range everywhere.
@@ -315,12 +315,11 @@ class Band(Described):
         """
         if not lower < upper:
             raise ValueError(f"lower must be below upper, got {lower:g} and {upper:g}.")
-        self._check_set("a range")
+        self._check_set("range")
         sources = [each for each in self.sources if not isinstance(each, RangeSource)]
         flaws = tuple(each for each in self.flaws if each.name != "range")
         new = RangeSource(0.0, lower=lower, upper=upper)
-        band = (self.plain or self).limited((*sources, new), flaws)
-        return band.seeking(self.direction)
+        return (self.plain or self).limited((*sources, new), flaws, self.direction)
 
     def with_replicates(self, num_inputs: int | None = None, share: float = 0.5) -> "Band":
         r"""The same band, intersected at observed inputs with intervals for their means.
@@ -388,7 +387,7 @@ class Band(Described):
             UnsupportedError: If the band has not one kernel with one norm bound and a known
                 noise scale.
         """
-        self._check_set("a design")
+        self._check_set("design")
         sizes = [num_runs] if isinstance(num_runs, int) else list(num_runs)
         sizes = tuple(whole_number("num_runs", size) for size in sizes)
         if (candidates is None) == (bounds is None):
@@ -426,23 +425,24 @@ class Band(Described):
                 "MartingaleMixtureUCB or KernelFamilyUCB with noise_std."
             )
         band = self.at(delta=(1.0 - share) * self.delta)
-        new = kind(self._deltas * share / (1.0 - share))
-        ranges = [each for each in self.sources if isinstance(each, RangeSource)]
-        others = [each for each in self.sources if each not in ranges]
-        band = (band.plain or band).limited((*others, new, *ranges), self.flaws)
-        return band.seeking(self.direction)
+        listed = *self.sources, kind(self._deltas * share / (1.0 - share))
+        # A range comes last, since it is compared with all else.
+        ordered = sorted(listed, key=lambda each: isinstance(each, RangeSource))
+        return (band.plain or band).limited(tuple(ordered), self.flaws, self.direction)
 
-    def limited(self, sources: tuple[Source, ...], flaws: tuple[Assumption, ...]) -> Self:
+    def limited(
+        self, sources: tuple[Source, ...], flaws: tuple[Assumption, ...], direction: int
+    ) -> "Band":
         r"""This plain band, cut by each source; no assumption is better than a flaw."""
         if not sources and not flaws:
-            return self
+            return self.seeking(direction)
         band, whole = copy(self), self.required_set
         for source in sources:
             whole = source.within(self, whole, self.delta or 0.0)
         whole = draft_of(whole)
         whole.assumptions = whole.assumptions.no_better_than(flaws)
         band.plain, band.sources, band.flaws = self, sources, flaws
-        band.confidence_set = whole
+        band.confidence_set, band.direction = whole, direction
         return band
 
     @property
@@ -637,7 +637,7 @@ def replaced(band: Band, terms: Mapping[int, Band]) -> Band:
     if band.combine is None:
         return terms[band.key]
     whole = band.combine([replaced(part, terms) for part in band.parts])
-    return whole.limited(band.sources, band.flaws)
+    return whole.limited(band.sources, band.flaws, band.direction)
 
 
 def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
