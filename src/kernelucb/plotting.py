@@ -140,7 +140,7 @@ def plot_bands(
             # Runs off the line say less of it: they are pale.
             apart = (at - X[:1].cpu()) / (at.amax(0) - at.amin(0)).clamp_min(1e-300)
             apart[:, coordinate] = 0.0
-            pale = torch.where(apart.abs().amax(-1) > _ON_THE_LINE, 0.25, 1.0).numpy()
+            pale: Any = torch.where(apart.abs().amax(-1) > _ON_THE_LINE, 0.25, 1.0).numpy()
             ax.scatter(at[:, coordinate], Y.reshape(-1), zorder=3, alpha=pale, **style)
     ax.set(xlabel=x_label, ylabel=y_label)
     ax.margins(x=0)
