@@ -5,6 +5,8 @@ import math
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.exceptions import InputDataError as Data
+from botorch.models import ModelListGP
+from botorch.models.transforms import Log
 from gpytorch.kernels import LinearKernel
 
 from kernelucb import (
@@ -14,11 +16,13 @@ from kernelucb import (
     NormTracker,
     NystromRegression,
     PrequentialRadius,
+    ReplicateNoise,
     SketchedMartingaleMixtureUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
     UnknownNoise,
 )
+from kernelucb.confidence.band import Band
 from problems import frozen_model, make_problem
 
 PROBLEM = make_problem(n=3)
@@ -86,6 +90,24 @@ def flat():
     return mixture(state, noise_std=UnknownNoise())()
 
 
+BAND, UNKNOWN = mixture()().band, mixture(noise_std=UnknownNoise())().band
+NEAR, ONE = near(0.1)().band, (X[:1], Y[:1], 0.1)
+BOTH = ModelListGP(PROBLEM.model, PROBLEM.model)
+LINES = LinearKernel().double().requires_grad_(False)
+LINEAR = mixture(KernelRegression(X, X[:, 0], LINES, 0.1))().band
+LOGGED = frozen_model(X, Y.exp(), KERNEL, 0.1, outcome_transform=Log())
+REPEATS = ReplicateNoise(
+    X.repeat(2, 1), Y.exp().repeat(2) + 0.1 * X.new_tensor([1, -1] * 3)
+)
+
+
+class Elsewhere(Band):
+    r"""A band that is made elsewhere."""
+
+    assumptions = BAND.assumptions
+
+
+ELSEWHERE = Elsewhere()
 SWAPPED = KernelRegression(X.flip(0), Y, KERNEL, 0.1)
 FEWER = KernelRegression(X[:2], Y[:2], KERNEL, 0.1)
 CHANGED = KernelRegression(X, Y + 0.01, KERNEL, 0.1)
