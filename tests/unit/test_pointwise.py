@@ -1,34 +1,29 @@
 r"""What replicates and designs that look at no outcomes say beside a band."""
 
 import math
-import warnings
+from functools import partial
 
 import cvxpy
 import pytest
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
-from botorch.models.transforms import Log, Normalize, Standardize
-from gpytorch.kernels import LinearKernel, RBFKernel
+from botorch.models.transforms import Normalize, Standardize
+from gpytorch.kernels import RBFKernel
 from scipy.stats import chi2
 
 from kernelucb import (
-    AbbasiYadkoriUCB,
     BandUCB,
     KernelRegression,
     MartingaleMixtureUCB,
-    NearNormBall,
     ReplicateNoise,
     SafeSet,
-    UnknownNoise,
     check_consistency,
     optimum_report,
     regret_certificate,
 )
-from kernelucb._numerics.digits import at_most
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.fit import MixtureFit
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
 from kernelucb.confidence.radius import noise_energy_bound
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import ORDER
 
@@ -91,78 +86,72 @@ def test_certificates_and_acquisition_values_use_replicates():
     union = 2 * NOISE * math.sqrt(2 * math.log(2 * len(ARMS) / 0.05) / 20)
     assert width(plain) > 1.5 * union
     assert width(cut) < 1.2 * union
-    gaps = [regret_certificate(each, candidates=ARMS).gap for each in (plain, cut)]
-    truth = FUNCTION(ARMS)
-    recommended = regret_certificate(cut, candidates=ARMS).recommended
-    lost = float(truth.max() - FUNCTION(recommended.reshape(1, 1)))
-    assert lost - ORDER <= gaps[1] < 0.95 * gaps[0]
+    certificates = [regret_certificate(each, candidates=ARMS) for each in (plain, cut)]
+    lost = FUNCTION(ARMS).max() - FUNCTION(certificates[1].recommended.reshape(1, 1))
+    assert float(lost) - ORDER <= certificates[1].gap < 0.95 * certificates[0].gap
     close(BandUCB(cut)(ARMS.unsqueeze(1)), cut.bounds(ARMS)[1])
-    sides = cut.bounds(ARMS)
-    for sign in (1, -1):
-        for reference in range(len(ARMS)):
-            gain = cut.max_gain_over(ARMS, ARMS[[reference]], sign)
-            limit = sides[1] - sides[0][reference]
-            if sign < 0:
-                limit = sides[1][reference] - sides[0]
-            assert bool((gain <= limit + ORDER).all())
-            true = sign * (truth - truth[reference])
-            assert bool((gain >= true - ORDER).all())
-    level, start = float(truth.min()) - 0.6, {"safe_points": ARMS[:1]}
+    level, start = float(FUNCTION(ARMS).min()) - 0.6, {"safe_points": ARMS[:1]}
     safe = [SafeSet(each, level, **start).margin(ARMS) >= 0.0 for each in (plain, cut)]
     assert bool((safe[1] | ~safe[0]).all())
     assert int(safe[1].sum()) > int(safe[0].sum())
-    between = ARMS[:-1] + 0.03  # never observed, but the reference was
-    best = int(sides[0].argmax())
-    gain = cut.max_gain_over(between, ARMS[[best]])
-    assert bool((gain <= cut.bounds(between)[1] - sides[0][best] + ORDER).all())
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_gains_keep_to_replicates(sign):
+    r"""Also at points between the arms, which were never observed."""
+    cut, X = (
+        poor_band().band.with_replicates(len(ARMS)),
+        torch.cat([ARMS, ARMS[:-1] + 0.03]),
+    )
+    sides, truth = cut.bounds(X), sign * FUNCTION(X)
+    lower, upper = sides if sign > 0 else (-sides[1], -sides[0])
+    for reference in range(len(ARMS)):
+        gain = cut.max_gain_over(X, X[[reference]], sign)
+        assert bool((gain <= upper - lower[reference] + ORDER).all())
+        assert bool((gain >= truth - truth[reference] - ORDER).all())
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 def test_replicates_outside_the_band_are_a_contradiction():
-    with pytest.warns(InconsistentConfidenceSetWarning):
-        small = band(norm_bound=0.3 * NORM, num=40, noise=NOISE)
-    model = small.model
-    with pytest.warns(InconsistentConfidenceSetWarning):
-        cut = MartingaleMixtureUCB(model, norm_bound=0.3 * NORM).band.with_replicates(12)
-    assert not cut.assumptions.certified
+    cut = band(norm_bound=0.3 * NORM, num=40).band.with_replicates(12)
+    assert cut.assumptions.violated
     lower, upper = cut.bounds(ARMS)
+    intervals = cut.confidence_set.rule.known.known
     assert bool((lower <= upper).all())
-    own = cut.confidence_set.rule.known.known
-    inside = (lower >= own.lower - ORDER) & (upper <= own.upper + ORDER)
-    assert bool(inside.all())
+    assert bool((lower >= intervals.lower - ORDER).all())
+    assert bool((upper <= intervals.upper + ORDER).all())
+
+
+def chosen_weights(gram, k, variance, factor):
+    r"""Weights of the outcomes with the least bias plus noise, by matrices."""
+    tried, noise = [], NOISE**2 * torch.eye(len(gram)).double()
+    for tau in torch.logspace(-4, 4, 33, dtype=torch.float64):
+        a = torch.linalg.solve(gram + tau * noise, k)
+        bias = variance - 2 * a @ k + a @ gram @ a
+        tried.append((float(NORM * bias.sqrt() + factor * NOISE * a.norm()), a))
+    return min(tried, key=lambda each: each[0])[1]
 
 
 def test_a_design_bounds_what_the_ball_and_one_interval_allow():
-    r"""Against a cone program over the sections of data and point, weights by matrices."""
-    X, kernel = uniform(15, 1, 7), frozen_kernel("rbf")
+    r"""Against a cone program over the sections of data and point."""
+    X, points, kernel = uniform(15, 1, 7), uniform(4, 1, 9), frozen_kernel("rbf")
     Y = 0.5 + FUNCTION(X) + NOISE * normal(15, 8)
-    state, points = KernelRegression(X, Y, kernel, NOISE), uniform(4, 1, 9)
-    known = FixedDesign([state], NORM, 0.03, points)
-    limits = known.limits(points)
-    factor = math.sqrt(2 * math.log(2 * 4 / 0.03))
-    every = torch.cat([X, points])
-    K = kernel(every, every).to_dense().detach()
-    gram = K[:15, :15]
+    state = KernelRegression(X, Y, kernel, NOISE)
+    design = FixedDesign([state], NORM, 0.03, points)
+    limits, factor = design.limits(points), math.sqrt(2 * math.log(2 * 4 / 0.03))
+    K = kernel(torch.cat([X, points])).to_dense().detach()
+    root = torch.linalg.cholesky(K + 1e-10 * torch.eye(19).double()).numpy()
     for i in range(4):
-        k = K[:15, 15 + i]
-        taus = torch.logspace(-4, 4, 33, dtype=torch.float64)
-        tried = []
-        for tau in taus:
-            a = torch.linalg.solve(gram + tau * NOISE**2 * torch.eye(15).double(), k)
-            bias = K[15 + i, 15 + i] - 2 * a @ k + a @ gram @ a
-            tried.append((NORM * bias.sqrt() + factor * NOISE * a.norm(), a))
-        a = min(tried, key=lambda each: float(each[0]))[1]
-        root = torch.linalg.cholesky(K + 1e-10 * torch.eye(19).double()).numpy()
-        f = cvxpy.Variable(19)  # values at data and points, in the basis of the root
-        values = root @ f
-        at_x, inner = values[15 + i], a.numpy() @ values[:15]
-        noise = factor * NOISE * float(a.norm())
-        within = [cvxpy.norm(f) <= NORM, cvxpy.abs(inner - float(a @ Y)) <= noise]
+        a = chosen_weights(K[:15, :15], K[:15, 15 + i], K[15 + i, 15 + i], factor)
+        f = cvxpy.Variable(19)  # in the basis of the root: values at data and points
+        at_x, estimate = (root @ f)[15 + i], a.numpy() @ (root @ f)[:15]
+        near = cvxpy.abs(estimate - float(a @ Y)) <= factor * NOISE * float(a.norm())
+        within = [cvxpy.norm(f) <= NORM, near]
         top = cvxpy.Problem(cvxpy.Maximize(at_x), within).solve(solver="CLARABEL")
         least = cvxpy.Problem(cvxpy.Minimize(at_x), within).solve(solver="CLARABEL")
         assert float(limits.upper[i]) == pytest.approx(top, abs=2e-4)
         assert float(limits.lower[i]) == pytest.approx(least, abs=2e-4)
-    other = known.limits(points + 0.01)
-    assert torch.isinf(torch.stack(other)).all()
+    assert torch.isinf(torch.stack(design.limits(points + 0.01))).all()
 
 
 def test_a_net_has_a_point_near_every_point():
@@ -179,26 +168,19 @@ def test_a_net_has_a_point_near_every_point():
     assert float(net.counts[0]) > 3 * float(net.counts[1])
 
 
-@pytest.mark.parametrize("sizes", [48, [24, 24]])
-def test_a_design_narrows_the_band_over_a_box_and_at_points(sizes):
-    plain = band(num=4)
-    X = torch.cat([ARMS, uniform(50, 1, 4)])
-    for domain in ({"bounds": BOX}, {"candidates": X}):
-        cut = plain.band.with_fixed_design(sizes, **domain)
-        inner = plain.band.at(delta=0.025)
-        lower, upper = cut.bounds(X)
-        sides = inner.bounds(X)
-        assert bool((lower >= sides[0] - ORDER).all() & (upper <= sides[1] + ORDER).all())
-        limit = 0.95 if sizes == 48 else 1.01
-        assert width(cut, X) < limit * width(plain, X)
-        assert "without looking" in cut.assumptions["design"].statement
-    cut, outside = (
-        plain.band.with_fixed_design(48, bounds=BOX),
-        torch.tensor([[1.5]]).double(),
-    )
+@pytest.mark.parametrize("domain", ["bounds", "candidates"])
+@pytest.mark.parametrize(("sizes", "limit"), [(48, 0.95), ([24, 24], 1.01)])
+def test_a_design_narrows_the_band(sizes, limit, domain):
+    plain, X = band(), torch.cat([ARMS, uniform(50, 1, 4)])
+    domain = {domain: BOX if domain == "bounds" else X}
+    cut, inner = plain.band.with_fixed_design(sizes, **domain), plain.band.at(delta=0.025)
+    (lower, upper), sides = cut.bounds(X), inner.bounds(X)
+    assert bool((lower >= sides[0] - ORDER).all() & (upper <= sides[1] + ORDER).all())
+    assert width(cut, X) < limit * width(plain, X)
+    outside = torch.tensor([[1.5]]).double()
     close(cut.bounds(outside), inner.bounds(outside))
-    pair = [BandUCB(each)(ARMS.unsqueeze(1)) for each in (cut, inner)]
-    close(*pair)  # a box has no steps
+    if "bounds" in domain:  # an acquisition function has no steps at the cells of a box
+        close(*(BandUCB(each)(ARMS.unsqueeze(1)) for each in (cut, inner)))
 
 
 def test_later_runs_do_not_change_a_design():
@@ -213,43 +195,40 @@ def test_later_runs_do_not_change_a_design():
     close(*known)
 
 
-@pytest.mark.parametrize("of_design", [False, True])
-def test_larger_norms_and_noises_rest_on_one_event(of_design):
-    r"""Sets of larger factors hold those of smaller ones, from the same weights."""
-
-    def cut(plain):
-        if of_design:
-            return plain.band.with_fixed_design(48, bounds=BOX)
-        return plain.band.with_replicates(20)
-
-    whole, before, last = cut(band()), None, (1.0, 1.0)
-    for factors in [(1.0, 1.0), (1.0, 1.5), (2.0, 1.5), (2.0, 3.0)]:
-        known = whole.relaxed(*factors).confidence_set.rule.known.limits(ARMS)
-        if before is not None:
-            assert bool((known.lower <= before.lower + ORDER).all())
-            assert bool((known.upper >= before.upper - ORDER).all())
-            wider = (known.upper - known.lower) - (before.upper - before.lower)
-            larger = factors[1] > last[1] or (of_design and factors[0] > last[0])
-            assert bool((wider > 1e-3).all()) == larger
-        before, last = known, factors
-    # One law of guesses: the interval at the larger scale is no interval made for it.
-    if not of_design:
-        V = float64(4 / (3 * NOISE) ** 2)
-        level = math.log(20 / 0.025)
-        half = half_width(V, 8.0 * NOISE**2, level)
-        assert float(before.upper[0] - before.lower[0]) == pytest.approx(2 * float(half))
+REPLICATES = partial(Band.with_replicates, num_inputs=20)
+DESIGN = partial(Band.with_fixed_design, num_runs=48, bounds=BOX)
 
 
+@pytest.mark.parametrize("cut", [REPLICATES, DESIGN])
+def test_larger_norms_and_noises_rest_on_one_event(cut):
+    r"""Limits of larger factors hold those of smaller ones, from the same weights."""
+    factors = (1.0, 1.0), (1.0, 1.5), (2.0, 1.5), (2.0, 3.0)
+    relaxed = [cut(band().band).relaxed(*each) for each in factors]
+    limits = [each.confidence_set.rule.known.limits(ARMS) for each in relaxed]
+    grown = (True, cut is DESIGN, True)  # replicates know of no norm
+    for before, after, larger in zip(limits, limits[1:], grown, strict=False):
+        assert bool((after.lower <= before.lower + ORDER).all())
+        assert bool((after.upper >= before.upper - ORDER).all())
+        wider = (after.upper - after.lower) - (before.upper - before.lower)
+        assert bool((wider > 1e-3).all()) == larger
+
+
+def test_intervals_of_a_larger_noise_keep_their_law_of_guesses():
+    cut = REPLICATES(band().band).relaxed(2.0, 3.0).confidence_set.rule.known.known
+    V = float64(4 / (3 * NOISE) ** 2)
+    half = half_width(V, 8.0 * NOISE**2, math.log(20 / 0.025))
+    close(cut.upper - cut.lower, (2.0 * half).expand(12))
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 @pytest.mark.parametrize("norm", [1.5 * NORM, 0.1 * NORM, None, "cautious"])
 def test_the_weights_of_a_design_do_not_know_its_outcomes(norm):
     r"""Also where the norm bound was estimated, or raised as the data contradict it."""
     X, found = ARMS.repeat(4, 1), []
     for seed in range(2):
         state = KernelRegression(X, FUNCTION(X) + NOISE * normal(48, seed), KERNEL, NOISE)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-            cut = MartingaleMixtureUCB(state, norm_bound=norm)
-            cut = cut.band.with_fixed_design(48, candidates=ARMS).relaxed(2.0)
+        cut = MartingaleMixtureUCB(state, norm_bound=norm).band
+        cut = cut.with_fixed_design(48, candidates=ARMS).relaxed(2.0)
         design = cut.confidence_set.rule.known
         found.append(design._estimate(design.batches[0], ARMS).weights)
     close(*found)
@@ -259,60 +238,36 @@ def test_sources_share_delta_and_can_be_asked_again():
     both = band().band.within(-9.0, 9.0).with_replicates(20, share=0.2)
     both = both.with_fixed_design(48, candidates=ARMS, share=0.5)
     assert both.delta == pytest.approx(0.05)
-    assert both.outcome_range == (-9.0, 9.0)
     names = [item.name for item in both.assumptions.items]
     assert {"replicates", "design", "range"} <= {*names}
-    own = both.confidence_set
-    while hasattr(own, "rule"):
-        own = own.parts[0]
-    assert own.assumptions.delta == pytest.approx(0.05 * 0.5 * 0.8)
+    innermost = both.confidence_set
+    while hasattr(innermost, "rule"):
+        innermost = innermost.parts[0]
+    assert innermost.assumptions.delta == pytest.approx(0.05 * 0.5 * 0.8)
     again = both.at(delta=0.01).at(delta=0.05)
     close(again.bounds(ARMS), both.bounds(ARMS))
     assert both.at(delta=0.01).delta == pytest.approx(0.01)
 
 
-def test_bad_questions_are_refused():
-    plain = band()
-    state = KernelRegression(ARMS, ARMS[:, 0], LinearKernel(), 0.1)
-    linear = MartingaleMixtureUCB(state, norm_bound=9.0)
-    near, unknown = band(norm_bound=NearNormBall(NORM, 0.1)), band(noise_std=UnknownNoise())
-    for use, error, words in (
-        (lambda: plain.band.with_replicates(5), ValueError, "num_inputs is 5"),
-        (lambda: plain.band.with_replicates(share=1.0), ValueError, "share"),
-        (lambda: plain.band.with_fixed_design(10), ValueError, "candidates or bounds"),
-        (lambda: plain.band.with_fixed_design(49, bounds=BOX), ValueError, "49 runs"),
-        (lambda: near.band.with_fixed_design(4, bounds=BOX), UnsupportedError, "one norm"),
-        (unknown.band.with_replicates, UnsupportedError, "noise scale"),
-        (lambda: linear.band.with_fixed_design(4, bounds=BOX), UnsupportedError, "as cand"),
-    ):
-        with pytest.raises(error, match=words):
-            use()
+def replicated():
+    X = ARMS.repeat(4, 1)
+    return X, FUNCTION(X) + NOISE * normal(len(X), 0)
 
 
-def test_other_bounds_take_replicates_as_well():
-    state = band().band.data
-    acqf = AbbasiYadkoriUCB(state, norm_bound=300.0).band.with_replicates(12)
-    assert width(acqf) < width(AbbasiYadkoriUCB(state, norm_bound=300.0))
-
-
-def replicated(num=4, noise=NOISE, **options):
-    X = ARMS.repeat(num, 1)
-    return X, FUNCTION(X) + noise * normal(len(X), 0)
+def with_noise(noise):
+    return MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=noise)
 
 
 def test_the_noise_of_replicates_is_a_chi_square_limit():
     X, Y = replicated()
     noise = ReplicateNoise(X, Y, between=(0.1, 5.0), share=0.2)
-    Z = Y.reshape(4, 12)
-    squares = float((Z - Z.mean(0)).square().sum())
+    squares = float((Y.reshape(4, 12) - Y.reshape(4, 12).mean(0)).square().sum())
     ((lower, upper),) = noise.limits(0.01).values()
     assert upper == pytest.approx(math.sqrt(squares / chi2.ppf(0.01, 36)))
     assert lower == pytest.approx(math.sqrt(squares / chi2.ppf(0.99, 36)))
-    acqf = MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=noise)
+    acqf = with_noise(noise)
     assert acqf.assumptions.certified
     assert acqf.band.delta == pytest.approx(0.05)
-    assert "with probability 0.95" in acqf.assumptions.guarantee
-    assert f"at most {at_most(upper)}" in acqf.assumptions["noise"].statement
     assert float(acqf.band.data.noise_scales[0]) == pytest.approx(upper)
     # The fit is fixed for the middle of what was expected, at what is left of delta.
     fit = MixtureFit(True, noise_factor=upper / math.sqrt(0.5))
@@ -323,50 +278,47 @@ def test_the_noise_of_replicates_is_a_chi_square_limit():
     close(again.at(delta=0.05).bounds(ARMS), acqf.bounds(ARMS))
 
 
+RIGHT = ARMS.repeat(4, 1)[:, 0] > 0.5
+GROUPS = {"groups": lambda each: (each[:, 0] > 0.5).double()}
+
+
 def test_groups_share_delta_over_levels_of_their_scales():
     X, Y = replicated()
-    right = X[:, 0] > 0.5
-    Y = torch.where(right, FUNCTION(X) + 4.0 * (Y - FUNCTION(X)), Y)
-    groups = {"groups": lambda each: (each[:, 0] > 0.5).double()}
-    noise = ReplicateNoise(X, Y, between=(0.1, 10.0), **groups)
+    Y = torch.where(RIGHT, FUNCTION(X) + 4.0 * (Y - FUNCTION(X)), Y)
+    noise = ReplicateNoise(X, Y, between=(0.1, 10.0), **GROUPS)
     assert noise.num_levels == 50**2
-    acqf = MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=noise)
+    acqf = with_noise(noise)
     scales, limits = acqf.band.data.noise_scales, noise.limits(0.1 * 0.05)
     for label, (_, upper) in limits.items():
-        own = scales[right == bool(label)]
-        assert bool((own >= upper).all())
-        assert bool((own <= 1.1 * upper).all())
-        level = math.log(float(own[0]) / 0.1) / math.log(1.1)
+        (scale,) = scales[bool(label) == RIGHT].unique()
+        assert upper <= float(scale) <= 1.1 * upper
+        level = math.log(float(scale) / 0.1) / math.log(1.1)
         assert level == pytest.approx(round(level))
     options = {"norm_bound": NORM, "noise_std": scales, "delta": 0.045 / 50**2}
     close(acqf.bounds(ARMS), MartingaleMixtureUCB(acqf.model, **options).bounds(ARMS))
-    Z = FUNCTION(X) + torch.where(right, 4.0, 1.0) * NOISE * normal(len(X), 1)
-    pilot = ReplicateNoise(X, Z, **groups)
-    assert pilot.num_levels == 1
-    known = MartingaleMixtureUCB(acqf.model, norm_bound=NORM, noise_std=pilot)
-    assert "no outcomes of the band" in known.assumptions["noise"].statement
-    assert width(known) < width(acqf)
     with pytest.raises(ValueError, match="between ends at"):
-        ReplicateNoise(X, Y, between=(0.1, 0.2), **groups).scales(X, 0.05)
-    with pytest.raises(InputDataError, match="no repeated input"):
-        ReplicateNoise(ARMS, FUNCTION(ARMS))
+        ReplicateNoise(X, Y, between=(0.1, 0.2), **GROUPS).scales(X, 0.05)
+
+
+def test_a_pilot_takes_no_levels():
+    X, scatter = ARMS.repeat(4, 1), torch.where(RIGHT, 4.0, 1.0) * NOISE
+    data = X, FUNCTION(X) + scatter * normal(len(X), 1)
+    pilot, ours = (ReplicateNoise(*data, between=b, **GROUPS) for b in (None, (0.1, 10.0)))
+    assert pilot.num_levels == 1
+    acqf = with_noise(pilot)
+    assert "no outcomes of the band" in acqf.assumptions["noise"].statement
+    assert width(acqf) < width(with_noise(ours))
 
 
 def test_without_a_scale_named_before_replicates_must_be_other_runs():
     r"""Else the fit, which is fixed for their limits, would know the band's outcomes."""
     X, Y = replicated()
-    more, options = uniform(5, 1, 0), {"norm_bound": NORM}
-    later = torch.cat([X, more]), torch.cat([Y, FUNCTION(more) + NOISE * normal(5, 2)])
-    state = KernelRegression(*later, KERNEL, NOISE)
     for noise, named in [
         (ReplicateNoise(X, Y), ("noise",)),
         (ReplicateNoise(X, Y, between=(0.1, 5.0)), ()),
         (ReplicateNoise(X, FUNCTION(X) + NOISE * normal(48, 3)), ()),
     ]:
-        acqf = MartingaleMixtureUCB(state, noise_std=noise, **options)
-        assert acqf.assumptions.estimated == named
-        ours = "give between" in acqf.assumptions["noise"].statement
-        assert ours == bool(named)
+        assert with_noise(noise).assumptions.estimated == named
 
 
 def test_numbers_taken_out_of_replicates_are_estimates():
@@ -380,64 +332,50 @@ def test_numbers_taken_out_of_replicates_are_estimates():
 
 
 def test_replicates_of_a_noise_that_was_not_known():
-    X, Y = replicated()
-    noise = ReplicateNoise(X, Y, between=(0.1, 5.0))
-    acqf = MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=noise)
+    noise = ReplicateNoise(*replicated(), between=(0.1, 5.0))
+    acqf = with_noise(noise)
     cut = acqf.band.with_replicates(12).with_fixed_design(48, candidates=ARMS)
     inner, upper = acqf.band.at(delta=0.0125), noise.limits(0.1 * 0.0125)[0.0][1]
     assert float(inner.data.noise_scales[0]) == pytest.approx(upper)
-    V = float64(4 / upper**2)
-    half = half_width(V, 8.0 * 0.5, math.log(12 / 0.0125))
-    own = cut.confidence_set.parts[0].rule.known.known
-    close(own.upper - own.lower, (2.0 * half).expand(12))
+    half = half_width(float64(4 / upper**2), 8.0 * 0.5, math.log(12 / 0.0125))
+    intervals = cut.confidence_set.parts[0].rule.known.known
+    close(intervals.upper - intervals.lower, (2.0 * half).expand(12))
 
 
 def test_a_noise_scale_may_be_a_function_of_the_input():
     def scale(X):
         return 0.3 + X[:, 0]
 
-    model = frozen_model(
-        2.0 * ARMS, FUNCTION(ARMS), KERNEL, 0.5, input_transform=Normalize(1)
+    inputs = {"input_transform": Normalize(1)}
+    model = frozen_model(2.0 * ARMS, FUNCTION(ARMS), KERNEL, 0.5, **inputs)
+    given = scale, scale(2.0 * ARMS)
+    one, other = (
+        MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=each) for each in given
     )
-    known = MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=scale)
-    numbers = MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=scale(2.0 * ARMS))
-    close(known.bounds(ARMS), numbers.bounds(ARMS))
-    assert known.assumptions.certified == numbers.assumptions.certified
-    close(
-        known.band.at(norm_bound=10.0).bounds(ARMS),
-        numbers.band.at(norm_bound=10.0).bounds(ARMS),
-    )
-
-
-def two_noises(seed=0):
-    r"""Repeated runs whose noise grows with the outcome."""
-    X = uniform(60, 1, seed).repeat(4, 1)
-    Y = 10.0 * X[:, 0] + (0.2 + 2.0 * X[:, 0]) * normal(240, seed + 1)
-    return X, Y
+    close(one.bounds(ARMS), other.bounds(ARMS))
+    close(*(each.band.at(norm_bound=10.0).bounds(ARMS) for each in (one, other)))
 
 
 def test_the_check_tells_noise_that_differs_from_too_little_noise_and_norm():
-    X, Y = two_noises()
+    r"""Repeated runs whose noise grows with the outcome."""
+    X = uniform(60, 1, 0).repeat(4, 1)
+    even = 10.0 * X[:, 0] + normal(240, 9)
+    Y = 10.0 * X[:, 0] + (0.2 + 2.0 * X[:, 0]) * normal(240, 1)
     kernel = frozen_kernel("rbf", 0.5, 25.0)
 
-    def cause(Y, noise, norm):
-        state = KernelRegression(X, Y, kernel, noise)
-        return check_consistency(state, norm)
+    def check(Y, noise, norm):
+        return check_consistency(KernelRegression(X, Y, kernel, noise), norm)
 
-    differs = cause(Y, 0.5, 20.0)
+    differs = check(Y, 0.5, 20.0)
     assert differs.cause == "noise by region"
     scales = [region.estimate for region in differs.regions]
     assert scales == sorted(scales)
     assert scales[2] > 2.0 * scales[0]
-    assert "differs by region" in differs.remedy
-    even = 10.0 * X[:, 0] + normal(240, 9)
-    assert cause(even, 0.3, 20.0).cause == "noise"
-    assert cause(even, 1.0, 0.5).cause == "norm"
-    enough = cause(even, 1.0, 20.0)
-    assert enough.consistent
-    assert "differs" not in enough.remedy
-    assert "differs" in cause(Y, 3.0, 20.0).remedy
-    assert cause(Y, 0.2 + 2.0 * X[:, 0], 20.0).consistent
+    assert check(even, 0.3, 20.0).cause == "noise"
+    assert check(even, 1.0, 0.5).cause == "norm"
+    assert check(Y, 0.2 + 2.0 * X[:, 0], 20.0).consistent
+    for outcomes, noise, named in (even, 1.0, False), (Y, 3.0, True):
+        assert ("differs" in check(outcomes, noise, 20.0).remedy) == named
 
 
 @pytest.mark.slow
@@ -453,64 +391,47 @@ def test_regions_of_one_noise_rarely_differ():
 
 def test_noise_between_points_of_a_net_is_bounded_by_its_energy():
     r"""Noise as bad at a point as it can be where it vanishes at the net's only point."""
-    X = uniform(24, 1, 2)
-    state = KernelRegression(X, normal(24, 3), KERNEL, NOISE)
-    known = FixedDesign([state], 1e-3, 0.05, BOX, is_box=True)
-    known.net = Net(state.prior, BOX, 10.0)
-    assert known.net.log_size == 0.0
-    points = torch.tensor([[0.05], [0.9]]).double()
-    far = known._estimate(state, torch.cat([points, BOX.mean(0, keepdim=True)]))
-    units = far.weights / far.weights.norm(dim=-1, keepdim=True)
+    state = KernelRegression(uniform(24, 1, 2), normal(24, 3), KERNEL, NOISE)
+    design = FixedDesign([state], 1e-3, 0.05, BOX, is_box=True)
+    design.net = Net(state.prior, BOX, 10.0)
+    assert design.net.log_size == 0.0
+    X = torch.tensor([[0.05], [0.9], [0.5]]).double()  # the last one is the net
+    found = design._estimate(state, X)
+    *units, centre = found.weights / found.weights.norm(dim=-1, keepdim=True)
     length = math.sqrt(noise_energy_bound(24, 0.1 * 0.05))
-    for i in range(2):
-        across = units[i] - (units[i] @ units[2]) * units[2]
+    for i, unit in enumerate(units):
+        across = unit - (unit @ centre) * centre
         state.targets = length * across / across.norm()
-        lower, upper = known.limits(points[i : i + 1])
-        shown = known._estimate(state, points[i : i + 1])
-        error = float(shown.weights @ state.targets)
-        assert error > known.factor * float(shown.weights.norm())
-        noise = float((shown.weights.norm() * shown.deviation).squeeze())
-        assert error <= noise
-        assert float(lower) <= ORDER
-        assert float(upper) >= -ORDER
+        lower, upper = design.limits(X[[i]])
+        error, scale = float(found.weights[i] @ state.targets), found.weights[i].norm()
+        assert design.factor * float(scale) < error <= float(scale * found.deviation[i])
+        assert float(lower) - ORDER <= 0.0 <= float(upper) + ORDER
 
 
-def test_a_design_is_in_outcome_units_where_the_model_is_standardised():
+@pytest.mark.parametrize("domain", [{"candidates": ARMS}, {"bounds": BOX}])
+def test_a_design_is_in_outcome_units_where_the_model_is_standardised(domain):
     X = ARMS.repeat(3, 1)
     Y = 5.0 + 3.0 * FUNCTION(X) + NOISE * normal(len(X), 4)
     model = frozen_model(X, Y, KERNEL, 0.2, outcome_transform=Standardize(1))
     acqf = MartingaleMixtureUCB(model, norm_bound=15.0, noise_std=NOISE)
-    state = acqf.band.data
-    assert state.outcome_scale > 1.5
-    kernel = frozen_kernel("matern52", outputscale=float(state.outcome_scale) ** 2)
-    offset = float(state.prior.mean(ARMS)[0])
-    plain = KernelRegression(X, Y - offset, kernel, NOISE)
-    other = MartingaleMixtureUCB(plain, norm_bound=15.0 / float(state.outcome_scale))
-    for domain in ({"candidates": ARMS}, {"bounds": BOX}):
-        lower, upper = acqf.band.with_fixed_design(36, **domain).bounds(ARMS)
-        sides = other.band.with_fixed_design(36, **domain).bounds(ARMS)
-        close((lower - offset, upper - offset), sides)
+    scale, offset = float(acqf.band.data.outcome_scale), float(Y.mean())
+    assert scale > 1.5
+    kernel = frozen_kernel("matern52", outputscale=scale**2)
+    other = MartingaleMixtureUCB(
+        KernelRegression(X, Y - offset, kernel, NOISE), norm_bound=15.0 / scale
+    )
+    (lower, upper), sides = (
+        each.band.with_fixed_design(36, **domain).bounds(ARMS) for each in (acqf, other)
+    )
+    close((lower - offset, upper - offset), sides)
 
 
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 def test_limits_of_other_replicates_lift_no_contradiction():
     r"""A pilot of little noise, and runs that scatter a hundred times as much."""
-    quiet = ReplicateNoise(
-        ARMS.repeat(4, 1), FUNCTION(ARMS).repeat(4) + 0.005 * normal(48, 1)
-    )
-    assert band(noise=0.005).assumptions.summary == "no guarantee: noise violated"
-    acqf = band(noise_std=quiet)
-    assert acqf.assumptions.summary == "no guarantee: noise violated"
-    assert acqf.band.relaxed().assumptions.violated
-    report = optimum_report(acqf, ARMS)
-    assert not report.certified
-    assert report.claims[0].kind == "best run"
-
-
-def test_replicates_before_a_transform_are_refused():
-    X, Y = ARMS.repeat(4, 1), FUNCTION(ARMS).repeat(4) + 0.05 * normal(48, 2)
-    model = frozen_model(X, Y.exp(), KERNEL, 0.05, outcome_transform=Log())
-    noise = {"between": (0.01, 0.2)}
-    MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=ReplicateNoise(X, Y, **noise))
-    with pytest.raises(ValueError, match="transform them too"):
-        MartingaleMixtureUCB(model, norm_bound=9.0, noise_std=ReplicateNoise(X, Y.exp()))
+    pilot = FUNCTION(ARMS).repeat(4) + 0.005 * normal(48, 1)
+    quiet = band(noise_std=ReplicateNoise(ARMS.repeat(4, 1), pilot))
+    for acqf in band(noise=0.005), quiet:
+        assert acqf.assumptions.summary == "no guarantee: noise violated"
+    assert quiet.band.relaxed().assumptions.violated
+    assert optimum_report(quiet, ARMS).claims[0].kind == "best run"
