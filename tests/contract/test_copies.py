@@ -4,7 +4,6 @@ The laws of bands and bandits have a law of copies.
 """
 
 import pickle
-import sys
 from copy import deepcopy
 from functools import partial
 
@@ -12,13 +11,10 @@ import pytest
 import torch
 from bands import CUBE, NORM, TRUTH
 from botorch.acquisition import qLogNoisyExpectedImprovement
-from botorch.exceptions import UnsupportedError
 from botorch.models.deterministic import GenericDeterministicModel
 from torch import Tensor
 
 from kernelucb import (
-    Band,
-    BandUCB,
     BKBBandit,
     GuardedAcquisition,
     KernelBandit,
@@ -30,7 +26,6 @@ from kernelucb import (
     SafeSet,
     StreamingNoiseTracker,
     UnknownNoise,
-    breakdown,
     optimum_report,
     regret_certificate,
 )
@@ -42,6 +37,7 @@ PROBLEM, ARMS = make_problem(n=12, d=2), uniform(20, 2, seed=3)
 X, Y, STATE = PROBLEM.X, PROBLEM.Y, PROBLEM.state
 # Predicts the same to the last digit whenever it is asked; a GP's posterior need not.
 PREDICTOR = GenericDeterministicModel(lambda X: X[..., :1])
+SPACE = MixedSpace(CUBE, discrete_dims={1: [0.25, 0.5]})
 band = partial(MartingaleMixtureUCB, PROBLEM.model, norm_bound=9.0)
 budgeted = partial(BKBBandit, ARMS, TRUTH.kernel, qbar=0.5, noise_std=0.2)
 
@@ -52,15 +48,6 @@ def guarded(**options):
     acqf = GuardedAcquisition(search, band(), **options)
     acqf(ARMS[:1, None])  # BoTorch's samples get their shape
     return acqf
-
-
-def safe_set():
-    return SafeSet(band(), -1.0, safe_points=X[:1])
-
-
-def certificate():
-    space = MixedSpace(CUBE, discrete_dims={1: [0.25, 0.5]})
-    return regret_certificate(band(), space=space)
 
 
 def played(bandit):
@@ -80,7 +67,6 @@ def entries(what):
 
 
 def values(acqf):
-    acqf = BandUCB(acqf) if isinstance(acqf, Band) else acqf
     return acqf(ARMS[:, None])
 
 
@@ -89,16 +75,14 @@ def samples(sampler):
     return sampler(ARMS, 3)
 
 
-# How it is made, what changes it, how it is seen.
-TRACKERS = {
+# How an object is made, what changes it, how it is seen.
+OBJECTS = {
     "norm": (NormTracker, lambda t: t.observe(STATE), entries),
     "noise": (
         partial(StreamingNoiseTracker, 2.0, UnknownNoise(0.01)),
         *(lambda t: t.observe(STATE), entries),
     ),
     "radius": (PrequentialRadius, lambda r: r.observe(PREDICTOR, X, Y, 0.1), entries),
-}
-OBJECTS = TRACKERS | {
     "contradicted bandit": (
         partial(KernelBandit, TRUTH.kernel, norm_bound=0.3, noise_std=0.2),
         *(played, lambda b: (b.bounds(ARMS), b.assumptions)),
@@ -113,29 +97,19 @@ OBJECTS = TRACKERS | {
         lambda m: m.observe(ARMS[:3], torch.ones(3, 1).double()),
         lambda m: (m.inducing_points, m.posterior(ARMS).mean),
     ),
-    "guard": (guarded, lambda g: g.set_X_pending(X[:2]), values),
     "guard in turn": (
         *(partial(guarded, ucb_every=2), lambda g: g.set_X_pending(X[:2]), values),
     ),
-    "safe set": (safe_set, id, lambda s: (s.margins(ARMS), s.repair(ARMS), s.assumptions)),
-    "width": (lambda: ConstraintWidth(safe_set()), id, values),
-    "certificate": (certificate, id, entries),
+    "safe set": (
+        *(lambda: SafeSet(band(), -1.0, safe_points=X[:1]), id),
+        lambda s: (s.margins(ARMS), s.repair(ARMS), values(ConstraintWidth(s))),
+    ),
+    "certificate": (lambda: regret_certificate(band(), space=SPACE), id, entries),
     "report": (lambda: optimum_report(band(), ARMS), id, str),
-    "breakdown": (
-        lambda: breakdown(band(), lambda b: float(b.bounds(X[:1])[0]) > -9.0),
-        *(id, entries),
-    ),
     "band at": (
-        band,
-        id,
-        lambda b: (b.band.at(delta=0.01).bounds(X), b.band.relaxed(2.0).bounds(X)),
+        *(lambda: band().band.within(-3.0, 9.0).with_replicates(), id),
+        lambda b: (b.at(delta=0.01).bounds(X), b.relaxed(2.0).bounds(X)),
     ),
-    "range": (
-        lambda: band().band.within(-3.0, 9.0),
-        id,
-        lambda b: (b.bounds(ARMS), values(b)),
-    ),
-    "replicates": (band().band.with_replicates, id, lambda b: (b.bounds(X), values(b))),
     "sampler": (lambda: KernelThompsonSampling(STATE, norm_bound=9.0), id, samples),
 }
 
@@ -161,56 +135,3 @@ def test_a_copy_says_the_same_goes_on_alike_and_apart(name):
         change(thing)
         for twin in twins:
             assert said(view(twin)) == said(view(thing))
-
-
-def interrupted(call, at):
-    r"""Whether a ``KeyboardInterrupt`` before the ``at``-th line of ours ended a call."""
-    count = 0
-
-    def trace(frame, event, _):
-        nonlocal count
-        if "kernelucb" not in frame.f_globals.get("__name__", ""):
-            return None
-        count += event == "line"
-        if count == at:
-            raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-        torch.set_grad_enabled(True)
-    return False
-
-
-@pytest.mark.parametrize("name", TRACKERS)
-def test_an_update_is_whole_or_not_at_all(name):
-    make, update, _ = TRACKERS[name]
-    new, first, stride = make(), str(vars(make())), 23
-    update(new)
-    for at in range(stride, 10**6, stride):
-        tracker = make()
-        if not interrupted(lambda tracker=tracker: update(tracker), at):
-            break
-        assert str(vars(tracker)) in (first, str(vars(new)))
-        if str(vars(tracker)) == first:
-            update(tracker)
-            assert str(vars(tracker)) == str(vars(new))
-    assert at > stride
-
-
-def test_a_band_loads_no_state_of_another():
-    r"""Its tensors beside these assumptions would be no band; also in a list of modules."""
-    band = MartingaleMixtureUCB(STATE, norm_bound=5.0)
-    other = MartingaleMixtureUCB(make_problem(n=12, d=2, seed=5).state, norm_bound=5.0)
-    with pytest.raises(UnsupportedError, match="loads no state"):
-        band.load_state_dict(other.state_dict())
-    with pytest.raises(UnsupportedError, match="loads no state"):
-        torch.nn.ModuleList([band]).load_state_dict(
-            torch.nn.ModuleList([other]).state_dict()
-        )

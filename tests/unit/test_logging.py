@@ -26,12 +26,10 @@ class Records(logging.Handler):
         record.getMessage()  # a wrong format raises here
         self.records.append(record)
 
-    def of(self, name, level=logging.INFO):
-        return [
-            record.getMessage()
-            for record in self.records
-            if (record.name, record.levelno) == (f"kernelucb.{name}", level)
-        ]
+    def of(self, name):
+        found = [each for each in self.records if each.name == f"kernelucb.{name}"]
+        assert {each.levelno for each in found} <= {logging.INFO}
+        return [each.getMessage() for each in found]
 
 
 @pytest.fixture
@@ -52,7 +50,6 @@ def band(**options):
 def test_the_library_attaches_nothing_but_a_null_handler():
     logger = logging.getLogger("kernelucb")
     assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
-    assert (logger.level, logger.propagate) == (logging.NOTSET, True)
 
 
 def test_a_norm_bound_that_rises(log, capsys):
@@ -66,10 +63,9 @@ def test_a_norm_bound_that_rises(log, capsys):
 
 
 def test_branch_and_bound_that_uses_up_its_budget(log):
-    certificate = regret_certificate(band(), bounds=BOX, max_evaluations=50)
+    regret_certificate(band(), bounds=BOX, max_evaluations=50)
     messages = log.of("certificates.boxes")
     assert any("used up its 50 points: the maximum is between" in m for m in messages)
-    assert certificate.resolution > 0.0
 
 
 @pytest.mark.parametrize(("gap", "start"), [(1e-9, "Go on: "), (1e9, "Stop: ")])

