@@ -4,12 +4,9 @@ Every way in which a band is less than certified, times every road from a band t
 band, times every road from there to words.
 """
 
-import pickle
 import re
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -28,7 +25,6 @@ from kernelucb import (
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
-    NearNormBall,
     OutcomeConstraints,
     SafeSet,
     ScalarizedUCB,
@@ -75,15 +71,6 @@ FLAWS = {
         ESTIMATED,
     ),
     "violated norm": (lambda: band(norm_bound=0.2), VIOLATED),
-    "violated norm, martingale": (
-        lambda: band(norm_bound=0.2, fit="martingale"),
-        VIOLATED,
-    ),
-    "violated norm, downwards": (
-        lambda: band(norm_bound=0.2, maximize=False),
-        VIOLATED,
-    ),
-    "violated neighbour": (lambda: band(norm_bound=NearNormBall(0.1, 0.05)), VIOLATED),
     "violated noise": (lambda: band(state(0.01)), VIOLATED),
     "violated range": (lambda: band().band.within(90.0, 100.0), VIOLATED),
     "violated norm, replicates": (
@@ -113,8 +100,6 @@ RENEWED = {("violated range", "range"), ("violated range", "relaxed range")}
 of = partial(band_of, "band")
 BANDS = {
     "itself": lambda b: b,
-    "copied": deepcopy,
-    "pickled": lambda b: pickle.loads(pickle.dumps(b)),
     "relaxed": lambda b: of(b).relaxed(),
     "larger norm": lambda b: of(b).relaxed(1.5),
     "larger noise": lambda b: of(b).relaxed(1.0, 2.0),
@@ -213,55 +198,22 @@ def test_words_are_never_stronger_than_the_band(flaw, road):
 RUNS = pd.DataFrame({"x": X.squeeze(-1), "y": Y})
 GIVEN = {"noise_std": 0.4, "norm_bound": 20.0, "kernel": "rbf", "lengthscale": 0.3}
 GIVEN |= {"mean": 0.0, "bounds": {"x": (0.0, 1.0)}}
-PAGES = {
-    "estimated norm": ({"norm_bound": None}, "heuristic: norm estimated"),
-    "estimated noise": ({"noise_std": None}, "heuristic: noise estimated"),
-    "estimated mean": ({"mean": None}, "heuristic: mean estimated"),
-    "kernel of the table": ({"bounds": None}, "heuristic: kernel estimated"),
-    "violated norm": ({"norm_bound": 0.2}, "no guarantee: norm violated"),
-    "violated range": ({"range": (90.0, 100.0)}, "no guarantee: range violated"),
-    "downwards": ({"norm_bound": 0.2, "minimize": True}, "no guarantee: norm violated"),
-}
+PAGES = [
+    ({}, "certified"),
+    ({"norm_bound": None}, "heuristic: norm estimated"),
+    ({"noise_std": None}, "heuristic: noise estimated"),
+    ({"mean": None}, "heuristic: mean estimated"),
+    ({"bounds": None}, "heuristic: kernel estimated"),
+    ({"norm_bound": 0.2}, "no guarantee: norm violated"),
+    ({"range": (90.0, 100.0)}, "no guarantee: range violated"),
+    ({"norm_bound": 0.2, "minimize": True}, "no guarantee: norm violated"),
+]
 
 
-@pytest.mark.parametrize("flaw", PAGES)
-def test_a_page_says_no_more_than_its_band(flaw):
-    changes, first = PAGES[flaw]
-    page = kernelucb.report(RUNS, "y", **(GIVEN | changes))
-    text = page.text
-    assert f"\n{first}" in text
-    assert not says_certified(text)
-    assert "[given] the RKHS norm" not in text or "norm" not in flaw
+@pytest.mark.parametrize(("changes", "first"), PAGES)
+def test_a_page_says_no_more_than_its_band(changes, first):
+    text = kernelucb.report(RUNS, "y", **(GIVEN | changes)).text
+    assert f"\n{first}\n" in text
+    assert says_certified(text) == (first == "certified")
+    assert "[given] the RKHS norm" not in text or "norm" not in first
     assert ("None of the following is guaranteed." in text) == ("violated" in first)
-
-
-def test_a_page_of_given_numbers_is_certified():
-    assert "\ncertified\n" in kernelucb.report(RUNS, "y", **GIVEN).text
-
-
-# Public names that hand out no words about a band, or whose words have tests of their own.
-ELSEWHERE = {
-    "arguments, data and domains": (
-        "Band LikelihoodRegression "
-        "MixedSpace NormTracker NystromRegression PrequentialRadius ReplicateNoise "
-        "StreamingNoiseTracker UnknownNoise least_consistent_norm lengthscale_family"
-    ),
-    "bands of other theorems: tests/unit/test_assumptions.py": (
-        "AbbasiYadkoriUCB BKBUCB LikelihoodUCB MetaPI MetaUCB "
-        "SketchedMartingaleMixtureUCB StreamingKernelUCB KernelThompsonSampling"
-    ),
-    "tests/contract/test_bandit_contract.py": "BKBBandit FamilyBandit KernelBandit",
-    "no status in words: tests/unit/test_claims.py, test_norm_description.py": (
-        "breakdown check_consistency confirmation describe_norm_bound information_gain "
-        "optimize_acqf_safely runs_needed"
-    ),
-}
-
-
-def test_every_public_name_is_tried_here_or_elsewhere():
-    elsewhere = {name for names in ELSEWHERE.values() for name in names.split()}
-    here = set(kernelucb.__all__) - elsewhere
-    assert elsewhere <= set(kernelucb.__all__)
-    text = Path(__file__).read_text(encoding="utf-8")
-    missing = {name for name in here if len(re.findall(rf"\b{name}\b", text)) < 2}
-    assert missing == set()
