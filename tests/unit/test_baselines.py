@@ -1,6 +1,7 @@
 r"""Bounds in common use against the papers' formulas."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -42,25 +43,19 @@ def assert_band(acqf, problem, mean, half):
     assert_close(upper, mean + half, **CLOSE)
 
 
-@pytest.mark.parametrize("alpha", [None, 0.004, 1.7])
-def test_abbasi_yadkori(problem, alpha):
-    acqf = AbbasiYadkoriUCB(problem.model, norm_bound=NORM, delta=DELTA, alpha=alpha)
-    oracle_alpha = 0.2**2 if alpha is None else alpha
-    band = closed_forms.abbasi_yadkori(*arrays(problem), 0.2, NORM, DELTA, oracle_alpha)
-    assert_band(acqf, problem, *band)
+RIDGE = [
+    (AbbasiYadkoriUCB, {}, partial(closed_forms.abbasi_yadkori, alpha=0.2**2)),
+    (AbbasiYadkoriUCB, {"alpha": 1.7}, partial(closed_forms.abbasi_yadkori, alpha=1.7)),
+    (IGPUCB, {"horizon": N}, partial(closed_forms.improved_gp_ucb, horizon=N)),
+    (IGPUCB, {"horizon": 1000}, partial(closed_forms.improved_gp_ucb, horizon=1000)),
+    (WangDeFreitasUCB, {}, closed_forms.wang_de_freitas),
+]
 
 
-@pytest.mark.parametrize("horizon", [N, 1000])
-def test_improved_gp_ucb(problem, horizon):
-    acqf = IGPUCB(problem.model, norm_bound=NORM, delta=DELTA, horizon=horizon)
-    band = closed_forms.improved_gp_ucb(*arrays(problem), 0.2, NORM, DELTA, horizon)
-    assert_band(acqf, problem, *band)
-
-
-def test_wang_de_freitas(problem):
-    acqf = WangDeFreitasUCB(problem.model, norm_bound=NORM, delta=DELTA)
-    band = closed_forms.wang_de_freitas(*arrays(problem), 0.2, NORM, DELTA)
-    assert_band(acqf, problem, *band)
+@pytest.mark.parametrize(("acqf_class", "options", "formula"), RIDGE)
+def test_ridge_bands(problem, acqf_class, options, formula):
+    acqf = acqf_class(problem.model, norm_bound=NORM, delta=DELTA, **options)
+    assert_band(acqf, problem, *formula(*arrays(problem), 0.2, NORM, DELTA))
 
 
 def posterior_band(problem, beta):

@@ -12,10 +12,7 @@ from scipy.special import logsumexp
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, least_consistent_norm
-from kernelucb._numerics import spectral
-from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.filters import FilterMixture
-from kernelucb.confidence.mixture import Constraints
 from kernelucb.confidence.radius import covariance_scales, energy_ball, mixture_radius
 from oracles.mixture_program import energy_alone, flynn_reeb, hybrid, upper_deviation
 from problems import frozen_kernel, make_problem, normal, uniform
@@ -70,41 +67,6 @@ def test_round_off_takes_no_more_than_the_outcomes_that_it_hides():
         lower, upper = band.bounds(uniform(50, 2, 3))
         widths[fit] = float((upper - lower).mean())
     assert widths["filters"] < 0.75 * widths["martingale"]
-
-
-@pytest.mark.parametrize("along", [0, 3])
-@pytest.mark.parametrize("norm", [6.0, 60.0, 6000.0])
-def test_eigenvalues_that_count_as_zero_leave_the_set_valid(monkeypatch, along, norm):
-    r"""With a cut-off so large that what it hides can be computed.
-
-    The outcomes are those of a function along one hidden direction: the band of the same
-    weights without cut-off lies within the one that takes in what is hidden.
-    """
-    problem = make_problem(n=12)
-    whole = KernelRegression(problem.X, problem.Y, problem.kernel, 0.1)
-    u = norm * torch.eye(12, dtype=torch.float64)[along]
-    vectors = whole.feature_basis * whole.eigenvalues.sqrt() * 0.1
-    outcomes = 0.1 * (vectors @ (whole.eigenvalues.sqrt() * u) + normal(12, 5))
-    states = []
-    for factor in (4.0, 4e10):
-        monkeypatch.setattr(spectral, "_CUT_OFF", factor)
-        states.append(KernelRegression(problem.X, outcomes, problem.kernel, 0.1))
-    whole, cut = states
-    assert whole.eigenvalues[along] > 0.0 == cut.eigenvalues[along]
-    weights = uniform(66, 1, 9)[:, 0].numpy()[:65]
-    weights /= weights.sum()
-    bands = []
-    for state in (cut, whole):
-        mixture = FilterMixture(state, 0.05, 1.0, norm)
-        fit = mixture.constraint(weights)
-        fit = fit.beside_hidden(norm) if state is cut else fit
-        constraints = Constraints(fit.radius, norm, None)
-        given = MartingaleMixtureUCB(cut, norm_bound=norm).assumptions
-        bands.append(ExactSet(fit.regression, constraints, given).bounds(problem.test_X))
-    (lower, upper), (inner_lower, inner_upper) = bands
-    room = 1e-9 * norm
-    assert bool((lower <= inner_lower + room).all())
-    assert bool((inner_upper <= upper + room).all())
 
 
 DELTA, MIXED_NORM = 0.05, 2.4
