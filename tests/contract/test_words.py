@@ -60,6 +60,7 @@ def band(data=None, **options):
 
 
 # A band and the first words that it may have; None where limits stand in its guarantee.
+SMALL, LARGE, KERNEL = {"norm_bound": 0.2}, {"norm_bound": 20.0}, frozen_kernel("rbf")
 ESTIMATED, VIOLATED = "heuristic: ", "no guarantee: "
 FLAWS = {
     "estimated kernel": (lambda: band(state(trainable=True)), ESTIMATED),
@@ -70,24 +71,15 @@ FLAWS = {
         lambda: band(norm_bound=1.5 * band().band.least_norms[0]),
         ESTIMATED,
     ),
-    "violated norm": (lambda: band(norm_bound=0.2), VIOLATED),
+    "violated norm": (lambda: band(**SMALL), VIOLATED),
     "violated noise": (lambda: band(state(0.01)), VIOLATED),
     "violated range": (lambda: band().band.within(90.0, 100.0), VIOLATED),
-    "violated norm, replicates": (
-        lambda: band(norm_bound=0.2).band.with_replicates(),
-        VIOLATED,
-    ),
-    "violated family": (
-        lambda: KernelFamilyUCB(state(), [frozen_kernel("rbf")], norm_bound=0.2),
-        VIOLATED,
-    ),
-    "violated theorem": (lambda: WangDeFreitasUCB(state(), norm_bound=20.0), VIOLATED),
+    "violated replicates": (lambda: band(**SMALL).band.with_replicates(), VIOLATED),
+    "violated family": (lambda: KernelFamilyUCB(state(), [KERNEL], **SMALL), VIOLATED),
+    "violated theorem": (lambda: WangDeFreitasUCB(state(), **LARGE), VIOLATED),
     "single points": (lambda: SrinivasUCB(state()), None),
-    "one round": (
-        lambda: WangDeFreitasUCB(state(), norm_bound=20.0, fixed_design=True),
-        None,
-    ),
-    "horizon": (lambda: IGPUCB(state(), norm_bound=20.0, horizon=40), None),
+    "one round": (lambda: WangDeFreitasUCB(state(), **LARGE, fixed_design=True), None),
+    "horizon": (lambda: IGPUCB(state(), **LARGE, horizon=40), None),
 }
 LIMITS = {
     "single points": r"single points|all points at once|points of the domain",

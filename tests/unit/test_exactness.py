@@ -115,57 +115,25 @@ def test_gradient_of_the_exact_bound(kernel, maximize):
     assert gradcheck(acqf, X, **GRADCHECK)
 
 
-@pytest.mark.parametrize("alpha", [0.003, 0.01, 0.5])
-def test_analytic_is_the_grid_at_one_alpha(alpha):
+@pytest.mark.parametrize("c", [0.25, 1.0, 5.0])
+@pytest.mark.parametrize("form", [0.003, [0.5], "grid", "analytic"])
+def test_other_forms_are_ellipsoids_of_the_paper(form, c):
+    r"""Eq. (13), the least over the grid of Section 6; Corollary 4.6 with Lemma C.2."""
     problem = make_problem(n=12, kernel="matern52")
-    options = {"norm_bound": 3.0, "fit": "martingale", "covariance_scale": 0.7}
-    analytic = MartingaleMixtureUCB(problem.model, form=alpha, **options)
-    grid = MartingaleMixtureUCB(problem.model, form=[alpha], **options)
-    K, k, v, y = arrays(problem)
-    mean, half = closed_forms.dual_ellipsoid(
-        K, k, v, y, alpha, problem.noise_std, 3.0, DELTA, 0.7
-    )
-    sides, others = (each.bounds(problem.test_X) for each in (analytic, grid))
-    assert_close(sides, others, rtol=REARRANGED, atol=REARRANGED)
-    assert_close(sides, (mean - half, mean + half), rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
-
-
-@pytest.mark.parametrize("c", [0.1, 1.0, 5.0])
-def test_analytic_bound_in_closed_form(c):
-    r"""Corollary 4.6 with Lemma C.2."""
-    problem = make_problem(n=12, kernel="matern52")
-    options = {
-        "delta": DELTA,
-        "fit": "martingale",
-        "covariance_scale": c,
-        "form": "analytic",
-    }
+    options = {"fit": "martingale", "covariance_scale": c, "form": form, "delta": DELTA}
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
-    K, k, v, y = arrays(problem)
-    mean, half = closed_forms.analytic_mixture(K, k, v, y, problem.noise_std, 3.0, DELTA, c)
+    alphas = [0.1, 0.3, 1.0, 3.0, 10.0] if form == "grid" else [1.0]
+    alphas = [factor * problem.noise_std**2 / c for factor in alphas]
+    if not isinstance(form, str):
+        alphas = form if isinstance(form, list) else [form]
+    K = problem.kernel(problem.X).to_dense()
+    k = problem.kernel(problem.test_X, problem.X).to_dense()
+    data = K, k, problem.kernel(problem.test_X, diag=True), problem.Y
+    given = problem.noise_std, 3.0, DELTA, c
+    found = [closed_forms.dual_ellipsoid(*data, alpha, *given) for alpha in alphas]
+    if form == "analytic":
+        found = [closed_forms.analytic_mixture(*data, *given)]
+    lower = torch.stack([mean - half for mean, half in found]).amax(0)
+    upper = torch.stack([mean + half for mean, half in found]).amin(0)
     sides = acqf.bounds(problem.test_X)
-    assert_close(sides, (mean - half, mean + half), rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
-
-
-@pytest.mark.parametrize("c", [0.25, 1.0])
-def test_paper_grid(c):
-    r"""``form="grid"``: the least of the five ellipsoids of Section 6."""
-    problem = make_problem(n=12)
-    options = {"fit": "martingale", "covariance_scale": c, "form": "grid"}
-    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
-    K, k, v, y = arrays(problem)
-    sigma, uppers = problem.noise_std, []
-    for factor in (0.1, 0.3, 1.0, 3.0, 10.0):
-        alpha = factor * sigma**2 / c
-        mean, half = closed_forms.dual_ellipsoid(K, k, v, y, alpha, sigma, 3.0, DELTA, c)
-        uppers.append(mean + half)
-    _, upper = acqf.bounds(problem.test_X)
-    expected = torch.stack(uppers).amin(0)
-    assert_close(upper, expected, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
-
-
-def arrays(problem):
-    kernel = problem.kernel
-    K = kernel(problem.X).to_dense()
-    k = kernel(problem.test_X, problem.X).to_dense()
-    return K, k, kernel(problem.test_X, diag=True), problem.Y
+    assert_close(sides, (lower, upper), rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)

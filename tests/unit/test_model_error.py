@@ -142,20 +142,17 @@ def test_an_error_of_zero_changes_nothing(fit, form):
     assert all(map(torch.equal, zero.bounds(problem.test_X), plain.bounds(problem.test_X)))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "d", "n", "noise_std"),
-    [("rbf", 1, 30, 0.1), ("matern52", 2, 60, 0.1), ("rbf", 2, 100, 0.3)],
-)
-def test_what_it_costs(kernel, d, n, noise_std):
+@pytest.mark.parametrize(("kernel", "d", "n"), [("rbf", 1, 30), ("matern52", 2, 60)])
+def test_what_it_costs(kernel, d, n):
     r"""Beside the error itself: below 5 % of the width where ``error`` is a quarter of
     ``noise_std / sqrt(n)``, below 20 % where it is all of that (``docs/claim.md``)."""
-    problem = make_problem(n=n, d=d, kernel=kernel, norm=5.0, noise_std=noise_std)
-    X, unit, widths = uniform(100, d, 9), noise_std / math.sqrt(n), []
+    problem, widths = make_problem(n=n, d=d, kernel=kernel, norm=5.0), []
+    unit = problem.noise_std / math.sqrt(n)
     for error in (0.0, 0.25 * unit, unit):
-        lower, upper = bound(problem, error=error).bounds(X)
+        lower, upper = bound(problem, error=error).bounds(uniform(100, d, 9))
         widths.append(float((upper - lower).mean()) - 2.0 * error)
-    assert widths[0] < widths[1] < 1.05 * widths[0]
-    assert widths[1] < widths[2] < 1.2 * widths[0]
+    assert widths[0] < widths[1] < min(1.05 * widths[0], widths[2])
+    assert widths[2] < 1.2 * widths[0]
 
 
 @pytest.mark.parametrize("fit", ["filters", "martingale"])

@@ -6,12 +6,10 @@ from botorch.models.transforms.outcome import Log, Power, Standardize
 
 from kernelucb import (
     KernelBandit,
-    KernelRegression,
     NormTracker,
     StreamingNoiseTracker,
     UnknownNoise,
 )
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import frozen_kernel, frozen_model, make_problem
 
 PROBLEM = make_problem(n=24, d=2, norm=5.0)
@@ -22,14 +20,6 @@ TRACKERS = [NormTracker, lambda: StreamingNoiseTracker(3.0, UnknownNoise(0.01))]
 def model_of(transform=None):
     outcomes, kernel = (Y - Y.min() + 0.1).exp(), frozen_kernel("matern52")
     return frozen_model(X, outcomes, kernel, 0.2, outcome_transform=transform)
-
-
-def test_a_warning_that_is_an_error_leaves_the_new_state():
-    tracker = StreamingNoiseTracker(1e-3, UnknownNoise(1e-6, 1e-5))
-    with pytest.raises(InconsistentConfidenceSetWarning):
-        tracker.observe(KernelRegression(X, Y, PROBLEM.kernel, 0.1))
-    assert not tracker.consistent
-    assert tracker.num_observations == 9
 
 
 @pytest.mark.parametrize("make", TRACKERS)
