@@ -116,7 +116,7 @@ def test_replicates_outside_the_band_are_a_contradiction():
     cut = band(norm_bound=0.3 * NORM, num=40).band.with_replicates(12)
     assert cut.assumptions.violated
     lower, upper = cut.bounds(ARMS)
-    intervals = cut.confidence_set.rule.known.known
+    intervals = cut.confidence_set.limits.known
     assert bool((lower <= upper).all())
     assert bool((lower >= intervals.lower - ORDER).all())
     assert bool((upper <= intervals.upper + ORDER).all())
@@ -191,7 +191,7 @@ def test_later_runs_do_not_change_a_design():
         state = KernelRegression(X[:last], Y[:last], frozen_kernel("matern52"), NOISE)
         acqf = MartingaleMixtureUCB(state, norm_bound=NORM)
         cut = acqf.band.with_fixed_design(24, candidates=ARMS)
-        known.append(cut.confidence_set.rule.known.limits(ARMS))
+        known.append(cut.confidence_set.limits.limits(ARMS))
     close(*known)
 
 
@@ -204,7 +204,7 @@ def test_larger_norms_and_noises_rest_on_one_event(cut):
     r"""Limits of larger factors hold those of smaller ones, from the same weights."""
     factors = (1.0, 1.0), (1.0, 1.5), (2.0, 1.5), (2.0, 3.0)
     relaxed = [cut(band().band).relaxed(*each) for each in factors]
-    limits = [each.confidence_set.rule.known.limits(ARMS) for each in relaxed]
+    limits = [each.confidence_set.limits.limits(ARMS) for each in relaxed]
     grown = (True, cut is DESIGN, True)  # replicates know of no norm
     for before, after, larger in zip(limits, limits[1:], grown, strict=False):
         assert bool((after.lower <= before.lower + ORDER).all())
@@ -214,7 +214,7 @@ def test_larger_norms_and_noises_rest_on_one_event(cut):
 
 
 def test_intervals_of_a_larger_noise_keep_their_law_of_guesses():
-    cut = REPLICATES(band().band).relaxed(2.0, 3.0).confidence_set.rule.known.known
+    cut = REPLICATES(band().band).relaxed(2.0, 3.0).confidence_set.limits.known
     V = float64(4 / (3 * NOISE) ** 2)
     half = half_width(V, 8.0 * NOISE**2, math.log(20 / 0.025))
     close(cut.upper - cut.lower, (2.0 * half).expand(12))
@@ -229,7 +229,7 @@ def test_the_weights_of_a_design_do_not_know_its_outcomes(norm):
         state = KernelRegression(X, FUNCTION(X) + NOISE * normal(48, seed), KERNEL, NOISE)
         cut = MartingaleMixtureUCB(state, norm_bound=norm).band
         cut = cut.with_fixed_design(48, candidates=ARMS).relaxed(2.0)
-        design = cut.confidence_set.rule.known
+        design = cut.confidence_set.limits
         found.append(design._estimate(design.batches[0], ARMS).weights)
     close(*found)
 
@@ -241,7 +241,7 @@ def test_sources_share_delta_and_can_be_asked_again():
     names = [item.name for item in both.assumptions.items]
     assert {"replicates", "design", "range"} <= {*names}
     innermost = both.confidence_set
-    while hasattr(innermost, "rule"):
+    while hasattr(innermost, "limits"):
         innermost = innermost.parts[0]
     assert innermost.assumptions.delta == pytest.approx(0.05 * 0.5 * 0.8)
     again = both.at(delta=0.01).at(delta=0.05)
@@ -338,7 +338,7 @@ def test_replicates_of_a_noise_that_was_not_known():
     inner, upper = acqf.band.at(delta=0.0125), noise.limits(0.1 * 0.0125)[0.0][1]
     assert float(inner.data.noise_scales[0]) == pytest.approx(upper)
     half = half_width(float64(4 / upper**2), 8.0 * 0.5, math.log(12 / 0.0125))
-    intervals = cut.confidence_set.parts[0].rule.known.known
+    intervals = cut.confidence_set.parts[0].limits.known
     close(intervals.upper - intervals.lower, (2.0 * half).expand(12))
 
 

@@ -4,12 +4,7 @@ import pytest
 import torch
 from botorch.models.transforms.outcome import Log, Power, Standardize
 
-from kernelucb import (
-    KernelBandit,
-    NormTracker,
-    StreamingNoiseTracker,
-    UnknownNoise,
-)
+from kernelucb import KernelBandit, NormTracker, StreamingNoiseTracker, UnknownNoise
 from problems import frozen_kernel, frozen_model, make_problem
 
 PROBLEM = make_problem(n=24, d=2, norm=5.0)

@@ -15,7 +15,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimat
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
-from kernelucb.confidence.combined import CombinedSet, PlusError
+from kernelucb.confidence.combined import PlusError
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.fit import (
     Fit,
@@ -209,7 +209,7 @@ def martingale_mixture(
         problem = problem._replace(assumptions=assumptions)
     found = confidence_set(problem, form)
     if error > 0.0:
-        found = CombinedSet([found], PlusError(error), found.assumptions)
+        found = PlusError(found, error)
     numbers = not isinstance(noise_std, UnknownNoise) and not isinstance(
         fit, PrequentialRadius
     )

@@ -20,7 +20,7 @@ from kernelucb.acquisition.likelihood import likelihood
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, Noise, inputs_of, rebuildable
-from kernelucb.confidence.combined import CombinedSet, Union
+from kernelucb.confidence.combined import Union
 from kernelucb.confidence.counts import likelihood_assumptions
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.family import (
@@ -122,7 +122,7 @@ def kernel_family(
         assumptions, left = assumptions.with_item(item), [bands[nearest]]
     sets = [each.required_set for each in left]
     number = assumptions["norm"].number
-    whole = CombinedSet(sets, Union(), assumptions)
+    whole = Union(sets, assumptions)
     return Band(
         whole,
         data=whole.regression,

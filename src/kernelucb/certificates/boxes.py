@@ -229,7 +229,7 @@ def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change 
         changes = _known([change_in(part, fixed) for part in confidence_set.parts])
         if changes is None:
             return None
-        joined = confidence_set.rule.joined
+        joined = confidence_set.joined
         return lambda centres, halves: joined([each(centres, halves) for each in changes])
     norm, state = confidence_set.norm, confidence_set.regression
     if norm is None or not isinstance(state, RidgeState):
@@ -261,9 +261,8 @@ def on_cells(
     For a union each part by itself, which is tighter than the whole.
     """
     parts, joined = [confidence_set], itemgetter(0)
-    is_combined = isinstance(confidence_set, CombinedSet)
-    if is_combined and isinstance(confidence_set.rule, Union):
-        parts, joined = confidence_set.parts, confidence_set.rule.joined
+    if isinstance(confidence_set, Union):
+        parts, joined = confidence_set.parts, confidence_set.joined
     changes = _known([change_in(part, fixed) for part in parts])
     values = [partial(function, part) for part in parts]
     limits = [function.limit(part) for part in parts]

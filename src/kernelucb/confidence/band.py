@@ -24,7 +24,7 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.estimates import EstimatedNumber, draft_of
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.combined import CombinedSet, WeightedSum
+from kernelucb.confidence.combined import WeightedSum
 from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSource, Source
 from kernelucb.confidence.pointwise import DEFAULT_NORM
 from kernelucb.confidence.sets import ConfidenceSet, Described
@@ -588,8 +588,8 @@ def weighted_sum(
     named = {f"output {j + 1}": p.assumptions for j, p in zip(used, parts, strict=True)}
     assumptions = Assumptions.joined(named, "the band of the weighted sum holds")
     every = tuple(values if output_weights is None else output_weights)
-    rule = WeightedSum(tuple(used.values()), finite_scalar("offset", offset))
-    whole = CombinedSet([p.required_set for p in parts], rule, assumptions)
+    numbers = tuple(used.values()), finite_scalar("offset", offset)
+    whole = WeightedSum([p.required_set for p in parts], *numbers, assumptions)
     observed = [part.observed for part in parts if part.observed is not None]
     return Band(
         whole,
@@ -598,7 +598,7 @@ def weighted_sum(
         norm_bounds=tuple(dict.fromkeys(n for part in parts for n in part.norm_bounds)),
         parts=parts,
         combine=partial(
-            weighted_sum, weights=rule.weights, offset=offset, output_weights=every
+            weighted_sum, weights=whole.weights, offset=offset, output_weights=every
         ),
         output_weights=every,
     )

@@ -1,24 +1,22 @@
 r"""Confidence sets made of others: union, weighted sum, error, limits.
 
-A combination is a list of sets and a rule, which says how bounds of the whole follow from
-bounds of the parts. A new kind of combination is a new rule.
+A combined set says how bounds of the whole follow from bounds of its parts. A new kind of
+combination is a new class.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.nn import ModuleList
 
+from kernelucb._numerics.estimates import draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
 from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.data.exact import State
-
-Part = ConfidenceSet
 
 
 class CombinedPoints(NamedTuple):
@@ -33,23 +31,52 @@ class CombinedPoints(NamedTuple):
         return CombinedPoints(self.baseline[mask], parts)
 
 
-class Rule:
-    r"""How bounds of a whole follow from bounds of its parts.
+class CombinedState:
+    r"""The states of several sets as one: like the first of them, or a weighted sum.
 
-    By default the whole is like its first part, and bounds are those of the part that
-    decides at each point.
-
-    Attributes:
-        error: Added to every bound on a value, and twice to every bound on a difference,
-            outcome units.
+    Args:
+        states: One state for each part.
+        weights: One weight for each part; of a union 1 for the first part alone.
+        offset: Constant added to the sum, outcome units.
     """
 
-    error: float = 0.0
-    of_one: bool = False  # whether the whole is made of a single part
+    def __init__(
+        self, states: Sequence[State], weights: Sequence[float], offset: float = 0.0
+    ) -> None:
+        self.states, self.weights, self.offset = tuple(states), tuple(weights), offset
+        self.dimension = self.states[0].dimension
+        self.outcome_map = self.states[0].outcome_map
+        self.num_observations = max(state.num_observations for state in states)
+        pairs = zip(self.weights, states, strict=False)
+        self.prior_std = math.hypot(*(weight * state.prior_std for weight, state in pairs))
 
-    def located(self, X: Tensor) -> tuple[Any, ...]:
-        r"""Data of the rule itself at ``b x d`` raw points, such as limits."""
-        return ()
+    def total(self, values: Sequence[Tensor]) -> Tensor:
+        r"""Baseline, or estimate, of the whole."""
+        pairs = zip(self.weights, values, strict=False)
+        return torch.stack([weight * each for weight, each in pairs]).sum(0) + self.offset
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""Estimate at ``b x d`` points, ``b`` values."""
+        return self.total([state.mean(X) for state in self.states])
+
+
+class CombinedSet(ConfidenceSet):
+    r"""A set that combines several sets; bounds are those of its first part by default.
+
+    Args:
+        parts: The combined sets; for a family of kernels, the simplest kernel first.
+        assumptions: The assumptions of the whole.
+        state: The data of the whole; by default those of the first part.
+    """
+
+    # Added to every bound on a value, twice to every bound on a difference; outcome units.
+    error: float = 0.0
+
+    def __init__(
+        self, parts: Sequence[ConfidenceSet], assumptions: Assumptions, state: Any = None
+    ) -> None:
+        super().__init__(parts[0].regression if state is None else state, assumptions)
+        self._parts = ModuleList(parts)
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""Bound on the whole, without ``error``, from ``b`` values of each part."""
@@ -60,45 +87,64 @@ class Rule:
         return sign
 
     def baseline(self, values: Sequence[Tensor]) -> Tensor:
-        r"""Baseline, or estimate, of the whole."""
+        r"""Baseline of the whole, from ``b`` values of each part."""
         return values[0]
 
-    def prior_std(self, values: Sequence[float]) -> float:
-        r"""Prior standard deviation of the whole."""
-        return values[0]
+    @property
+    def parts(self) -> list[ConfidenceSet]:
+        r"""The sets that this set combines."""
+        return [part for part in self._parts if isinstance(part, ConfidenceSet)]
 
-    def model_error(self, values: Sequence[float]) -> float:
-        r"""Model error of the whole, from those of the parts."""
-        return max(values) + self.error
+    def with_parts(self, parts: Sequence[ConfidenceSet]) -> Self:
+        r"""The same combination of other sets of the same data."""
+        whole = draft_of(self)
+        whole._parts = ModuleList(parts)
+        return whole
 
-    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
-        r"""Support of the whole at ``b`` points."""
-        rows = enumerate(zip(parts, points.parts, strict=True))
-        values = [part.support(own, self.side(i, sign)) for i, (part, own) in rows]
+    def with_pending(self, X_pending: Tensor) -> Self:
+        r"""Each part with variances conditioned on pending points as well."""
+        return self.with_parts([part.with_pending(X_pending) for part in self.parts])
+
+    @property
+    def model_error(self) -> float:
+        return max(part.model_error for part in self.parts) + self.error
+
+    def project(self, X: Tensor) -> CombinedPoints:
+        r"""Project ``b x d`` raw points, once for each distinct state of each part."""
+        parts = tuple(part.project(X) for part in self.parts)
+        return CombinedPoints(self.baseline([part.baseline for part in parts]), parts)
+
+    def support(self, points: CombinedPoints, sign: int) -> Tensor:
+        values = [
+            part.support(seen, self.side(index, sign))
+            for index, (part, seen) in enumerate(zip(self.parts, points.parts, strict=True))
+        ]
         return self.joined(values) + self.error
 
-    def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
-        r"""Cheap upper bound on ``support``, from those of the parts."""
-        rows = enumerate(zip(parts, points.parts, strict=True))
-        values = [part.majorant(own, self.side(i, sign)) for i, (part, own) in rows]
+    def majorant(self, points: CombinedPoints, sign: int) -> Tensor:
+        r"""From the majorants of the parts."""
+        values = [
+            part.majorant(seen, self.side(index, sign))
+            for index, (part, seen) in enumerate(zip(self.parts, points.parts, strict=True))
+        ]
         return self.joined(values) + self.error
 
     def max_gain_over(
-        self, parts: Sequence[Part], X: Tensor, reference: Tensor, sign: int, cheap: bool
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
-        r"""Upper bound on ``sign * (f(x) - f(reference))``, from those of the parts."""
+        r"""From the maximum over each part."""
         gains = [
             part.max_gain_over(X, reference, self.side(index, sign), cheap)
-            for index, part in enumerate(parts)
+            for index, part in enumerate(self.parts)
         ]
         return self.joined(gains) + 2.0 * self.error
 
-    def limit(self, parts: Sequence[Part], sign: int) -> float:
-        limits = [part.limit(self.side(i, sign)) for i, part in enumerate(parts)]
+    def limit(self, sign: int) -> float:
+        limits = [part.limit(self.side(i, sign)) for i, part in enumerate(self.parts)]
         return self._of_limits(limits) + self.error
 
-    def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
-        sides = [(part, self.side(i, sign)) for i, part in enumerate(parts)]
+    def gain_limit(self, reference: Tensor, sign: int) -> float:
+        sides = [(part, self.side(i, sign)) for i, part in enumerate(self.parts)]
         limits = [part.gain_limit(reference, side) for part, side in sides]
         return self._of_limits(limits) + 2.0 * self.error
 
@@ -107,8 +153,7 @@ class Rule:
         return float(self.joined(values))
 
 
-@dataclass(frozen=True)
-class Union(Rule):
+class Union(CombinedSet):
     r"""All functions that lie in at least one of the parts.
 
     The union holds the true function whenever the true kernel's part does, so the failure
@@ -117,25 +162,30 @@ class Union(Rule):
     Source: ours; ``docs/mathematics.md``.
     """
 
+    def __init__(self, parts: Sequence[ConfidenceSet], assumptions: Assumptions) -> None:
+        state = CombinedState([part.regression for part in parts], (1.0,))
+        super().__init__(parts, assumptions, state)
+
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The largest."""
         return torch.stack(list(values)).amax(0)
 
-    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
+    def support(self, points: CombinedPoints, sign: int) -> Tensor:
         r"""Largest support, searched only where a part's cheap bound leaves it open."""
+        parts = self.parts
         if len(parts) == 1 or points.baseline.numel() == 0:
             return parts[0].support(points.parts[0], sign)
         # The most promising part at each point is searched first; another part is searched
         # only where its cheap bound exceeds the value found.
         with torch.no_grad():
             pairs = zip(parts, points.parts, strict=True)
-            limits = torch.stack([part.majorant(own, sign) for part, own in pairs])
+            limits = torch.stack([part.majorant(seen, sign) for part, seen in pairs])
         promising, best = limits.argmax(0), torch.full_like(limits[0], -torch.inf)
         found: list[Tensor] = []
         for first in (True, False):
             for index, part in enumerate(parts):
-                own = promising == index
-                rows = own if first else ~own & (limits[index] > best)
+                here = promising == index
+                rows = here if first else ~here & (limits[index] > best)
                 if bool(rows.any()):
                     support = part.support(points.parts[index].rows(rows), sign)
                     # Minus infinity at the other points
@@ -145,8 +195,7 @@ class Union(Rule):
         return self.joined(found)
 
 
-@dataclass(frozen=True)
-class WeightedSum(Rule):
+class WeightedSum(CombinedSet):
     r"""All functions ``offset + sum_j w_j f_j`` with every ``f_j`` in its own part.
 
     The support is ``sum_j |w_j|`` times the support of part ``j``, of the other side where
@@ -154,44 +203,44 @@ class WeightedSum(Rule):
     true sum whenever all parts hold their functions; by the union bound the failure
     probabilities add up. The outcomes and their noises may depend on each other in any way.
 
-    Attributes:
+    Args:
+        parts: The sets of the terms.
         weights: One weight for each part, none of them zero.
         offset: Constant added to the sum, outcome units.
+        assumptions: The assumptions of the whole.
     """
 
-    weights: tuple[float, ...]
-    offset: float = 0.0
+    def __init__(
+        self,
+        parts: Sequence[ConfidenceSet],
+        weights: Sequence[float],
+        offset: float,
+        assumptions: Assumptions,
+    ) -> None:
+        state = CombinedState([part.regression for part in parts], weights, offset)
+        super().__init__(parts, assumptions, state)
+        self.weights, self.offset, self.baseline = state.weights, offset, state.total
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The sum, weighted by ``|w_j|``."""
-        return torch.stack([abs(w) * each for w, each in self._pairs(values)]).sum(0)
+        pairs = zip(self.weights, values, strict=True)
+        return torch.stack([abs(weight) * each for weight, each in pairs]).sum(0)
 
     def side(self, index: int, sign: int) -> int:
         r"""The other side where the weight is negative."""
         return sign if self.weights[index] > 0 else -sign
 
-    def baseline(self, values: Sequence[Tensor]) -> Tensor:
-        r"""The weighted sum, plus the offset."""
-        sums = torch.stack([w * each for w, each in self._pairs(values)]).sum(0)
-        return sums + self.offset
-
-    def prior_std(self, values: Sequence[float]) -> float:
-        r"""Root of the weighted sum of the parts' prior variances."""
-        return math.hypot(*(w * each for w, each in self._pairs(values)))
-
-    def model_error(self, values: Sequence[float]) -> float:
+    @property
+    def model_error(self) -> float:
         r"""The sum, weighted by ``|w_j|``."""
-        return sum(abs(w) * each for w, each in self._pairs(values))
+        pairs = zip(self.weights, self.parts, strict=True)
+        return sum(abs(weight) * part.model_error for weight, part in pairs)
 
-    def limit(self, parts: Sequence[Part], sign: int) -> float:
-        return super().limit(parts, sign) + sign * self.offset
-
-    def _pairs(self, values: Sequence[Any]) -> Iterable[tuple[float, Any]]:
-        return zip(self.weights, values, strict=True)
+    def limit(self, sign: int) -> float:
+        return super().limit(sign) + sign * self.offset
 
 
-@dataclass(frozen=True)
-class PlusError(Rule):
+class PlusError(CombinedSet):
     r"""All functions within ``error``, at every point, of a function of a single part.
 
     A part whose radius allows for residuals larger by ``misfit_of_error`` holds some ``g``
@@ -203,16 +252,22 @@ class PlusError(Rule):
 
     Source: ours; see ``docs/mathematics.md``.
 
-    Attributes:
+    Args:
+        part: The set of ``g``.
         error: Largest distance at any point, outcome units.
     """
 
-    error: float
-    of_one = True
+    def __init__(self, part: ConfidenceSet, error: float) -> None:
+        super().__init__([part], part.assumptions)
+        self.error = error
+
+    @property
+    def norm(self) -> float | None:
+        r"""Largest norm of ``g``, prior units."""
+        return self.parts[0].norm
 
 
-@dataclass(frozen=True)
-class Within(Rule):
+class Within(CombinedSet):
     r"""All functions of a single part that keep to limits on their values.
 
     Bounds on a value are clipped. A gain over a reference is at most what the limits leave
@@ -221,33 +276,49 @@ class Within(Rule):
     Source: ours, the intersection of the set with the functions within the limits, or a
     larger set: imposing limits at every point at once narrows the band a little more.
 
-    Attributes:
-        known: The limits, on the scale of the set.
+    Args:
+        part: The set that is cut.
+        limits: The limits, on the scale of the set.
+        assumptions: The assumptions of the whole.
     """
 
-    known: Pointwise
-    of_one = True
+    def __init__(
+        self, part: ConfidenceSet, limits: Pointwise, assumptions: Assumptions
+    ) -> None:
+        super().__init__([part], assumptions)
+        self.limits = limits
 
-    def located(self, X: Tensor) -> tuple[Any, ...]:
-        r"""The limits at the points."""
-        return (self.known.limits(X),)
+    @property
+    def norm(self) -> float | None:
+        return self.parts[0].norm
 
-    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
-        r"""Clipped support."""
-        return _clipped(parts[0].support(points.parts[0], sign), points, sign)
+    def project(self, X: Tensor) -> CombinedPoints:
+        r"""Points as the part sees them, and the limits there."""
+        points = self.parts[0].project(X)
+        return CombinedPoints(points.baseline, (points, self.limits.limits(X)))
 
-    def majorant(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Tensor:
-        r"""Clipped majorant."""
-        return _clipped(parts[0].majorant(points.parts[0], sign), points, sign)
+    def support(self, points: CombinedPoints, sign: int) -> Tensor:
+        return self._clipped(self.parts[0].support(points.parts[0], sign), points, sign)
+
+    def majorant(self, points: CombinedPoints, sign: int) -> Tensor:
+        return self._clipped(self.parts[0].majorant(points.parts[0], sign), points, sign)
+
+    def _clipped(self, support: Tensor, points: CombinedPoints, sign: int) -> Tensor:
+        # Both limits clip both sides, so that the sides never swap: where the part lies
+        # outside, data and limits contradict each other.
+        baseline, limits = points.baseline, points.parts[1]
+        side = torch.maximum(baseline + sign * support, limits.lower)
+        side = torch.minimum(side, limits.upper)
+        return sign * (side - baseline)
 
     def max_gain_over(
-        self, parts: Sequence[Part], X: Tensor, reference: Tensor, sign: int, cheap: bool
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""The part's gain, at most what the limits leave above the reference."""
-        (part,) = parts
+        (part,) = self.parts
         gain = part.max_gain_over(X, reference, sign, cheap)
-        end = self.known.limits(X).oriented(sign).upper
-        least, is_limit = self._least(part, reference, sign)
+        end = self.limits.limits(X).oriented(sign).upper
+        least, is_limit = self._least(reference, sign)
         gain = torch.minimum(gain, end - least)
         if not is_limit:  # else the part's own side at `x` may be nearer than its gain
             return gain
@@ -256,136 +327,40 @@ class Within(Rule):
         above = sign * points.baseline + side(points, sign)
         return torch.minimum(gain, torch.minimum(above, end) - least)
 
-    def limit(self, parts: Sequence[Part], sign: int) -> float:
-        r"""Upper bound on ``sign * f`` everywhere, by the limits and by the part."""
-        return min(self.known.end(sign), parts[0].limit(sign))
-
-    def gain_limit(self, parts: Sequence[Part], reference: Tensor, sign: int) -> float:
-        r"""Largest gain over the reference that the limits allow anywhere."""
-        least, _ = self._least(parts[0], reference, sign)
-        own = self.known.end(sign) - float(least)
-        return min(own, parts[0].gain_limit(reference, sign))
-
-    def _least(self, part: Part, reference: Tensor, sign: int) -> tuple[Tensor, bool]:
-        r"""Least value of ``sign * f`` at the reference; whether the limits give it."""
-        sides = Limits(*part.bounds(reference)).oriented(sign)
-        known = self.known.limits(reference).oriented(sign)
-        least = torch.maximum(torch.minimum(sides.lower, known.upper), known.lower)
-        return least, bool((known.lower > sides.lower).any())
-
-
-class CombinedState:
-    r"""The states of several sets, as one state: the same data, or several outcomes."""
-
-    def __init__(self, states: Sequence[State], rule: Rule) -> None:
-        self.states, self.rule = tuple(states), rule
-        self.dimension = self.states[0].dimension
-        self.outcome_map = self.states[0].outcome_map
-        self.num_observations = max(state.num_observations for state in states)
-        self.prior_std = rule.prior_std([state.prior_std for state in states])
-
-    def mean(self, X: Tensor) -> Tensor:
-        r"""Estimate at ``b x d`` points, ``b`` values."""
-        return self.rule.baseline([state.mean(X) for state in self.states])
-
-    def project(self, X: Tensor) -> CombinedPoints:
-        r"""``b x d`` raw query points as each state sees them."""
-        parts = tuple(state.project(X) for state in self.states)
-        return CombinedPoints(self.rule.baseline([p.baseline for p in parts]), parts)
-
-    def with_pending(self, X_pending: Tensor) -> "CombinedState":
-        r"""Each state with variances conditioned on pending points as well."""
-        states = [state.with_pending(X_pending) for state in self.states]
-        return CombinedState(states, self.rule)
-
-
-class CombinedSet(ConfidenceSet):
-    r"""A set that combines several sets by a rule.
-
-    Args:
-        parts: The combined sets; for a family of kernels, the simplest kernel first.
-        rule: How bounds of the whole follow from bounds of the parts.
-        assumptions: The assumptions of the whole.
-    """
-
-    def __init__(self, parts: Sequence[Part], rule: Rule, assumptions: Assumptions) -> None:
-        states = [part.regression for part in parts]
-        state = states[0] if rule.of_one else CombinedState(states, rule)
-        super().__init__(state, assumptions)
-        self._parts, self.rule = ModuleList(parts), rule
-
-    @property
-    def parts(self) -> list[Part]:
-        r"""The sets that this set combines."""
-        return [part for part in self._parts if isinstance(part, ConfidenceSet)]
-
-    @property
-    def norm(self) -> float | None:
-        r"""Norm of a single part (of ``g``, where an error is added); else None."""
-        return self.parts[0].norm if self.rule.of_one else None
-
-    @property
-    def model_error(self) -> float:
-        return self.rule.model_error([part.model_error for part in self.parts])
-
-    def project(self, X: Tensor) -> CombinedPoints:
-        r"""Project ``b x d`` raw points, once for each distinct state of each part."""
-        parts = tuple(part.project(X) for part in self.parts)
-        baseline = self.rule.baseline([p.baseline for p in parts])
-        return CombinedPoints(baseline, (*parts, *self.rule.located(X)))
-
-    def support(self, points: CombinedPoints, sign: int) -> Tensor:
-        return self.rule.support(self.parts, points, sign)
-
-    def majorant(self, points: CombinedPoints, sign: int) -> Tensor:
-        r"""From the majorants of the parts."""
-        return self.rule.majorant(self.parts, points, sign)
-
-    def with_pending(self, X_pending: Tensor) -> "CombinedSet":
-        r"""Each part with variances conditioned on pending points as well."""
-        parts = [part.with_pending(X_pending) for part in self.parts]
-        return CombinedSet(parts, self.rule, self.assumptions)
-
-    def max_gain_over(
-        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
-    ) -> Tensor:
-        r"""From the maximum over each part; see ``ConfidenceSet``."""
-        return self.rule.max_gain_over(self.parts, X, reference, sign, cheap)
-
     def limit(self, sign: int) -> float:
-        return self.rule.limit(self.parts, sign)
+        r"""Upper bound on ``sign * f`` everywhere, by the limits and by the part."""
+        return min(self.limits.end(sign), self.parts[0].limit(sign))
 
     def gain_limit(self, reference: Tensor, sign: int) -> float:
-        return self.rule.gain_limit(self.parts, reference, sign)
+        r"""Largest gain over the reference that the limits allow anywhere."""
+        room = self.limits.end(sign) - float(self._least(reference, sign)[0])
+        return min(room, self.parts[0].gain_limit(reference, sign))
+
+    def _least(self, reference: Tensor, sign: int) -> tuple[Tensor, bool]:
+        r"""Least value of ``sign * f`` at the reference; whether the limits give it."""
+        sides = Limits(*self.parts[0].bounds(reference)).oriented(sign)
+        limits = self.limits.limits(reference).oriented(sign)
+        least = torch.maximum(torch.minimum(sides.lower, limits.upper), limits.lower)
+        return least, bool((limits.lower > sides.lower).any())
 
 
-def within(part: Part, known: Pointwise, assumptions: Assumptions) -> CombinedSet:
+def within(
+    whole: ConfidenceSet, limits: Pointwise, assumptions: Assumptions
+) -> CombinedSet:
     r"""The functions of a set that keep to limits on values, on the scale of the set.
 
     In a union the limits are put on each part, since branch and bound works part by part.
     """
-    if isinstance(part, CombinedSet) and isinstance(part.rule, Union):
-        parts = [within(each, known, each.assumptions) for each in part.parts]
-        return CombinedSet(parts, part.rule, assumptions)
-    return CombinedSet([part], Within(known), assumptions)
+    if isinstance(whole, Union):
+        parts = [within(part, limits, part.assumptions) for part in whole.parts]
+        return Union(parts, assumptions)
+    return Within(whole, limits, assumptions)
 
 
-def searched(part: Part) -> Part:
+def searched(whole: ConfidenceSet) -> ConfidenceSet:
     r"""The set without the limits whose ``searched`` is False, at any depth."""
-    if not isinstance(part, CombinedSet):
-        return part
-    if isinstance(part.rule, Within) and not part.rule.known.searched:
-        return searched(part.parts[0])
-    parts = [searched(each) for each in part.parts]
-    if all(own is each for own, each in zip(parts, part.parts, strict=True)):
-        return part
-    return CombinedSet(parts, part.rule, part.assumptions)
-
-
-def _clipped(support: Tensor, points: CombinedPoints, sign: int) -> Tensor:
-    # Both limits clip both sides, so that the sides never swap: where the part lies
-    # outside, data and limits contradict each other.
-    baseline, limits = points.baseline, points.parts[1]
-    side = torch.maximum(baseline + sign * support, limits.lower)
-    side = torch.minimum(side, limits.upper)
-    return sign * (side - baseline)
+    if not isinstance(whole, CombinedSet):
+        return whole
+    if isinstance(whole, Within) and not whole.limits.searched:
+        return searched(whole.parts[0])
+    return whole.with_parts([searched(part) for part in whole.parts])

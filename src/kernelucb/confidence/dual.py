@@ -19,10 +19,7 @@ from kernelucb._numerics.arrays import (
 )
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.radius import Constraints
-from kernelucb.confidence.sets import (
-    ConfidenceSet,
-    QueryPoints,
-)
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.data import RidgeState
 from kernelucb.data.exact import Projection
 

@@ -19,11 +19,7 @@ from kernelucb.confidence.radius import (
     mixture_radius,
 )
 from kernelucb.data import KernelRegression
-from kernelucb.data.exact import (
-    FilteredRegression,
-    SpectralFilter,
-    filter_values,
-)
+from kernelucb.data.exact import FilteredRegression, SpectralFilter, filter_values
 
 FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
 
