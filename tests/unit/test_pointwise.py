@@ -116,7 +116,7 @@ def test_replicates_outside_the_band_are_a_contradiction():
     cut = band(norm_bound=0.3 * NORM, num=40).band.with_replicates(12)
     assert cut.assumptions.violated
     lower, upper = cut.bounds(ARMS)
-    intervals = cut.confidence_set.limits.known
+    intervals = cut.confidence_set.limits.intervals
     assert bool((lower <= upper).all())
     assert bool((lower >= intervals.lower - ORDER).all())
     assert bool((upper <= intervals.upper + ORDER).all())
@@ -214,7 +214,7 @@ def test_larger_norms_and_noises_rest_on_one_event(cut):
 
 
 def test_intervals_of_a_larger_noise_keep_their_law_of_guesses():
-    cut = REPLICATES(band().band).relaxed(2.0, 3.0).confidence_set.limits.known
+    cut = REPLICATES(band().band).relaxed(2.0, 3.0).confidence_set.limits.intervals
     V = float64(4 / (3 * NOISE) ** 2)
     half = half_width(V, 8.0 * NOISE**2, math.log(20 / 0.025))
     close(cut.upper - cut.lower, (2.0 * half).expand(12))
@@ -338,7 +338,7 @@ def test_replicates_of_a_noise_that_was_not_known():
     inner, upper = acqf.band.at(delta=0.0125), noise.limits(0.1 * 0.0125)[0.0][1]
     assert float(inner.data.noise_scales[0]) == pytest.approx(upper)
     half = half_width(float64(4 / upper**2), 8.0 * 0.5, math.log(12 / 0.0125))
-    intervals = cut.confidence_set.parts[0].limits.known
+    intervals = cut.confidence_set.parts[0].limits.intervals
     close(intervals.upper - intervals.lower, (2.0 * half).expand(12))
 
 

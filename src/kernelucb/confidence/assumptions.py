@@ -231,13 +231,13 @@ class Assumptions:
 
     def spending(self, source: str, delta: float) -> "Assumptions":
         r"""A copy with a further source, whose ``delta`` is added to the present one."""
-        own = 0.0 if self.delta is None else self.delta
-        before, after = map(one_minus, (own, own + delta))
+        spent = self.delta or 0.0
+        before, after = map(one_minus, (spent, spent + delta))
         return replace(
             self,
             source=f"{self.source}; {source}",
             guarantee=self.guarantee.replace(before, after),
-            delta=own + delta,
+            delta=spent + delta,
         )
 
     def without_guarantee(self, reason: str, name: str = "theorem") -> "Assumptions":
@@ -302,7 +302,7 @@ class Knowledge(NamedTuple):
 
 def rkhs_assumptions(
     source: str,
-    known: Any,
+    state: Any,
     delta: float,
     norm: Assumption,
     *,
@@ -321,11 +321,11 @@ def rkhs_assumptions(
         guarantee = (
             f"holds for every point and {rounds} with probability {one_minus(delta)}"
         )
-    items = _items(known, noise, norm)
+    items = _items(state, noise, norm)
     return Assumptions(source, guarantee, anytime, items, delta, horizon=horizon)
 
 
-def bayesian_assumptions(source: str, known: Any, delta: float, domain: str) -> Assumptions:
+def bayesian_assumptions(source: str, state: Any, delta: float, domain: str) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
     The bound covers ``domain`` (in words) only, and no maximum outside of it.
@@ -335,29 +335,29 @@ def bayesian_assumptions(source: str, known: Any, delta: float, domain: str) -> 
     guarantee = (
         f"holds {domain} and every round at once with probability {one_minus(delta)}"
     )
-    items = _items(known, "independent and Gaussian", prior)
+    items = _items(state, "independent and Gaussian", prior)
     return Assumptions(source, guarantee, True, items, delta, all_points=False)
 
 
-def _items(known: Any, condition: str, function: Assumption) -> tuple[Assumption, ...]:
+def _items(state: Any, condition: str, function: Assumption) -> tuple[Assumption, ...]:
     r"""Assumptions on the model, the noise (``condition`` in words) and the function."""
-    smallest, largest = map(float, known.noise_scales.aminmax())
+    smallest, largest = map(float, state.noise_scales.aminmax())
     scale = assumed(smallest)
     if smallest != largest:
         scale += (
             f" to {assumed(largest)}, one for each observation, fixed before its outcome "
             "(as is the number of readings behind it)"
         )
-    noise = f"the noise is {condition}{known.outcome_map.after} with scale {scale}"
+    noise = f"the noise is {condition}{state.outcome_map.after} with scale {scale}"
     statements = {**_STATEMENTS, "noise": (noise, f"{noise}; the scale is an estimate")}
     items: list[Assumption] = []
     for name, (given, estimated) in statements.items():
-        if name in known.estimated:
+        if name in state.estimated:
             items.append(Assumption(name, estimated, Status.ESTIMATED))
         else:
             items.append(Assumption(name, given, Status.GIVEN))
     items += [function, REPORTED]
-    if not known.outcome_map.is_identity:
-        scale = known.outcome_map.statement
+    if not state.outcome_map.is_identity:
+        scale = state.outcome_map.statement
         items.append(Assumption("outcome transform", scale, Status.GIVEN))
     return tuple(items)

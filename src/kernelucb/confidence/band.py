@@ -168,8 +168,9 @@ class Band(Described):
     def required_set(self) -> ConfidenceSet:
         r"""The set of functions of a band that has one."""
         if self.confidence_set is None:
-            raise NotImplementedError(
-                f"{type(self).__name__} must define bounds, assumptions and prior_std."
+            raise UnsupportedError(
+                f"{type(self).__name__} is no set of functions; define bounds, assumptions "
+                "and prior_std, and limit the bands from which it is made."
             )
         return self.confidence_set
 
@@ -315,7 +316,6 @@ class Band(Described):
         """
         if not lower < upper:
             raise ValueError(f"lower must be below upper, got {lower:g} and {upper:g}.")
-        self._check_set("range")
         sources = [each for each in self.sources if not isinstance(each, RangeSource)]
         flaws = tuple(each for each in self.flaws if each.name != "range")
         new = RangeSource(0.0, lower=lower, upper=upper)
@@ -343,7 +343,6 @@ class Band(Described):
             ValueError: If a number is out of its range, or more inputs were observed.
             UnsupportedError: If the noise scale is not known.
         """
-        self._check_set("replicates")
         if num_inputs is not None:
             whole_number("num_inputs", num_inputs)
         return self._beside(partial(ReplicateSource, num_inputs=num_inputs), share)
@@ -387,7 +386,6 @@ class Band(Described):
             UnsupportedError: If the band has not one kernel with one norm bound and a known
                 noise scale.
         """
-        self._check_set("design")
         sizes = [num_runs] if isinstance(num_runs, int) else list(num_runs)
         sizes = tuple(whole_number("num_runs", size) for size in sizes)
         if (candidates is None) == (bounds is None):
@@ -408,13 +406,6 @@ class Band(Described):
             norm=self.given_norm or DEFAULT_NORM,
         )
         return self._beside(source, share)
-
-    def _check_set(self, limits: str) -> None:
-        if self.confidence_set is None:
-            raise UnsupportedError(
-                f"{type(self).__name__} is no set of functions and takes no {limits}; give "
-                "it to the bands from which it is made."
-            )
 
     def _beside(self, kind: Callable[[float], Source], share: float) -> "Band":
         r"""The band beside another source of limits, both at the same ``delta``."""
@@ -439,7 +430,7 @@ class Band(Described):
         band, whole = copy(self), self.required_set
         for source in sources:
             whole = source.within(self, whole, self.delta or 0.0)
-        whole = draft_of(whole)
+        whole = draft_of(whole)  # without sources it is the plain band's set
         whole.assumptions = whole.assumptions.no_better_than(flaws)
         band.plain, band.sources, band.flaws = self, sources, flaws
         band.confidence_set, band.direction = whole, direction
@@ -457,12 +448,6 @@ class Band(Described):
     def smallest_norm_bound(self) -> float:
         r"""Smallest norm bound that ``relaxed`` multiplies, outcome units; NaN without."""
         return min(self.norm_bounds, default=math.nan)
-
-    @property
-    def outcome_range(self) -> tuple[float, float] | None:
-        r"""Least and largest value of ``f`` anywhere, outcome units; None if not known."""
-        ranges = [each for each in self.sources if isinstance(each, RangeSource)]
-        return (ranges[-1].lower, ranges[-1].upper) if ranges else None
 
     @property
     def noise_scale(self) -> float | None:
@@ -538,7 +523,7 @@ def rebuildable(
 def _copied(value: Any) -> Any:
     r"""A copy of tensors, kernels and lists; anything else as it is."""
     if isinstance(value, Tensor):
-        return value.detach().clone()
+        return value.detach().clone()  # `deepcopy` refuses a tensor with a graph
     changes = isinstance(value, Kernel | Mean | Sequence)
     return deepcopy(value) if changes and not isinstance(value, ModelData) else value
 
@@ -597,6 +582,7 @@ def weighted_sum(
         observed=torch.cat(observed) if len(observed) == len(parts) else None,
         norm_bounds=tuple(dict.fromkeys(n for part in parts for n in part.norm_bounds)),
         parts=parts,
+        # A partial, since a closure cannot be pickled.
         combine=partial(
             weighted_sum, weights=whole.weights, offset=offset, output_weights=every
         ),
@@ -689,10 +675,10 @@ def changed_bands(
 
 def check_dimensions(name: str, bands: Sequence[Band]) -> None:
     r"""Refuse bands on inputs of different dimension; ``name`` is for the message."""
-    known = {band.data.dimension for band in bands if band.data is not None}
-    if len(known) > 1:
+    columns = {band.data.dimension for band in bands if band.data is not None}
+    if len(columns) > 1:
         raise BotorchTensorDimensionError(
-            f"The {name} are on inputs of {sorted(known)} columns; they must agree: give "
+            f"The {name} are on inputs of {sorted(columns)} columns; they must agree: give "
             "every model all input columns, those that do not matter for it too."
         )
 
@@ -715,5 +701,5 @@ def check_points(name: str, X: Tensor, dimension: int, q: bool = False) -> None:
             f"{name} is {X.dtype}; the bound is computed in float64 and cast back, "
             "which rounds it. Use float64 tensors throughout.",
             SinglePrecisionWarning,
-            stacklevel=4,
+            stacklevel=4,  # the line that calls `Band.bounds`
         )

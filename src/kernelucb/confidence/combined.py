@@ -47,7 +47,7 @@ class CombinedState:
         self.dimension = self.states[0].dimension
         self.outcome_map = self.states[0].outcome_map
         self.num_observations = max(state.num_observations for state in states)
-        pairs = zip(self.weights, states, strict=False)
+        pairs = zip(self.weights, states, strict=False)  # a union has one weight
         self.prior_std = math.hypot(*(weight * state.prior_std for weight, state in pairs))
 
     def total(self, values: Sequence[Tensor]) -> Tensor:
@@ -149,6 +149,7 @@ class CombinedSet(ConfidenceSet):
         return self._of_limits(limits) + 2.0 * self.error
 
     def _of_limits(self, limits: Sequence[float]) -> float:
+        # Tensors of float64: `joined` takes them, and an infinite limit stays one.
         values = [torch.tensor(each, dtype=torch.float64) for each in limits]
         return float(self.joined(values))
 

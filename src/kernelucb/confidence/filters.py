@@ -27,10 +27,12 @@ FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
 _SCALES = tuple(4.0**-power for power in range(1, 9))
 _FLOORS = (0.0, 0.1, 0.3, 0.6)
 _NUM_HYBRIDS = len(_SCALES) * len(_FLOORS)
-# In place of the norm in the grid that is tied to the prior alone: c is 4 to 1/4096; and
-# in a second one, for norm bounds that are chosen afterwards: c is 262,144 to 16.
-_UNIT_NORM, _LARGE_NORM = 4.0, 4.0**5
-_LARGEST, _LARGEST_PRICE = 1e150, 1e12
+# In place of the norm in the grid that is tied to the prior alone: c is 4 to 1/4096.
+_UNIT_NORM = 4.0
+# In a second one, for norm bounds that are chosen afterwards: c is 262,144 to 16.
+_LARGE_NORM = 4.0**5
+_LARGEST = 1e150  # size of a norm and of a scale: their squares and quotients are finite
+_LARGEST_PRICE = 1e12  # of a member: times the least weight, exp(-50), it is nothing
 # Steps towards the best weights, each by a share of the way in ln(w). More of them, or
 # gradient descent until nothing changes, narrow the band by less than 0.1 %.
 _STEPS = (1.0, 0.5, 0.5)
@@ -39,7 +41,7 @@ _UNUSED = -50.0  # ln of a weight that does not count
 _POINTS = 16
 # Regularisers for that, in units of the squared radius over the squared norm.
 _REGULARIZERS = np.logspace(-4.0, 2.0, 12)
-_TINY = 1e-150
+_TINY = 1e-150  # instead of zero below a fraction whose numerator is then zero too
 _SMALLEST = 1e-12  # share of the squared radius that an excess counts at least
 # Prior weights of Flynn & Reeb's member and of the energy of the noise; the hybrids share
 # 0.2. The squared radius is at most 2 ln(1/0.7) = 0.71 above that of Flynn & Reeb's alone.
@@ -188,6 +190,7 @@ class FilterMixture:
         unit = math.sqrt(mean_scale)
         second = _LARGE_NORM * unit if every_norm else norm
         self.hybrids = Hybrids.for_norm(_UNIT_NORM * unit, noise_factor)
+        # Members tied to the prior come first: only these have weight without a norm bound.
         if second is not None:
             other = Hybrids.for_norm(second, noise_factor)
             self.hybrids = Hybrids(*map(torch.cat, zip(self.hybrids, other, strict=True)))
@@ -199,7 +202,7 @@ class FilterMixture:
         first_price = self.level * energy - self.confidence
         self.prices = np.append(first_price, prices.cpu().numpy())
         filters = self.hybrids.filters(lam).cpu().numpy()
-        self.filters = np.insert(filters, 0, self.level, axis=0)
+        self.filters = np.insert(filters, 0, self.level, axis=0)  # the same at every lam
         self.num_untied = len(self.prices) if every_norm else 1 + _NUM_HYBRIDS
 
     def ellipsoid(self, weights: Array) -> Ellipsoid:

@@ -202,11 +202,11 @@ class PrequentialRadius:
         Raises:
             ValueError: If number, order, noise scales, inputs or outcomes differ.
         """
-        noise, known = regression.noise_scales.cpu(), self._record.noise_std
-        if not (len(noise) == len(known) and torch.equal(noise, known)):
+        noise, observed = regression.noise_scales.cpu(), self._record.noise_std
+        if not (len(noise) == len(observed) and torch.equal(noise, observed)):
             raise ValueError(
-                f"fit holds {len(known)} observations and the model {len(noise)}, or their "
-                "noise scales differ; give both the same observations, in order."
+                f"fit holds {len(observed)} observations and the model {len(noise)}, or "
+                "their noise scales differ; give both the same observations, in order."
             )
         if not self._is_of(regression):
             raise ValueError(
@@ -227,18 +227,18 @@ class PrequentialRadius:
             return False
         if isinstance(regression, KernelRegression):
             inputs = regression.train_inputs
-            known = regression.prior.transform(raw.to(inputs))
-            near = (known - inputs).abs() <= _ROUNDED * inputs.abs().amax(0)
+            recorded = regression.prior.transform(raw.to(inputs))
+            near = (recorded - inputs).abs() <= _ROUNDED * inputs.abs().amax(0)
             far = (regression.train_targets.cpu() - outcomes).abs()
             return bool(near.all() & (far <= _ROUNDED * (outcomes.abs() + noise)).all())
         if not isinstance(regression, NystromRegression):
             return False
         inputs, responses = regression.sums.inputs, regression.sums.responses
-        known = regression.prior.transform(raw.to(inputs))
-        residuals = outcomes.to(known) - regression.prior.mean(known)
+        recorded = regression.prior.transform(raw.to(inputs))
+        residuals = outcomes.to(recorded) - regression.prior.mean(recorded)
         weights = residuals / regression.noise_scales.square()
-        sums, others = weights @ _powers(known), responses @ _powers(inputs)
-        sizes = weights.abs() @ _powers(known).abs()
+        sums, others = weights @ _powers(recorded), responses @ _powers(inputs)
+        sizes = weights.abs() @ _powers(recorded).abs()
         return bool(((sums - others).abs() <= _ROUNDED * sizes).all())
 
 
@@ -377,8 +377,8 @@ def data_fit(
     if isinstance(fit, PrequentialRadius):
         radius = fit.radius(regression)
     elif fit.filters:
-        known = fit.every_norm, fit.noise_factor
-        return FilterMixture(regression, delta, fit.scales, norm, misfit, *known)
+        fixed = fit.every_norm, fit.noise_factor
+        return FilterMixture(regression, delta, fit.scales, norm, misfit, *fixed)
     else:
         radius = mixture_radius(regression, delta, fit.scales)
     return FitConstraint(regression, radius.widened(regression, misfit))

@@ -50,16 +50,16 @@ class Source(ABC):
     def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:
         r"""The set of a band, cut before or not, that holds at ``delta``; cut again."""
         share = self.ratio * delta
-        values = self.limits(band, share / band.noise.levels)
+        limits = self.limits(band, share / band.noise.levels)
         assumptions = whole.assumptions.spending(self.theorem, share)
         assumptions = assumptions.with_extra(self.assumption)
-        item = self.contradiction(band, whole, values, assumptions)
+        item = self.contradiction(band, whole, limits, assumptions)
         if item is not None:
             assumptions = assumptions.with_item(item)
-        return within(whole, values, assumptions)
+        return within(whole, limits, assumptions)
 
     def contradiction(
-        self, band: Any, whole: ConfidenceSet, values: Any, known: Assumptions
+        self, band: Any, whole: ConfidenceSet, limits: Any, assumptions: Assumptions
     ) -> Assumption | None:
         r"""An assumption that the limits contradict."""
         return None
@@ -99,19 +99,19 @@ class ReplicateSource(Source):
         return Assumption("replicates", statement, Status.GIVEN)
 
     def contradiction(
-        self, band: Any, whole: ConfidenceSet, values: Any, known: Assumptions
+        self, band: Any, whole: ConfidenceSet, limits: Any, assumptions: Assumptions
     ) -> Assumption | None:
         r"""The norm, where an input's outcomes lie outside the band there."""
         if band.observed is None:
             return None
         lower, upper = whole.bounds(band.observed)
-        limits = values.limits(band.observed)
-        apart = (limits.lower > upper) | (limits.upper < lower)
-        if not bool(apart.any()) or known.violated:
+        alone = limits.limits(band.observed)
+        apart = (alone.lower > upper) | (alone.upper < lower)
+        if not bool(apart.any()) or assumptions.violated:
             return None
         row = [coordinate(each) for each in band.observed[apart][0].tolist()]
         statement = (
-            f"{known['norm'].statement}; the outcomes at ({', '.join(row)}) alone "
+            f"{assumptions['norm'].statement}; the outcomes at ({', '.join(row)}) alone "
             "contradict this: their mean lies outside the band (or noise_std is too small)"
         )
         item = Assumption("norm", statement, Status.VIOLATED)

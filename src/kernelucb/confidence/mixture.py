@@ -258,7 +258,7 @@ class ConvexSet(ExactSet):
     """
 
     source = "Flynn & Reeb (2024), Theorem 4.4"
-    _program: EllipsoidBallProgram | None = None
+    _program: EllipsoidBallProgram | None = None  # compiled when first asked for
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled

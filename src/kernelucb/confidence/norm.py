@@ -24,15 +24,15 @@ from kernelucb.confidence.fit import ClosedForm, DataFit, data_fit, fit_of
 from kernelucb.confidence.radius import CovarianceScale, FitConstraint, Radius
 from kernelucb.data import KernelRegression, RidgeState
 
-# Tolerances in ln(tau): of the least norm, and of the weights for it.
-_ROOT, _NEAR = 1e-13, 1e-3
+_ROOT = 1e-13  # tolerance of the least norm, in ln(tau)
+_NEAR = 1e-3  # of the weights for it, in ln(tau): any weights are valid
 # Steps towards the weights for it; more of them raise it by less than 0.1 %.
 _STEPS = 2
-# Part of a squared radius, noise units, that round-off may hide without a correction; where
-# round-off hides more, the relative tolerance of the least norm; a small norm, prior units,
-# and a factor for a search.
-_NEGLIGIBLE, _RESOLVED, _START, _FACTOR = 1e-5, 1e-3, 1e-6, 4.0
-_LITTLE = 0.01  # of a radius
+_NEGLIGIBLE = 1e-5  # squared noise units that round-off may hide without a correction
+_RESOLVED = 1e-3  # relative tolerance of the least norm where round-off hides more
+_START = 1e-6  # a small norm, prior units, from which a search goes up
+_FACTOR = 4.0  # by which it goes up
+_LITTLE = 0.01  # share of a radius that round-off may hide of a least norm with a meaning
 
 
 def least_consistent_norm(
@@ -177,6 +177,7 @@ def for_least_norm(fit: DataFit) -> tuple[FitConstraint, float]:
         start = start if math.isinf(tau) else tau
         residuals = decisive_share * squares * (values * lam / tau + 1.0) ** -2
         log_weights = fit.log_weights(residuals)
+        # Tied members are of the norm bound, which the least norm is to be compared with.
         log_weights[fit.num_untied :] = -math.inf
         return Appraisal(-least, log_weights, 1.0 if math.isinf(tau) else tau)
 
@@ -211,7 +212,7 @@ def _resolved(
         used = upper
     lower = max(lower, least)
     while lower < (1.0 - _RESOLVED) * upper and upper > _START:
-        middle = math.sqrt(max(lower, _START * upper) * upper)
+        middle = math.sqrt(max(lower, _START * upper) * upper)  # the geometric mean
         least = needed(middle)
         if least > middle:
             lower = middle

@@ -21,12 +21,11 @@ from kernelucb.data.prior import Prior
 _RHO = 8.0
 # Regularisers among which each point takes its own.
 _REGULARIZERS = 10.0 ** torch.linspace(-4.0, 4.0, 33, dtype=torch.float64)
-# Nets of a box that are tried, by kernel metric over prior standard deviation, at so many
-# points; and the share of the failure probability that the energy of the noise takes.
+# Nets of a box that are tried, by kernel metric over prior standard deviation.
 _DISTANCES = tuple(2.0**-power for power in range(1, 13))
-_TRIED = 64
-_OF_ENERGY = 0.1
-_TINY = 1e-300
+_TRIED = 64  # points at which they are compared
+_OF_ENERGY = 0.1  # share of the failure probability that the energy of the noise takes
+_TINY = 1e-300  # instead of zero below a fraction
 # Norm bound for which runs are weighed where none was given, prior units.
 DEFAULT_NORM = 10.0
 
@@ -128,7 +127,8 @@ class Replicates(Pointwise):
         order = torch.arange(1, len(first) + 1).to(zero)
         count = order * (order + 1.0) if num_inputs is None else zero + num_inputs
         half = half_width(precision, _RHO * scale**2, (count / delta).log())
-        self.known = Limits(means - half, means + half)
+        self.intervals = Limits(means - half, means + half)
+        # An input counts as observed only where it is the same to the digit.
         self._rows = {tuple(row): i for i, row in enumerate(self.inputs.tolist())}
 
     @torch.no_grad()
@@ -137,10 +137,10 @@ class Replicates(Pointwise):
         inputs = self.prior.transform(X.to(self.inputs))
         found = [self._rows.get(tuple(row), -1) for row in inputs.tolist()]
         index = torch.tensor(found, dtype=torch.long, device=inputs.device)
-        unknown, (lower, upper) = index < 0, self.known
+        elsewhere, (lower, upper) = index < 0, self.intervals
         return Limits(
-            lower[index].masked_fill(unknown, -torch.inf),
-            upper[index].masked_fill(unknown, torch.inf),
+            lower[index].masked_fill(elsewhere, -torch.inf),
+            upper[index].masked_fill(elsewhere, torch.inf),
         )
 
 
@@ -267,12 +267,12 @@ class FixedDesign(Pointwise):
         if self.net is not None:
             ends = self.net.lower, self.net.lower + self.net.counts * self.net.spacing
             near = X.to(lower)
-            known = ((near >= ends[0]) & (near <= ends[1])).all(-1)
+            inside = ((near >= ends[0]) & (near <= ends[1])).all(-1)
         else:
             rows = [tuple(row) in self._points for row in X.double().tolist()]
-            known = torch.tensor(rows, dtype=torch.bool, device=lower.device)
+            inside = torch.tensor(rows, dtype=torch.bool, device=lower.device)
         return Limits(
-            lower.masked_fill(~known, -torch.inf), upper.masked_fill(~known, torch.inf)
+            lower.masked_fill(~inside, -torch.inf), upper.masked_fill(~inside, torch.inf)
         )
 
     def _estimate(self, state: KernelRegression, X: Tensor) -> _Estimate:
@@ -287,16 +287,16 @@ class FixedDesign(Pointwise):
         rest = v.square() @ (1.0 - share).square().mT + centre.residual_variance[:, None]
         best = (self.norm * rest.sqrt() + self.factor * noise).argmin(-1)
         share, weights = share[best], weights[best]
-        own = points.features * weights
+        here = points.features * weights
         deviation = torch.full_like(centre.baseline, self.factor)
         if self.net is not None:
             energy = noise_energy_bound(state.num_observations, _OF_ENERGY * self.share)
             # A union bound covers the net; from the net to the point itself the noise moves
             # by at most its length times the distance of both unit weight vectors.
             there = v * weights
-            apart = normalize(own, dim=-1, eps=_TINY) - normalize(there, dim=-1, eps=_TINY)
+            apart = normalize(here, dim=-1, eps=_TINY) - normalize(there, dim=-1, eps=_TINY)
             deviation = deviation + math.sqrt(energy) * apart.norm(dim=-1)
-        return _Estimate(points, own, points.features * share, deviation)
+        return _Estimate(points, here, points.features * share, deviation)
 
     def _of_batch(self, state: KernelRegression, X: Tensor) -> Limits:
         points, weights, sections, deviation = self._estimate(state, X)

@@ -22,7 +22,7 @@ CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 
 # Fourth powers over those of norm bounds down to 1e-40 are then finite numbers.
 _LARGEST_MISFIT = 1e30
-_UNSEEN = 0.01  # of a squared radius, noise units
+_UNSEEN = 0.01  # squared noise units that change delta by a factor of exp(0.005) at most
 
 # Powers of two around the prior as it stands; all of them together cost 2 ln 17 = 5.7.
 # Half a factor of two away from the best scale, each resolved direction costs 0.06.
@@ -31,7 +31,7 @@ DEFAULT_SCALES = tuple(2.0**power for power in range(-8, 9))
 # Chernoff parameters of the noise energy: near 1 they serve the first rounds, near 0 the
 # thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
 _CHERNOFF = 1.0 / (1.0 + 2.0 ** (0.5 * np.arange(-6.0, 17.0)))
-_TOLERANCE = 1e-13  # of the energy
+_TOLERANCE = 1e-13  # relative, of the energy; the next step of Newton is far below
 # Share of the predictions where they are mixed with the energy alone: the squared radius is
 # at most 2 ln(1/0.8) = 0.45 above theirs.
 _PREDICTION_SHARE = 0.8
@@ -264,13 +264,13 @@ def energy_ball(
     Returns:
         The squared radius; and twice the derivative in ``E`` of the mixture's logarithm.
     """
-    log_level, (own, energy) = math.log(1.0 / delta), shares
+    log_level, (predictive, energy) = math.log(1.0 / delta), shares
     slopes = np.append(energy_levels(_CHERNOFF, noise_factor), 1.0)
     # Logarithms of the members at E = 0; their slopes are those in E / 2.
     offsets = np.append(0.5 * count * np.log1p(-slopes[:-1]), 0.0)
     offsets[:-1] += math.log(energy / len(_CHERNOFF))
     price = predicted - 2.0 * log_level
-    offsets[-1] = math.log(own) - 0.5 * price if own else -math.inf
+    offsets[-1] = math.log(predictive) - 0.5 * price if predictive else -math.inf
     # A single component reaches the level at a larger energy than the mixture, whose
     # logarithm is convex and increases: Newton's method falls from there to the root.
     squared = float((2.0 * (log_level - offsets) / slopes).min())

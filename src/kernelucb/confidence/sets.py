@@ -43,8 +43,8 @@ class Described:
         return {"delta": self.assumptions.delta}
 
     def __repr__(self) -> str:
-        known = {k: each for k, each in self._described().items() if each is not None}
-        inner = ", ".join(f"{k}={each}" for k, each in known.items())
+        entries = self._described().items()
+        inner = ", ".join(f"{k}={each}" for k, each in entries if each is not None)
         verdict = str(self.assumptions).partition("\n")[0]
         return f"{type(self).__name__}({inner})\n  {verdict}"
 
@@ -119,7 +119,7 @@ class ConfidenceSet(Described, Module, ABC):
 
     def with_design(self, design: Any) -> Self:
         r"""The set with its variances from another state, ``design``."""
-        band = draft_of(self)
+        band = draft_of(self)  # shares all tensors but those that are registered anew
         band.design = design
         return band
 
