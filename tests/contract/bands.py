@@ -45,7 +45,7 @@ NORM = 3.0
 TRUTH = Truth.of_norm(NORM, noise_std=0.2, dimension=2, seed=1)
 KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-UNKNOWN = UnknownNoise(0.1, 1.0)
+UNKNAPART = UnknownNoise(0.1, 1.0)
 
 
 def of(function, model=None, observe=None):
@@ -114,7 +114,7 @@ def meta(X, Y):
 
 
 BALL = {"contradiction": "a ball around an estimate is never empty"}
-OWN = {"estimates": "the kernels are not the model's"}
+APART = {"estimates": "the kernels are not the model's"}
 RANDOM = {"order of data": "inducing points are taken in the order of the data"}
 WHOLE = {"contradiction": "outcomes of its kind have no such size"}
 TABLE = {
@@ -133,7 +133,7 @@ BANDS = {
     "near the ball": Band(
         partial(martingale, norm_bound=NearNormBall(NORM, 0.1)), TRUTH, {}
     ),
-    "unknown noise": Band(partial(martingale, noise_std=UNKNOWN), TRUTH, {}),
+    "unknown noise": Band(partial(martingale, noise_std=UNKNAPART), TRUTH, {}),
     "transformed": Band(
         partial(martingale, norm_bound=10.0), of(TRUTH.function, transformed), {}
     ),
@@ -145,32 +145,32 @@ BANDS = {
     "Srinivas": Band(SrinivasUCB, TRUTH, BALL),
     "Wang-de Freitas": Band(partial(WangDeFreitasUCB, norm_bound=NORM), TRUTH, BALL),
     "streaming": Band(
-        partial(StreamingKernelUCB, norm_bound=NORM, noise_std=UNKNOWN), TRUTH, {}
+        partial(StreamingKernelUCB, norm_bound=NORM, noise_std=UNKNAPART), TRUTH, {}
     ),
     "sketched": Band(sketched, TRUTH, RANDOM),
     "budgeted": Band(
         partial(BKBUCB, norm_bound=NORM), of(TRUTH.function, budgeted), BALL | RANDOM
     ),
-    "meta": Band(MetaUCB, of(TRUTH.function, meta), BALL | OWN | RANDOM | TABLE),
+    "meta": Band(MetaUCB, of(TRUTH.function, meta), BALL | APART | RANDOM | TABLE),
     "family": Band(
         partial(KernelFamilyUCB, kernels=KERNELS, widest_every=1, norm_bound=NORM),
         TRUTH,
-        OWN,
+        APART,
     ),
     "family of successes": Band(
         partial(KernelFamilyUCB, kernels=KERNELS, widest_every=1, norm_bound=NORM),
         of(lambda X: TRUTH.function(X).sigmoid(), outcomes_of("bernoulli"), successes),
-        OWN | WHOLE,
+        APART | WHOLE,
     ),
     "successes": Band(
         partial(LikelihoodUCB, norm_bound=NORM),
         of(lambda X: TRUTH.function(X).sigmoid(), outcomes_of("bernoulli"), successes),
-        OWN | WHOLE,
+        APART | WHOLE,
     ),
     "counts": Band(
         partial(LikelihoodUCB, norm_bound=NORM),
         of(lambda X: TRUTH.function(X).exp(), outcomes_of("poisson"), counts),
-        OWN | WHOLE,
+        APART | WHOLE,
     ),
     "sum": Band(total, TRUTH, {"directions": "its posterior transform is what it bounds"}),
     "constrained": Band(constrained, TRUTH, {"known range": "its parts take one"}),

@@ -111,12 +111,12 @@ QUICK = {
 def test_the_band_is_the_same(symmetry, form, problem, scale):
     r"""Relative to the half-width of the norm ball, the unit of every band."""
     norm, options = 3.0 * problem.function.norm + 3.0, {"form": form}
-    own, expected = symmetry(problem, scale, norm, options)
+    found, expected = symmetry(problem, scale, norm, options)
     if expected is None:
         acqf = MartingaleMixtureUCB(problem.state, norm_bound=norm, **options)
         expected = acqf.bounds(problem.test_X)
     tolerance = PERMUTATION if symmetry is reordered else SCALE
-    for one, other in zip(own, expected, strict=True):
+    for one, other in zip(found, expected, strict=True):
         assert_close(one, other, rtol=tolerance, atol=tolerance * norm)
 
 
@@ -147,9 +147,9 @@ def test_repeats_with_more_noise_are_one_observation_of_the_average(problem, cou
     X, Y, noise = problem.X, problem.Y, problem.noise_std * count**0.5
     many = KernelRegression(X.repeat(count, 1), Y.repeat(count), problem.kernel, noise)
     one, points = problem.state, problem.test_X
-    for own, other in (
+    for one_by_one, other in (
         (many.mean(points), one.mean(points)),
         (many.variance(points), one.variance(points)),
         (many.log_det(), one.log_det()),
     ):
-        assert_close(own, other, rtol=PERMUTATION, atol=PERMUTATION)
+        assert_close(one_by_one, other, rtol=PERMUTATION, atol=PERMUTATION)

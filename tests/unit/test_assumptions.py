@@ -134,10 +134,9 @@ class Shifted(InputTransform):
 )
 def test_a_transform_that_learns_from_the_data_is_an_estimate(transform, status):
     model = frozen(0.1, input_transform=deepcopy(transform))
-    for each, own in zip(
-        model.input_transform.parameters(), transform.parameters(), strict=True
-    ):
-        each.requires_grad_(own.requires_grad)
+    parameters = model.input_transform.parameters(), transform.parameters()
+    for each, original in zip(*parameters, strict=True):
+        each.requires_grad_(original.requires_grad)
     before = deepcopy(model.input_transform.state_dict())
     assert statuses(model) == (status, G, G, G)
     after = model.input_transform.state_dict()  # being asked leaves no trace

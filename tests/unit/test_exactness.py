@@ -41,7 +41,7 @@ PROBLEMS = {
     "little noise": {"noise_std": 1e-2, "seed": 11},
     "much noise": {"noise_std": 3.0, "norm": 1.0},
     "a noise scale for each": {"n": 9, "seed": 3},
-    "known mean": {"n": 9, "seed": 4},
+    "given mean": {"n": 9, "seed": 4},
     "finite rank": {"n": 8, "d": 2},
 }
 
@@ -53,7 +53,7 @@ def solved(case, c):
     noise, mean, norm = problem.noise_std, 0.0, 1.5 * problem.function.norm
     if case == "a noise scale for each":
         noise = 0.05 + 0.5 * uniform(9, 1, seed=12)[:, 0]
-    elif case == "known mean":
+    elif case == "given mean":
         mean = 0.7
         norm = 4.0
     elif case == "finite rank":

@@ -77,8 +77,8 @@ def options_of(fit, problem, noise):
     if fit != "prequential":
         return {"fit": fit}
     radius, n = PrequentialRadius(), len(problem.Y)
-    known = problem.Y, noise, problem.X
-    radius.observe_predictions(torch.zeros(n), torch.ones(n), *known)
+    predictions = torch.zeros(n), torch.ones(n)
+    radius.observe_predictions(*predictions, problem.Y, noise, problem.X)
     return {"fit": radius}
 
 

@@ -186,13 +186,13 @@ def test_a_design_narrows_the_band(sizes, limit, domain):
 def test_later_runs_do_not_change_a_design():
     X = torch.cat([ARMS.repeat(2, 1), torch.full((9, 1), 0.4).double()])
     Y = FUNCTION(X) + NOISE * normal(len(X), 2)
-    known = []
+    found = []
     for last in (24, 33):
         state = KernelRegression(X[:last], Y[:last], frozen_kernel("matern52"), NOISE)
         acqf = MartingaleMixtureUCB(state, norm_bound=NORM)
         cut = acqf.band.with_fixed_design(24, candidates=ARMS)
-        known.append(cut.confidence_set.limits.limits(ARMS))
-    close(*known)
+        found.append(cut.confidence_set.limits.limits(ARMS))
+    close(*found)
 
 
 REPLICATES = partial(Band.with_replicates, num_inputs=20)
