@@ -75,6 +75,7 @@ class Truth:
         r"""A function of known RKHS norm: a weighted sum of sections of the kernel."""
         if kernel is None:
             kernel = RBFKernel().double()
+            # GPyTorch's setters round a Python float to single precision.
             kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
         kernel = kernel.requires_grad_(False)
         random = torch.Generator().manual_seed(seed)
@@ -99,13 +100,14 @@ class Truth:
         r"""The first argument of ``build``, for ``n x d`` points and ``n`` outcomes."""
         if self.model is not None:
             return self.model(X, Y)
+        # GPyTorch's own constraint keeps the noise variance above 1e-4.
         likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-12)).double()
         likelihood.noise = torch.tensor(self.noise_std**2, dtype=torch.float64)
         model = SingleTaskGP(
             X,
             Y.unsqueeze(-1),
             likelihood=likelihood,
-            covar_module=deepcopy(self.kernel),
+            covar_module=deepcopy(self.kernel),  # a model may move its kernel
             mean_module=ZeroMean(),
             outcome_transform=None,
         )
@@ -131,7 +133,7 @@ class Coverage(NamedTuple):
 
 
 class _Bench:
-    r"""Data, points and builders that the checks share."""
+    r"""Data, query points and the bound under test, shared by all checks."""
 
     def __init__(
         self,
@@ -179,6 +181,7 @@ class _Laws(_Bench):
         lower, upper = acqf.bounds(points)
         assert lower.shape == upper.shape == (6,), "bounds maps n x d to two n-vectors."
         _all(lower <= upper, "the lower bound lies above the upper one.")
+        # BoTorch starts nonnegative functions at points of positive value alone.
         assert is_nonnegative(acqf) is False, "a bound may be negative."
         for wrong in points, points.reshape(3, 2, -1), torch.zeros(3, 1, 17).double():
             _raises(BotorchTensorDimensionError, acqf, wrong)
@@ -202,7 +205,7 @@ class _Laws(_Bench):
 
     def gradients(self, acqf: Any, band: Any) -> None:
         gradients: list[Tensor] = []
-        for _ in range(2):
+        for _ in range(2):  # the first pass frees its graph: no part of it may be kept
             X = self.points.unsqueeze(-2).clone().requires_grad_(True)
             acqf(X).sum().backward()
             assert X.grad is not None, "values have no gradient."
@@ -216,6 +219,7 @@ class _Laws(_Bench):
 
     def points_apart(self, acqf: Any, band: Any) -> None:
         near = self.points.unsqueeze(-2)
+        # A scale taken over all points of a call would let far ones spoil near ones.
         for distance in (1.0, 1e8, 1e30):
             other = distance * self.uniform(700, self.random(2)).unsqueeze(-2)
             together = acqf(torch.cat([near, other]))[:6]
@@ -259,7 +263,7 @@ class _Laws(_Bench):
         negative = -least.band.latent_bounds(self.points)[0]
         _close(self.values(least), negative, "values with maximize=False")
         _close(least.bounds(self.points), sides, "bounds with maximize=False")
-        weights = torch.tensor([-1.0], dtype=torch.float64)
+        weights = torch.tensor([-1.0], dtype=torch.float64)  # BoTorch's way to minimise
         mirrored = self.built(posterior_transform=ScalarizedPosteriorTransform(weights))
         _close(self.values(mirrored), self.values(least), "posterior transform of -1")
         _close(mirrored.bounds(self.points), sides, "bounds with a posterior transform")
@@ -281,6 +285,7 @@ class _Laws(_Bench):
     def known_range(self, acqf: Any, band: Any) -> None:
         r"""A band of a function that is known to lie in a range that the data allow."""
         lower, upper = band.bounds(torch.cat([self.points, self.X]))
+        # A range that clips sides, but holds a value of every band at the data.
         observed = slice(len(self.points), None)
         low = 0.5 * float(lower.min() + upper[observed].min())
         high = 0.5 * float(upper.max() + lower[observed].max())
@@ -386,6 +391,7 @@ class _Laws(_Bench):
 
     def contradiction(self, acqf: Any, band: Any) -> None:
         r"""Outcomes that no function of the stated norm explains."""
+        # Up and down from run to run, which no smooth function follows.
         far = self.Y + 1e3 * (1.0 + torch.arange(len(self.Y)) % 2)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -504,6 +510,7 @@ def check_coverage(
         random, grid = bench.random(6), bench.uniform(64, bench.random(7))
         X, Y = bench.X, bench.Y
         while len(X) < rounds:
+            # Inputs that follow the band are harder: they go where the noise misled it.
             looks, chooses = len(X) % 4 == 2, len(X) % 2 == 1
             acqf: Any = bench.built(X, Y) if looks or chooses else None
             if looks:
@@ -520,7 +527,7 @@ def check_coverage(
 def _coverage(
     play: Callable[[int], Iterator[tuple[Any, Tensor]]], truth: Truth, runs: int
 ) -> Coverage | None:
-    r"""In how many runs a band missed the truth at the points of one of its looks."""
+    r"""Count the runs in which a band misses the truth at some point of some look."""
     misses, delta = 0, None
     for run in range(runs):
         missed = False
@@ -534,6 +541,7 @@ def _coverage(
         misses += missed
     if delta is None:
         return None
+    # The least count that a band of this delta exceeds with probability at most 1e-4.
     limit = int(binom.isf(_FALSE_ALARM, runs, delta))
     power = float(binom.sf(limit, runs, min(1.0, 3.0 * delta)))
     assert misses <= limit, (
@@ -547,7 +555,7 @@ def _run_all(checks: Iterator[tuple[str, Callable[[], None]]]) -> None:
     for name, check in checks:
         try:
             check()
-        except Exception as error:
+        except Exception as error:  # of the law or of the bound: which law, is said
             raise AssertionError(f"{name}: {error}") from error
 
 
@@ -601,7 +609,7 @@ class _BanditLaws(_Bench):
     r"""Laws of every bandit over changing arms."""
 
     def _play(self, bandit: Any, rounds: int, start: int = 0) -> Any:
-        r"""Some rounds: the bandit chooses its arm in every other one."""
+        r"""Play some rounds; in every other one the bandit chooses its arm."""
         for count in range(start, start + rounds):
             arms = self.uniform(12, self.random(40 + count))
             chosen = bandit.select(arms) if count % 2 else 0
@@ -640,7 +648,7 @@ class _BanditLaws(_Bench):
             assert bandit.select(self.points) == index, "select changes the bandit."
 
     def confidence(self) -> None:
-        r"""The same observations, and less doubt allowed."""
+        r"""A smaller ``delta`` widens the bounds on the same observations."""
         sides = []
         for options in ({}, {"delta": 1e-4}):
             bandit = self.build(**options)

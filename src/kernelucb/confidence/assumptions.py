@@ -88,11 +88,13 @@ class Assumptions:
         """
         every = parts.values()
         deltas = [part.delta for part in every]
+        # One band without a number of its own leaves the whole without one.
         total = None if None in deltas else sum(filter(None, deltas))
         anytime = all(part.anytime for part in every)
         all_points = all(part.all_points for part in every)
         horizons = [part.horizon for part in every if part.horizon is not None]
         horizon = min(horizons, default=None)
+        # A horizon is of a statement about all rounds.
         rounds = rounds_in_words(anytime, horizon if anytime else None)
         points = "" if all_points else ", at single points only,"
         chance = (
@@ -178,6 +180,7 @@ class Assumptions:
         """
         if allow_estimated or not self.estimated:
             return
+        # Keys keep their order; a name that several bands have is explained once.
         named = {name.rpartition(": ")[2]: None for name in self.estimated}
         ways = [f"{name}: {_REMEDIES[name]}" for name in named if name in _REMEDIES]
         give = f" ({'; '.join(ways)})" if ways else ""
@@ -215,7 +218,7 @@ class Assumptions:
 
     def no_better_than(self, items: Sequence[Assumption]) -> "Assumptions":
         r"""A copy in which no assumption has a better status than in ``items``."""
-        order, assumptions = [*Status], self
+        order, assumptions = [*Status], self  # from the best status to the worst
         for item in items:
             present = [each.status for each in assumptions.items if each.name == item.name]
             if not present:
@@ -232,6 +235,7 @@ class Assumptions:
     def spending(self, source: str, delta: float) -> "Assumptions":
         r"""A copy with a further source, whose ``delta`` is added to the present one."""
         spent = self.delta or 0.0
+        # The guarantee has the probability in words, printed by the same function.
         before, after = map(one_minus, (spent, spent + delta))
         return replace(
             self,

@@ -52,7 +52,7 @@ _INSTEAD = (
 
 
 class Noise(NamedTuple):
-    r"""Data with noise scales that are numbers, for what outcomes say by themselves."""
+    r"""Data of given noise scales, from which outcomes alone give limits."""
 
     data: ModelData
     levels: int = 1  # vectors of scales that share the band's ``delta``
@@ -120,7 +120,7 @@ class Band(Described):
 
     @property
     def key(self) -> int:
-        r"""Tells bands apart: one set counts once, whatever is sought with it."""
+        r"""Identity of the band's set, which counts once whatever is sought with it."""
         return id(self if self.confidence_set is None else self.confidence_set)
 
     def seeking(self, direction: int) -> "Band":
@@ -146,7 +146,7 @@ class Band(Described):
         r"""Prior standard deviation of the outcome, units of ``latent_bounds``."""
         return self.required_set.regression.prior_std
 
-    @cached_property
+    @cached_property  # a search for each kernel, which most users of a band do not need
     def least_norms(self) -> tuple[float, ...]:
         r"""Lower bound on the norm under each kernel, outcome units.
 
@@ -408,7 +408,7 @@ class Band(Described):
         return self._beside(source, share)
 
     def _beside(self, kind: Callable[[float], Source], share: float) -> "Band":
-        r"""The band beside another source of limits, both at the same ``delta``."""
+        r"""Add a source of limits, so that the whole keeps the band's ``delta``."""
         share = probability("share", share)
         if self.delta is None or self.noise is None:
             raise UnsupportedError(
@@ -424,7 +424,7 @@ class Band(Described):
     def limited(
         self, sources: tuple[Source, ...], flaws: tuple[Assumption, ...], direction: int
     ) -> "Band":
-        r"""This plain band, cut by each source; no assumption is better than a flaw."""
+        r"""Cut this plain band by each source, with no assumption better than a flaw."""
         if not sources and not flaws:
             return self.seeking(direction)
         band, whole = copy(self), self.required_set
@@ -506,13 +506,14 @@ def rebuildable(
 
         @wraps(builder)
         def build(*values: Arguments.args, **options: Arguments.kwargs) -> Band:
+            # By name, so that `at` can replace each of them.
             given: dict[str, Any] = names.bind(*values, **options).arguments
             if not isinstance(given["model"], KernelRegression | LikelihoodRegression):
                 given["model"] = reads(given["model"])
             # Copies, since models, kernels and tensors may change afterwards.
             arguments = {name: _copied(each) for name, each in given.items()}
             band: Band = cast(Any, builder)(**arguments)
-            band.rebuild = partial(build, **arguments)
+            band.rebuild = partial(build, **arguments)  # can be pickled: no closure
             return band
 
         return build
@@ -529,7 +530,7 @@ def _copied(value: Any) -> Any:
 
 
 def _rebuilt(band: Band, changes: dict[str, Any]) -> Band:
-    r"""A single band from other arguments of its builder."""
+    r"""Build a single band again, with some arguments of its builder changed."""
     if band.rebuild is None:
         raise UnsupportedError(f"{type(band).__name__} cannot be computed anew.")
     given: dict[str, Any] = band.rebuild.keywords | changes
@@ -619,7 +620,7 @@ def terms_of(band: Band) -> list[Band]:
 
 
 def replaced(band: Band, terms: Mapping[int, Band]) -> Band:
-    r"""A band with its single bands replaced, by the ``key`` of the replaced bands."""
+    r"""Rebuild a band from other single bands, by the ``key`` of those they replace."""
     if band.combine is None:
         return terms[band.key]
     whole = band.combine([replaced(part, terms) for part in band.parts])

@@ -161,6 +161,7 @@ class PrequentialRadius:
             )
         if bool((variances < 0.0).any()):
             raise ValueError("variance must not be negative.")
+        # Kept on the CPU: models of several rounds may live on several devices.
         noise = positive_values("noise_std", noise_std, len(outcomes)).cpu()
         inputs, earlier = _rows(X).detach().double().cpu(), self._record.inputs
         width = earlier.shape[-1] if len(earlier) else inputs.shape[-1]
@@ -194,6 +195,7 @@ class PrequentialRadius:
         """
         rows = _rows(X)
         means, variances = in_parts(rows, lambda part: _predicted(model, part))
+        # By rounding GPyTorch's variances may lie below zero.
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
     def radius(self, regression: RidgeState) -> Radius:
@@ -258,7 +260,7 @@ def _predicted(model: Any, X: Tensor) -> Tensor:
     if isinstance(model, Model):
         posterior: Any = model.posterior(X)
     elif isinstance(model, ExactGP):  # GPyTorch calls its posterior this
-        model.eval()
+        model.eval()  # in training mode the call gives the prior
         with gpt_posterior_settings():
             posterior = model(X)
     else:

@@ -48,8 +48,9 @@ class Source(ABC):
         r"""The assumption of the limits beside noise and norm."""
 
     def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:
-        r"""The set of a band, cut before or not, that holds at ``delta``; cut again."""
+        r"""Cut ``whole``, a set of the band, at a further ``ratio * delta``."""
         share = self.ratio * delta
+        # Each vector of noise scales that a band may take has limits of its own.
         limits = self.limits(band, share / band.noise.levels)
         assumptions = whole.assumptions.spending(self.theorem, share)
         assumptions = assumptions.with_extra(self.assumption)
@@ -61,7 +62,7 @@ class Source(ABC):
     def contradiction(
         self, band: Any, whole: ConfidenceSet, limits: Any, assumptions: Assumptions
     ) -> Assumption | None:
-        r"""An assumption that the limits contradict."""
+        r"""An assumption that the limits contradict; None if there is none."""
         return None
 
 
@@ -91,7 +92,7 @@ class ReplicateSource(Source):
 
     @property
     def assumption(self) -> Assumption:
-        r"""How the inputs are counted."""
+        r"""Inputs count by themselves, in a number fixed beforehand or in their order."""
         counted = "in the order in which they were first observed"
         if self.num_inputs is not None:
             counted = f"{self.num_inputs} of them, fixed beforehand"
@@ -150,6 +151,7 @@ class DesignSource(Source):
                 "mean or input transform; give the points as candidates."
             )
         factor = band.noise.factor * self.noise_factor
+        # Weights are the best for the noise that was expected; the factor comes afterwards.
         ends, noise = [0, *accumulate(self.num_runs)], data.noise_std / factor
         batches = [
             KernelRegression.from_data(
@@ -203,9 +205,9 @@ class RangeSource(Source):
         return Assumption("range", f"f is {limits} everywhere", status)
 
     def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:
-        r"""The set within the range, which the data may contradict."""
+        r"""Cut the set to the range; a range that the data contradict changes no side."""
         values, item, inputs = self.limits(band), self.assumption, band.observed
-        if inputs is None:
+        if inputs is None:  # inducing points stand for inputs that were not kept
             unchecked = "not compared with the data, whose inputs the bound does not know"
             item = replace(item, statement=f"{item.statement} ({unchecked})")
             inputs = torch.zeros(0, whole.regression.dimension, dtype=torch.float64)

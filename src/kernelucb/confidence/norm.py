@@ -157,7 +157,7 @@ def is_resolved(regression: RidgeState, norm: float, squared_radius: float) -> b
 
 
 def for_least_norm(fit: DataFit) -> tuple[FitConstraint, float]:
-    r"""The constraint of a fit for which the least norm is large, and this norm.
+    r"""Weigh a fit so that the least consistent norm is large: constraint and norm.
 
     For a mixture of filters the weights are chosen by the residuals of the function of
     least norm; members that are tied to a norm bound get no weight.
@@ -396,7 +396,7 @@ class NearNormBall:
 
 
 def ball_and_error(norm_bound: Any) -> tuple[Any, float]:
-    r"""The norm bound and the model error of an argument ``norm_bound``."""
+    r"""Split an argument ``norm_bound`` into the norm bound and the model error."""
     if isinstance(norm_bound, NearNormBall):
         return norm_bound.norm_bound, norm_bound.model_error
     return norm_bound, 0.0

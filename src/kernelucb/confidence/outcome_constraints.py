@@ -47,7 +47,7 @@ class Constraint(NamedTuple):
 
     @property
     def level(self) -> float:
-        r"""The threshold on the scale of the band's set: its logarithm, for ``Log``."""
+        r"""The threshold on the scale of the band's set, such as its logarithm."""
         threshold = torch.tensor(self.threshold, dtype=torch.float64)
         return float(self.band.outcome_map.forward(threshold))
 
@@ -62,7 +62,7 @@ class Constraint(NamedTuple):
         values satisfy the constraint, the second where at least one of them does.
         """
         low, high = (lower, upper) if self.sign > 0 else (upper, lower)
-        unit = self.sign * self.band.prior_std
+        unit = self.sign * self.band.prior_std  # without units, so that outcomes compare
         return (low - self.level) / unit, (high - self.level) / unit
 
     def width(self, X: Tensor) -> Tensor:

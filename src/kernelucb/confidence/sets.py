@@ -126,7 +126,7 @@ class ConfidenceSet(Described, Module, ABC):
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``b x d`` points, two ``b``-vectors."""
         points = self.project(X)
-        lower = points.baseline - self.support(points, -1)
+        lower = points.baseline - self.support(points, -1)  # of `-f`, so its largest value
         upper = points.baseline + self.support(points, 1)
         return lower, upper
 
