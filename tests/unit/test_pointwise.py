@@ -24,6 +24,7 @@ from kernelucb.confidence.band import Band
 from kernelucb.confidence.fit import MixtureFit
 from kernelucb.confidence.pointwise import FixedDesign, Net, half_width
 from kernelucb.confidence.radius import noise_energy_bound
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import ORDER
 
@@ -111,12 +112,18 @@ def test_gains_keep_to_replicates(sign):
         assert bool((gain >= truth - truth[reference] - ORDER).all())
 
 
-@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
-def test_replicates_outside_the_band_are_a_contradiction():
-    cut = band(norm_bound=0.3 * NORM, num=40).band.with_replicates(12)
-    assert cut.assumptions.violated
-    lower, upper = cut.bounds(ARMS)
-    intervals = cut.confidence_set.limits.intervals
+@pytest.mark.parametrize("fit", ["filters", "martingale"])
+def test_replicates_outside_the_band_are_a_contradiction(fit):
+    r"""One arm stands out by twice the noise, which a smooth function of norm 3 cannot."""
+    X = ARMS.repeat(20, 1)
+    Y = 2.0 * NOISE * (X[:, 0] == ARMS[5, 0]) + NOISE * normal(len(X), 2)
+    state = KernelRegression(X, Y, frozen_kernel("rbf", 1.0), NOISE)
+    plain = MartingaleMixtureUCB(state, norm_bound=3.0, fit=fit).band
+    assert plain.assumptions.certified
+    with pytest.warns(InconsistentConfidenceSetWarning, match="alone contradict"):
+        cut = plain.with_replicates(12)
+    assert cut.assumptions.summary == "no guarantee: norm violated"
+    (lower, upper), intervals = cut.bounds(ARMS), cut.confidence_set.limits.intervals
     assert bool((lower <= upper).all())
     assert bool((lower >= intervals.lower - ORDER).all())
     assert bool((upper <= intervals.upper + ORDER).all())
