@@ -269,7 +269,7 @@ def test_the_noise_of_replicates_is_a_chi_square_limit():
     X, Y = replicated()
     noise = ReplicateNoise(X, Y, between=(0.1, 5.0), share=0.2)
     squares = float((Y.reshape(4, 12) - Y.reshape(4, 12).mean(0)).square().sum())
-    ((lower, upper),) = noise.limits(0.01).values()
+    lower, upper = map(float, *noise.limits(0.01).values())
     assert upper == pytest.approx(math.sqrt(squares / chi2.ppf(0.01, 36)))
     assert lower == pytest.approx(math.sqrt(squares / chi2.ppf(0.99, 36)))
     acqf = with_noise(noise)
@@ -330,19 +330,18 @@ def test_without_a_scale_named_before_replicates_must_be_other_runs():
 
 def test_numbers_taken_out_of_replicates_are_estimates():
     r"""A band that is given one knows of no delta that the limit takes."""
-    noise = ReplicateNoise(*replicated(), between=(0.1, 5.0))
-    (lower, upper), scales = noise.limits(0.01)[0.0], noise.scales(ARMS, 0.05)
-    (group,) = noise.groups
-    for number in (group.estimate, *group.limits(0.05), lower, upper, scales[0], 2 * upper):
-        acqf = MartingaleMixtureUCB(band().band.data, norm_bound=NORM, noise_std=number)
-        assert acqf.assumptions.estimated == ("noise",)
+    X, Y = replicated()
+    noise = ReplicateNoise(X, Y, between=(0.1, 5.0))
+    (group,), (lower, upper) = noise.groups, noise.limits(0.01)[0.0]
+    for number in (group.estimate, lower, 2 * upper, noise.scales(X, 0.05)):
+        assert with_noise(number).assumptions.estimated == ("noise",)
 
 
 def test_replicates_of_a_noise_that_was_not_known():
     noise = ReplicateNoise(*replicated(), between=(0.1, 5.0))
     acqf = with_noise(noise)
     cut = acqf.band.with_replicates(12).with_fixed_design(48, candidates=ARMS)
-    inner, upper = acqf.band.at(delta=0.0125), noise.limits(0.1 * 0.0125)[0.0][1]
+    inner, upper = acqf.band.at(delta=0.0125), float(noise.limits(0.1 * 0.0125)[0.0][1])
     assert float(inner.data.noise_scales[0]) == pytest.approx(upper)
     half = half_width(float64(4 / upper**2), 8.0 * 0.5, math.log(12 / 0.0125))
     intervals = cut.confidence_set.parts[0].limits.intervals

@@ -114,38 +114,35 @@ class CombinedSet(ConfidenceSet):
         parts = tuple(part.project(X) for part in self.parts)
         return CombinedPoints(self.baseline([part.baseline for part in parts]), parts)
 
+    def _sides(self, sign: int) -> list[tuple[ConfidenceSet, int]]:
+        r"""Each part, and the side of its band that side ``sign`` of the whole asks for."""
+        return [(part, self.side(index, sign)) for index, part in enumerate(self.parts)]
+
     def support(self, points: CombinedPoints, sign: int) -> Tensor:
-        values = [
-            part.support(seen, self.side(index, sign))
-            for index, (part, seen) in enumerate(zip(self.parts, points.parts, strict=True))
-        ]
+        pairs = zip(self._sides(sign), points.parts, strict=True)
+        values = [part.support(seen, side) for (part, side), seen in pairs]
         return self.joined(values) + self.error
 
     def majorant(self, points: CombinedPoints, sign: int) -> Tensor:
         r"""From the majorants of the parts."""
-        values = [
-            part.majorant(seen, self.side(index, sign))
-            for index, (part, seen) in enumerate(zip(self.parts, points.parts, strict=True))
-        ]
+        pairs = zip(self._sides(sign), points.parts, strict=True)
+        values = [part.majorant(seen, side) for (part, side), seen in pairs]
         return self.joined(values) + self.error
 
     def max_gain_over(
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""From the maximum over each part."""
-        gains = [
-            part.max_gain_over(X, reference, self.side(index, sign), cheap)
-            for index, part in enumerate(self.parts)
-        ]
+        sides = self._sides(sign)
+        gains = [part.max_gain_over(X, reference, side, cheap) for part, side in sides]
         return self.joined(gains) + 2.0 * self.error
 
     def limit(self, sign: int) -> float:
-        limits = [part.limit(self.side(i, sign)) for i, part in enumerate(self.parts)]
+        limits = [part.limit(side) for part, side in self._sides(sign)]
         return self._of_limits(limits) + self.error
 
     def gain_limit(self, reference: Tensor, sign: int) -> float:
-        sides = [(part, self.side(i, sign)) for i, part in enumerate(self.parts)]
-        limits = [part.gain_limit(reference, side) for part, side in sides]
+        limits = [part.gain_limit(reference, side) for part, side in self._sides(sign)]
         return self._of_limits(limits) + 2.0 * self.error
 
     def _of_limits(self, limits: Sequence[float]) -> float:
@@ -200,9 +197,9 @@ class WeightedSum(CombinedSet):
     r"""All functions ``offset + sum_j w_j f_j`` with every ``f_j`` in its own part.
 
     The support is ``sum_j |w_j|`` times the support of part ``j``, of the other side where
-    ``w_j`` is negative. The set holds the
-    true sum whenever all parts hold their functions; by the union bound the failure
-    probabilities add up. The outcomes and their noises may depend on each other in any way.
+    ``w_j`` is negative. The set holds the true sum whenever all parts hold their functions;
+    by the union bound the failure probabilities add up. The outcomes and their noises may
+    depend on each other in any way.
 
     Args:
         parts: The sets of the terms.
@@ -220,7 +217,7 @@ class WeightedSum(CombinedSet):
     ) -> None:
         state = CombinedState([part.regression for part in parts], weights, offset)
         super().__init__(parts, assumptions, state)
-        self.weights, self.offset, self.baseline = state.weights, offset, state.total
+        self.weights, self.offset = state.weights, offset
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The sum, weighted by ``|w_j|``."""
@@ -230,6 +227,10 @@ class WeightedSum(CombinedSet):
     def side(self, index: int, sign: int) -> int:
         r"""The other side where the weight is negative."""
         return sign if self.weights[index] > 0 else -sign
+
+    def baseline(self, values: Sequence[Tensor]) -> Tensor:
+        r"""The weighted sum, plus the offset."""
+        return self.regression.total(values)
 
     @property
     def model_error(self) -> float:
