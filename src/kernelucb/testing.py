@@ -407,7 +407,7 @@ class _Laws(_Bench):
         if not hasattr(acqf, "witness"):
             return
         lower, upper = band.latent_bounds(self.points)
-        slack = 1e-5 * float((upper - lower).max())
+        slack = 1e-5 * float((upper - lower).max())  # a search finds the multiplier
         for above in (True, False):
             values = acqf.witness(self.points[:1], upper=above)(self.points)
             inside = (lower - slack <= values) & (values <= upper + slack)
@@ -534,7 +534,7 @@ def _coverage(
         for bound, points in play(run):
             delta = bound.assumptions.delta
             if delta is None or not bound.assumptions.all_points:
-                return None
+                return None  # the theorem says nothing that could be counted here
             lower, upper = bound.bounds(points)
             values = truth.function(points)
             missed = missed or bool(((values < lower) | (values > upper)).any())

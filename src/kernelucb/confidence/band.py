@@ -127,7 +127,7 @@ class Band(Described):
         r"""The same band, with which large (1) or small (-1) outcomes are sought."""
         if direction == self.direction:
             return self
-        band = copy(self)
+        band = copy(self)  # of the same set, so that both are one band wherever bands count
         band.direction = direction
         return band
 
@@ -637,7 +637,7 @@ def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
 
 def named_terms(bands: Mapping[str, Band]) -> dict[str, Band]:
     r"""The distinct single bands of named bands, such as ``"objective (term 1)"``."""
-    names: dict[int, list[str]] = {}
+    names: dict[int, list[str]] = {}  # a band may have several, and counts once
     distinct: dict[int, Band] = {}
     for name, band in bands.items():
         terms = terms_of(band)
@@ -664,6 +664,7 @@ def changed_bands(
         for each, entry in zip(arguments, listed, strict=True):
             each[name] = entry
     if delta is not None:
+        # A term whose theorem states no number gets 0, which its builder refuses.
         shares = [term.assumptions.delta or 0.0 for term in terms]
         for each, share in zip(arguments, shares, strict=True):
             each["delta"] = delta * share / sum(shares)

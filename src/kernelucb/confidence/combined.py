@@ -93,6 +93,7 @@ class CombinedSet(ConfidenceSet):
     @property
     def parts(self) -> list[ConfidenceSet]:
         r"""The sets that this set combines."""
+        # The filter is for type checkers: torch's list holds modules.
         return [part for part in self._parts if isinstance(part, ConfidenceSet)]
 
     def with_parts(self, parts: Sequence[ConfidenceSet]) -> Self:

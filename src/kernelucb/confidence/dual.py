@@ -79,6 +79,7 @@ class Ellipsoids:
     def __init__(self, functions: FunctionSet, points: QueryPoints, sign: int) -> None:
         self.regression, self.design = functions.regression, functions.design
         self.constraints, self.points, self.sign = functions.constraints, points, sign
+        # Arrays without gradient: a search finds the regulariser alone, not the bound.
         self.eigenvalues = as_array(self.regression.eigenvalues)
         targets = as_array(self.regression.targets)
         self.mean_terms = sign * as_array(self.regression.mean_terms)
@@ -99,6 +100,7 @@ class Ellipsoids:
         mean_bend = mean_slope + bend * dot(self.deviations, third)
         # Excess and variance, with two derivatives of their logarithms in ln(tau).
         drop = (self.tau_ref - tau) * (first @ self.drop_weights)
+        # Clipped where round-off empties the set at a regulariser: slopes stay finite.
         excess = self.constraints.excess_from(tau, drop).clip(_TINY)
         share = tau / excess
         a = share * (self.constraints.norm**2 - second @ self.fit_terms)
@@ -159,7 +161,7 @@ class GridSet(FunctionSet):
         regression = self.regression
         grid = regularizers.to(regression.eigenvalues)
         grid = grid.clamp_min(regression.eigenvalue_cutoff)
-        self.register_buffer("regularizers", grid)
+        self.register_buffer("regularizers", grid)  # moves with the set to a device
         tau = grid.unsqueeze(-1)
         mean_weights = regression.mean_terms / (regression.eigenvalues + tau)
         shrinkage = tau / (self.design.eigenvalues + tau)
@@ -170,7 +172,7 @@ class GridSet(FunctionSet):
 
     def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over the grid."""
-        with torch.no_grad():
+        with torch.no_grad():  # which one is least has no gradient; its value has
             index = self.ellipsoid_bounds(points, sign).argmin(dim=-1)
         return Ellipsoids(self, points, sign).bounds(self.regularizers[index])
 

@@ -165,6 +165,7 @@ def known_noise_problem(
     weigh = partial(data_fit, fit, regression, delta, model_error=model_error)
     tracker = tracker_of(norm_bound)
     norm = None if tracker else given_bound(norm_bound, regression)
+    # Without a number no member is tied to a norm bound, until one is estimated.
     whole = weigh(norm and norm.value)
     band, needed = for_least_norm(whole)
     if norm is None:
@@ -179,6 +180,7 @@ def known_noise_problem(
         if needed <= norm.value:
             sharpest, band = band, whole.constraint(*whole.search(whole.widths(norm.value)))
             band = band.beside_hidden(norm.value)
+            # Weights for a narrow band may exclude what those for the least norm allow.
             if least_norm(*band) > norm.value:
                 band = sharpest.beside_hidden(norm.value)
         return mixture_problem(*band, norm, assumptions, needed)
@@ -305,6 +307,7 @@ def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
     """
     regression, constraints = problem.regression, problem.constraints
     assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
+    # Of several noise scales the largest: one ridge parameter has one unit.
     noise_variance = float(regression.noise_scales.max()) ** 2
     listed = isinstance(form, Sequence | Tensor) and not isinstance(form, str)
     if listed or form == "grid":

@@ -348,6 +348,7 @@ class NormTracker:
         Where no norm is consistent with the data (the noise scale is too small), the norm
         of the posterior mean takes the place of the least consistent norm.
         """
+        # First what may be refused, then the new state: a refused call changes nothing.
         outcomes = regression.outcome_map.same_as(self.outcomes)
         centre, scale = least_norm(regression, radius), regression.outcome_scale
         before, least = float(self.norm_bound), float(self.least_consistent_norm)

@@ -139,7 +139,7 @@ class OutcomeConstraints(Described):
         directions = per_output("sides", sides, len(listed))
         for band, level, side in zip(listed, levels, directions, strict=True):
             one_of("sides", side, ">=", "<=")
-            scale = band.outcome_map
+            scale = band.outcome_map  # a logarithm, say, has no level for a threshold of 0
             if not scale.takes(torch.tensor(level, dtype=torch.float64)):
                 raise ValueError(
                     f"thresholds must be {scale.domain} for a model of the outcome"
