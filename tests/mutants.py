@@ -93,6 +93,7 @@ MUTANTS = [
     Mutant("confidence/noise.py", "(1.0 - self.share) * delta / self.num_levels", "delta / self.num_levels", "tests/unit/test_pointwise.py"),
     Mutant("confidence/noise.py", "low * _STEP**level", "low * _STEP ** (level - 1)", "tests/unit/test_pointwise.py"),
     Mutant("confidence/combined.py", "torch.minimum(above, end) - least", "end - least", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/limits.py", "(alone.lower > upper) | (alone.upper < lower)", "(alone.lower > upper) & (alone.upper < lower)", "tests/unit/test_pointwise.py"),
     Mutant("confidence/band.py", "changes[\"delta\"] / self._deltas", "changes[\"delta\"]", "tests/unit/test_pointwise.py"),
 ]  # fmt: skip
 
