@@ -8,7 +8,7 @@ from botorch.exceptions import UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms.input import ChainedInputTransform, Normalize, Round, Warp
 from botorch.models.transforms.outcome import ChainedOutcomeTransform, Standardize
-from gpytorch.kernels import LinearKernel, PeriodicKernel, ScaleKernel
+from gpytorch.kernels import LinearKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.means import LinearMean
 from gpytorch.models import IndependentModelList
@@ -73,11 +73,8 @@ INPUT_TRANSFORMS = {
     "rounded queries": lambda: chained(normalize(), rounded(1, transform_on_train=False)),
 }
 MODELS = {
-    "matern12": {"kernel": lambda: frozen_kernel("matern12", 1.5), "mean": 1.3},
     "ard matern": {"kernel": ard_matern, "mean": LinearMean(D)},
-    "scaled": {"kernel": lambda: frozen_kernel("matern52", 1.5, outputscale=4.0)},
     "sum": {"kernel": lambda: frozen_kernel("rbf", 0.9) + ScaleKernel(ard_matern())},
-    "product": {"kernel": lambda: frozen_kernel("rbf", 2.0) * PeriodicKernel()},
     "linear": {"kernel": LinearKernel},
     "noise of each": {"noise_std": SCALES},
     "one observation": {"X": X[:1], "Y": Y[:1]},

@@ -1,4 +1,4 @@
-r"""Kernels in plain numbers: GPyTorch's values for each pair of points alone."""
+r"""Kernels in plain numbers: pairs of points alone (values: ``test_every_kernel.py``)."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ from kernelucb import (
 )
 from kernelucb._numerics.kernels import Library, read_kernel
 from kernelucb.data.prior import Prior
-from problems import frozen_model, normal, uniform
+from problems import normal, uniform
 from tolerances import KERNEL
 
 KERNELS = {
@@ -58,25 +58,6 @@ def make_kernel(name):
 
 def frozen(module):
     return module.double().requires_grad_(False)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_values_diagonal_and_gradients_are_gpytorchs(name):
-    kernel, left, right = make_kernel(name), uniform(7, 3, 0), uniform(5, 3, 1)
-    left.requires_grad_()
-    plain, prior, room = read_kernel(kernel), Prior(kernel, scale=1.5), 2.25 * KERNEL
-    values, expected = plain.values(left, right), kernel(left, right).to_dense()
-    assert_close(values, expected, rtol=0.0, atol=KERNEL)
-    assert_close(prior.covariance(left, right), 2.25 * expected, rtol=0.0, atol=room)
-    slopes = [
-        torch.autograd.grad((each * uniform(7, 5, 2)).sum(), left, retain_graph=True)[0]
-        for each in (values, expected)
-    ]
-    assert_close(*slopes, rtol=0.0, atol=2.0 * KERNEL)
-    pairs = plain.values(left[:5], right, pairs=True)
-    assert_close(pairs, expected[:5].diagonal(), rtol=0.0, atol=KERNEL)
-    variance = 2.25 * kernel(left, left, diag=True)
-    assert_close(prior.variance(left), variance, rtol=0.0, atol=room)
 
 
 @pytest.mark.parametrize("name", [*KERNELS][:-1])  # the last one is not
@@ -136,17 +117,12 @@ def test_nothing_is_known_of_a_subclass():
     assert not regret_certificate(band, bounds=box.double()).rigorous
 
 
-@pytest.mark.filterwarnings("ignore:Data")
-def test_a_scale_kernel_with_columns_of_its_own():
+def test_a_family_of_a_scale_kernel_with_columns_of_its_own():
     r"""GPyTorch calls the base's ``forward``: its columns are those of the ScaleKernel."""
-    X, Z = uniform(12, 2, 0), torch.tensor([[0.0, 0.5], [1.0, 0.5]]).double()
+    X, base = uniform(12, 2, 0), frozen(ScaleKernel(RBFKernel(active_dims=(1,))))
     kernel = frozen(ScaleKernel(RBFKernel(), active_dims=(1,)))
-    model = frozen_model(X, torch.sin(5.0 * X[:, 1]), kernel, 0.1)
-    state = KernelRegression.from_model(model)
-    assert_close(state.mean(Z), model.posterior(Z).mean.flatten())
-    base = frozen(ScaleKernel(RBFKernel(active_dims=(1,))))
     covers = [lengthscale_family(k, 0.1, 0.2).covering(2)[1] for k in (kernel, base)]
-    assert_close(*(cover.kernel(Z, X).to_dense() for cover in covers))
+    assert_close(*(cover.kernel(X).to_dense() for cover in covers))
 
 
 def overridden(kernel):
@@ -162,25 +138,13 @@ def overridden(kernel):
     return frozen(kernel)
 
 
-ROADS = {
-    "a prior": lambda X, k: Prior(k),
-    "a model": lambda X, k: (
-        KernelRegression.from_model(frozen_model(X, X[:, 0], k, 0.1)).prior
-    ),
-    "another kernel": lambda X, k: Prior(RBFKernel()).replaced(k, None, X),
-    "a bandit": lambda X, k: KernelBandit(k, norm_bound=1.0, noise_std=0.1).prior,
-}
-
-
-@pytest.mark.parametrize("road", ROADS)
-def test_where_our_values_are_not_gpytorchs_gpytorchs_are_used(road):
-    X, Z, kernel = uniform(6, 3, 0), uniform(4, 3, 1), overridden(RBFKernel())
-    prior = ROADS[road](X, kernel)
-    for moved in (prior, prior.double()):
-        assert not moved.has_constant_variance
-        values = kernel(Z, X).to_dense() * prior.scale**2
-        assert_close(moved.covariance(Z, X), values)
-        assert_close(moved.variance(Z), kernel(Z, Z).to_dense().diagonal() * prior.scale**2)
+def test_where_our_values_are_not_gpytorchs_gpytorchs_are_used():
+    Z, X, kernel = uniform(4, 3, 1), uniform(6, 3, 0), overridden(RBFKernel())
+    bandit = KernelBandit(kernel, norm_bound=1.0, noise_std=0.1)
+    for prior in (Prior(kernel), Prior(kernel).double(), bandit.prior):
+        assert not prior.has_constant_variance
+        assert_close(prior.covariance(Z, X), kernel(Z, X).to_dense())
+        assert_close(prior.variance(Z), kernel(Z, Z).to_dense().diagonal())
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e4])
