@@ -84,6 +84,14 @@ def test_the_result_is_that_of_one_process_to_the_last_bit(num_shards, maximize)
         assert_same(sharded.argmax(acqf, candidates, CHUNK, num_shards), one)
 
 
+def test_it_connects_by_itself(monkeypatch):
+    called = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: bool(called))
+    monkeypatch.setattr(ray, "init", lambda: called.append(True))
+    assert_same(sharded.argmax(Stub(), CANDIDATES), chunked.argmax(Stub(), CANDIDATES))
+    assert called
+
+
 def test_a_killed_worker_loses_nothing(tmp_path):
     marker = tmp_path / "tries"
     ours = sharded.argmax(Stub(str(marker)), CANDIDATES, CHUNK)

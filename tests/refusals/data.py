@@ -4,12 +4,13 @@ import botorch.settings
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
+from botorch.models.contextual import LCEAGP
 from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from botorch.models.transforms import Bilog, Log, Normalize, Power, Standardize
 from botorch.models.transforms.input import AppendFeatures
 from botorch.models.transforms.outcome import ChainedOutcomeTransform, StratifiedStandardize
 from gpytorch.kernels import PolynomialKernel, RBFKernel, RBFKernelGrad
-from gpytorch.likelihoods import StudentTLikelihood
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, StudentTLikelihood
 
 from kernelucb import (
     BKBUCB,
@@ -21,6 +22,7 @@ from kernelucb import (
     lengthscale_family,
 )
 from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb.data.nystrom import ridge_factor
 from kernelucb.models import BKBModel
 from problems import PlainGP, float64, frozen_kernel, frozen_model, normal, uniform
 
@@ -34,6 +36,12 @@ KERNEL, EIGHTH = frozen_kernel("matern52"), PolynomialKernel(8)
 
 def single_task(X=X, **options):
     return SingleTaskGP(X, COLUMN[: len(X)], **{"outcome_transform": None} | options)
+
+
+def unnamed():
+    model = single_task()
+    del model.mean_module
+    return model
 
 
 def student():
@@ -73,6 +81,7 @@ def of_outcomes(transform, Y=Y):
 
 
 PLAIN = PlainGP(X, Y, KERNEL)
+FOUR, CONTEXTS = FixedNoiseGaussianLikelihood(Y[:4].square()), {"a": [0], "b": [1]}
 APPENDED = AppendFeatures(torch.zeros(2, 1)).eval()
 SCALING = Normalize(D, bounds=torch.tensor([[0.0] * D, [10.0] * D]).double())
 LATE = ChainedOutcomeTransform(a=Standardize(m=1), b=Bilog())
@@ -89,12 +98,11 @@ MODELS = [
     ("strata", stratified, Unread, "Stratified.* is not one of Standardize"),
     ("features", lambda: single_task(input_transform=APPENDED), Unread, "one point into"),
     ("Student-t noise", student, Unread, "StudentT.* not Gaussian"),
-    (
-        "a transform",
-        lambda: transformed(PlainGP(X, Y, KERNEL)),
-        Unread,
-        "which GPyTorch does not",
-    ),
+    ("other names", unnamed, Unread, "attributes `mean_module`"),
+    ("contexts", lambda: LCEAGP(X, COLUMN, None, CONTEXTS), Unread, "cannot be copied"),
+    ("two inputs", lambda: PlainGP((X, X), Y, KERNEL), Unread, "takes 2 input tensors"),
+    ("noise of others", lambda: PlainGP(X, Y, KERNEL, FOUR), Data, "4 noise variances for"),
+    ("a transform", lambda: transformed(PLAIN), Unread, "which GPyTorch does not"),
     ("no data", lambda: single_task(X[:0]), Data, r"no training data; .* at least one"),
     ("NaN", lambda: exchanged(NAN), Data, "inputs contains NaN .* remove"),
     ("a column", lambda: PlainGP(X, COLUMN, KERNEL), SHAPE, r"train_Y\.squeeze\(-1\)"),
@@ -147,6 +155,7 @@ ROWS = [
     ("noise scales apart", state(noise_std=APART), ValueError, "apart"),
     ("pending columns", lambda: state()().with_pending(X[:, :1]), SHAPE, "b x 2"),
     ("negative", lambda: kernel_spectrum(NEGATIVE), Data, "not a positive semi-definite"),
+    ("a lost ridge", lambda: ridge_factor(NEGATIVE, 0.1), Data, "ridge parameter"),
     ("no inducing point", lambda: nystrom(X[:0]), SHAPE, "an inducing point"),
     ("rounding", lambda: nystrom(noise_std=1e-14), ValueError, "must be at least"),
     (
