@@ -30,14 +30,14 @@ CANDIDATES = torch.cat([PROBLEM.test_X, uniform(30, 2, seed=51)])
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 SAMPLES, ERRORS = 4000, 6.0
 NOISES = {
-    "known": {"noise_std": NOISE},
+    "given": {"noise_std": NOISE},
     "unknown": {"noise_std": UnknownNoise(0.1, 1.0)},
-    "nothing known above": {"noise_std": UnknownNoise(0.1)},
+    "unbounded": {"noise_std": UnknownNoise(0.1)},
 }
 
 
 def sampler(model=None, **options):
-    options = options or NOISES["known"]
+    options = options or NOISES["given"]
     model = PROBLEM.model if model is None else model
     return KernelThompsonSampling(model, norm_bound=NORM, delta=DELTA, **options)
 
@@ -67,9 +67,10 @@ def test_deviation_is_the_half_width_of_the_band(noise):
     assert_distribution(values, 0.5 * (lower + upper), 0.5 * (upper - lower))
 
 
-@pytest.mark.parametrize(
-    "name", ["unknown", *(pytest.param(each, marks=pytest.mark.slow) for each in ("known", "nothing known above"))]
-)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("given", "unbounded")]
+
+
+@pytest.mark.parametrize("name", ["unknown", *SLOW])
 def test_deviation_of_functions_is_the_half_width_of_the_band(name):
     r"""With 4096 features: the kernel to 1.6 %, a deviation to half that."""
     lower, upper = band_of(NOISES[name]).bounds(CANDIDATES)
