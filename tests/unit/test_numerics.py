@@ -29,7 +29,7 @@ def test_quasi_convex_functions_that_do_not_wait_for_nor_move_each_other(slopes)
     def minimize(minima):
         lower, start = torch.full_like(minima, -5.0), torch.zeros_like(minima)
         given = lower, -lower, start, torch.full_like(minima, 1e-13)
-        return minimize_quasiconvex(lambda t: slopes(t, minima), *given).argument
+        return minimize_quasiconvex(lambda t: slopes(t, minima), *given)
 
     assert_close(minimize(MINIMA), MINIMA, rtol=0.0, atol=1e-6)
     alone = torch.cat([minimize(each) for each in MINIMA.split(1)])

@@ -19,13 +19,14 @@ from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
 # Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
 # of a million of these, then neither overflow nor vanish.
 LARGEST, SMALLEST = 1e75, 1e-75
-SMALLEST_PROBABILITY = 1e-300
+SMALLEST_PROBABILITY = 1e-300  # its reciprocal is still a number
 
 
 def number(name: str, value: Any) -> float:
     r"""One number: real, or a tensor of one element; True and False are none."""
     if isinstance(value, EstimatedNumber):
         return value
+    # Python counts True among the numbers.
     fits = not isinstance(value, bool) and isinstance(value, numbers.Real)
     if isinstance(value, Tensor):
         real = not (value.is_complex() or value.dtype == torch.bool)

@@ -103,8 +103,8 @@ def likelihood_assumptions(
 
     ``estimated`` is the subset of ``"kernel"`` and ``"mean"`` that was fitted to the data.
     """
-    known = Knowledge(estimated, torch.ones(1))
-    assumptions = rkhs_assumptions(_EVIDENCE, known, delta, norm)
+    fitted = Knowledge(estimated, torch.ones(1))
+    assumptions = rkhs_assumptions(_EVIDENCE, fitted, delta, norm)
     statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
     instead = {
         "noise": Assumption("likelihood", statement, Status.GIVEN),
@@ -140,7 +140,7 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     target = features.mT @ (curvature * (latent - data.mean) - slope)
 
     def bound(tau: float) -> float:
-        r"""For the prior of variance ``1 / tau`` along each direction."""
+        r"""Bound for the prior of variance ``1 / tau`` along each direction."""
         variances = 1.0 / (tau + precision)
         # One step of Newton's from the mode, about which the search is in its units.
         start, units = variances * target, variances.sqrt()
@@ -203,7 +203,7 @@ def likelihood_set(
     level: float,
     form: LikelihoodForm = "cuts",
 ) -> "TangentSet":
-    r"""The set of ``LikelihoodUCB``; arguments as there, and the ``likelihood_level``.
+    r"""Build the set of ``LikelihoodUCB`` from its arguments and the level.
 
     An empty set is widened, with a warning.
     """
@@ -367,7 +367,7 @@ class TangentSet(FunctionSet):
         self.data, self.level, self.centre, self.form = data, level, centre, form
         rows = torch.arange(len(centre.latent), device=centre.latent.device)
         self.observed_features = regression.observed_features(rows)
-        self.hidden = constraints.norm * regression.distinct_sections.lost
+        self.hidden = constraints.norm * regression.distinct_lost
         self.register_buffer("centre_weights", self.observed_features.mT @ centre.weights)
         self.room = max(level - centre.loss, 0.0)
         scale = 2.0 * self.room / constraints.norm**2
@@ -533,8 +533,7 @@ class TangentSet(FunctionSet):
             start = torch.where(inside, 1.0, start)
             ends = inside.to(start), whole, start, _RELATIVE_TOLERANCE * self.room * whole
             search = [as_array(each.squeeze(-1)) for each in ends]
-            found = minimize_quasiconvex(both, *search)
-            share = torch.as_tensor(found.argument).unsqueeze(-1)
+            share = torch.as_tensor(minimize_quasiconvex(both, *search)).unsqueeze(-1)
             steepness = slope(share)
             free = (share < 1.0) & (steepness > _TINY)
         # One more step of Newton's method, for its gradient.
