@@ -1,4 +1,4 @@
-r"""From models of BoTorch or GPyTorch to numbers and a prior: which, and how."""
+r"""Read models of BoTorch or GPyTorch into numbers and a prior, or refuse them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
@@ -70,7 +70,7 @@ class ModelData(NamedTuple):
         return cls(prior, inputs, targets, noise, train_X.shape[-1], estimated)
 
     def with_noise_std(self, noise_std: float | Tensor | None) -> "ModelData":
-        r"""The same with another noise scale, one number or ``n``, where one is given."""
+        r"""Data with another noise scale, one number or ``n``; unchanged for None."""
         if noise_std is None:
             return self
         noise = positive_values("noise_std", noise_std, len(self.train_targets))
@@ -94,7 +94,7 @@ def read_model(given: object) -> ModelData:
     if isinstance(given, ModelList | IndependentModelList) and len(_parts(given)) == 1:
         return read_model(_parts(given)[0])
     check_supported(given)
-    model: Any = given  # whose attributes pyright takes for tensors
+    model: Any = given  # pyright takes a module's attributes for tensors
     model.eval()  # in eval mode the stored inputs are the transformed ones
     units = outcome_units(getattr(model, "outcome_transform", None))
     inputs = model.train_inputs[0].detach().clone()  # of which a user may be the owner
@@ -185,7 +185,7 @@ def noise_values(noise_std: NoiseStd, model: Any) -> float | Tensor | None:
 
 @torch.no_grad()
 def _untransformed(transform: Any, inputs: Tensor) -> Tensor | None:
-    r"""Raw inputs of ``n x d`` transformed ones; None if the transform does not say."""
+    r"""Undo an input transform at ``n x d'`` inputs; None if it has no inverse."""
     if transform is None:
         return inputs
     try:
