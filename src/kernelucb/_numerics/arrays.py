@@ -20,8 +20,8 @@ Array = Any
 # Points that are evaluated together: memory does not grow with their number, and most
 # intermediate results stay in the processor's cache.
 _TOGETHER = 512
-# Steps of a search for a minimum, and the longest step of one for a root.
-_MAX_STEPS, _LONGEST_STEP = 60, 8.0
+_MAX_STEPS = 60  # of a search for a minimum: halvings of a bracket, to 1e-18 of it
+_LONGEST_STEP = 8.0  # of a search for a root, in the logarithm of the argument
 
 
 def as_array(tensor: Tensor) -> Array:

@@ -18,7 +18,8 @@ from kernelucb._numerics.estimates import plain
 
 # Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
 # of a million of these, then neither overflow nor vanish.
-LARGEST, SMALLEST = 1e75, 1e-75
+LARGEST = 1e75
+SMALLEST = 1e-75
 SMALLEST_PROBABILITY = 1e-300  # its reciprocal is still a number
 
 

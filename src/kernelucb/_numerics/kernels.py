@@ -39,13 +39,15 @@ _STATIONARY: dict[Any, str] = {RBFKernel: "", MaternKernel: "nu", RQKernel: "alp
 
 # Points at which readings are compared: rows of the data, as many mixed ones, and twice as
 # many as there are steps. GPyTorch loses half the digits of distances beyond 25 of them.
-_ROWS, _STEPS = 4, 8.0 ** np.arange(-6.0, 2.0)[:, None]
+_ROWS = 4
+_STEPS = 8.0 ** np.arange(-6.0, 2.0)[:, None]  # in spreads of the data
 # What modules of others raise at inputs that they do not take.
 EVALUATION_ERRORS: tuple[type[Exception], ...] = (
     *(RuntimeError, LookupError, ValueError),
     *(TypeError, AttributeError, AssertionError),
 )
-_GOLDEN, _EPS = 0.5 * (math.sqrt(5.0) - 1.0), float(np.finfo(np.float64).eps)
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # its multiples modulo one are spread evenly
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @torch.no_grad()

@@ -176,15 +176,17 @@ LikelihoodForm = Literal["cuts", "tangent"]
 SOURCE = "Tangents of the losses (ours)"
 _TINY = 1e-50  # the square of its inverse is still a number
 _LARGEST_REACH = 600.0  # of log odds or log rates
-_TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
-# Regularisers, and their ratio, tried for a function of the set: the one of the least norm
-# takes ten times as long.
-_TRIED, _FACTOR = 12, 5.0
+# The least norm, searched for in the logarithm of the regulariser.
+_TOLERANCE = 1e-6
+_LOWEST = -30.0
+# A function of the set: the one of the least norm takes ten times as long.
+_TRIED = 12  # regularisers
+_FACTOR = 5.0  # between two of them
 # Least curvature of a parabola, over the largest.
 _LEAST_CURVATURE = 1e-8
-# Least eigenvalue, over the regulariser, of a direction that is searched in, and how many:
-# with all of them bands of rates are up to 2 % narrower.
-_LEAST_SHARE, _MOST_INFORMED = 0.03, 40
+# Directions that are searched in: with all of them bands of rates are up to 2 % narrower.
+_LEAST_SHARE = 0.03  # least eigenvalue, over the regulariser
+_MOST_INFORMED = 40
 _STEPS = 2  # one more narrows bands of log rates by up to 3 % at a norm bound of 7
 _LEAST_PULL = 1e-9  # over that of the norm alone; keeps systems of equations regular
 # Accuracy of the edge: what is left of the loss times the step, over that from the centre.

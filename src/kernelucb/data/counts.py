@@ -43,13 +43,17 @@ _LIKELIHOODS: dict[type, Likelihood] = {
 }
 # Larger counts have no neighbours among 64-bit numbers.
 _LARGEST_COUNT = 2.0**53
-# Standardize and decimal files round outcomes: counts by so much of themselves, counts from
-# rates by so much.
-_ROUNDED, _ROUNDED_RATES = 1e-6, 1e-3
-# Step and reach of the rule that is searched over, and of the one that gives a bound.
-_SEARCHED, _STEP, _REACH = (0.5, 6.0), 0.125, 9.0
-# Of Newton's method: steps, halvings of one, and the relative gain at which it ends.
-_MOST_STEPS, _MOST_HALVINGS, _CONVERGED = 200, 44, 1e-13
+# Standardize and decimal files round outcomes.
+_ROUNDED = 1e-6  # of a count, relative
+_ROUNDED_RATES = 1e-3  # of a count from a rate, absolute
+# The trapezoidal rule, in standard deviations: coarse for a search, fine for a bound.
+_SEARCHED = (0.5, 6.0)  # step and reach
+_STEP = 0.125
+_REACH = 9.0  # beyond it a Gaussian has less than exp(-40) of its weight
+# Newton's method for a mode.
+_MOST_STEPS = 200
+_MOST_HALVINGS = 44  # of a step, to 6e-14 of it
+_CONVERGED = 1e-13  # gain of a step, relative to the objective
 
 
 @dataclass(frozen=True, eq=False)

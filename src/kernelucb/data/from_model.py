@@ -24,9 +24,8 @@ from kernelucb._numerics.estimates import (
 from kernelucb.data.outcome_map import OutcomeUnits, outcome_units
 from kernelucb.data.prior import Prior
 
-# Most rows at which a model's prior is compared with its kernel and mean, and the factor
-# that takes a single one to a point nearby (an index of a category stays a valid one).
-_COMPARED, _NEARBY = 512, 0.9
+_COMPARED = 512  # rows at which a model's prior is compared with its kernel and mean
+_NEARBY = 0.9  # factor from a single row to a point nearby; an index stays a valid one
 
 _KEEP = (
     "Keep your model for the search and guard it: GuardedAcquisition(acqf_of_your_model, "

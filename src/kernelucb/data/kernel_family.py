@@ -49,9 +49,10 @@ KERNELS = ("rbf", *_SMOOTHNESS)
 NESTED = (RBFKernel, MaternKernel, RQKernel)
 _MOST_MEMBERS = 64
 _ROUNDING = 1e-9  # steps, and relative of length scales
-# A grid of log odds, and what the maximum over it is raised by: more than its step, which
-# is the most that the function rises between two of its points.
-_REACH, _GRID, _MARGIN = 40.0, 100_000, 1e-3
+# A grid of log odds, over which a maximum is taken.
+_REACH = 40.0
+_GRID = 100_000
+_MARGIN = 1e-3  # above the step, which is the most that the function rises in between
 _PART, _OR = ", in part", ", or "  # of slices and sums
 Lengths = float | Sequence[float] | Tensor
 

@@ -34,7 +34,9 @@ from kernelucb.data.exact import RidgeState, distinct_rows, pool
 from kernelucb.data.from_model import ModelData, read_model
 from kernelucb.data.prior import Prior
 
-_LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
+# Ends of the split `s`, whose factors are `1 + s` and `1 + 1 / s`.
+_LEAST_SPLIT = 1e-8
+_LARGEST_SPLIT = 1e4
 # Least noise in prior deviations: a thousand times the rounding of such outcomes.
 _LEAST_NOISE = 1e3 * torch.finfo(torch.float64).eps
 # Directions whose squared length is below this share of the sections' own are left out:
