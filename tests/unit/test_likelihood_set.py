@@ -307,7 +307,7 @@ def test_differences_of_values_are_bounded_and_closely(likelihood, sign):
 def check_gradient(acqf, points):
     points = points.requires_grad_()
     lower, upper = acqf.band.latent_bounds(points)
-    ball = acqf.band.norm_bounds[0] * (1.0 + REARRANGED)  # of a prior of variance 1
+    ball = float(acqf.band.norm_bounds[0]) * (1.0 + REARRANGED)  # of a prior of variance 1
     assert bool(((-ball <= lower) & (lower <= upper) & (upper <= ball)).all())
     (grad,) = torch.autograd.grad((upper - lower).sum(), points)
     assert bool(torch.isfinite(grad).all())
