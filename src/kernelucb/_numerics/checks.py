@@ -42,10 +42,11 @@ def number(name: str, value: Any) -> float:
 def finite_scalar(name: str, value: object) -> float:
     r"""One finite number of at most ``LARGEST`` in size."""
     result = number(name, value)
-    if not math.isfinite(result):
-        raise ValueError(f"{name} must be a finite number, got {result}.")
-    if abs(result) > LARGEST:
-        raise ValueError(_out_of_range(name, result, f"at most {LARGEST:g} in size"))
+    if not abs(result) <= LARGEST:  # NaN is not
+        raise ValueError(
+            f"{name} must be a finite number of at most {LARGEST:g} in size, got {result}; "
+            "change the units."
+        )
     return result
 
 
@@ -56,7 +57,8 @@ def positive_scalar(name: str, value: object) -> float:
         raise ValueError(f"{name} must be a finite number above 0, got {result}.")
     if not SMALLEST <= result <= LARGEST:
         raise ValueError(
-            _out_of_range(name, result, f"between {SMALLEST:g} and {LARGEST:g}")
+            f"{name} must be between {SMALLEST:g} and {LARGEST:g}, got {result:g}: squares "
+            "would overflow or vanish; change the units."
         )
     return result
 
@@ -188,10 +190,3 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
 
 def _is_dense(value: Tensor) -> bool:
     return value.layout == torch.strided and not value.is_nested
-
-
-def _out_of_range(name: str, value: float, wanted: str) -> str:
-    return (
-        f"{name} must be {wanted}, got {value:g}: squares would overflow or vanish; change "
-        "the units."
-    )

@@ -138,26 +138,22 @@ class Prior(Module):
         with GPyTorch's, which are used if ours are others.
         """
         point, self._reading = inputs[:1], None  # compared anew at these inputs
-        parts = {
-            "kernel": (self.covar_module, self.covariance, 2 * [point], (1, 1)),
-            "kernel's diagonal": (self.covar_module, self.variance, [point], (1,)),
-            "mean": (self.mean_module, self.mean, [point], (1,)),
-        }
-        for name, (module, values, given, wanted) in parts.items():
-            try:
-                self._compare(inputs)
-                shape = tuple(values(*given).shape)
-            except EVALUATION_ERRORS as error:
-                raise UnsupportedError(
-                    f"{type(module).__name__} does not take inputs of {point.shape[-1]} "
-                    f"columns: {error}"
-                ) from error
-            if len(point) and shape != wanted:  # an empty set of points has any shape
-                raise UnsupportedError(
-                    f"The {name} {type(module).__name__} gives shape {shape} for one "
-                    f"point, not {wanted}; a bound is for one value for each pair of "
-                    "points (no derivatives, no tasks, no batches)."
-                )
+        modules = self.covar_module, self.mean_module
+        names = " or ".join(type(each).__name__ for each in modules if each is not None)
+        try:
+            self._compare(inputs)
+            values = self.covariance(point, point), self.variance(point), self.mean(point)
+        except EVALUATION_ERRORS as error:
+            raise UnsupportedError(
+                f"{names} does not take inputs of {point.shape[-1]} columns: {error}"
+            ) from error
+        shapes = [tuple(each.shape) for each in values]
+        if len(point) and shapes != [(1, 1), (1,), (1,)]:  # no points have any shape
+            raise UnsupportedError(
+                f"{names} gives a covariance, a variance and a mean of shapes {shapes} for "
+                "one point; a bound is for one value for each pair of points (no "
+                "derivatives, no tasks, no batches)."
+            )
 
     @property
     def has_constant_variance(self) -> bool:
