@@ -42,11 +42,10 @@ def number(name: str, value: Any) -> float:
 def finite_scalar(name: str, value: object) -> float:
     r"""One finite number of at most ``LARGEST`` in size."""
     result = number(name, value)
-    if not abs(result) <= LARGEST:  # NaN is not
-        raise ValueError(
-            f"{name} must be a finite number of at most {LARGEST:g} in size, got {result}; "
-            "change the units."
-        )
+    if not math.isfinite(result):
+        raise ValueError(f"{name} must be a finite number, got {result}.")
+    if abs(result) > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST:g} in size, got {result:g}.")
     return result
 
 
