@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant("confidence/band.py", 'given["model"] = reads(given["model"])', 'reads(given["model"])', "tests/unit/test_bands_at.py"),
     Mutant("confidence/assumptions.py", "elif order.index(item.status) <= max(map(order.index, present)):", "elif order.index(item.status) >= max(map(order.index, present)):", "tests/unit/test_bands_at.py tests/unit/test_assumptions.py"),
     Mutant("certificates/task.py", "once[key].relaxed(max(norm_factor, 1.0), noise_factor)", "once[key].relaxed(norm_factor, noise_factor)", "tests/unit/test_claims.py"),
-    Mutant("_numerics/kernels.py", "if _agrees(read, kernel, factor, inputs):", "if True:", "tests/unit/test_kernels.py"),
+    Mutant("_numerics/kernels.py", "if _agrees(reading(kernel, factor), kernel, factor, inputs):", "if True:", "tests/unit/test_kernels.py"),
     # Signs, shares of delta, transforms and sides, one or more in each room.
     Mutant("confidence/assumptions.py", "else sum(filter(None, deltas))", "else max(filter(None, deltas))", "tests/unit/test_assumptions.py tests/unit/test_constrained.py"),
     Mutant("confidence/band.py", 'each["delta"] = delta * share / sum(shares)', 'each["delta"] = delta', "tests/unit/test_bands_at.py"),

@@ -8,12 +8,7 @@ import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError
 
-from kernelucb import (
-    AbbasiYadkoriUCB,
-    MartingaleMixtureUCB,
-    NystromRegression,
-    SketchedMartingaleMixtureUCB,
-)
+from kernelucb import MartingaleMixtureUCB
 from kernelucb.optim import chunked, sharded
 from problems import make_problem, uniform
 
@@ -60,46 +55,47 @@ class Stub(AcquisitionFunction):
         self.marker, self.nan_at = marker, nan_at
 
     def forward(self, X):
-        if self.marker is not None and float(X[0, 0, 0]) == float(CANDIDATES[500, 0]):
+        values = X[:, 0, 0].clone()
+        if self.marker is not None and bool((values == CANDIDATES[500, 0]).any()):
             with open(self.marker, "a+") as file:
                 file.seek(0)
                 past = len(file.read())
                 file.write("x")
             if past == 0:
                 os._exit(1)
-        values = X[:, 0, 0].clone()
         if self.nan_at is not None:
             values[(X[:, 0] == CANDIDATES[self.nan_at]).all(-1)] = torch.nan
         return values
 
 
-def same(best, other):
-    return torch.equal(best.point, other.point) and best[1:] == other[1:]
+def assert_same(best, other):
+    assert torch.equal(best.point, other.point)
+    assert best[1:] == other[1:]
 
 
-def bounds():
-    problem = make_problem(n=20, d=2, kernel="matern52")
-    state = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X[:8])
-    return [
-        MartingaleMixtureUCB(problem.model, norm_bound=3.0),
-        MartingaleMixtureUCB(problem.model, norm_bound=3.0, maximize=False),
-        AbbasiYadkoriUCB(problem.state, norm_bound=3.0, X_pending=problem.test_X[:2]),
-        SketchedMartingaleMixtureUCB(state, norm_bound=3.0),
-    ]
-
-
-@pytest.mark.parametrize("acqf", bounds(), ids=lambda acqf: type(acqf).__name__)
 @pytest.mark.parametrize("num_shards", [None, 1, 3, 1000])
-def test_the_result_is_that_of_one_process_to_the_last_bit(acqf, num_shards):
-    one = chunked.argmax(acqf, CANDIDATES, CHUNK)
-    ours = sharded.argmax(acqf, CANDIDATES, CHUNK, num_shards)
-    assert same(ours, one)
+@pytest.mark.parametrize("maximize", [True, False])
+def test_the_result_is_that_of_one_process_to_the_last_bit(num_shards, maximize):
+    model = make_problem(n=20, d=2, kernel="matern52").model
+    options = {"maximize": maximize, "X_pending": CANDIDATES[:2]}
+    acqf = MartingaleMixtureUCB(model, norm_bound=3.0, **options)
+    for candidates in (CANDIDATES[:50], CANDIDATES):
+        one = chunked.argmax(acqf, candidates, CHUNK)
+        assert_same(sharded.argmax(acqf, candidates, CHUNK, num_shards), one)
+
+
+def test_it_connects_by_itself(monkeypatch):
+    called = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: bool(called))
+    monkeypatch.setattr(ray, "init", lambda: called.append(True))
+    assert_same(sharded.argmax(Stub(), CANDIDATES), chunked.argmax(Stub(), CANDIDATES))
+    assert called
 
 
 def test_a_killed_worker_loses_nothing(tmp_path):
     marker = tmp_path / "tries"
     ours = sharded.argmax(Stub(str(marker)), CANDIDATES, CHUNK)
-    assert same(ours, chunked.argmax(Stub(), CANDIDATES, CHUNK))
+    assert_same(ours, chunked.argmax(Stub(), CANDIDATES, CHUNK))
     assert marker.read_text() == "xx"  # killed once, repeated once
 
 

@@ -1,7 +1,5 @@
 r"""What data, models and kernels are refused, with the words that say what to change."""
 
-from copy import deepcopy
-
 import botorch.settings
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
@@ -11,14 +9,8 @@ from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from botorch.models.transforms import Bilog, Log, Normalize, Power, Standardize
 from botorch.models.transforms.input import AppendFeatures
 from botorch.models.transforms.outcome import ChainedOutcomeTransform, StratifiedStandardize
-from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import PolynomialKernel, RBFKernel, RBFKernelGrad
-from gpytorch.likelihoods import (
-    FixedNoiseGaussianLikelihood,
-    GaussianLikelihood,
-    StudentTLikelihood,
-)
-from gpytorch.models import ExactGP
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, StudentTLikelihood
 
 from kernelucb import (
     BKBUCB,
@@ -30,12 +22,11 @@ from kernelucb import (
     lengthscale_family,
 )
 from kernelucb._numerics.spectral import kernel_spectrum
-from kernelucb.data.kernel_family import fixed_kernel
 from kernelucb.data.nystrom import ridge_factor
 from kernelucb.models import BKBModel
-from problems import constant_mean, float64, frozen_kernel, frozen_model, normal, uniform
+from problems import PlainGP, float64, frozen_kernel, frozen_model, normal, uniform
 
-SHAPE = BotorchTensorDimensionError
+SHAPE, Data, Unread = BotorchTensorDimensionError, InputDataError, UnsupportedError
 N, D = 12, 2
 X, Y = uniform(N, D, seed=1), 3.0 + normal(N, seed=2)
 COLUMN, OTHER_X = Y.unsqueeze(-1), uniform(N, D, seed=5)
@@ -43,37 +34,25 @@ TASKS = torch.cat([X, torch.arange(2.0).double().repeat(N // 2)[:, None]], dim=-
 KERNEL, EIGHTH = frozen_kernel("matern52"), PolynomialKernel(8)
 
 
-class PlainGP(ExactGP):
-    def __init__(self, train_x=X, train_y=Y, likelihood=None, kernel=KERNEL):
-        super().__init__(train_x, train_y, likelihood or GaussianLikelihood().double())
-        self.mean_module, self.covar_module = constant_mean(0.3), deepcopy(kernel)
-
-    def forward(self, x):
-        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
+def single_task(X=X, **options):
+    return SingleTaskGP(X, COLUMN[: len(X)], **{"outcome_transform": None} | options)
 
 
-class Warped(PlainGP):
-    def forward(self, x):
-        return super().forward(x.square())
-
-
-class Transformed(PlainGP):
-    outcome_transform = Log()
-
-
-def single_task(**options):
-    return SingleTaskGP(X, COLUMN, **{"outcome_transform": None} | options)
-
-
-def without(attribute):
+def unnamed():
     model = single_task()
-    delattr(model, attribute)
+    del model.mean_module
     return model
 
 
 def student():
-    model = without("likelihood")
+    model = single_task()
     model.likelihood = StudentTLikelihood()
+    return model
+
+
+def transformed(model):
+    r"""GPyTorch's own model, which would leave the transform out."""
+    model.outcome_transform = Log()
     return model
 
 
@@ -84,100 +63,53 @@ def fully_bayesian():
     return model
 
 
-def with_data(X, Y):
-    model = single_task().eval()
+def exchanged(X, transform=None):
+    r"""In eval mode, in which BoTorch takes inputs as they are."""
+    model = single_task(input_transform=transform).eval()
     with botorch.settings.validate_input_scaling(False):
         model.set_train_data(X, Y, strict=False)
     return model
 
 
-def exchanged(X, Y):
-    r"""In eval mode, in which BoTorch takes inputs as they are."""
-    scaling = Normalize(D, bounds=torch.tensor([[0.0] * D, [10.0] * D]).double())
-    model = single_task(input_transform=scaling).eval()
-    model.set_train_data(X, Y, strict=False)
-    return model
+def stratified():
+    transform = StratifiedStandardize(-1, all_task_values=torch.tensor([0, 1]))
+    return single_task(TASKS, outcome_transform=transform)
 
 
-def nan(values):
-    values = values.clone()
-    values[1] = torch.nan
-    return values
+def of_outcomes(transform, Y=Y):
+    return frozen_model(X, Y, KERNEL, 0.2, outcome_transform=transform)
 
 
+PLAIN = PlainGP(X, Y, KERNEL)
+FOUR, CONTEXTS = FixedNoiseGaussianLikelihood(Y[:4].square()), {"a": [0], "b": [1]}
+APPENDED = AppendFeatures(torch.zeros(2, 1)).eval()
+SCALING = Normalize(D, bounds=torch.tensor([[0.0] * D, [10.0] * D]).double())
+LATE = ChainedOutcomeTransform(a=Standardize(m=1), b=Bilog())
+BATCH = X.expand(3, N, D), COLUMN.expand(3, N, 1)
+NAN = X * torch.nan
+SUM = r"ScalarizedUCB\.from_model\(model, posterior_transform=posterior_transform,"
+ALONE = "not an exact .* of one outcome .* one SingleTaskGP .* guard it"
+PENDING = r"batch shape \(3,\).* the model before them and X_pending.* guard it"
 MODELS = [
-    (
-        "a list",
-        lambda: ModelListGP(single_task(), single_task()),
-        r"ScalarizedUCB\.from_model\(model, posterior_transform=posterior_transform,",
-    ),
-    ("fully Bayesian", fully_bayesian, "SaasFullyBayesian.* is an ensemble.* guard it"),
-    (
-        "multi-task",
-        lambda: MultiTaskGP(TASKS, COLUMN, task_feature=-1),
-        "not an exact .* of one outcome .* one SingleTaskGP .* guard it",
-    ),
-    (
-        "a batch",
-        lambda: SingleTaskGP(X.expand(3, N, D), COLUMN.expand(3, N, 1)),
-        r"batch shape \(3,\).* the model before them and X_pending.* guard it",
-    ),
-    (
-        "stratified outcomes",
-        lambda: SingleTaskGP(
-            TASKS,
-            COLUMN,
-            outcome_transform=StratifiedStandardize(
-                -1, all_task_values=torch.tensor([0, 1])
-            ),
-        ),
-        "Stratified.* is not one of Standardize",
-    ),
-    (
-        "appended features",
-        lambda: single_task(input_transform=AppendFeatures(torch.zeros(2, 1)).eval()),
-        "AppendFeatures turns one point into several",
-    ),
-    ("Student-t noise", student, "StudentT.* not Gaussian"),
-    ("no mean module", lambda: without("mean_module"), "attributes `mean_module`"),
-    (
-        "a kernel that cannot be copied",
-        lambda: LCEAGP(X, COLUMN, None, decomposition={"a": [0], "b": [1]}),
-        "cannot be copied",
-    ),
-    ("a kernel", lambda: KERNEL, "Expected a BoTorch model"),
-    ("warped inputs", lambda: Warped(), "its own `forward`"),
-    ("a transform", lambda: Transformed(), "outcome_transform, which GPyTorch"),
-    ("two inputs", lambda: PlainGP((X, X), Y), "takes 2 input tensors"),
-]
-TRANSFORMS = {
-    "does not rise": Power(-1.0),
-    "one model for each": Log(outputs=[0]),
-    "Use Bilog first": ChainedOutcomeTransform(a=Standardize(m=1), b=Bilog()),
-}
-DATA = [
-    (
-        "no data",
-        lambda: SingleTaskGP(X[:0], COLUMN[:0], outcome_transform=None),
-        InputDataError,
-        r"no training data; .* at least one",
-    ),
-    ("NaN", lambda: with_data(nan(X), Y), InputDataError, "inputs contains NaN .* remove"),
-    ("a column", lambda: PlainGP(X, COLUMN), SHAPE, r"train_Y\.squeeze\(-1\)"),
-    ("fewer outcomes", lambda: PlainGP(X, Y[:-1]), SHAPE, "outcomes of shape"),
-    (
-        "noise of others",
-        lambda: PlainGP(likelihood=FixedNoiseGaussianLikelihood(Y[:4].square())),
-        InputDataError,
-        "4 noise variances for 12 observations",
-    ),
-    (
-        "outcomes below a power's",
-        lambda: frozen_model(X, Y - 9.0, KERNEL, 0.2, outcome_transform=Power(3.0)),
-        InputDataError,
-        "outcomes below 0",
-    ),
-    ("raw inputs", lambda: exchanged(OTHER_X, Y), InputDataError, r"Call model\.train\(\)"),
+    ("a list", lambda: ModelListGP(single_task(), single_task()), Unread, SUM),
+    ("an ensemble", fully_bayesian, Unread, "SaasFullyBayesian.* is an ensemble.* guard"),
+    ("tasks", lambda: MultiTaskGP(TASKS, COLUMN, task_feature=-1), Unread, ALONE),
+    ("a batch", lambda: SingleTaskGP(*BATCH), Unread, PENDING),
+    ("strata", stratified, Unread, "Stratified.* is not one of Standardize"),
+    ("features", lambda: single_task(input_transform=APPENDED), Unread, "one point into"),
+    ("Student-t noise", student, Unread, "StudentT.* not Gaussian"),
+    ("other names", unnamed, Unread, "attributes `mean_module`"),
+    ("contexts", lambda: LCEAGP(X, COLUMN, None, CONTEXTS), Unread, "cannot be copied"),
+    ("two inputs", lambda: PlainGP((X, X), Y, KERNEL), Unread, "takes 2 input tensors"),
+    ("noise of others", lambda: PlainGP(X, Y, KERNEL, FOUR), Data, "4 noise variances for"),
+    ("a transform", lambda: transformed(PLAIN), Unread, "which GPyTorch does not"),
+    ("no data", lambda: single_task(X[:0]), Data, r"no training data; .* at least one"),
+    ("NaN", lambda: exchanged(NAN), Data, "inputs contains NaN .* remove"),
+    ("a column", lambda: PlainGP(X, COLUMN, KERNEL), SHAPE, r"train_Y\.squeeze\(-1\)"),
+    ("raw inputs", lambda: exchanged(OTHER_X, SCALING), Data, r"Call model\.train\(\)"),
+    ("falling", lambda: of_outcomes(Power(-1.0)), Unread, "does not rise"),
+    ("late", lambda: of_outcomes(LATE), Unread, "Use Bilog first"),
+    ("below", lambda: of_outcomes(Power(3.0), Y - 9.0), Data, "outcomes below 0"),
 ]
 
 
@@ -189,128 +121,64 @@ def state(X=X, Y=Y, kernel=KERNEL, noise_std=0.1):
     return lambda: KernelRegression(X, Y, kernel, noise_std)
 
 
-def lengths(shortest, longest, ratio=2.0, **options):
-    kernels = lengthscale_family(RBFKernel(), shortest, longest, ratio, **options)
-    return kernels.covering(D)
+def lengths(count, columns, **options):
+    ends = [0.5] * count, [1.0] * columns
+    return lambda: lengthscale_family(RBFKernel(), *ends, **options).covering(D)
 
 
 def nystrom(inducing=X[:3], noise_std=0.1):
     return NystromRegression(X, Y, KERNEL, noise_std, inducing)
 
 
-def budgeted():
-    return BKBModel(X, COLUMN, KERNEL, alpha=0.01)
+def budgeted(Y=COLUMN, kernel=KERNEL, **options):
+    return BKBModel(X, Y, kernel, alpha=0.01, **options)
 
 
 APART = torch.tensor([1.0] * (N - 1) + [0.9e-8]).double()
 NEGATIVE = torch.diag(float64([1.0, 2.0, -0.5]))
-KERNELS = {
-    "other columns": RBFKernel(ard_num_dims=5).double(),
-    "a column that is not there": RBFKernel(active_dims=(7,)).double(),
-    "derivatives of a kernel": RBFKernelGrad().double(),
-    "a batch of kernels by itself": RBFKernel(batch_shape=torch.Size([2])).double(),
-}
-GIVEN = {"norm_bound": 3.0, "noise_std": 0.1}
+FIVE, SLOPES = RBFKernel(ard_num_dims=5).double(), RBFKernelGrad().double()
+GIVEN, BOUND = {"norm_bound": 3.0, "noise_std": 0.1}, {"norm_bound": 3.0}
+LOGS = {"Y": COLUMN.abs(), "outcome_transform": Log()}
 ROWS = [
-    *((label, read(build), UnsupportedError, words) for label, build, words in MODELS),
-    *((label, read(build), error, words) for label, build, error, words in DATA),
-    *(
-        (
-            words,
-            lambda t=t: KernelRegression.from_model(
-                frozen_model(X, Y, KERNEL, 0.2, outcome_transform=t)
-            ),
-            UnsupportedError,
-            words,
-        )
-        for words, t in TRANSFORMS.items()
-    ),
-    *(
-        (label, lambda k=k, use=use: use(k), UnsupportedError, "columns|one value")
-        for label, k in KERNELS.items()
-        for use in (
-            lambda k: KernelRegression(X, Y, k, 0.1),
-            lambda k: BKBBandit(X, k, **GIVEN),
-            lambda k: information_gain(k, X, noise_std=0.1),
-        )
-    ),
+    *((label, read(build), error, words) for label, build, error, words in MODELS),
+    ("other columns", state(kernel=FIVE), Unread, "columns"),
+    ("other columns of arms", lambda: BKBBandit(X, FIVE, **GIVEN), Unread, "columns"),
+    ("gain", lambda: information_gain(FIVE, X, noise_std=0.1), Unread, "columns"),
+    ("slopes", state(kernel=SLOPES), Unread, "one value for each pair"),
+    ("a name for a kernel", state(kernel="rbf"), Unread, "Expected a GPyTorch"),
     ("one row of inputs", state(X[0]), SHAPE, "must be `n x"),
     ("one outcome less", state(X, Y[:-1]), SHAPE, "must be `n x"),
-    ("no observations", state(X[:0], Y[:0]), InputDataError, "at least one"),
-    ("inputs that are NaN", state(X * torch.nan), InputDataError, "train_X contains NaN"),
-    ("infinite outcomes", state(X, Y / 0.0), InputDataError, "train_Y contains NaN or inf"),
-    ("huge inputs", state(1e80 * X), InputDataError, r"beyond 1e\+75"),
-    ("a kernel too large", state(1e40 * X, kernel=EIGHTH), InputDataError, "not finite"),
-    (
-        "a query too large",
-        lambda: state(kernel=EIGHTH)().mean(1e40 * X),
-        InputDataError,
-        "not finite",
-    ),
-    ("a name for a kernel", state(kernel="rbf"), UnsupportedError, "Expected a GPyTorch"),
+    ("no observations", state(X[:0], Y[:0]), Data, "at least one"),
+    ("inputs that are NaN", state(NAN), Data, "train_X contains NaN"),
+    ("a kernel too large", state(1e40 * X, kernel=EIGHTH), Data, "not finite"),
+    ("far", lambda: state(kernel=EIGHTH)().mean(1e40 * X), Data, "not finite at some"),
     ("noise scales apart", state(noise_std=APART), ValueError, "apart"),
     ("pending columns", lambda: state()().with_pending(X[:, :1]), SHAPE, "b x 2"),
-    (
-        "a negative eigenvalue",
-        lambda: kernel_spectrum(NEGATIVE),
-        InputDataError,
-        "not a positive semi-definite kernel",
-    ),
+    ("negative", lambda: kernel_spectrum(NEGATIVE), Data, "not a positive semi-definite"),
+    ("a lost ridge", lambda: ridge_factor(NEGATIVE, 0.1), Data, "ridge parameter"),
     ("no inducing point", lambda: nystrom(X[:0]), SHAPE, "an inducing point"),
+    ("rounding", lambda: nystrom(noise_std=1e-14), ValueError, "must be at least"),
     (
-        "noise that is rounding",
-        lambda: nystrom(noise_std=1e-14),
-        ValueError,
-        "must be at least",
-    ),
-    (
-        "noise of new observations",
+        "noise of new ones",
         lambda: nystrom(noise_std=0.1 + X[:, 0]).observe(X[:1], Y[:1]),
         ValueError,
         "noise_std is needed",
     ),
     (
-        "a ridge that is rounding",
-        lambda: ridge_factor(torch.diag(float64([1.0, -1e-3])), 1e-4),
-        InputDataError,
-        "ridge parameter",
-    ),
-    (
         "no sketch",
-        lambda: SketchedMartingaleMixtureUCB(single_task(), norm_bound=3.0),
-        UnsupportedError,
+        lambda: SketchedMartingaleMixtureUCB(single_task(), **BOUND),
+        Unread,
         "NystromReg",
     ),
-    (
-        "no budget",
-        lambda: BKBUCB(single_task(), norm_bound=3.0),
-        UnsupportedError,
-        "use BKBModel",
-    ),
-    ("a point of BKB", lambda: budgeted().posterior(X[0]), SHAPE, "X must be"),
+    ("no budget", lambda: BKBUCB(single_task(), **BOUND), Unread, "use BKBModel"),
     ("columns of BKB", lambda: budgeted().observe(X[:, :1], Y), SHAPE, "X must be `n x 2`"),
-    (
-        "a batch of BKB",
-        lambda: budgeted().observe(X[None], Y[None]),
-        UnsupportedError,
-        "without batch dim",
-    ),
-    ("BKB's dtype", lambda: budgeted().float(), UnsupportedError, "leave its dtype alone"),
+    ("BKB's dtype", lambda: budgeted().float(), Unread, "leave its dtype alone"),
     (
         "BKB of logarithms",
-        lambda: BKBModel(
-            X, COLUMN.abs(), KERNEL, 0.04, outcome_transform=Log()
-        ).regression(),
-        UnsupportedError,
+        lambda: budgeted(**LOGS).regression(),
+        Unread,
         "transform the outcomes yourself",
     ),
-    ("far apart", lambda: lengths(1e-60, 1.0, 1e60), ValueError, "use a smaller ratio"),
-    ("ends", lambda: lengths([0.1, 0.2], [1.0] * 3), ValueError, "shortest has 2 entries"),
-    (
-        "columns of a family",
-        lambda: lengths([0.5] * 3, [1.0] * 3, each_coordinate=True),
-        UnsupportedError,
-        "2 col",
-    ),
-    ("no length", lambda: fixed_kernel("rbf", [], 1.0), ValueError, "lengthscale is empty"),
+    ("ends", lengths(2, 3), ValueError, "shortest has 2 entries"),
+    ("columns of a family", lengths(3, 3, each_coordinate=True), Unread, "2 col"),
 ]

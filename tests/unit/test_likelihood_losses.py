@@ -25,7 +25,6 @@ LOSSES = {
     "poisson": Loss(float64([4.0]), float64([2.0]), "poisson"),
     "gaussian": GaussianLoss(float64([0.3]), float64([5.0])),
 }
-LATENT = st.floats(-12.0, 12.0)
 GRID = np.linspace(-12.0, 12.0, 24001)  # standard deviations
 WEIGHTS = float64(stats.norm.pdf(GRID) * (GRID[1] - GRID[0]))
 
@@ -98,18 +97,12 @@ def test_log_probabilities_are_those_of_scipy(kind):
 
 
 LOGIT = OutcomeMap((Step("Logit"),))
-GAINS, SIGNS = st.floats(0.0, 8.0), st.sampled_from([1, -1])
+LATENT, GAINS, SIGNS = st.floats(-12.0, 12.0), st.floats(0.0, 8.0), st.sampled_from([1, -1])
 # The second derivative of a sigmoid is at most 0.0963 in absolute value, of a difference of
 # two 0.193; a grid of 2001 points on at most 24 misses its largest value by at most
 # 0.193 (24 / 4000)^2 / 2 = 3.5e-6.
 MISSED = 4e-6
 ROUNDING = 8.0 * EPS
-
-
-def largest_on_grid(outcome_map, gain, lower, upper, sign):
-    values = lower + (upper - lower) * torch.linspace(0.0, 1.0, 2001, dtype=torch.float64)
-    inverse = outcome_map.inverse
-    return float((inverse(values + sign * gain) - inverse(values)).abs().max())
 
 
 def test_is_the_logistic_link():
@@ -118,7 +111,6 @@ def test_is_the_logistic_link():
     assert_close(outcomes, 1.0 / (1.0 + (-values).exp()), rtol=ROUNDING, atol=0.0)
     # 1 - p loses what p has near one: 12 log odds are 1e-5 of it, so EPS grows to 3e-11.
     assert_close(LOGIT.forward(outcomes), values, rtol=1e-10, atol=1e-10)
-    assert bool((outcomes.diff() > 0.0).all())
     inside = float64([-7.0, -1.3, 0.0, 0.4, 5.0]).requires_grad_()
     assert torch.autograd.gradcheck(LOGIT.inverse, inside, **GRADCHECK)
 
@@ -130,9 +122,7 @@ def test_what_is_no_probability_is_beyond_the_ends():
     outside = float64([-math.inf, -0.5, 0.0, 1.0, 1.5, math.inf])
     assert LOGIT.forward(outside).tolist() == [-math.inf] * 3 + [math.inf] * 3
     assert LOGIT.inverse(outside[[0, -1]]).tolist() == [0.0, 1.0]
-    outcomes = float64([1e-12, 0.05, 0.5, 1.0 - 1e-12])
-    assert LOGIT.takes(outcomes)
-    assert bool(LOGIT.forward(outcomes).isfinite().all())
+    assert LOGIT.takes(float64([1e-12, 0.05, 0.5, 1.0 - 1e-12]))
     assert not any(LOGIT.takes(each) for each in float64([-0.1, 0.0, 1.0, 1.1, math.nan]))
 
 
@@ -152,18 +142,7 @@ def test_thresholds_are_probabilities():
 def test_largest_gain_is_the_largest(one, other, gain, sign):
     lower, upper = sorted((one, other))
     bound = float(LOGIT.largest_gain(*map(float64, (gain, lower, upper)), sign))
-    brute = largest_on_grid(LOGIT, gain, lower, upper, sign)
+    values = lower + (upper - lower) * torch.linspace(0.0, 1.0, 2001, dtype=torch.float64)
+    gains = LOGIT.inverse(values + sign * gain) - LOGIT.inverse(values)
+    brute = float(gains.abs().max())
     assert brute - ROUNDING <= bound <= min(1.0, brute + MISSED)
-
-
-@pytest.mark.parametrize("step", ["Log", "Power, 2", "Power, 0.5", "Bilog"])
-@given(LATENT, LATENT, GAINS, SIGNS)
-def test_other_steps_bend_as_they_say(step, one, other, gain, sign):
-    name, _, power = step.partition(", ")
-    outcome_map = OutcomeMap((Step(name, float(power)) if power else Step(name),))
-    lower, upper = sorted((0.3 * one, 0.3 * other))
-    shift = gain if sign == -1 else 0.0
-    starts = [max(end - shift, outcome_map.least) for end in (lower, upper)]
-    brute = largest_on_grid(outcome_map, gain, *starts, 1)
-    bound = float(outcome_map.largest_gain(*map(float64, (gain, lower, upper)), sign))
-    assert bound == pytest.approx(brute, rel=64 * EPS, abs=64 * EPS)

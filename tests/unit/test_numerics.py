@@ -5,48 +5,35 @@ import torch
 from torch.testing import assert_close
 
 from kernelucb import MartingaleMixtureUCB
-from kernelucb._numerics import conic
 from kernelucb._numerics.arrays import minimize_quasiconvex
 from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.exceptions import SolverError
 from problems import make_problem, uniform
 
-
-def minimize(slopes, count, tolerance=1e-13, start=None):
-    lower = torch.full((count,), -5.0, dtype=torch.float64)
-    start = torch.zeros_like(lower) if start is None else start
-    return minimize_quasiconvex(
-        slopes, lower, -lower, start, torch.full_like(lower, tolerance)
-    )
+MINIMA = torch.linspace(-3.0, 3.0, 7, dtype=torch.float64)
 
 
-def test_quasi_convex_but_not_convex():
+def bells(t, minima):
     r"""``-exp(-(t - m)^2)``: the second derivative is negative far from the minimum."""
-    minima = torch.linspace(-3.0, 3.0, 7, dtype=torch.float64)
-
-    def slopes(t):
-        bell = torch.exp(-((t - minima) ** 2))
-        return 2 * (t - minima) * bell, (2 - 4 * (t - minima) ** 2) * bell
-
-    result = minimize(slopes, 7)
-    assert bool(result.converged.all())
-    assert_close(result.argument, minima, rtol=0.0, atol=1e-6)
+    bell = torch.exp(-((t - minima) ** 2))
+    return 2 * (t - minima) * bell, (2 - 4 * (t - minima) ** 2) * bell
 
 
-def test_derivatives_that_are_nan_do_not_pass_as_converged():
-    result = minimize(lambda t: (t * torch.nan, t * torch.nan), 3)
-    assert not bool(result.converged.any())
+def steep(t, minima):
+    return torch.sinh(t - minima), torch.cosh(t - minima)
 
 
-def test_one_problem_does_not_wait_for_nor_move_another():
-    targets = torch.tensor([0.0, 4.0], dtype=torch.float64)
-    both = minimize(lambda t: (torch.sinh(t - targets), torch.cosh(t - targets)), 2)
-    for i in range(2):
-        alone = minimize(
-            lambda t, i=i: (torch.sinh(t - targets[i]), torch.cosh(t - targets[i])), 1
-        )
-        assert_close(both.argument[i], alone.argument[0], rtol=0.0, atol=1e-12)
+@pytest.mark.parametrize("slopes", [bells, steep])
+def test_quasi_convex_functions_that_do_not_wait_for_nor_move_each_other(slopes):
+    def minimize(minima):
+        lower, start = torch.full_like(minima, -5.0), torch.zeros_like(minima)
+        given = lower, -lower, start, torch.full_like(minima, 1e-13)
+        return minimize_quasiconvex(lambda t: slopes(t, minima), *given)
+
+    assert_close(minimize(MINIMA), MINIMA, rtol=0.0, atol=1e-6)
+    alone = torch.cat([minimize(each) for each in MINIMA.split(1)])
+    assert_close(minimize(MINIMA), alone, rtol=0.0, atol=1e-12)
 
 
 def test_round_off_eigenvalues_are_not_negative():
@@ -68,13 +55,10 @@ def test_a_solver_that_fails_is_a_solver_error(monkeypatch):
 
 @pytest.mark.parametrize("factor", [0.99, torch.nan])
 def test_a_conic_solution_away_from_its_dual_is_not_returned(monkeypatch, factor):
-    problem = make_problem()
-    original = conic.EllipsoidBallProgram.maximizer
-    monkeypatch.setattr(
-        conic.EllipsoidBallProgram,
-        "maximizer",
-        lambda self, objective: factor * original(self, objective),
-    )
+    r"""A solver that stops early gives no bound."""
+    original, problem = EllipsoidBallProgram.maximizer, make_problem()
+    wrong = lambda self, objective: factor * original(self, objective)  # noqa: E731
+    monkeypatch.setattr(EllipsoidBallProgram, "maximizer", wrong)
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, form="convex")
     with pytest.raises(SolverError, match="differs from its dual"):
         acqf.bounds(problem.test_X)

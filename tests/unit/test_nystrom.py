@@ -35,8 +35,7 @@ from problems import (
 from tolerances import ORDER, SKETCH_EQUAL, SKETCH_UPDATE
 
 NORM = 3.0
-
-
+KERNELS = ["rbf", "matern32", "matern52"]
 # Numbers of further points for the remainder; None makes the pass over pairs.
 FURTHER = (None, 0, 7)
 
@@ -49,42 +48,35 @@ def sketched(problem, m, further=None, **options):
     )
 
 
-def exact_bounds(problem, norm=NORM, **options):
-    options = {"fit": "martingale", **options}
-    acqf = MartingaleMixtureUCB(problem.state, norm_bound=norm, **options)
-    return acqf.bounds(problem.test_X)
+def exact_band(model, **options):
+    options = {"norm_bound": NORM, "fit": "martingale", **options}
+    return MartingaleMixtureUCB(model, **options)
 
 
-def sketched_bounds(state, X, norm=NORM, **options):
-    options = {"fit": "martingale", **options}
-    return SketchedMartingaleMixtureUCB(state, norm_bound=norm, **options).bounds(X)
+def sketched_band(state, **options):
+    options = {"norm_bound": NORM, "fit": "martingale", **options}
+    return SketchedMartingaleMixtureUCB(state, **options)
 
 
 def assert_near(ours, theirs, tolerance=SKETCH_EQUAL * NORM):
     assert_close(ours, theirs, rtol=0.0, atol=tolerance)
 
 
-def assert_wider(ours, exact):
-    slack = ORDER * NORM
-    assert bool((ours[0] <= exact[0] + slack).all())
-    assert bool((ours[1] >= exact[1] - slack).all())
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "matern32", "matern52"])
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("further", FURTHER)
 @pytest.mark.parametrize("duplicates", [True, False])
 def test_equal_to_the_exact_band_where_the_inducing_points_span_the_data(
     kernel, further, duplicates
 ):
     problem = make_problem(n=40, d=2, kernel=kernel, duplicates=duplicates)
-    state = sketched(problem, 40, further)
-    assert_near(sketched_bounds(state, problem.test_X), exact_bounds(problem))
+    ours, theirs = sketched_band(sketched(problem, 40, further)), exact_band(problem.state)
+    assert_near(ours.bounds(problem.test_X), theirs.bounds(problem.test_X))
 
 
 @given(
     seed=st.integers(0, 10_000),
     m=st.integers(1, 30),
-    kernel=st.sampled_from(["rbf", "matern32", "matern52"]),
+    kernel=st.sampled_from(KERNELS),
     noise=st.sampled_from([0.03, 0.1, 0.5]),
     further=st.sampled_from(FURTHER),
 )
@@ -92,20 +84,21 @@ def test_never_narrower_than_the_exact_band(seed, m, kernel, noise, further):
     problem = make_problem(n=30, d=2, kernel=kernel, noise_std=noise, seed=seed)
     with warnings.catch_warnings():  # an empty set may happen, with probability delta
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        exact = exact_bounds(problem)
-        ours = sketched_bounds(sketched(problem, m, further), problem.test_X)
-    assert_wider(ours, exact)
+        lower, upper = exact_band(problem.state).bounds(problem.test_X)
+        low, high = sketched_band(sketched(problem, m, further)).bounds(problem.test_X)
+    slack = ORDER * NORM
+    assert bool(((low <= lower + slack) & (high >= upper - slack)).all())
 
 
 def test_each_value_is_the_bound_of_explicit_weights():
     r"""Against the oracle's Eq. (1) with (2), and above (1) at the very same weights."""
     problem = make_problem(n=30, d=2, kernel="matern52")
     state, inducing = sketched(problem, 8), problem.X[:8]
-    acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM)
-    radius = acqf.band.function_constraints.radius.squared(state) ** 0.5
+    band = sketched_band(state, fit="filters").band
+    radius = band.function_constraints.radius.squared(state) ** 0.5
     noise = torch.full((30,), problem.noise_std).double()
-    points = acqf.band.confidence_set.project(problem.test_X)
-    values, taus = acqf.band.confidence_set.least(points, 1)
+    points = band.confidence_set.project(problem.test_X)
+    values, taus = band.confidence_set.least(points, 1)
     for x, tau, value in zip(problem.test_X.split(1), taus, values, strict=True):
         data = (problem.kernel, problem.X)
         outcomes, rest = (problem.Y, noise), (float(tau), 1.0 + 1.0 / state.split)
@@ -125,15 +118,14 @@ def test_each_value_is_the_bound_of_explicit_weights():
 @pytest.mark.parametrize("scale", [0.3, [0.1, 1.0, 10.0], "mixture"])
 def test_radius_is_an_upper_bound_on_the_closed_form(scale):
     problem = make_problem(n=20, d=2, kernel="matern32")
-    options = {"norm_bound": NORM, "fit": "martingale", "covariance_scale": scale}
-    closed = MartingaleMixtureUCB(problem.state, **options)
-    squared = closed.band.function_constraints.radius.squared(problem.state)
+    closed = exact_band(problem.state, covariance_scale=scale).band
+    squared = closed.function_constraints.radius.squared(problem.state)
     for m in (4, 20):
         state = sketched(problem, m)
-        acqf = SketchedMartingaleMixtureUCB(state, **options)
-        ours = acqf.band.function_constraints.radius.squared(state)
+        band = sketched_band(state, covariance_scale=scale).band
+        ours = band.function_constraints.radius.squared(state)
         assert ours >= squared * (1.0 - ORDER)
-        assert acqf.band.least_norms[0] <= closed.band.least_norms[0] * (1.0 + 1e-6)
+        assert band.least_norms[0] <= closed.least_norms[0] * (1.0 + 1e-6)
     assert ours == pytest.approx(squared, rel=1e-8)
 
 
@@ -154,11 +146,19 @@ def test_further_points_against_dense_matrices():
     assert float(torch.linalg.eigvalsh(bound - exact)[0]) >= -ORDER
 
 
+def zeros_radius(problem):
+    r"""A prequential radius of the prior's own predictions."""
+    radius, zeros = PrequentialRadius(), torch.zeros_like(problem.Y)
+    variance, outcomes = problem.kernel(problem.X, diag=True), (problem.Y, 0.1)
+    radius.observe_predictions(zeros, variance, *outcomes, problem.X)
+    return radius
+
+
 @pytest.mark.parametrize("further", FURTHER)
 @pytest.mark.parametrize("chunk_size", [3, 7, 1000])
 def test_observations_may_come_in_parts(further, chunk_size):
     problem = make_problem(n=30, d=2, kernel="matern52", duplicates=True)
-    whole = sketched(problem, 5, further)
+    whole, radius = sketched(problem, 5, further), zeros_radius(problem)
     more = None if further is None else problem.X[5 : 5 + further]
     given = problem.kernel, problem.noise_std, problem.X[:5]
     options = {"remainder_points": more, "chunk_size": chunk_size}
@@ -167,29 +167,17 @@ def test_observations_may_come_in_parts(further, chunk_size):
         parts = parts.observe(problem.X[rows], problem.Y[rows])
     assert parts.num_observations == 30
     assert_close(parts.sums.gram, whole.sums.gram)
-    ours = sketched_bounds(parts, problem.test_X, fit=zeros_radius(problem))
-    theirs = sketched_bounds(whole, problem.test_X, fit=zeros_radius(problem))
+    bands = (sketched_band(state, fit=radius) for state in (parts, whole))
+    ours, theirs = (band.bounds(problem.test_X) for band in bands)
     assert_near(ours, theirs, SKETCH_UPDATE * NORM)
-
-
-def zeros_radius(problem, delta=0.05):
-    r"""A prequential radius of the prior's own predictions."""
-    radius = PrequentialRadius(delta)
-    variance = problem.kernel(problem.X, diag=True)
-    radius.observe_predictions(
-        torch.zeros_like(problem.Y), variance, problem.Y, problem.noise_std, problem.X
-    )
-    return radius
 
 
 @pytest.mark.parametrize("further", FURTHER)
 def test_differences_are_bounded_from_above(further):
     problem = make_problem(n=20, d=2, kernel="matern52")
     radius = zeros_radius(problem)
-    given = {"norm_bound": NORM, "fit": radius}
-    exact = MartingaleMixtureUCB(problem.state, **given).band.confidence_set
-    state = sketched(problem, 6, further)
-    ours = SketchedMartingaleMixtureUCB(state, **given).band.confidence_set
+    exact = exact_band(problem.state, fit=radius).band.confidence_set
+    ours = sketched_band(sketched(problem, 6, further), fit=radius).band.confidence_set
     for sign in (1, -1):
         tight, wide = (
             each.max_gain_over(problem.test_X, problem.X[:1], sign)
@@ -198,47 +186,29 @@ def test_differences_are_bounded_from_above(further):
         assert bool((wide >= tight - ORDER * NORM).all())
 
 
-def test_noise_of_each_observation_and_a_mean():
+def test_a_model_with_transforms_a_mean_and_noise_of_each_observation():
     problem = make_problem(n=20, d=2)
-    noise = 0.1 + 0.3 * uniform(20, 1, 5)[:, 0]
-    model = frozen_model(problem.X, problem.Y, problem.kernel, noise, mean=0.7)
-    state = NystromRegression.from_model(model, problem.X)
-    assert state.estimated == frozenset()
-    exact = MartingaleMixtureUCB(model, norm_bound=NORM, fit="martingale")
-    assert_near(sketched_bounds(state, problem.test_X), exact.bounds(problem.test_X))
-    assert len(state.observe(problem.X[:1], problem.Y[:1], 0.2).noise_std) == 21
-
-
-def test_units_follow_the_models_transforms():
-    problem = make_problem(n=20, d=2)
-    X, Y = 5.0 * problem.X, 100.0 + 20.0 * problem.Y
+    X, Y, noise = 5.0 * problem.X, 100.0 + 20.0 * problem.Y, 2.0 + 6.0 * uniform(20, 1, 5)
     scaling = Normalize(2, bounds=torch.tensor([[0.0] * 2, [5.0] * 2]).double())
     transforms = {"outcome_transform": Standardize(1), "input_transform": scaling}
-    model = frozen_model(X, Y, problem.kernel, 0.1, **transforms)
-    options = {"norm_bound": 60.0, "fit": "martingale"}
-    state = NystromRegression.from_model(model, X, noise_std=2.0)
-    ours = SketchedMartingaleMixtureUCB(state, **options)
-    theirs = MartingaleMixtureUCB(model, noise_std=2.0, **options)
-    points = 5.0 * problem.test_X
+    model = frozen_model(X, Y, problem.kernel, noise[:, 0], mean=0.7, **transforms)
+    state, points = NystromRegression.from_model(model, X), 5.0 * problem.test_X
+    ours, theirs = sketched_band(state, norm_bound=60.0), exact_band(model, norm_bound=60.0)
     assert_near(ours.bounds(points), theirs.bounds(points), SKETCH_EQUAL * 60.0)
     assert ours.assumptions.estimated == ("mean",)
+    assert len(state.observe(X[:1], Y[:1], 0.2).noise_std) == 21
 
 
-KERNELS = {**polynomial_kernels(), "matern12": frozen_kernel("matern12")}
+# Hard data.
+
+GROWING = {**polynomial_kernels(), "matern12": frozen_kernel("matern12")}
 
 
-def truth_of(kernel, scale, dimension=2, seed=0):
-    r"""``k(c, .)`` of norm one, and points where it is looked at."""
-    centre = scale * (2.0 * uniform(1, dimension, seed) - 1.0)
-    length = KERNELS[kernel](centre, diag=True).sqrt()
-    return lambda X: (KERNELS[kernel](X, centre).to_dense() / length)[:, 0]
-
-
-def assert_inside(lower, upper, values, kernel, X):
-    slack = SKETCH_EQUAL * KERNELS[kernel](X, diag=True).sqrt()
-    assert bool((lower <= upper).all())
-    assert bool((lower <= values + slack).all())
-    assert bool((upper >= values - slack).all())
+def truth_of(kernel, scale, seed=0):
+    r"""``k(c, .)`` of norm one."""
+    centre = scale * (2.0 * uniform(1, 2, seed) - 1.0)
+    length = GROWING[kernel](centre, diag=True).sqrt()
+    return lambda X: (GROWING[kernel](X, centre).to_dense() / length)[:, 0]
 
 
 @pytest.mark.parametrize("kernel", ["linear", "square", "cube"])
@@ -246,33 +216,33 @@ def assert_inside(lower, upper, values, kernel, X):
 @pytest.mark.parametrize("further", [None, 0])
 def test_inputs_of_any_size(kernel, scale, further):
     r"""Of very different sizes within the data as well."""
-    f = truth_of(kernel, scale)
-    spread = 10.0 ** (-9.0 * uniform(30, 1, 3))
-    X = scale * (2.0 * uniform(30, 2, 1) - 1.0) * spread
+    X = scale * (2.0 * uniform(30, 2, 1) - 1.0) * 10.0 ** (-9.0 * uniform(30, 1, 3))
     X = torch.cat([X, torch.zeros(2, 2).double()])
+    f, deviation = truth_of(kernel, scale)(X), GROWING[kernel](X, diag=True).sqrt()
     # Above a thousand times the rounding of outcomes, where it is told from that.
-    noise = max(1e-3, 1e-12 * float(KERNELS[kernel](X, diag=True).max().sqrt()))
+    noise, slack = max(1e-3, 1e-12 * float(deviation.max())), SKETCH_EQUAL * deviation
     points = {} if further is None else {"remainder_points": X[:further]}
     for inducing in (X[:1], X[:7], X[-2:], X):
-        state = NystromRegression(X, f(X), KERNELS[kernel], noise, inducing, **points)
-        acqf = SketchedMartingaleMixtureUCB(state, norm_bound=1.0)
-        assert_inside(*acqf.bounds(X), f(X), kernel, X)
+        state = NystromRegression(X, f, GROWING[kernel], noise, inducing, **points)
+        band = SketchedMartingaleMixtureUCB(state, norm_bound=1.0)
+        lower, upper = band.bounds(X)
+        assert bool((lower <= upper).all())
+        assert bool(((lower <= f + slack) & (upper >= f - slack)).all())
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", GROWING)
 @pytest.mark.parametrize("outcome", [0.0, 1.0])
 def test_one_input_in_many_copies(kernel, outcome):
     r"""At the origin too, where linear kernels are zero: sections of no length."""
+    points, Y = uniform(5, 2, 7), torch.full((5,), outcome, dtype=torch.float64)
     for X in (torch.zeros(5, 2).double(), uniform(1, 2, 0).expand(5, 2)):
-        Y = torch.full((5,), outcome, dtype=torch.float64)
-        state = NystromRegression(X, Y, KERNELS[kernel], 1.0, X[:2])
-        acqf = SketchedMartingaleMixtureUCB(state, norm_bound=3.0, X_pending=X[:1] + 1.0)
-        lower, upper = acqf.bounds(uniform(5, 2, 7))
-        assert bool((lower <= upper).all())
-        assert bool(torch.isfinite(upper - lower).all())
-        assert bool(acqf(uniform(5, 2, 7).unsqueeze(-2)).isfinite().all())
+        state = NystromRegression(X, Y, GROWING[kernel], 1.0, X[:2])
+        band = sketched_band(state, fit="filters", X_pending=X[:1] + 1.0)
+        lower, upper = band.bounds(points)
+        assert bool(((lower <= upper) & torch.isfinite(upper - lower)).all())
+        assert bool(band(points.unsqueeze(-2)).isfinite().all())
         again = state.observe(uniform(3, 2, 2), normal(3, 4))
-        assert bool(again.mean(uniform(5, 2, 7)).isfinite().all())
+        assert bool(again.mean(points).isfinite().all())
 
 
 def test_duplicates_whose_remainder_is_round_off():
@@ -280,7 +250,7 @@ def test_duplicates_whose_remainder_is_round_off():
     for seed in range(40):
         X = uniform(8, 2, seed)[torch.randint(0, 3, (25,), generator=generator(seed))]
         f = truth_of("matern12", 20.0, seed=seed)
-        state = NystromRegression(20.0 * X, f(X), KERNELS["matern12"], 1e-3, 20.0 * X)
+        state = NystromRegression(20.0 * X, f(X), GROWING["matern12"], 1e-3, 20.0 * X)
         assert 0.0 < state.split < float("inf")
         lower, upper = SketchedMartingaleMixtureUCB(state, norm_bound=5.0).bounds(X)
         assert bool((lower <= upper).all())
@@ -298,8 +268,8 @@ def test_noise_scales_far_apart(seed):
     f = 5.0 * kernel(X, X[:3]).to_dense() @ weights
     norm = 5.0 * float((weights @ kernel(X[:3]).to_dense() @ weights).sqrt())
     state = NystromRegression(X, f, kernel, noise, X[5:17])
-    acqf = SketchedMartingaleMixtureUCB(state, norm_bound=norm)
-    assert acqf.band.function_constraints.contradiction is None
-    lower, upper = acqf.bounds(X)
+    band = SketchedMartingaleMixtureUCB(state, norm_bound=norm).band
+    assert band.function_constraints.contradiction is None
+    lower, upper = band.bounds(X)
     slack = SKETCH_EQUAL * norm
     assert bool((lower <= f + slack).all() and (upper >= f - slack).all())

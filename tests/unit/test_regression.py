@@ -6,8 +6,7 @@ from botorch.models import SingleTaskGP
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
-from kernelucb.data.exact import pool
-from problems import frozen_kernel, generator, make_problem, normal, uniform
+from problems import frozen_kernel, make_problem, normal, uniform
 from tolerances import LINEAR_SOLVE, REARRANGED, SMALL_NOISE_MEAN
 
 TAUS = [1e-2, 0.3, 1.0, 20.0]
@@ -25,27 +24,17 @@ def eigh_calls(monkeypatch):
     return calls
 
 
-def test_variance_near_data_does_not_cancel():
-    r"""At a data point ``var_tau = s^2 tau / (1 + s^2 tau)`` with ``s`` small, k = 1."""
-    x = torch.zeros(1, 1, dtype=torch.float64)
-    for noise_std in (1e-1, 1e-4, 1e-6):
-        state = KernelRegression(x, x[:, 0], frozen_kernel("rbf"), noise_std)
-        expected = noise_std**2 / (1.0 + noise_std**2)
-        assert_close(float(state.variance(x)), expected, rtol=1e-3, atol=0.0)
-
-
 def test_largest_noise_replaces_every_noise():
     problem = make_problem(n=6)
     noise = torch.linspace(0.1, 0.6, 6, dtype=torch.float64)
     state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
     constant = KernelRegression(problem.X, problem.Y, problem.kernel, 0.6)
-    largest = state.with_largest_noise()
-    assert torch.equal(largest.noise_std, constant.noise_std)
-    assert_close(largest.mean(problem.test_X), constant.mean(problem.test_X))
     assert constant.with_largest_noise() is constant
-    other = problem.state.with_noise_std(0.6)  # without a new decomposition
-    assert_close(other.mean(problem.test_X), constant.mean(problem.test_X))
-    assert_close(other.quadratic_form(0.3), constant.quadratic_form(0.3))
+    rescaled = problem.state.with_noise_std(0.6)  # without a new decomposition
+    for found in (state.with_largest_noise(), rescaled):
+        assert torch.equal(found.noise_std, constant.noise_std)
+        assert_close(found.mean(problem.test_X), constant.mean(problem.test_X))
+        assert_close(found.quadratic_form(0.3), constant.quadratic_form(0.3))
 
 
 CASES = {
@@ -89,16 +78,6 @@ def test_every_regularizer_matches_a_linear_solve(case):
         assert_close(quantity(points, taus), single, rtol=REARRANGED, atol=0.0)
 
 
-def test_pooled_inputs_do_not_depend_on_the_order_of_the_data():
-    X, Y, noise = uniform(7, 2, 0)[torch.arange(20) % 7], normal(20, 3), uniform(20, 1, 1)
-    shuffled = torch.randperm(20, generator=generator(2))
-    one = pool(X, Y, 0.5 + noise[:, 0])
-    other = pool(X[shuffled], Y[shuffled], 0.5 + noise[shuffled, 0])
-    assert torch.equal(one.inputs, other.inputs)
-    assert_close((one.residuals, one.noise_std), (other.residuals, other.noise_std))
-    assert torch.equal(X[one.positions], one.inputs)
-
-
 def test_mean_at_small_noise_matches_a_cholesky_solve():
     r"""Resolved small eigenvalues are kept: the mean at small noise needs them."""
     kernel, X, queries = frozen_kernel("rbf", 0.5), uniform(300, 3, 1), uniform(50, 3, 2)
@@ -136,38 +115,15 @@ def test_a_refit_neither_changes_the_state_nor_learns_from_it():
     assert (refitted.mean(points) - before).abs().max() > 1e-3
 
 
-def rebuilt(state: KernelRegression, pending: torch.Tensor) -> KernelRegression:
-    r"""The oracle: one decomposition of all inputs; outcomes do not matter."""
-    noise = state.noise_std.square().mean().sqrt().expand(len(pending))
-    return KernelRegression(
-        torch.cat([state.train_inputs, pending]),
-        torch.cat([state.train_targets, torch.zeros(len(pending)).double()]),
-        state.prior.covar_module,
-        torch.cat([state.noise_std, noise]),
+def test_pending_points_are_inputs_of_a_larger_design():
+    r"""At data and repeated as well; their outcomes do not matter to the variance."""
+    problem, noise = make_problem(n=25, d=2), 0.1 + uniform(25, 1, 3)[:, 0]
+    state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
+    pending = torch.cat([problem.X[:2], problem.X[:1], uniform(2, 2, 51)])
+    typical, none = noise.square().mean().sqrt().expand(5), torch.zeros(5).double()
+    every, outcomes = torch.cat([problem.X, pending]), torch.cat([problem.Y, none])
+    expected = KernelRegression(
+        every, outcomes, problem.kernel, torch.cat([noise, typical])
     )
-
-
-PENDING = {
-    "apart": lambda X: uniform(4, 2, 50),
-    "at data and repeated": lambda X: torch.cat([X[:2], X[:1], uniform(1, 2, 51)]),
-}
-
-
-@pytest.fixture(params=["rbf", "matern32"])
-def problem(request):
-    return make_problem(kernel=request.param, n=25, d=2, noise_std=0.2)
-
-
-@pytest.mark.parametrize("kind", PENDING)
-@pytest.mark.parametrize("options", [{}, {"form": "grid"}])  # others: test_acquisition
-def test_values_are_those_of_the_larger_design(problem, kind, options):
-    pending = PENDING[kind](problem.X)
-    options = {"fit": "martingale", **options}
-    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
-    X = torch.cat([problem.test_X, pending])
-    before = acqf.bounds(X)
-    design = rebuilt(acqf.band.data, pending)
-    expected = acqf.band.confidence_set.with_design(design).bounds(X)[1]
-    acqf.set_X_pending(pending)
-    assert_close(acqf(X.unsqueeze(-2)), expected, rtol=REARRANGED, atol=1e-8)
-    assert all(map(torch.equal, acqf.bounds(X), before))
+    found = state.with_pending(pending).variance(every)
+    assert_close(found, expected.variance(every), rtol=REARRANGED, atol=1e-12)

@@ -7,7 +7,7 @@ arrays that share the memory of tensors on the processor, on tensors elsewhere.
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +20,8 @@ Array = Any
 # Points that are evaluated together: memory does not grow with their number, and most
 # intermediate results stay in the processor's cache.
 _TOGETHER = 512
-# Steps of a search for a minimum, and the longest step of one for a root.
-_MAX_STEPS, _LONGEST_STEP = 60, 8.0
+_MAX_STEPS = 60  # of a search for a minimum: halvings of a bracket, to 1e-18 of it
+_LONGEST_STEP = 8.0  # of a search for a root, in the logarithm of the argument
 
 
 def as_array(tensor: Tensor) -> Array:
@@ -58,21 +58,13 @@ def in_parts(X: Tensor, evaluate: Callable[[Tensor], Tensor]) -> Tensor:
     return results
 
 
-class Minimum(NamedTuple):
-    r"""Result of ``minimize_quasiconvex``, one entry per problem."""
-
-    argument: Array  # where the search stopped
-    gap: Array  # an estimate of how far the value there is above the minimum
-    converged: Array  # whether the gap met the tolerance
-
-
 def minimize_quasiconvex(
     slopes: Callable[[Array], tuple[Array, Array]],
     lower: Array,
     upper: Array,
     start: Array,
     tolerance: Array,
-) -> Minimum:
+) -> Array:
     r"""Minimise ``n`` quasi-convex functions by Newton's method inside a shrinking bracket.
 
     The sign of the slope says on which side of a point the minimum of a quasi-convex
@@ -85,12 +77,11 @@ def minimize_quasiconvex(
 
     ``slopes`` maps ``n`` arguments to first and second derivatives; ``lower`` and ``upper``
     bracket the minima. A search ends with the step that leaves at most ``tolerance`` to
-    gain. All are tensors, or all NumPy arrays.
+    gain. All are tensors, or all NumPy arrays, as are the ``n`` arguments where they ended.
     """
     xp = library_of(start)
     position, last_step = start, upper - lower
-    gap = xp.full_like(start, xp.inf)
-    done = in_a_row = gap < 0.0
+    done = in_a_row = xp.zeros_like(start) > 0.0
     with np.errstate(all="ignore"):  # steps that are not finite are not usable
         for _ in range(_MAX_STEPS):
             first, second = slopes(position)
@@ -104,13 +95,13 @@ def minimize_quasiconvex(
             step = abs(proposal - position)
             left = abs(first) * step
             left = xp.where(in_a_row & usable, left * (step / last_step) ** 4, left)
-            gap = xp.where(done, gap, left)
+            # A problem that is done stays where it is: none moves another.
             position = xp.where(done, position, proposal)
-            done = done | (gap <= tolerance)
+            done = done | (left <= tolerance)
             if done.all():
                 break
             last_step, in_a_row = step, usable
-    return Minimum(position, gap, done)
+    return position
 
 
 def increasing_root(

@@ -18,13 +18,15 @@ from kernelucb._numerics.estimates import plain
 
 # Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
 # of a million of these, then neither overflow nor vanish.
-LARGEST, SMALLEST = 1e75, 1e-75
-SMALLEST_PROBABILITY = 1e-300
+LARGEST = 1e75
+SMALLEST = 1e-75
+SMALLEST_PROBABILITY = 1e-300  # its reciprocal is still a number
 
 
 def number(name: str, value: Any) -> float:
     r"""One number: real, or a tensor of one element; True and False are none."""
     value = plain(value)
+    # Python counts True among the numbers.
     fits = not isinstance(value, bool) and isinstance(value, numbers.Real)
     if isinstance(value, Tensor):
         real = not (value.is_complex() or value.dtype == torch.bool)
@@ -43,7 +45,7 @@ def finite_scalar(name: str, value: object) -> float:
     if not math.isfinite(result):
         raise ValueError(f"{name} must be a finite number, got {result}.")
     if abs(result) > LARGEST:
-        raise ValueError(_out_of_range(name, result, f"at most {LARGEST:g} in size"))
+        raise ValueError(f"{name} must be at most {LARGEST:g} in size, got {result:g}.")
     return result
 
 
@@ -54,7 +56,8 @@ def positive_scalar(name: str, value: object) -> float:
         raise ValueError(f"{name} must be a finite number above 0, got {result}.")
     if not SMALLEST <= result <= LARGEST:
         raise ValueError(
-            _out_of_range(name, result, f"between {SMALLEST:g} and {LARGEST:g}")
+            f"{name} must be between {SMALLEST:g} and {LARGEST:g}, got {result:g}: squares "
+            "would overflow or vanish; change the units."
         )
     return result
 
@@ -186,10 +189,3 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
 
 def _is_dense(value: Tensor) -> bool:
     return value.layout == torch.strided and not value.is_nested
-
-
-def _out_of_range(name: str, value: float, wanted: str) -> str:
-    return (
-        f"{name} must be {wanted}, got {value:g}: squares would overflow or vanish; change "
-        "the units."
-    )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kernelucb.exceptions import SolverError
 
+# Both balls have radius one: absolute and relative accuracy are alike.
 _SOLVER_ARGUMENTS = {
     "solve_method": "Clarabel",
     "tol_gap_abs": 1e-10,
@@ -41,6 +42,7 @@ class EllipsoidBallProgram:
             cp.Maximize(objective @ variable),
             [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1],
         )
+        # cvxpylayers hands on what cvxpy and Clarabel raise, which share no class.
         self._solver_errors = (cp.SolverError, ValueError, RuntimeError)
         self._layer: Any = CvxpyLayer(problem, parameters=[objective], variables=[variable])
 
@@ -51,6 +53,7 @@ class EllipsoidBallProgram:
             SolverError: If the solver fails or returns numbers that are not finite.
         """
         try:
+            # Clarabel runs on the CPU and in double precision.
             costs = objective.cpu().double()
             (solution,) = self._layer(costs, solver_args=_SOLVER_ARGUMENTS)
         except self._solver_errors as error:

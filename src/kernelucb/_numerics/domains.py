@@ -20,6 +20,7 @@ def points_or_box(function: Function) -> Function:
     r"""Refuse two rows given by position as ``candidates``: they could be ``bounds``."""
     place = list(inspect.signature(function).parameters).index("candidates")
 
+    # By name it is clear which is meant; two points by position are refused as well.
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         given = arguments[place] if len(arguments) > place else None
@@ -90,7 +91,7 @@ def fixed_candidates(X: Tensor, fixed_features: FixedFeatures | None) -> Tensor:
 
 def with_fixed(X: Tensor, fixed: FixedFeatures) -> Tensor:
     r"""``n x d`` points, or limits, with some columns set."""
-    X = X.clone()
+    X = X.clone()  # of which the caller is the owner
     for column, value in fixed.items():
         X[:, column] = value
     return X

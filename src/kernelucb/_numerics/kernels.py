@@ -10,7 +10,7 @@ with GPyTorch, and takes GPyTorch's values where they differ.
 import math
 import sys
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from operator import add, mul
 from typing import Any, NamedTuple
 
@@ -39,13 +39,15 @@ _STATIONARY: dict[Any, str] = {RBFKernel: "", MaternKernel: "nu", RQKernel: "alp
 
 # Points at which readings are compared: rows of the data, as many mixed ones, and twice as
 # many as there are steps. GPyTorch loses half the digits of distances beyond 25 of them.
-_ROWS, _STEPS = 4, 8.0 ** np.arange(-6.0, 2.0)[:, None]
+_ROWS = 4
+_STEPS = 8.0 ** np.arange(-6.0, 2.0)[:, None]  # in spreads of the data
 # What modules of others raise at inputs that they do not take.
 EVALUATION_ERRORS: tuple[type[Exception], ...] = (
     *(RuntimeError, LookupError, ValueError),
     *(TypeError, AttributeError, AssertionError),
 )
-_GOLDEN, _EPS = 0.5 * (math.sqrt(5.0) - 1.0), float(np.finfo(np.float64).eps)
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # its multiples modulo one are spread evenly
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @torch.no_grad()
@@ -82,16 +84,14 @@ def read_kernel(
     return Library(kernel, factor)
 
 
-def reading(kernel: Any, factor: float, number: int) -> Any:
-    r"""Our reading of a kernel (0), or GPyTorch's values, pairs one by one (2) or not."""
-    if number == 0:
-        return read_kernel(kernel, factor)
-    return Library(kernel, factor, one_by_one=number == 2)
-
-
 @torch.no_grad()
-def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> tuple[int, Any]:
-    r"""The first reading with GPyTorch's values at and far from some inputs; its number.
+def fitting_reading(
+    kernel: Any, factor: float, inputs: Tensor
+) -> Callable[[Any, float], Any]:
+    r"""Choose the first reading with GPyTorch's values at and far from some inputs.
+
+    Our reading, GPyTorch's values, or these with pairs one by one: a function of kernel and
+    factor.
 
     Args:
         kernel: A kernel of one output, without batch dimensions.
@@ -107,10 +107,9 @@ def fitting_reading(kernel: Any, factor: float, inputs: Tensor) -> tuple[int, An
             "about; give it grid_bounds."
         )
     inputs = inputs.detach().reshape(-1, inputs.shape[-1])
-    for number in range(3):
-        read = reading(kernel, factor, number)
-        if _agrees(read, kernel, factor, inputs):
-            return number, read
+    for reading in (read_kernel, Library, partial(Library, one_by_one=True)):
+        if _agrees(reading(kernel, factor), kernel, factor, inputs):
+            return reading
     raise UnsupportedError(
         f"{type(kernel).__name__} gives two points one covariance by themselves and "
         "another one beside other points, in the other order or on its diagonal; a bound "
@@ -284,9 +283,9 @@ class Library(NamedTuple):
 
     kernel: Any
     factor: float
-    variance: None = None
     one_by_one: bool = False  # as `diag=True` gives some kernels other values
 
+    variance = None
     falls = False
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:

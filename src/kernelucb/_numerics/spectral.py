@@ -1,14 +1,10 @@
 r"""Spectrum and features of a kernel matrix, and what round-off hides of both."""
 
-from typing import NamedTuple
-
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from kernelucb._numerics.arrays import safe_sqrt
-
-_CUT_OFF = 4.0
+_CUT_OFF = 4.0  # of epsilon times the largest eigenvalue
 
 
 def kernel_spectrum(matrix: Tensor) -> tuple[Tensor, Tensor, float]:
@@ -38,37 +34,9 @@ def kernel_spectrum(matrix: Tensor) -> tuple[Tensor, Tensor, float]:
 
 
 def cutoff_of(eigenvalues: Tensor) -> float:
-    r"""A zero after round-off: four times epsilon times the largest eigenvalue."""
+    r"""Size below which an eigenvalue is round-off: 4 epsilon of the largest one."""
     rounding = torch.finfo(eigenvalues.dtype)
     return max(_CUT_OFF * rounding.eps * float(eigenvalues.abs().max()), rounding.tiny)
-
-
-class Sections(NamedTuple):
-    r"""Kernel sections ``k(x_i, .)`` that span the features, up to round-off."""
-
-    inputs: Tensor  # n x d'
-    variance: Tensor  # prior variances there
-    lost: Tensor  # what the kept span leaves of each
-
-    def reach(self, inputs: Tensor, prior_variance: Tensor, covariance: Tensor) -> Tensor:
-        r"""Bound on the variance outside the kept span at ``b x d'`` inputs, ``b`` values.
-
-        ``prior_variance`` is ``k(x, x)``, ``covariance`` ``b x n`` with the sections.
-
-        Ours: what the span leaves of ``k(x, .)`` is at most as long as the distance to a
-        section and what the span leaves of that section, for the nearest one
-        ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
-        input, and rounded up elsewhere.
-        """
-        most, index = (covariance - 0.5 * self.variance).max(-1)
-        rounding = (
-            8.0
-            * torch.finfo(prior_variance.dtype).eps
-            * (prior_variance + self.variance[index])
-        )
-        repeated = (inputs == self.inputs[index]).all(-1)
-        squared = torch.where(repeated, 0.0, prior_variance - 2.0 * most + rounding)
-        return (safe_sqrt(squared) + self.lost[index]).square()
 
 
 def split_variance(
@@ -81,6 +49,7 @@ def split_variance(
     """
     squared = raw_features.square().sum(-1)
     rest = prior_variance - squared
+    # Mostly nothing is hidden: no copy, and the gradient of a plain difference.
     if bool(((rest >= 0.0) & (rest <= reach)).all()):
         return raw_features, rest
     features, excessive = raw_features, rest < 0.0

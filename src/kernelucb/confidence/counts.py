@@ -104,8 +104,8 @@ def likelihood_assumptions(
 
     ``estimated`` is the subset of ``"kernel"`` and ``"mean"`` that was fitted to the data.
     """
-    known = Knowledge(estimated, torch.ones(1))
-    assumptions = rkhs_assumptions(_EVIDENCE, known, delta, norm)
+    fitted = Knowledge(estimated, torch.ones(1))
+    assumptions = rkhs_assumptions(_EVIDENCE, fitted, delta, norm)
     statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
     instead = {
         "noise": Assumption("likelihood", statement, Status.GIVEN),
@@ -141,7 +141,7 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     target = features.mT @ (curvature * (latent - data.mean) - slope)
 
     def bound(tau: float) -> float:
-        r"""For the prior of variance ``1 / tau`` along each direction."""
+        r"""Bound for the prior of variance ``1 / tau`` along each direction."""
         variances = 1.0 / (tau + precision)
         # One step of Newton's from the mode, about which the search is in its units.
         start, units = variances * target, variances.sqrt()
@@ -176,15 +176,17 @@ LikelihoodForm = Literal["cuts", "tangent"]
 SOURCE = "Tangents of the losses (ours)"
 _TINY = 1e-50  # the square of its inverse is still a number
 _LARGEST_REACH = 600.0  # of log odds or log rates
-_TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
-# Regularisers, and their ratio, tried for a function of the set: the one of the least norm
-# takes ten times as long.
-_TRIED, _FACTOR = 12, 5.0
+# The least norm, searched for in the logarithm of the regulariser.
+_TOLERANCE = 1e-6
+_LOWEST = -30.0
+# A function of the set: the one of the least norm takes ten times as long.
+_TRIED = 12  # regularisers
+_FACTOR = 5.0  # between two of them
 # Least curvature of a parabola, over the largest.
 _LEAST_CURVATURE = 1e-8
-# Least eigenvalue, over the regulariser, of a direction that is searched in, and how many:
-# with all of them bands of rates are up to 2 % narrower.
-_LEAST_SHARE, _MOST_INFORMED = 0.03, 40
+# Directions that are searched in: with all of them bands of rates are up to 2 % narrower.
+_LEAST_SHARE = 0.03  # least eigenvalue, over the regulariser
+_MOST_INFORMED = 40
 _STEPS = 2  # one more narrows bands of log rates by up to 3 % at a norm bound of 7
 _LEAST_PULL = 1e-9  # over that of the norm alone; keeps systems of equations regular
 # Accuracy of the edge: what is left of the loss times the step, over that from the centre.
@@ -204,7 +206,7 @@ def likelihood_set(
     level: float,
     form: LikelihoodForm = "cuts",
 ) -> "TangentSet":
-    r"""The set of ``LikelihoodUCB``; arguments as there, and the ``likelihood_level``.
+    r"""Build the set of ``LikelihoodUCB`` from its arguments and the level.
 
     An empty set is widened, with a warning.
     """
@@ -368,7 +370,7 @@ class TangentSet(FunctionSet):
         self.data, self.level, self.centre, self.form = data, level, centre, form
         rows = torch.arange(len(centre.latent), device=centre.latent.device)
         self.observed_features = regression.observed_features(rows)
-        self.hidden = constraints.norm * regression.distinct_sections.lost
+        self.hidden = constraints.norm * regression.distinct_lost
         self.register_buffer("centre_weights", self.observed_features.mT @ centre.weights)
         self.room = max(level - centre.loss, 0.0)
         scale = 2.0 * self.room / constraints.norm**2
@@ -534,8 +536,7 @@ class TangentSet(FunctionSet):
             start = torch.where(inside, 1.0, start)
             ends = inside.to(start), whole, start, _RELATIVE_TOLERANCE * self.room * whole
             search = [as_array(each.squeeze(-1)) for each in ends]
-            found = minimize_quasiconvex(both, *search)
-            share = torch.as_tensor(found.argument).unsqueeze(-1)
+            share = torch.as_tensor(minimize_quasiconvex(both, *search)).unsqueeze(-1)
             steepness = slope(share)
             free = (share < 1.0) & (steepness > _TINY)
         # One more step of Newton's method, for its gradient.

@@ -179,8 +179,9 @@ class GridSet(FunctionSet):
     def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
-        grid, shrinkage = self.regularizers, self.shrinkage
-        variance = self.design.variances_at(points.design, grid, shrinkage)
+        design = points.design
+        variance = design.features.square() @ self.shrinkage
+        variance = variance + design.residual_variance.unsqueeze(-1)
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
 
@@ -241,7 +242,7 @@ class ExactSet(GridSet):
                     half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf
                 ),
             )
-        tau = torch.as_tensor(xp.exp(found.argument))
+        tau = torch.as_tensor(xp.exp(found))
         finite = ellipsoids.bounds(tau)
         inside = ball.detach() <= finite.detach()
         value = torch.where(inside, ball, finite) if bool(inside.any()) else finite

@@ -43,13 +43,17 @@ _LIKELIHOODS: dict[type, Likelihood] = {
 }
 # Larger counts have no neighbours among 64-bit numbers.
 _LARGEST_COUNT = 2.0**53
-# Standardize and decimal files round outcomes: counts by so much of themselves, counts from
-# rates by so much.
-_ROUNDED, _ROUNDED_RATES = 1e-6, 1e-3
-# Step and reach of the rule that is searched over, and of the one that gives a bound.
-_SEARCHED, _STEP, _REACH = (0.5, 6.0), 0.125, 9.0
-# Of Newton's method: steps, halvings of one, and the relative gain at which it ends.
-_MOST_STEPS, _MOST_HALVINGS, _CONVERGED = 200, 44, 1e-13
+# Standardize and decimal files round outcomes.
+_ROUNDED = 1e-6  # of a count, relative
+_ROUNDED_RATES = 1e-3  # of a count from a rate, absolute
+# The trapezoidal rule, in standard deviations: coarse for a search, fine for a bound.
+_SEARCHED = (0.5, 6.0)  # step and reach
+_STEP = 0.125
+_REACH = 9.0  # beyond it a Gaussian has less than exp(-40) of its weight
+# Newton's method for a mode.
+_MOST_STEPS = 200
+_MOST_HALVINGS = 44  # of a step, to 6e-14 of it
+_CONVERGED = 1e-13  # gain of a step, relative to the objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,21 +82,21 @@ class Loss:
         return replace(self, counts=counts, amounts=zeros.index_add(0, index, self.amounts))
 
     def value(self, latent: Tensor) -> Tensor:
-        r"""The loss at each input, as the shape of ``latent``."""
+        r"""Loss at each input, in the shape of ``latent``."""
         if self.kind == "poisson":
             return self.amounts * latent.exp() - self.counts * latent
         failures = self.amounts - self.counts
         return -self.counts * logsigmoid(latent) - failures * logsigmoid(-latent)
 
     def slope(self, latent: Tensor) -> Tensor:
-        r"""Its first derivative."""
+        r"""First derivative of the loss in the latent value."""
         if self.kind == "poisson":
             return self.amounts * latent.exp() - self.counts
         failures = self.amounts - self.counts
         return failures * latent.sigmoid() - self.counts * (-latent).sigmoid()
 
     def curvature(self, latent: Tensor) -> Tensor:
-        r"""Its second derivative, not negative."""
+        r"""Second derivative of the loss, never negative."""
         if self.kind == "poisson":
             return self.amounts * latent.exp()
         return self.amounts * latent.sigmoid() * (-latent).sigmoid()
@@ -104,7 +108,7 @@ class Loss:
         return self._mean_value(mean, safe_sqrt(variance), *_SEARCHED)
 
     def expected_bound(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Upper bound on that, ``n`` values; for trials with what the rule may miss."""
+        r"""Upper bound on ``expected``, ``n`` values: with the error of the rule."""
         if self.kind == "poisson":
             return self.expected(mean, variance)
         deviation = variance.sqrt()
@@ -140,7 +144,7 @@ def checked_outcomes(
     num_trials: float | Tensor | None,
     exposure: float | Tensor | None,
 ) -> Loss:
-    r"""From what the user gave, ``n`` finite outcomes.
+    r"""Check ``n`` finite outcomes against their likelihood; their ``Loss``.
 
     Raises:
         ValueError: If an argument is missing, or has no meaning for the likelihood.
@@ -189,7 +193,7 @@ def _trapezoid(step: float, reach: float) -> tuple[Tensor, Tensor]:
 
 
 def _trapezoid_error(mean: Tensor, deviation: Tensor) -> Tensor:
-    r"""Upper bound on what the rule misses of the mean of ``softplus`` and of its mirror.
+    r"""Upper bound on the error of the rule for ``softplus`` and for its mirror.
 
     By the Poisson sum ``2 q / (1 - q)`` times the integral along the line that is ``eta``
     away, ``q = exp(-2 pi eta / step)``: at most ``4 q exp(eta^2 / 2) (|mean| + deviation +
@@ -213,7 +217,7 @@ class Mode(NamedTuple):
 
 
 class PseudoRegression(KernelRegression):
-    r"""A ``KernelRegression`` of pseudo-outcomes, with noise scales that are none."""
+    r"""A ``KernelRegression`` of pseudo-outcomes; noise scales stand for curvatures."""
 
     @property
     def pending_noise_std(self) -> Tensor:
@@ -296,17 +300,11 @@ class LikelihoodRegression:
         self.prior, self.train_inputs = prior.to(inputs.device), inputs
         prior.check_fits(inputs)
         self.num_observations = len(inputs)
-        self.positions, self.index = distinct_rows(inputs)
-        self.distinct_inputs = distinct = inputs[self.positions]
+        positions, self.index = distinct_rows(inputs)
+        self.distinct_inputs = distinct = inputs[positions]
         self.loss = outcomes.pooled(self.index, len(distinct))
         self.mean, self.variance = prior.mean(distinct), prior.variance(distinct)
-        kernel_matrix = prior.covariance(distinct, distinct)
-        self.kernel_matrix = 0.5 * (kernel_matrix + kernel_matrix.mT)
-        if not bool(torch.isfinite(self.kernel_matrix).all()):
-            raise InputDataError(
-                "The kernel matrix is not finite: the inputs are too large for the kernel. "
-                "Rescale the inputs."
-            )
+        self.kernel_matrix = prior.gram(distinct)
 
     @classmethod
     def from_model(
@@ -414,7 +412,7 @@ class LikelihoodRegression:
         return self.estimated & {"kernel"} if transformed else frozenset[str]()
 
     def with_shorter_lengthscales(self, factor: float) -> "LikelihoodRegression | None":
-        r"""Under a kernel with all length scales divided by ``factor``.
+        r"""The same outcomes under a kernel with length scales divided by ``factor``.
 
         That is the same kernel at inputs multiplied by ``factor``. None for kernels and
         means of which that is not known.
@@ -484,7 +482,7 @@ class LikelihoodRegression:
         targets = latent - self.loss.slope(latent) / curvature
         noise, counts = curvature.rsqrt(), self.index.bincount().to(latent)
         deviations = targets - self.mean
-        pooled = Pooled(self.distinct_inputs, deviations, noise, None, self.positions)
+        pooled = Pooled(self.distinct_inputs, deviations, noise, None)
         # No noise scale of an outcome: a bound that took it for one must not say so.
         estimated = self.estimated | {"noise"}
         seen = targets[self.index], (noise * counts.sqrt())[self.index]

@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite, positive_values, tensor
 from kernelucb._numerics.estimates import Estimate, Number, draft_of
-from kernelucb._numerics.spectral import Sections, kernel_spectrum, split_variance
+from kernelucb._numerics.spectral import kernel_spectrum, split_variance
 from kernelucb.data.from_model import ModelData, NoiseStd, noise_values, read_model
 from kernelucb.data.outcome_map import OutcomeMap
 from kernelucb.data.prior import Prior
@@ -88,7 +88,7 @@ class RidgeState(Module, ABC):
     prior_std: float
 
     def _describe(self, like: Any) -> None:
-        r"""Take over what a state, or a model in numbers, knows beside its outcomes."""
+        r"""Copy prior, dimension and estimated parts of a state or of a ``ModelData``."""
         self.prior, self.dimension = like.prior, like.dimension
         self.estimated = like.estimated
 
@@ -102,11 +102,16 @@ class RidgeState(Module, ABC):
         r"""``features`` and ``residual_variance`` of ``b x d'`` inputs; differentiable."""
 
     @abstractmethod
-    def with_pending(self, X_pending: Tensor) -> "RidgeState":
+    def with_inputs(self, inputs: Tensor) -> Self:
+        r"""The state with ``p x d'`` inputs added that have no outcomes yet."""
+
+    def with_pending(self, X_pending: Tensor) -> Self:
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 
         For variances only; the noise there is ``pending_noise_std``.
         """
+        X = self._checked(X_pending).detach().to(self.eigenvalues)
+        return self.with_inputs(self.prior.transform(X)) if len(X) else self
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
@@ -135,14 +140,20 @@ class RidgeState(Module, ABC):
         """
         covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
         prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
-        same = (points.inputs == other.inputs).all(-1)
+        same = (points.inputs == other.inputs).all(-1)  # the difference is round-off there
         prior_variance = torch.where(same, 0.0, prior_variance).clamp_min(0.0)
         farthest = safe_sqrt(points.residual_variance) + safe_sqrt(other.residual_variance)
-        features, rest = split_variance(
-            points.features - other.features, prior_variance, farthest.square()
-        )
+        given = points.features - other.features, prior_variance, farthest.square()
         mean = points.baseline - other.baseline
-        return Projection(points.inputs, mean, prior_variance, features, rest)
+        return Projection(
+            points.inputs, mean, prior_variance, *self._split_difference(*given)
+        )
+
+    def _split_difference(
+        self, features: Tensor, prior_variance: Tensor, reach: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""Features and residual variance of a difference, which is at most ``reach``."""
+        return split_variance(features, prior_variance, reach)
 
     @property
     def num_observations(self) -> int:
@@ -157,7 +168,7 @@ class RidgeState(Module, ABC):
 
     @property
     def pending_noise_std(self) -> Tensor:
-        r"""Noise scale of pending points: the root mean square of the known ones."""
+        r"""Noise scale of pending points: the root mean square over the observations."""
         return self.noise_scales.square().mean().sqrt()
 
     @property
@@ -219,6 +230,7 @@ class RidgeState(Module, ABC):
         """
         lam = self.eigenvalues
         weights = self.targets.square() * lam / (lam + tau_ref)
+        # In place: a grid of regularisers times the spectrum is the largest array here.
         inverse = (lam + regularizer.unsqueeze(-1)).reciprocal_()
         return (tau_ref - regularizer) * (inverse @ weights)
 
@@ -240,16 +252,6 @@ class RidgeState(Module, ABC):
         shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
         return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
 
-    def variances_at(
-        self, points: Projection, regularizers: Tensor, shrinkage: Tensor
-    ) -> Tensor:
-        r"""Latent variances at ``b`` points and ``g`` values of ``tau``, ``b x g``.
-
-        Never negative. ``shrinkage`` holds ``tau / (lam + tau)``, ``r x g`` values that a
-        grid keeps.
-        """
-        return points.residual_variance.unsqueeze(-1) + points.features.square() @ shrinkage
-
     @torch.no_grad()
     def variance_slopes(
         self, points: Projection, regularizer: Tensor
@@ -259,6 +261,7 @@ class RidgeState(Module, ABC):
         The derivatives are those in ``ln(tau)``.
         """
         tau = regularizer.unsqueeze(-1)
+        # In place: each step of a search is as long as its passes over these arrays.
         resolved = self.eigenvalues + tau
         shrinkage = tau / resolved
         torch.div(self.eigenvalues, resolved, out=resolved)
@@ -293,21 +296,19 @@ class Pooled(NamedTuple):
     # Whitened squared distance of the outcomes to their means; None where no input is
     # repeated
     scatter: Tensor | None
-    positions: Tensor  # `m` positions of an observation at each input
 
 
 def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
     r"""Pool observations at equal inputs, sorted: the order of the data does not count."""
     first, index = _sorted_rows(inputs)
     if len(first) == len(inputs):
-        rows = torch.arange(len(inputs), device=inputs.device)
-        return Pooled(inputs, residuals, noise_std, None, rows)
+        return Pooled(inputs, residuals, noise_std, None)
     weights = noise_std.square().reciprocal()
     precision = weights.new_zeros(len(first)).index_add(0, index, weights)
     sums = weights.new_zeros(len(first)).index_add(0, index, weights * residuals)
     means = sums / precision
     scatter = (weights * (residuals - means[index]).square()).sum()
-    return Pooled(inputs[first], means, precision.rsqrt(), scatter, first)
+    return Pooled(inputs[first], means, precision.rsqrt(), scatter)
 
 
 def distinct_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -355,7 +356,6 @@ class KernelRegression(RidgeState):
         train_inputs: ``n x d'`` inputs as the kernel sees them.
         train_targets: ``n`` outcomes.
         distinct_inputs: ``m x d'`` distinct inputs.
-        distinct_index: ``m`` positions of an observation at each of them.
         distinct_variance: ``m`` prior variances there.
         distinct_noise_std: ``m`` noise scales of the pooled outcomes there.
         distinct_lost: ``m`` lengths of what the kept eigenvectors leave of each section.
@@ -367,7 +367,6 @@ class KernelRegression(RidgeState):
     train_inputs: Tensor
     train_targets: Tensor
     distinct_inputs: Tensor
-    distinct_index: Tensor
     distinct_variance: Tensor
     distinct_noise_std: Tensor
     distinct_lost: Tensor
@@ -438,7 +437,7 @@ class KernelRegression(RidgeState):
 
     @classmethod
     def from_data(cls, data: ModelData, pooled: Pooled | None = None) -> Self:
-        r"""State of a model in numbers; ``pooled`` is ``pool`` of these, if it is known."""
+        r"""State of a model in numbers; ``pooled``, where given, is ``pool`` of these."""
         state = cls.__new__(cls)
         Module.__init__(state)
         state._decompose(data, pooled)
@@ -458,25 +457,16 @@ class KernelRegression(RidgeState):
             )
         if pooled is None:
             pooled = pool(inputs, targets - prior.mean(inputs), noise)
-        kernel_matrix = prior.covariance(pooled.inputs, pooled.inputs)
-        kernel_matrix = kernel_matrix / pooled.noise_std.outer(pooled.noise_std)
-        if not bool(torch.isfinite(kernel_matrix).all()):
-            raise InputDataError(
-                "The kernel matrix over the noise variance is not finite: the inputs are "
-                "too large for the kernel, or noise_std is too small beside the prior. "
-                "Rescale the inputs (input_transform=Normalize(d)), or use a larger "
-                "noise_std."
-            )
-        symmetric = 0.5 * (kernel_matrix + kernel_matrix.mT)
-        lam, vectors, cutoff = kernel_spectrum(symmetric)
+        whitened = prior.gram(pooled.inputs, pooled.noise_std)
+        lam, vectors, cutoff = kernel_spectrum(whitened)
         z = (pooled.residuals / pooled.noise_std) @ vectors
-        lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
+        lengths = torch.where(lam > 0, lam, torch.inf).sqrt()  # no features along others
         # Along the eigenvectors that were dropped the whitened matrix is at most `cutoff`,
         # so a section leaves little there, but not nothing.
         dropped = vectors[:, lam == 0].square().sum(-1)
         lost = pooled.noise_std * (cutoff * dropped).sqrt()
         basis = vectors / pooled.noise_std.unsqueeze(-1) / lengths
-        if pooled.scatter is not None:
+        if pooled.scatter is not None:  # a direction that no function reaches
             lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
             z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
         self._describe(data)
@@ -489,7 +479,6 @@ class KernelRegression(RidgeState):
             train_inputs=inputs,
             train_targets=targets,
             distinct_inputs=pooled.inputs,
-            distinct_index=pooled.positions,
             distinct_variance=variance,
             distinct_noise_std=pooled.noise_std,
             distinct_lost=lost,
@@ -533,42 +522,48 @@ class KernelRegression(RidgeState):
             self.data._replace(train_inputs=inputs, train_targets=targets)
         )
 
-    def with_pending(self, X_pending: Tensor) -> "KernelRegression":
-        r"""The state with ``p x d`` raw inputs added; one ``eigh`` of all inputs."""
-        X = self._checked(X_pending).detach()
-        if len(X) == 0:
-            return self
-        pending = self.prior.transform(X.to(self.train_inputs))
-        noise = self.pending_noise_std.expand(len(pending))
-        return KernelRegression.from_data(
-            self.data._replace(
-                train_inputs=torch.cat([self.train_inputs, pending]),
-                train_targets=torch.cat([self.train_targets, self.prior.mean(pending)]),
-                noise_std=torch.cat([self.noise_scales, noise]),
-            )
+    def with_inputs(self, inputs: Tensor) -> "KernelRegression":
+        noise = self.pending_noise_std.expand(len(inputs))
+        data = self.data._replace(
+            train_inputs=torch.cat([self.train_inputs, inputs]),
+            train_targets=torch.cat([self.train_targets, self.prior.mean(inputs)]),
+            noise_std=torch.cat([self.noise_scales, noise]),
         )
+        return KernelRegression.from_data(data)  # one `eigh` of all inputs
 
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
-        sections = self.distinct_sections
-        covariance = self.prior.covariance(inputs, sections.inputs)
+        covariance = self.prior.covariance(inputs, self.distinct_inputs)
         raw_features = covariance @ self.feature_basis
         with torch.no_grad():
-            reach = sections.reach(inputs, prior_variance, covariance)
+            reach = self._reach(inputs, prior_variance, covariance)
         features, rest = split_variance(raw_features, prior_variance, reach)
+        # With gradient only where it counts, which is at few points, if any.
         if covariance.requires_grad and bool((rest == reach).any()):
-            reach = sections.reach(inputs, prior_variance, covariance)
+            reach = self._reach(inputs, prior_variance, covariance)
             features, rest = split_variance(raw_features, prior_variance, reach)
         return features, rest
+
+    def _reach(self, inputs: Tensor, prior_variance: Tensor, covariance: Tensor) -> Tensor:
+        r"""Bound on the variance outside the kept span at ``b x d'`` inputs, ``b`` values.
+
+        ``prior_variance`` is ``k(x, x)``, ``covariance`` ``b x m`` with the sections.
+
+        Ours: what the span leaves of ``k(x, .)`` is at most as long as the distance to a
+        section and what the span leaves of that section, for the nearest one
+        ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
+        input, and rounded up elsewhere.
+        """
+        variance, eps = self.distinct_variance, torch.finfo(prior_variance.dtype).eps
+        most, index = (covariance - 0.5 * variance).max(-1)
+        rounding = 8.0 * eps * (prior_variance + variance[index])
+        repeated = (inputs == self.distinct_inputs[index]).all(-1)
+        squared = torch.where(repeated, 0.0, prior_variance - 2.0 * most + rounding)
+        return (safe_sqrt(squared) + self.distinct_lost[index]).square()
 
     def observed_features(self, rows: Tensor) -> Tensor:
         r"""Coordinates of ``b`` rows of ``distinct_inputs``, ``b x r``."""
         squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
         return self.feature_basis[rows] * squared_noise * self.eigenvalues
-
-    @property
-    def distinct_sections(self) -> Sections:
-        r"""The distinct training sections, and what round-off hides of each."""
-        return Sections(self.distinct_inputs, self.distinct_variance, self.distinct_lost)
 
     def hidden_part(self, norm: float) -> float:
         r"""Growth of a squared radius for the part of outcomes that round-off hides.
@@ -611,7 +606,7 @@ class KernelRegression(RidgeState):
 def data_of(
     model: Model | ModelData | KernelRegression, noise_std: NoiseStd = None
 ) -> ModelData:
-    r"""A model, or the numbers of a state, with another noise scale where one is given."""
+    r"""Numbers of a model or a state; ``noise_std`` replaces the noise scale, if given."""
     if isinstance(model, KernelRegression):
         data = model.data
     else:
@@ -676,11 +671,9 @@ class FilteredRegression(RidgeState):
         r"""Coordinates in the state of the data."""
         return self.state.coordinates(inputs, prior_variance)
 
-    def with_pending(self, X_pending: Tensor) -> "FilteredRegression":
-        r"""The state with pending points, by the filter at the spectrum of all inputs."""
-        design = self.state.with_pending(X_pending)
-        same = design is self.state
-        return self if same else FilteredRegression(design, self.spectral_filter)
+    def with_inputs(self, inputs: Tensor) -> "FilteredRegression":
+        # The filter stays, and is taken at the spectrum of all inputs.
+        return FilteredRegression(self.state.with_inputs(inputs), self.spectral_filter)
 
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Ridge estimate of the data at ``b x d`` points."""

@@ -1,4 +1,4 @@
-r"""From models of BoTorch or GPyTorch to numbers and a prior: which, and how."""
+r"""Read models of BoTorch or GPyTorch into numbers and a prior, or refuse them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
@@ -24,9 +24,8 @@ from kernelucb._numerics.estimates import (
 from kernelucb.data.outcome_map import OutcomeUnits, outcome_units
 from kernelucb.data.prior import Prior
 
-# Most rows at which a model's prior is compared with its kernel and mean, and the factor
-# that takes a single one to a point nearby (an index of a category stays a valid one).
-_COMPARED, _NEARBY = 512, 0.9
+_COMPARED = 512  # rows at which a model's prior is compared with its kernel and mean
+_NEARBY = 0.9  # factor from a single row to a point nearby; an index stays a valid one
 
 _KEEP = (
     "Keep your model for the search and guard it: GuardedAcquisition(acqf_of_your_model, "
@@ -69,7 +68,7 @@ class ModelData(NamedTuple):
         return cls(prior, inputs, targets, noise, train_X.shape[-1], estimated)
 
     def with_noise_std(self, noise_std: Number | Tensor | None) -> "ModelData":
-        r"""The same with another noise scale, one number or ``n``, where one is given."""
+        r"""Data with another noise scale, one number or ``n``; unchanged for None."""
         if noise_std is None:
             return self
         noise = positive_values("noise_std", noise_std, len(self.train_targets))
@@ -93,7 +92,7 @@ def read_model(given: object) -> ModelData:
     if isinstance(given, ModelList | IndependentModelList) and len(_parts(given)) == 1:
         return read_model(_parts(given)[0])
     check_supported(given)
-    model: Any = given  # whose attributes pyright takes for tensors
+    model: Any = given  # pyright takes a module's attributes for tensors
     model.eval()  # in eval mode the stored inputs are the transformed ones
     units = outcome_units(getattr(model, "outcome_transform", None))
     inputs = model.train_inputs[0].detach().clone()  # of which a user may be the owner
@@ -184,7 +183,7 @@ def noise_values(noise_std: NoiseStd, model: Any) -> Number | Tensor | None:
 
 @torch.no_grad()
 def _untransformed(transform: Any, inputs: Tensor) -> Tensor | None:
-    r"""Raw inputs of ``n x d`` transformed ones; None if the transform does not say."""
+    r"""Undo an input transform at ``n x d'`` inputs; None if it has no inverse."""
     if transform is None:
         return inputs
     try:

@@ -29,7 +29,6 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from kernelucb._numerics.checks import (
-    LARGEST,
     as_double,
     finite_scalar,
     positive_scalar,
@@ -50,30 +49,27 @@ KERNELS = ("rbf", *_SMOOTHNESS)
 NESTED = (RBFKernel, MaternKernel, RQKernel)
 _MOST_MEMBERS = 64
 _ROUNDING = 1e-9  # steps, and relative of length scales
-# A grid of log odds, and what the maximum over it is raised by: more than its step, which
-# is the most that the function rises between two of its points.
-_REACH, _GRID, _MARGIN = 40.0, 100_000, 1e-3
+# A grid of log odds, over which a maximum is taken.
+_REACH = 40.0
+_GRID = 100_000
+_MARGIN = 1e-3  # above the step, which is the most that the function rises in between
 _PART, _OR = ", in part", ", or "  # of slices and sums
 Lengths = float | Sequence[float] | Tensor
 
 
-def fixed_kernel(
-    name: str, lengthscale: float | Sequence[float] | Tensor | None, outputscale: float
-) -> ScaleKernel:
+def fixed_kernel(name: str, lengthscale: Lengths | None, outputscale: float) -> ScaleKernel:
     r"""A frozen kernel by name, of one length scale or one for each column; a variance."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
     if lengthscale is None:
         raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
     lengths = as_double(lengthscale).reshape(1, -1)
-    if lengths.numel() == 0:
-        raise ValueError("lengthscale is empty; give one number, or one for each input.")
     positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
     columns = lengths.shape[1] if lengths.shape[1] > 1 else None
     base: Kernel = RBFKernel(ard_num_dims=columns)
     if name in _SMOOTHNESS:
         base = MaternKernel(nu=_SMOOTHNESS[name], ard_num_dims=columns)
-    scaled = ScaleKernel(base).double()
+    scaled = ScaleKernel(base).double()  # before values are set, which float32 would round
     base.lengthscale = lengths
     scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
     if isinstance(outputscale, Estimate):
@@ -81,9 +77,7 @@ def fixed_kernel(
     return scaled.requires_grad_(False)
 
 
-def check_lengths(
-    lengthscale: float | Sequence[float] | Tensor | None, inputs: Tensor
-) -> None:
+def check_lengths(lengthscale: Lengths | None, inputs: Tensor) -> None:
     r"""Refuse another number of length scales than ``n x d'`` inputs have columns."""
     columns = inputs.shape[-1]
     count = 1 if lengthscale is None else as_double(lengthscale).numel()
@@ -150,7 +144,7 @@ class _Member(NamedTuple):
     together: bool  # whether coordinates become longer together
 
     def cover(self, dimension: int) -> Cover:
-        r"""A kernel that covers the range, for inputs of so many columns."""
+        r"""Cover of the member's range, for inputs with ``dimension`` columns."""
         base = unscaled(self.kernel)
         active: Any = self.kernel.active_dims  # a ScaleKernel's count, not its base's
         columns = dimension if active is None else len(active)
@@ -160,11 +154,6 @@ class _Member(NamedTuple):
                 f"kernels' inputs have {columns} columns."
             )
         ratio, largest = (float(extreme) for extreme in self.step.aminmax())
-        if columns * math.log(largest) > math.log(LARGEST):
-            raise ValueError(
-                f"Neighbouring length scales are {largest:.4g} apart, which is too much "
-                f"for {columns} inputs; use a smaller ratio."
-            )
         if largest == 1.0:
             return Cover(self.kernel, 1.0)
         if not (self.together and math.isclose(ratio, largest)):
@@ -194,7 +183,7 @@ class LengthscaleFamily(Sequence[Kernel]):
     covers: str
 
     def covering(self, dimension: int) -> list[Cover]:
-        r"""For each kernel one that covers its range, for inputs of so many columns."""
+        r"""Covers of the kernels' ranges, for inputs with ``dimension`` columns."""
         return [each.cover(dimension) for each in self.members]
 
     @property
@@ -205,7 +194,7 @@ class LengthscaleFamily(Sequence[Kernel]):
         return tuple(float(length) for length in lengths) if single else ()
 
     def reaching(self, lengthscale: float) -> list[int]:
-        r"""The kernels, by index, that cover all length scales from one upwards.
+        r"""Indices of kernels that cover all length scales from ``lengthscale`` upwards.
 
         Each kernel of at least this length scale; and a shorter one whose range goes beyond
         it, or ends there without another kernel of its kind that begins there.
@@ -222,7 +211,7 @@ class LengthscaleFamily(Sequence[Kernel]):
         ]
 
     def ranges_in_words(self, chosen: Sequence[bool]) -> str:
-        r"""``"length scales from 0.4 to 0.8"``: what the chosen kernels cover, if simple.
+        r"""Range of the chosen kernels in words, ``"length scales from 0.4 to 0.8"``.
 
         Empty where they are of several kinds, or have several length scales each.
         """
@@ -409,7 +398,7 @@ def _corners(
 
 
 def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
-    r"""A frozen copy with other length scales; the rest is as estimated as it was."""
+    r"""A frozen copy with other length scales; other parts keep their status."""
     member: Any = frozen_copy(kernel)
     base = unscaled(member)
     remember_trained(base, trained_parameters(base) - {"raw_lengthscale"})

@@ -30,11 +30,13 @@ from torch.nn.functional import pad
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
 from kernelucb._numerics.estimates import Estimate, draft_of
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
-from kernelucb.data.exact import Projection, RidgeState, distinct_rows, pool
+from kernelucb.data.exact import RidgeState, distinct_rows, pool
 from kernelucb.data.from_model import ModelData, read_model
 from kernelucb.data.prior import Prior
 
-_LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
+# Ends of the split `s`, whose factors are `1 + s` and `1 + 1 / s`.
+_LEAST_SPLIT = 1e-8
+_LARGEST_SPLIT = 1e4
 # Least noise in prior deviations: a thousand times the rounding of such outcomes.
 _LEAST_NOISE = 1e3 * torch.finfo(torch.float64).eps
 # Directions whose squared length is below this share of the sections' own are left out:
@@ -345,11 +347,6 @@ class WeightProblem(NamedTuple):
         ones = cross.new_ones(cross.shape[-1])
         return cls(cross, remainder, gram[-1] @ span, ones, split)
 
-    @property
-    def matrix(self) -> Tensor:
-        r"""``cross cross^T + (1 + 1/s) remainder``, ``r x r``."""
-        return self.cross @ self.cross.mT + (1.0 + 1.0 / self.split) * self.remainder
-
     def with_rows(self, coordinates: Tensor, noise_std: Tensor) -> "WeightProblem":
         r"""The problem with ``p`` free weights more, for observations without outcomes.
 
@@ -505,7 +502,9 @@ class NystromRegression(RidgeState):
         self._problem = problem
         # Weak duality: any weights of the outcomes give a valid bound, so a small span of
         # weights costs width, never validity.
-        lam, vectors, cutoff = kernel_spectrum(problem.matrix)
+        remainder = (1.0 + 1.0 / problem.split) * problem.remainder
+        matrix = problem.cross @ problem.cross.mT + remainder
+        lam, vectors, cutoff = kernel_spectrum(matrix)
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
         basis = problem.scale.unsqueeze(-1) * (problem.cross.mT @ vectors / lengths)
         self.eigenvalue_cutoff = cutoff
@@ -567,18 +566,13 @@ class NystromRegression(RidgeState):
         return state
 
     @torch.no_grad()
-    def with_pending(self, X_pending: Tensor) -> "NystromRegression":
-        # Pending points become inducing points, whose new directions hold no data.
-        X = self._checked(X_pending).detach()
-        if len(X) == 0:
-            return self
-        pending = self.prior.transform(X.to(self.noise_scales))
-        noise = self.pending_noise_std
-        state = draft_of(self)
-        scales = torch.cat([self.noise_scales, noise.expand(len(pending))])
-        state.register_buffer("noise_scales", scales)
-        state.basis = self.basis.extended(pending)
-        state._solve(self._problem.with_rows(state.basis(pending), noise))
+    def with_inputs(self, inputs: Tensor) -> "NystromRegression":
+        # They become inducing points, whose new directions hold no data.
+        state, noise = draft_of(self), self.pending_noise_std
+        noises = noise.expand(len(inputs))
+        state.register_buffer("noise_scales", torch.cat([self.noise_scales, noises]))
+        state.basis = self.basis.extended(inputs)
+        state._solve(self._problem.with_rows(state.basis(inputs), noise))
         return state
 
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
@@ -590,20 +584,12 @@ class NystromRegression(RidgeState):
         # The split part of `rho^2`, and what weights of the outcomes leave.
         return features, (1.0 + self.split) * rest + left
 
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')``; see ``RidgeState``.
-
-        Residuals of the two count as opposite: the triangle inequality.
-        """
-        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
-        variance = points.prior_variance + other.prior_variance - 2.0 * covariance
-        farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
-        return points._replace(
-            baseline=points.baseline - other.baseline,
-            prior_variance=variance.clamp_min(0.0),
-            features=points.features - other.features,
-            residual_variance=farthest.square(),
-        )
+    def _split_difference(
+        self, features: Tensor, prior_variance: Tensor, reach: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        # Residuals of the two count as opposite: features and rest are no parts of the
+        # variance here.
+        return features, reach
 
 
 class Sketch(NamedTuple):
@@ -776,8 +762,8 @@ class SketchedData:
         chances = inclusion_probabilities(
             self.variance[seen], tally.counts[seen], self.alpha, self.qbar
         )
-        drawn, generator_state = draw(chances, self.generator_state)
-        drawn = seen[drawn]
+        places, generator_state = draw(chances, self.generator_state)
+        drawn = seen[places]
         new = drawn[~torch.isin(drawn, self.inducing)]
         every = torch.cat([self.inducing, new])
         grows = len(every) <= slack * len(drawn)
@@ -954,12 +940,8 @@ class DTCRegression(RidgeState):
         features, rest = self.basis.project(inputs)
         return self.prior.scale * features, self.prior.scale**2 * rest
 
-    def with_pending(self, X_pending: Tensor) -> "DTCRegression":
-        r"""The state with ``p x d`` raw inputs added, which become inducing points."""
-        X = self._checked(X_pending).detach()
-        if len(X) == 0:
-            return self
-        inputs = self.prior.transform(X.to(self.eigenvalues))
+    def with_inputs(self, inputs: Tensor) -> "DTCRegression":
+        # They become inducing points.
         data = self.data.moved(lambda part: part.to(inputs.device))
         data = data.conditioned(inputs, inputs.new_zeros(len(inputs)))
         noise_std = float(self.noise_scales)

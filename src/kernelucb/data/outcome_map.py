@@ -49,7 +49,7 @@ class Step:
         r"""Transformed outcomes."""
         match self.kind:
             case "Log":
-                return outcomes.clamp_min(0.0).log()
+                return outcomes.clamp_min(0.0).log()  # -inf at the end, no NaN
             case "Power":
                 return outcomes.clamp_min(0.0).pow(self.power)
             case "Bilog":
@@ -65,7 +65,7 @@ class Step:
             case "Power":
                 inside = values > 0.0  # at zero a root has no finite slope
                 return values.where(inside, 1.0).pow(1.0 / self.power).where(inside, 0.0)
-            case "Bilog":
+            case "Bilog":  # expm1, as exp(v) - 1 loses small values
                 return torch.where(values > 0.0, values.expm1(), -(-values).expm1())
             case "Logit":
                 return values.sigmoid()
@@ -93,7 +93,7 @@ class OutcomeMap(NamedTuple):
 
     @property
     def after(self) -> str:
-        r"""``" after Log"``, to say in words what scale a number is on, or nothing."""
+        r"""Scale of a number in words, such as ``" after Log"``; empty without a map."""
         return f" after {' and '.join(map(str, self.steps))}" if self.steps else ""
 
     def same_as(self, tracked: str | None) -> str:
@@ -194,7 +194,7 @@ IDENTITY = OutcomeMap()
 
 
 def check_identity(outcome_map: OutcomeMap, what: str, ways: str) -> None:
-    r"""Refuse transformed outcomes for ``what`` needs outcome units; ``ways`` out of it."""
+    r"""Refuse a map where ``what`` needs outcome units; ``ways`` says what to do."""
     if not outcome_map.is_identity:
         raise UnsupportedError(
             f"{what} is in outcome units, and the model is of the outcome"
@@ -218,6 +218,7 @@ def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
     count = kinds.index(Standardize) if Standardize in kinds else len(parts)
     outcome_map = OutcomeMap(tuple([_step(part) for part in parts[:count]]))
     offset, scale, learned = 0.0, 1.0, False
+    # From the last one inwards: each maps the units of the next to those before it.
     for part in reversed(parts[count:]):
         if type(part) is not Standardize:
             raise UnsupportedError(
@@ -225,6 +226,7 @@ def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
                 "constants come from the outcomes: a norm bound would mean something else "
                 f"after each of them. Use {type(part).__name__} first, Standardize last."
             )
+        # One that saw no outcomes yet leaves them as they are.
         if bool(part._is_trained):  # pyright: ignore[reportPrivateUsage]
             deviation = float(part.stdvs.double().squeeze())
             offset = float(part.means.double().squeeze()) + deviation * offset
@@ -246,11 +248,6 @@ def _step(transform: Any) -> Step:
             f"The outcome transform {name} is not one of Standardize, Log, Power and "
             "Bilog, so a norm bound has no meaning under it. Use these or no outcome "
             "transform."
-        )
-    if transform._outputs is not None:
-        raise UnsupportedError(
-            f"{name}(outputs=...) is for some of several outcomes. Build one model for "
-            f"each outcome, with {name}() or without it."
         )
     if type(transform) is not Power:
         return Step("Log" if type(transform) is Log else "Bilog")

@@ -1,11 +1,11 @@
 r"""Prior mean and covariance in the units of the outcomes."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.transforms.input import (
     ChainedInputTransform,
     InputStandardize,
@@ -27,7 +27,7 @@ from kernelucb._numerics.kernels import (
     EVALUATION_ERRORS,
     allowed_columns,
     fitting_reading,
-    reading,
+    read_kernel,
 )
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 
@@ -39,7 +39,7 @@ _LINEAR = (ZeroMean, ConstantMean, LinearMean)
 class _Plain(NamedTuple):
     r"""Plain numbers of a prior, outcome units."""
 
-    kernel: Any  # as `reading` gives it
+    kernel: Any  # as `read_kernel` gives it
     mean: float | None  # of a constant mean
 
 
@@ -79,7 +79,8 @@ class Prior(Module):
         self.input_transform = transform
         self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
         self._plain: _Plain | None = None
-        self._reading: int | None = None  # of the kernel, once it was compared
+        # How the kernel is read, once it was compared with GPyTorch's values.
+        self._reading: Callable[[Any, float], Any] | None = None
 
     def replaced(
         self, covar_module: Kernel, mean_module: Mean | None, inputs: Tensor
@@ -97,8 +98,8 @@ class Prior(Module):
     def plain(self) -> _Plain:
         r"""Plain numbers of the prior; read when first asked for."""
         if self._plain is None:
-            read = reading(self.covar_module, self.scale**2, self._reading or 0)
-            self._plain = _Plain(read, self._constant_mean())
+            kernel = (self._reading or read_kernel)(self.covar_module, self.scale**2)
+            self._plain = _Plain(kernel, self._constant_mean())
         return self._plain
 
     def _constant_mean(self) -> float | None:
@@ -114,8 +115,8 @@ class Prior(Module):
         r"""Choose the reading of the kernel at the first inputs that there are."""
         given = next((points for points in inputs if len(points)), None)
         if self._reading is None and given is not None:
-            chosen = fitting_reading(self.covar_module, self.scale**2, given)
-            self._reading, self._plain = chosen[0], _Plain(chosen[1], self._constant_mean())
+            self._reading = fitting_reading(self.covar_module, self.scale**2, given)
+            self._plain = None
 
     def _values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         self._compare(right, left)
@@ -126,7 +127,7 @@ class Prior(Module):
         return super()._apply(*arguments, **options)
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
-        self._plain = None
+        self._plain = None  # read again from the loaded parameters
         super()._load_from_state_dict(*arguments, **options)
 
     @torch.no_grad()
@@ -136,27 +137,23 @@ class Prior(Module):
         The shape is that of the first one; at some of them the kernel's values are compared
         with GPyTorch's, which are used if ours are others.
         """
-        point, self._reading = inputs[:1], None
-        parts = {
-            "kernel": (self.covar_module, self.covariance, 2 * [point], (1, 1)),
-            "kernel's diagonal": (self.covar_module, self.variance, [point], (1,)),
-            "mean": (self.mean_module, self.mean, [point], (1,)),
-        }
-        for name, (module, values, given, wanted) in parts.items():
-            try:
-                self._compare(inputs)
-                shape = tuple(values(*given).shape)
-            except EVALUATION_ERRORS as error:
-                raise UnsupportedError(
-                    f"{type(module).__name__} does not take inputs of {point.shape[-1]} "
-                    f"columns: {error}"
-                ) from error
-            if len(point) and shape != wanted:
-                raise UnsupportedError(
-                    f"The {name} {type(module).__name__} gives shape {shape} for one "
-                    f"point, not {wanted}; a bound is for one value for each pair of "
-                    "points (no derivatives, no tasks, no batches)."
-                )
+        point, self._reading = inputs[:1], None  # compared anew at these inputs
+        modules = self.covar_module, self.mean_module
+        names = " or ".join(type(each).__name__ for each in modules if each is not None)
+        try:
+            self._compare(inputs)
+            values = self.covariance(point, point), self.variance(point), self.mean(point)
+        except EVALUATION_ERRORS as error:
+            raise UnsupportedError(
+                f"{names} does not take inputs of {point.shape[-1]} columns: {error}"
+            ) from error
+        shapes = [tuple(each.shape) for each in values]
+        if len(point) and shapes != [(1, 1), (1,), (1,)]:  # no points have any shape
+            raise UnsupportedError(
+                f"{names} gives a covariance, a variance and a mean of shapes {shapes} for "
+                "one point; a bound is for one value for each pair of points (no "
+                "derivatives, no tasks, no batches)."
+            )
 
     @property
     def has_constant_variance(self) -> bool:
@@ -200,8 +197,25 @@ class Prior(Module):
         """
         return self._values(left, right)
 
+    def gram(self, inputs: Tensor, noise_std: Tensor | None = None) -> Tensor:
+        r"""Kernel matrix of ``n x d'`` kernel inputs; over noise scales, where given.
+
+        Raises:
+            InputDataError: If it is not finite.
+        """
+        matrix = self.covariance(inputs, inputs)
+        if noise_std is not None:
+            matrix = matrix / noise_std.outer(noise_std)
+        if not bool(torch.isfinite(matrix).all()):
+            raise InputDataError(
+                "The kernel matrix is not finite: the inputs are too large for the kernel, "
+                "or noise_std is too small beside the prior. Rescale the inputs "
+                "(input_transform=Normalize(d)), or use a larger noise_std."
+            )
+        return 0.5 * (matrix + matrix.mT)  # rounding need not be symmetric
+
     def paths(self, like: Tensor, count: int, num_features: int) -> GeneralizedLinearPath:
-        r"""Draws of the kernel by itself: random sums of BoTorch's Fourier features.
+        r"""Draws without mean and scale: random sums of BoTorch's Fourier features.
 
         For kernel inputs like ``n x d'`` ones; the features are an even number.
         """
@@ -235,6 +249,7 @@ class Prior(Module):
         Cells are given by ``n x d`` centres and half sides, raw inputs. The input transform
         is monotone in each column, so the corner is farthest from the centre.
         """
+        # Not the halves themselves: a transform need not be linear.
         middle, upper, lower = (
             self.transform(centres + step)
             for step in (torch.zeros_like(halves), halves, -halves)

@@ -163,6 +163,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             ValueError: If ``num_samples`` is not a whole number above 0, or larger than
                 ``n`` without replacement.
         """
+        # On the model's scale, which has the same order.
         values = self._samples(X, num_samples).unsqueeze(-1)
         if not self.replacement and num_samples > len(X):
             raise ValueError(
@@ -181,7 +182,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
     @torch.no_grad()
     def _samples(self, X: Tensor, num_samples: int) -> Tensor:
-        r"""The same on the scale of the model."""
+        r"""Joint samples on the scale of the model, ``num_samples x n`` values."""
         whole_number("num_samples", num_samples)
         rows = checked_points("X", X, self.regression.dimension)
         points = self.regression.project(rows)
@@ -214,7 +215,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     def _paths(
         self, num_samples: int, num_features: int, outcome_map: OutcomeMap = IDENTITY
     ) -> PosteriorPaths:
-        r"""The same on the scale of the model, without a map."""
+        r"""Samples as functions, by default on the scale of the model."""
         whole_number("num_samples", num_samples)
         sizes = num_samples, whole_number("num_features", num_features)
         return PosteriorPaths(self.confidence_set, self._scale, outcome_map, *sizes)
@@ -235,6 +236,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         ``BotorchTensorDimensionError`` if the bounds are not ``2 x d``.
         """
         checked_limits(bounds, self.regression.dimension)
+        # On the model's scale: the map rises, and may overflow far from the data.
         functions, device = self._paths(num_samples, num_features), bounds.device
         points, _ = optimize_posterior_samples(
             # It draws its first points on the CPU whatever the device of the bounds.
