@@ -128,17 +128,6 @@ def test_outcome_units(factor):
     assert_close(one.bounds(QUERIES), sides, rtol=LINEAR_SOLVE, atol=unit * SCALE)
 
 
-@pytest.mark.parametrize("noise_upper", [5.0, None])
-@pytest.mark.parametrize("n", [1, 3])
-def test_few_constant_and_repeated_observations(n, noise_upper):
-    for points in (X[:n], X[:1].expand(n, 1)):
-        for outcomes in (Y[:n], 0.0 * Y[:n], 0.0 * Y[:n] + 0.7):
-            acqf = bound(KernelRegression(points, outcomes, KERNEL, 1.0), noise_upper)
-            assert LOWER <= acqf.band.noise_interval[0] <= acqf.band.noise_interval[1]
-            lower, upper = acqf.bounds(torch.cat([QUERIES, points]))
-            assert bool((lower <= upper).all() & torch.isfinite(upper - lower).all())
-
-
 @pytest.mark.parametrize(
     ("outcomes", "largest"),
     [

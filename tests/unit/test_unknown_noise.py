@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB, UnknownNoise
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    StreamingKernelUCB,
+    UnknownNoise,
+)
 from kernelucb.confidence.radius import DEFAULT_SCALES, covariance_scales
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import joint, socp
@@ -20,9 +25,9 @@ DELTA, NORM = 0.1, 3.0
 BOUNDS = (0.02, 1.0)
 
 
-def unknown(model, limits=BOUNDS, **options):
+def unknown(model, limits=BOUNDS, bound=MartingaleMixtureUCB, **options):
     options = {"norm_bound": NORM, "delta": DELTA, **options}
-    return MartingaleMixtureUCB(model, noise_std=UnknownNoise(*limits), **options)
+    return bound(model, noise_std=UnknownNoise(*limits), **options)
 
 
 def noise_grid(lower, upper):
@@ -144,16 +149,23 @@ def test_without_bounds_nothing_is_assumed():
     assert acqf.band.noise_interval[1] == math.inf
 
 
-@pytest.mark.parametrize("limits", [BOUNDS, ()])
+FORMS = [
+    *((limits, MartingaleMixtureUCB) for limits in (BOUNDS, ())),
+    *((limits, StreamingKernelUCB) for limits in (BOUNDS, BOUNDS[:1])),
+]
+
+
+@pytest.mark.parametrize(("limits", "bound"), FORMS)
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
-def test_few_constant_and_repeated_outcomes(limits):
+def test_few_constant_and_repeated_outcomes(limits, bound):
     X, kernel = uniform(2, 1, 0), make_problem().kernel
     for inputs in (X[:1], X, X[:1].expand(3, 1)):
         n = len(inputs)
         for outcomes in (torch.zeros(n), torch.full((n,), 1e-3), normal(n, 1)):
-            acqf = unknown(KernelRegression(inputs, outcomes.double(), kernel, 1.0), limits)
-            lower, upper = acqf.bounds(uniform(5, 1, 2))
-            assert bool((torch.isfinite(lower) & (lower <= upper)).all())
+            state = KernelRegression(inputs, outcomes.double(), kernel, 1.0)
+            acqf = unknown(state, limits, bound)
+            lower, upper = acqf.bounds(torch.cat([uniform(5, 1, 2), X]))
+            assert bool((torch.isfinite(upper - lower) & (lower <= upper)).all())
             low, high = acqf.band.noise_interval
             assert 0.0 <= low <= high
 
