@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, MetaPI, MetaUCB
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.meta import exploration_factor
 from kernelucb.confidence.assumptions import Status
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
@@ -248,7 +248,7 @@ def test_leave_one_out_norms_are_an_estimate_and_so_is_a_guessed_noise():
     for noise_std, norm_bound, summary in (
         (0.1, model.norm_bound(0.9), "heuristic: norm estimated"),
         (0.1, 9.0, "certified"),
-        (0.1 * EstimatedNumber(1.0), 9.0, "heuristic: noise estimated"),
+        (0.1 * Estimate(1.0), 9.0, "heuristic: noise estimated"),
     ):
         gp = model.to_gp(X, y, noise_std=noise_std)
         acqf = MartingaleMixtureUCB(gp, norm_bound=norm_bound)
