@@ -5,8 +5,7 @@ Schur complements for the newest.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -36,14 +35,15 @@ from kernelucb.data.from_model import ModelData
 from kernelucb.data.prior import Prior
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
-_FIRST_CAPACITY = 8
+_FIRST_CAPACITY = 8  # newest observations with room at first; doubled when it is full
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
 # Regularisers of the mixture, over the squared radius and under the squared norm. Bands are
 # 0.2 % wider than over 100 of them (mean over arms; benchmark settings, n up to 300).
 _GRID = torch.logspace(-2.0, 2.5, 24, dtype=torch.float64)
 # An eigenbasis costs as much as carrying a sixteenth part of new observations.
-_RENEWED, _FEWEST = 16, 8
-# Of the width, by round-off in systems that grow; beyond, bounds are made from scratch.
+_RENEWED = 16
+_FEWEST = 8  # new observations that make an eigenbasis worth its overhead
+# Share of the width by round-off in growing systems; beyond, bounds are made from scratch.
 _ACCEPTED_LOSS = 1e-5
 
 
@@ -78,6 +78,8 @@ class GrowingSystems:
         lam = targets = taus.new_empty(0)
         self._zeros, self._unresolved = 0, 0.0  # directions that round-off hides
         if older is not None:
+            # Eigenvalues ascend, so those at zero come first. Outcomes along them are noise
+            # to every fit: their squares are added to every form, whatever `tau`.
             self._zeros = int((older.eigenvalues == 0).sum())
             self._unresolved = float(older.targets[: self._zeros].square().sum())
             lam, targets = older.eigenvalues[self._zeros :], older.targets[self._zeros :]
@@ -100,6 +102,7 @@ class GrowingSystems:
         # a round consists of products, without a solve or a factorisation.
         points, p, noise = self.project(x), self.count, self.noise_std
         if p == len(self._shrunk):
+            # Doubled, so that `n` rounds copy `O(n)` rows in all.
             self._shrunk = torch.cat([self._shrunk, torch.empty_like(self._shrunk)])
             self._factors = pad(self._factors, (0, p, 0, p))
             self._innovations = pad(self._innovations, (0, p))
@@ -117,6 +120,7 @@ class GrowingSystems:
         self._shrunk[p] = points.features * self._shrinkage
         self._features = torch.cat([self._features, points.features])
         self._inputs = x if p == 0 else torch.cat([self._inputs, x])
+        # det(S / tau) is the product of the squared pivots over `tau`.
         self._log_det = self._log_det + 2.0 * pivot.log() - self.regularizers.log()
         self.count += 1
 
@@ -166,15 +170,15 @@ class GrowingSystems:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
         shrunk = self._shrunk[: self.count, :m]
         inside = (shrunk.flatten(0, 1) @ points.features.mT).unflatten(0, shrunk.shape[:2])
+        # In place: this array is the largest of a round.
         return inside.add_(points.covariance.unsqueeze(1)).transpose(0, 1)
 
 
-class _Theorem(NamedTuple):
-    r"""A ridge estimate plus or minus a width times its deviation, at one regulariser."""
-
-    source: str
-    width: Callable[[float, float], float]  # from ln det(I + K_w / tau) and the norm
-    num_rounds: int | None = None
+def largest(upper: Tensor) -> int:
+    r"""Position of the largest value, the first where several tie."""
+    if len(upper) == 0:
+        raise InputDataError("There are no arms to select from.")
+    return int(upper.argmax())
 
 
 class KernelBandit(Band):
@@ -277,23 +281,18 @@ class KernelBandit(Band):
             taus = 1.0 / taus.new_tensor(self._scales)
         elif bound == "abbasi_yadkori":
             taus = taus.new_ones(1)
-        self._theorem: _Theorem | None = None
+        self._theorem: ridge.RidgeTheorem | None = None
         if bound == "igp_ucb":
             rounds = int(checks.positive_scalar("horizon", horizon))
-            taus = taus.new_tensor([ridge.igp_ucb_regularizer(noise, rounds)])
-            width = partial(ridge.igp_ucb_width, delta=delta, noise_std=noise)
-            self._theorem = _Theorem(ridge.IGP_UCB_SOURCE, width, rounds)
+            self._theorem = ridge.igp_ucb_theorem(delta, noise, rounds)
+            taus = taus.new_tensor([self._theorem.regularizer])
         elif bound == "abbasi_yadkori":
             if len(taus) > 1:
                 raise ValueError('bound="abbasi_yadkori" takes one ridge parameter.')
-            width = partial(
-                ridge.abbasi_yadkori_width, delta=delta, regularizer=float(taus)
-            )
-            self._theorem = _Theorem(ridge.ABBASI_YADKORI_SOURCE, width)
+            self._theorem = ridge.abbasi_yadkori_theorem(delta, float(taus))
         self._taus = taus
         self._variance, self.warned = 0.0, False
-        self._state: KernelRegression | None = None  # of all data, once it was needed
-        self._stateless: ConfidenceSet | None = None
+        self._stateless: ConfidenceSet | None = None  # of all data, once it was needed
         self._renew(None)
 
     @property
@@ -337,17 +336,16 @@ class KernelBandit(Band):
         noise_std = torch.tensor([self.noise_std], dtype=torch.float64)
         knowledge, given = Knowledge(self.estimated, noise_std), self._norm.assumption
         if self._theorem is not None:
-            source, _, horizon = self._theorem
-            return rkhs_assumptions(source, knowledge, self._delta, given, horizon=horizon)
+            return self._theorem.assumptions(knowledge, given)
         source = radii.mixture_source(self._scales)
         source = radii.energy_source(source) if self._fit == "filters" else source
         return rkhs_assumptions(source, knowledge, self._delta, given).by(GridSet.source)
 
     @property
     def is_growing(self) -> bool:
-        r"""Whether bounds are from growing systems; else from all data at once.
+        r"""False where bounds are made anew from all data, in ``O(n^3)``.
 
-        Else where the data contradict the norm bound, or round-off would show.
+        The data contradict the norm bound then, or round-off would show.
         """
         return self._widths() is not None
 
@@ -371,8 +369,7 @@ class KernelBandit(Band):
         """
         arms, widths, norm = self._checked(arms), self._widths(), float(self._norm.value)
         if widths is None:
-            lower, upper = self.stateless().bounds(arms)
-            return lower, upper
+            return self.stateless().bounds(arms)
         is_dual, older = len(self._taus) == 0, self._older
 
         def evaluate(part: Tensor) -> Tensor:
@@ -384,6 +381,9 @@ class KernelBandit(Band):
                 ball = norm * points.prior_variance.sqrt()
                 lower, upper = lower.minimum(ball), upper.minimum(ball)
             if older is not None:
+                # The older set holds on the same event, at the same delta, so both may be
+                # intersected. Where they miss each other the newer one stands: a
+                # contradiction shows in `_widths`, for all arms at once.
                 below, above = (
                     older.ellipsoid_bounds(QueryPoints(points.older, points.older), sign)
                     for sign in (-1, 1)
@@ -391,6 +391,7 @@ class KernelBandit(Band):
                 below, above = lower.minimum(below.amin(-1)), upper.minimum(above.amin(-1))
                 meet = above >= -below
                 lower, upper = below.where(meet, lower), above.where(meet, upper)
+            # `lower` is minus the lower side of `f - mean`.
             return torch.stack([points.mean - lower, points.mean + upper])
 
         lower, upper = in_parts(arms, evaluate)
@@ -402,10 +403,7 @@ class KernelBandit(Band):
         Args:
             arms: ``a x d`` arms, at least one.
         """
-        upper = self.bounds(arms)[1]
-        if len(upper) == 0:
-            raise InputDataError("There are no arms to select from.")
-        return int(upper.argmax())
+        return largest(self.bounds(arms)[1])
 
     @torch.no_grad()
     def observe(self, x: Tensor, y: float | Tensor) -> None:
@@ -429,17 +427,18 @@ class KernelBandit(Band):
                 f"observe takes one arm and one outcome, got {len(x)} and {len(outcome)}."
             )
         count = self.num_observations
-        rounds = self._theorem.num_rounds if self._theorem else None
-        if rounds is not None and count >= rounds:
-            raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
         variance = self.prior.variance(x)
-        if self._theorem is not None:
-            ridge.check_resolved(float(self._taus), self.noise_std, variance)
+        if (theorem := self._theorem) is not None:
+            rounds = theorem.horizon
+            if rounds is not None and count >= rounds:
+                raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
+            ridge.check_resolved(theorem.regularizer, self.noise_std, variance)
         self._growing.append(x, float(outcome - self.prior.mean(x)) / self.noise_std)
         self.inputs = torch.cat([self.inputs.reshape(-1, x.shape[1]), x])
         self.outcomes = torch.cat([self.outcomes, outcome])
         self._variance += float(variance)
-        self._state = self._stateless = None
+        self._stateless = None
+        # An estimated norm follows the first observations one by one.
         few = _FEWEST if self._tracker is None else 1
         due = self._renewed_at + max(few, self._renewed_at // _RENEWED)
         # The system at one regulariser grows for ever, cheaper than an eigenbasis.
@@ -456,21 +455,18 @@ class KernelBandit(Band):
             return self._stateless
         regression = self._regression()
         if self._theorem is not None:
-            tau, norm = float(self._taus), float(self._norm.value)
-            width = self._theorem.width(float(regression.log_det(tau)), norm)
-            band = ridge.fixed_ridge_band(regression, tau, width, self.premises)
+            self._stateless = self._theorem.band(regression, self._norm)
         else:
             form: Any = self._taus * self.noise_std**2 if len(self._taus) else "dual"
-            band = mixture.confidence_set(self._problem(regression), form)
-        self._stateless = band
-        return band
+            self._stateless = mixture.confidence_set(self._problem(regression), form)
+        return self._stateless
 
     def _problem(self, regression: KernelRegression) -> MixtureProblem:
         r"""Constraints and assumptions of the stateless set."""
         norm = self._given if self._tracker is None else self._tracker
         fit = fit_of(self._fit, self._scales)
         with warnings.catch_warnings():
-            if self.warned:
+            if self.warned:  # a contradiction stays, and is said once
                 warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
             problem = known_noise_problem(regression, norm, fit, self._delta)
         self.warned |= problem.assumptions.violated
@@ -530,6 +526,7 @@ class KernelBandit(Band):
         if float(excess.min()) <= 0.0:
             return None  # no function of this norm fits the data
         widths = (excess / taus).sqrt()
+        # Not at the references, which only give radii, nor beside regularisers given.
         return widths[: len(self._taus) or len(taus) - last]
 
     @property
@@ -545,12 +542,9 @@ class KernelBandit(Band):
         return torch.finfo(torch.float64).eps * trace / _ACCEPTED_LOSS
 
     def _regression(self) -> KernelRegression:
-        if self._state is None:
-            noise = torch.full_like(self.outcomes, self.noise_std)
-            data = self.prior, self.inputs, self.outcomes, noise, self.inputs.shape[1]
-            parts = self.estimated - {"norm"}
-            self._state = KernelRegression.from_data(ModelData(*data, parts))
-        return self._state
+        noise = torch.full_like(self.outcomes, self.noise_std)
+        data = self.prior, self.inputs, self.outcomes, noise, self.inputs.shape[1]
+        return KernelRegression.from_data(ModelData(*data, self.estimated - {"norm"}))
 
     def _checked(self, arms: Tensor) -> Tensor:
         if arms.dim() != 2:
