@@ -27,7 +27,7 @@ from kernelucb.data.prior import Prior
 
 # Inducing arms are dropped when there are more than this many times the ones just drawn.
 _SLACK = 2.0
-_STALE = 64  # arms whose variances in a batch are brought up to date together
+_STALE = 64  # arms whose variances in a batch are brought up to date in one product
 _LARGEST_BATCH = 1000  # arms in a batch where no number is given
 _BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
 
@@ -105,7 +105,7 @@ class BKBBandit:
         self._tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         if self._tracker is None:
             self._given = float(positive_scalar("norm_bound", norm_bound))
-        self.rule = BKBRule(radius, delta, epsilon).checked()
+        self.rule = BKBRule(radius, delta, epsilon)
         self.noise_std = float(positive_scalar("noise_std", noise_std))
         alpha = self.noise_std**2 if alpha is None else alpha
         self.alpha = float(positive_scalar("alpha", alpha))
@@ -117,6 +117,7 @@ class BKBBandit:
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
         self.prior.check_fits(self.candidates)
+        # Of a generator on the CPU, so that every device draws the same.
         draws = torch.Generator().manual_seed(seed % 2**64).get_state()
         given = self.prior, self.candidates, self.alpha, positive_scalar("qbar", qbar)
         with torch.no_grad():

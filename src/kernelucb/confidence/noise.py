@@ -35,8 +35,8 @@ _DEFAULT_SPAN = (1e-3, 10.0)
 # Ten noise scales of the mixture per factor of two: a true one midway between two of them
 # costs (ln(2) / 20)^2 = 0.0012 nats for each observation.
 _SCALES_PER_OCTAVE = 10
-_LARGEST_EXPONENT = 600.0
-_TINY = torch.finfo(torch.float64).tiny
+_LARGEST_EXPONENT = 600.0  # nats; e^709 is the largest float64, and squares are taken
+_TINY = torch.finfo(torch.float64).tiny  # stands for a misfit of zero under a logarithm
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,10 @@ class JointSet(NamedTuple):
         units.
         """
         regression, count = self.regression, self.regression.num_observations
+        # At s = 1, the largest radius between the limits (`of` chose the unit) ...
         squared = 2.0 * self.budget
         if self.noise.limits is None:
+            # ... or over all s, at ln(s) = budget / n - 1/2.
             squared = count * math.exp(min(squared / count - 1.0, _LARGEST_EXPONENT))
         size, largest = regression.targets.norm(), regression.eigenvalues[-1].sqrt()
         farthest = float(size + largest * norm)
@@ -222,6 +224,7 @@ def log_densities(
     """
     lam, z = regression.eigenvalues, regression.targets
     log_scales = torch.tensor(scales, dtype=torch.float64).to(lam).log()
+    # Rounded, so that ratios which are equal up to round-off are found equal.
     log_ratios = (log_scales.unsqueeze(-1) - variances.log()).round(decimals=9)
     distinct, index = torch.unique(log_ratios, return_inverse=True)
     signal = distinct.exp().unsqueeze(-1) * lam
@@ -231,9 +234,10 @@ def log_densities(
     return -0.5 * (noise + log_det + form / variances), log_ratios
 
 
-# Levels to which the limits of several groups are rounded up.
-_STEP = 1.1
-_ROUNDED = 1e-5  # of a column, where runs are compared with those of a model
+_STEP = 1.1  # ratio of the levels to which the limits of several groups are rounded up
+# Share of a column's largest value within which a run is one of a model's: a model may hold
+# single-precision copies.
+_ROUNDED = 1e-5
 
 
 class NoiseGroup(NamedTuple):
@@ -331,7 +335,8 @@ class ReplicateNoise:
                 )
             estimate = Estimate(math.sqrt(total / degrees))
             self.groups += (NoiseGroup(label, degrees, estimate),)
-        # Vectors of scales that share the band's delta.
+        # Vectors of levels that share the band's delta. Sets of a band with one group are
+        # nested in its scale, and need one.
         self.num_levels = 1
         if self.between is not None and len(self.groups) > 1:
             low, high = self.between
@@ -407,12 +412,12 @@ class ReplicateNoise:
             return False
         near = _ROUNDED * runs.abs().amax(0)
         found = ((rows.unsqueeze(1) - runs).abs() <= near).all(-1)
-        # Rounded outcomes may agree by chance.
+        # Most, not any: outcomes with few digits agree by chance.
         return float(max(found.any(0).double().mean(), found.any(1).double().mean())) > 0.5
 
     def assumptions(
         self,
-        known: Assumptions,
+        given: Assumptions,
         delta: float,
         X: Tensor,
         Y: Tensor,
@@ -449,8 +454,8 @@ class ReplicateNoise:
         if self.num_levels > 1 and self.between is not None:
             low, high = self.between
             statement += f"; expected between {as_given(low)} and {as_given(high)}"
-        whole = delta - (known.delta or 0.0)
-        return known.spending("chi-square limits of the noise", whole).with_item(
+        spent = delta - (given.delta or 0.0)
+        return given.spending("chi-square limits of the noise", spent).with_item(
             Assumption("noise", statement, status)
         )
 

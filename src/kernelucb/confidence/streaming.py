@@ -208,9 +208,10 @@ class StreamingNoiseTracker:
             if found.lower > found.upper:
                 contradicted = contradicted or found
             before, interval = interval, NoiseInterval(found.lower, max(found))
-            if before == interval:  # so would be all further steps
+            if before == interval:  # and so after all further steps
                 break
         first = self.consistent  # contradiction: one warning for each tracker
+        # All at once, after all that may raise: an interrupted update leaves no half of it.
         vars(self).update(
             interval=interval,
             num_observations=regression.num_observations,
@@ -267,12 +268,12 @@ def streaming_band(
     else:
         value = positive_scalar("norm_bound", norm_bound)
         origin = given_norm(cast(Number, norm_bound))
-    new = StreamingNoiseTracker(value, noise, share)
-    tracker = new if tracker is None else tracker
-    own, given = ((each.norm_bound, each.noise_std) for each in (tracker, new))
-    if own != given or tracker.delta > delta:
+    if tracker is None:
+        tracker = StreamingNoiseTracker(value, noise, share)
+    before, given = (tracker.norm_bound, tracker.noise_std), (value, noise)
+    if before != given or tracker.delta > delta:
         raise ValueError(
-            f"The tracker has (norm_bound, noise_std) = {own} and delta = "
+            f"The tracker has (norm_bound, noise_std) = {before} and delta = "
             f"{tracker.delta}; the arguments are {given} and {delta}. The bounds must be "
             "the same, and the tracker's delta at most this one."
         )
