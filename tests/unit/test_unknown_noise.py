@@ -18,7 +18,15 @@ from kernelucb import (
 from kernelucb.confidence.radius import DEFAULT_SCALES, covariance_scales
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import joint, socp
-from problems import KERNELS, float64, frozen_model, make_problem, normal, uniform
+from problems import (
+    KERNELS,
+    float64,
+    frozen_model,
+    interval_of,
+    make_problem,
+    normal,
+    uniform,
+)
 from tolerances import ORDER, SCALE, SOCP
 
 DELTA, NORM = 0.1, 3.0
@@ -78,7 +86,7 @@ def test_bound_is_the_union_over_noise_scales(name):
 @pytest.mark.parametrize("n", [4, 60])
 def test_interval_holds_the_scales_that_some_function_explains(n):
     problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
-    R2, (lower, upper) = oracle_of(problem), unknown(problem.state).band.noise_interval
+    R2, (lower, upper) = oracle_of(problem), interval_of(unknown(problem.state))
     lam, U = torch.linalg.eigh(problem.kernel(problem.X).to_dense())
     z, lam = U.mT @ problem.Y, lam.clamp_min(0.0)
     ridges = torch.logspace(-12, 6, 40001, dtype=torch.float64).unsqueeze(-1)
@@ -96,10 +104,10 @@ def test_one_noise_scale_is_the_known_one():
     r"""The mixture radius of the known noise is what is left of the joint set."""
     problem = make_problem(n=20, d=2, kernel="matern52", noise_std=0.2)
     joint_band = unknown(problem.state, (0.2, 0.2))
-    given = {"norm_bound": NORM, "delta": DELTA, "fit": "martingale"}
-    known = MartingaleMixtureUCB(problem.state, covariance_scale="mixture", **given)
-    assert joint_band.band.noise_interval == (0.2, 0.2)
-    sides = joint_band.bounds(problem.test_X), known.bounds(problem.test_X)
+    options = {"norm_bound": NORM, "delta": DELTA, "fit": "martingale"}
+    ball = MartingaleMixtureUCB(problem.state, covariance_scale="mixture", **options)
+    assert interval_of(joint_band) == [0.2, 0.2]
+    sides = joint_band.bounds(problem.test_X), ball.bounds(problem.test_X)
     assert_close(*sides, rtol=0.0, atol=1e-8 * NORM)
 
 
@@ -115,8 +123,8 @@ def test_scales_with_the_outcomes(seed, n, factor):
     plain = unknown(problem.state)
     found, expected = (torch.stack(a.bounds(problem.test_X)) for a in (scaled, plain))
     assert_close(found, factor * expected, rtol=0.0, atol=10 * SCALE * factor * NORM)
-    interval = [factor * end for end in plain.band.noise_interval]
-    assert scaled.band.noise_interval == pytest.approx(interval, rel=1e-6, abs=0.0)
+    interval = [factor * end for end in interval_of(plain)]
+    assert interval_of(scaled) == pytest.approx(interval, rel=1e-6, abs=0.0)
 
 
 @given(seed=st.integers(0, 100), n=st.integers(1, 30))
@@ -125,7 +133,7 @@ def test_grows_with_certainty_and_norm(seed, n):
 
     def found(**wider):
         acqf = unknown(problem.state, **wider)
-        return *acqf.bounds(problem.test_X), *map(float64, acqf.band.noise_interval)
+        return *acqf.bounds(problem.test_X), *map(float64, interval_of(acqf))
 
     lower, upper, least, largest = found()
     assert bool((lower <= upper + ORDER).all() and least < largest)
@@ -139,7 +147,7 @@ def test_without_bounds_nothing_is_assumed():
     r"""Outcomes that scatter beyond what the mixture covers: wide, and still defined."""
     problem = make_problem(n=25, d=2, noise_std=0.2)
     acqf = unknown(problem.state, ())
-    lower, upper = acqf.band.noise_interval
+    lower, upper = interval_of(acqf)
     assert 0.0 < lower < 0.2 < upper < 1.0
     assert acqf.assumptions.certified
     wild = KernelRegression(problem.X, 1e9 * normal(25, 1), problem.kernel, 0.2)

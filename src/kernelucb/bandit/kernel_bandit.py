@@ -181,7 +181,31 @@ def largest(upper: Tensor) -> int:
     return int(upper.argmax())
 
 
-class KernelBandit(Band):
+class OfBoundedNorm:
+    r"""A bandit's norm bound: a number that was given, or a tracker's estimate so far."""
+
+    def __init__(self, norm_bound: norms.NormBoundLike) -> None:
+        self._tracker = norms.tracker_of("cautious" if norm_bound is None else norm_bound)
+        self._asked: Any = norm_bound if self._tracker is None else self._tracker
+        if self._tracker is None:
+            checks.positive_scalar("norm_bound", norm_bound)
+
+    @property
+    def norm_bound(self) -> Number:
+        r"""The norm bound given, or its estimate so far, outcome units."""
+        return self._norm.assumption.number(self._norm.value)
+
+    @property
+    def _norm(self) -> norms.NormBound:
+        if self._tracker is None:
+            return norms.NormBound(float(self._asked), norms.given_norm(self._asked))
+        # Before any data an estimate is zero, and the floor stands for it.
+        norm = max(float(self._tracker.norm_bound), self._tracker.floor)
+        least = self._tracker.least_consistent_norm
+        return norms.NormBound(norm, norms.estimated_norm(norm, least))
+
+
+class KernelBandit(OfBoundedNorm, Band):
     r"""Confidence bounds for finite, changing sets of arms, anytime.
 
     Gives the bounds of ``MartingaleMixtureUCB`` (its filters up to the last sixteenth part
@@ -260,10 +284,7 @@ class KernelBandit(Band):
         """
         checks.one_of("bound", bound, "martingale_mixture", "abbasi_yadkori", "igp_ucb")
         self._fit: Any = checks.one_of("fit", fit, "filters", "martingale")
-        self._tracker = norms.tracker_of("cautious" if norm_bound is None else norm_bound)
-        if self._tracker is None:
-            checks.positive_scalar("norm_bound", norm_bound)
-            self._given: Any = norm_bound
+        super().__init__(norm_bound)
         noise = self.noise_std = float(checks.positive_scalar("noise_std", noise_std))
         delta = self._delta = checks.probability("delta", delta)
         self._scales = radii.covariance_scales(covariance_scale)
@@ -294,20 +315,6 @@ class KernelBandit(Band):
         self._variance, self.warned = 0.0, False
         self._stateless: ConfidenceSet | None = None  # of all data, once it was needed
         self._renew(None)
-
-    @property
-    def norm_bound(self) -> Number:
-        r"""The norm bound given, or its estimate so far, outcome units."""
-        return self._norm.assumption.number(float(self._norm.value))
-
-    @property
-    def _norm(self) -> norms.NormBound:
-        if self._tracker is None:
-            return norms.NormBound(float(self._given), norms.given_norm(self._given))
-        norm = max(float(self._tracker.norm_bound), self._tracker.floor)
-        return norms.NormBound(
-            norm, norms.estimated_norm(norm, self._tracker.least_consistent_norm)
-        )
 
     @property
     def num_observations(self) -> int:
@@ -367,7 +374,7 @@ class KernelBandit(Band):
                 of columns than those observed.
             InputDataError: If a value is not finite.
         """
-        arms, widths, norm = self._checked(arms), self._widths(), float(self._norm.value)
+        arms, widths, norm = self._checked(arms), self._widths(), self._norm.value
         if widths is None:
             return self.stateless().bounds(arms)
         is_dual, older = len(self._taus) == 0, self._older
@@ -463,18 +470,17 @@ class KernelBandit(Band):
 
     def _problem(self, regression: KernelRegression) -> MixtureProblem:
         r"""Constraints and assumptions of the stateless set."""
-        norm = self._given if self._tracker is None else self._tracker
         fit = fit_of(self._fit, self._scales)
         with warnings.catch_warnings():
             if self.warned:  # a contradiction stays, and is said once
                 warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-            problem = known_noise_problem(regression, norm, fit, self._delta)
+            problem = known_noise_problem(regression, self._asked, fit, self._delta)
         self.warned |= problem.assumptions.violated
         return problem
 
     def _renew(self, regression: KernelRegression | None) -> None:
         r"""Take all observations into the eigenbasis."""
-        norm, taus = float(self._norm.value), self._taus
+        norm, taus = self._norm.value, self._taus
         needed = taus
         if self._theorem is None:
             squared_radius = radii.noise_energy_bound(self.num_observations, self._delta)
@@ -501,7 +507,7 @@ class KernelBandit(Band):
     def _widths(self) -> Tensor | None:
         r"""Multiples of the deviations at regularisers; None where nothing grows."""
         taus, (log_det, form) = self._growing.regularizers, self._growing.fit()
-        norm, delta, count = float(self._norm.value), self._delta, self.num_observations
+        norm, delta, count = self._norm.value, self._delta, self.num_observations
         older = self._older
         if self._resolution > self._smallest or (older and older.assumptions.violated):
             return None

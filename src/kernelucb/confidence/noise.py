@@ -367,12 +367,12 @@ class ReplicateNoise:
                 replicates.
         """
         low, high = self.between or (0.0, math.inf)
-        known: dict[float, float] = {}
+        scale_of: dict[float, float] = {}
         for label, (_, limit) in self.limits(self.share * delta).items():
-            known[label] = upper = float(limit)
+            scale_of[label] = upper = float(limit)
             if self.num_levels > 1:
                 level = max(0, math.ceil(math.log(upper / low) / math.log(_STEP)))
-                known[label] = low * _STEP**level
+                scale_of[label] = low * _STEP**level
                 if upper > high:
                     raise ValueError(
                         f"The noise scale of group {label:g} may be {upper:.4g}, and "
@@ -380,12 +380,12 @@ class ReplicateNoise:
                         "beforehand, or fewer groups."
                     )
         labels = self._labels(X).tolist()
-        if unknown := set(labels) - known.keys():
+        if unknown := set(labels) - scale_of.keys():
             raise ValueError(
                 f"There are no replicates of the groups {sorted(unknown)}, in which there "
                 "are inputs."
             )
-        values = [known[label] for label in labels]
+        values = [scale_of[label] for label in labels]
         return Estimate(torch.tensor(values, dtype=torch.float64))
 
     def applied(

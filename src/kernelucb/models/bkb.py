@@ -144,14 +144,6 @@ class BKBModel(Model):
         r"""Number of observations, repeats included."""
         return self.state.num_observations
 
-    @property
-    def summed_variance(self) -> float:
-        r"""``sum_s var(x_s)`` over the observations, in units of ``alpha``.
-
-        The effective dimension, up to the factor of Theorem 1.
-        """
-        return float(self.state.counts @ self.state.variance) / self.alpha
-
     def regression(self, noise_std: float | None = None) -> DTCRegression:
         r"""The state of a confidence set around the posterior, in outcome units.
 
