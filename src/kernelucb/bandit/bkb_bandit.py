@@ -105,9 +105,9 @@ class BKBBandit(OfBoundedNorm):
         """
         super().__init__(norm_bound)
         self.rule = BKBRule(radius, delta, epsilon)
-        self.noise_std = float(positive_scalar("noise_std", noise_std))
+        self.noise_std = positive_scalar("noise_std", noise_std)
         alpha = self.noise_std**2 if alpha is None else alpha
-        self.alpha = float(positive_scalar("alpha", alpha))
+        self.alpha = positive_scalar("alpha", alpha)
         self.batch_growth = finite_scalar("batch_growth", batch_growth)
         if self.batch_growth <= 1.0:
             raise ValueError(f"batch_growth must be above 1, got {batch_growth}.")
@@ -251,8 +251,7 @@ class BKBBandit(OfBoundedNorm):
                 "observe takes as many outcomes as arms, got "
                 f"{len(values)} and {len(index)}."
             )
-        fractional = index.is_floating_point() or index.dtype == torch.bool
-        if fractional or bool(((index < 0) | (index >= len(like))).any()):
+        if bool(((index < 0) | (index >= len(like))).any()):
             raise InputDataError(f"Arms are whole numbers from 0 to {len(like) - 1}.")
         variance, index = self.arms.variance[index.long()], index.long()
         self.arms = self.arms.observe(index, values - self.arms.prior_mean[index], _SLACK)

@@ -285,7 +285,7 @@ class KernelBandit(OfBoundedNorm, Band):
         checks.one_of("bound", bound, "martingale_mixture", "abbasi_yadkori", "igp_ucb")
         self._fit: Any = checks.one_of("fit", fit, "filters", "martingale")
         super().__init__(norm_bound)
-        noise = self.noise_std = float(checks.positive_scalar("noise_std", noise_std))
+        noise = self.noise_std = checks.positive_scalar("noise_std", noise_std)
         delta = self._delta = checks.probability("delta", delta)
         self._scales = radii.covariance_scales(covariance_scale)
         self.prior = Prior(covar_module, mean_module)

@@ -11,7 +11,7 @@ from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
-from gpytorch.means import Mean, ZeroMean
+from gpytorch.means import Mean
 from linear_operator import to_linear_operator
 from torch import Tensor
 from torch.linalg import solve_triangular
@@ -95,9 +95,9 @@ class BKBModel(Model):
         training_targets(train_X, train_Y)
         X = train_X.detach().to(torch.float64, copy=True)
         parts = with_noise(estimated_parts(covar_module, mean_module), alpha)
-        alpha = float(positive_scalar("alpha", alpha))
+        alpha = positive_scalar("alpha", alpha)
         qbar = positive_scalar("qbar", qbar)
-        prior = Prior(covar_module, mean_module or ZeroMean()).to(X.device)
+        prior = Prior(covar_module, mean_module).to(X.device)
         with torch.no_grad():
             kernel_inputs = self.transform_inputs(X, input_transform)
         prior.check_fits(kernel_inputs)
@@ -157,18 +157,13 @@ class BKBModel(Model):
         units = outcome_units(getattr(self, "outcome_transform", None))
         ways = "transform the outcomes yourself, or use SketchedMartingaleMixtureUCB"
         check_identity(units.outcome_map, "BKBModel", ways)
-        offset, scale = units.offset, units.scale
-        prior, transform = self.state.prior, getattr(self, "input_transform", None)
-        estimated = self.estimated
+        modules = self.prior.covar_module, self.prior.mean_module
+        transform = getattr(self, "input_transform", None)
+        prior = Prior(*modules, transform, units.offset, units.scale)
+        noise, estimated = units.scale * self.alpha**0.5, self.estimated
         if noise_std is not None:
-            estimated = with_noise(estimated, noise_std)
-        return DTCRegression(
-            Prior(prior.covar_module, prior.mean_module, transform, offset, scale),
-            self.state,
-            scale * self.alpha**0.5 if noise_std is None else float(noise_std),
-            self.dimension,
-            estimated,
-        )
+            noise, estimated = float(noise_std), with_noise(estimated, noise_std)
+        return DTCRegression(prior, self.state, noise, self.dimension, estimated)
 
     def posterior(
         self,
