@@ -196,10 +196,9 @@ class JointSet(NamedTuple):
 
 
 def _span(regression: KernelRegression) -> tuple[float, float]:
-    r"""0.001 and 10 prior standard deviations, for a mixture over noise scales.
+    r"""Noise scales of the mixture without limits: 0.001 to 10 prior standard deviations.
 
-    No assumption: the span sets where the mixture puts its weights, and the set is valid,
-    but wider, for noise scales outside.
+    No assumption: outside the span the set is valid, and wider.
     """
     # Of the first observation: a mixture must be fixed before the outcomes.
     first = regression.train_inputs[:1]
@@ -406,7 +405,7 @@ class ReplicateNoise:
         return self.scales(X, delta).value, fit, left, factor
 
     def _of_these(self, X: Tensor, Y: Tensor) -> bool:
-        r"""Whether most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""
+        r"""True if most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""
         rows, runs = torch.cat([X.to(Y), Y.unsqueeze(-1)], -1), self._runs.to(Y)
         if rows.shape[-1] != runs.shape[-1]:
             return False

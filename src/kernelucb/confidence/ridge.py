@@ -66,7 +66,7 @@ class RidgeBand(ConfidenceSet):
         self.regularizer, self.width = regularizer, width
 
     def support(self, points: QueryPoints, sign: int) -> Tensor:
-        r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
+        r"""``sign (mean_tau - baseline) + width sd_tau``, ``b`` values."""
         tau = points.centre.baseline.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
         radius = self.width * safe_sqrt(self.design.variance_at(points.design, tau))
@@ -74,7 +74,7 @@ class RidgeBand(ConfidenceSet):
 
 
 def check_resolved(tau: float, noise_std: Tensor | float, variance: Tensor) -> None:
-    r"""Check that kernel values resolve the ridge parameter ``tau`` of a bound.
+    r"""Raise ``ValueError`` where the rounding of kernel values hides a ridge parameter.
 
     Kernel values are rounded to ``eps k(x, x)``, which must be below ``tau noise_std^2``;
     otherwise the bound would depend on round-off. For theorems that fix ``tau``; the bounds

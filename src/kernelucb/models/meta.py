@@ -250,11 +250,15 @@ class MetaModel(Model):
     finite_domain: ClassVar[bool]  # a prior on candidates, not in basis functions
 
     def _set_prior(self, basis: Any, groups: Any, vectors: Tensor, *data: Any) -> None:
-        r"""Take the prior of tasks, and ``data``, evaluations of the new function so far.
+        r"""Estimate the prior from tasks, and condition it on evaluations, if any.
 
-        The ``basis`` is a module of features, and what these are multiplied by or None;
-        ``groups`` are inputs and ``m x n`` values of the tasks observed there, NaN where
-        missing; ``vectors`` are the coordinates of each task in the basis.
+        Args:
+            basis: Module of features, and the ``K x K'`` weights of their combinations, or
+                None for the features themselves.
+            groups: Inputs, and ``m x n`` values of the tasks observed there, NaN where
+                missing.
+            vectors: ``N x K'`` coordinates of the tasks in the basis.
+            data: ``n x d`` evaluations of the new function and ``n x 1`` outcomes, or None.
         """
         (features, combinations), self._moments = basis, TaskMoments.of(vectors)
         moments = self._moments
@@ -640,9 +644,9 @@ def _choose_rank(values: Tensor, seen: Tensor, seed: int) -> tuple[int, float]:
 
 
 def _by_rank(values: Tensor, seen: Tensor) -> Iterator[Tensor]:
-    r"""Values with unseen entries replaced by column means, then by fits of rank 1, 2, ..
+    r"""Completed values: by column means, then by fits of rank 1, 2, ..
 
-    Each starts from the one before.
+    Each fit starts from the one of the rank below.
     """
     means = torch.where(seen, values, 0.0).sum(0) / seen.sum(0)
     filled = torch.where(seen, values, means)
@@ -692,7 +696,7 @@ class CosineFeatures(Module):
 
 
 def _split(groups: Tasks, generator: torch.Generator) -> tuple[Tasks, Tasks]:
-    r"""A random part of each group's inputs, and the fifth of them that is held out."""
+    r"""Four fifths of each group's inputs, drawn at random, and the fifth held out."""
     kept, held = list[tuple[Tensor, Tensor]](), list[tuple[Tensor, Tensor]]()
     for inputs, values in groups:
         order = torch.randperm(len(inputs), generator=generator)
@@ -703,7 +707,7 @@ def _split(groups: Tasks, generator: torch.Generator) -> tuple[Tasks, Tasks]:
 
 
 def _error(features: Module, fitted: Tasks, predicted: Tasks) -> Tensor:
-    r"""Mean squared error at ``predicted`` of heads that were fitted to ``fitted``."""
+    r"""Mean squared error at ``predicted`` of heads fitted to ``fitted``."""
     total, count = fitted[0][1].new_zeros(()), 0
     for (inputs, values), (others, unseen) in zip(fitted, predicted, strict=True):
         design = features(inputs)
