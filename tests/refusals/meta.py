@@ -13,7 +13,7 @@ from problems import generator, make_problem, uniform
 
 X = uniform(6, 1, 0)
 VALUES = uniform(40, 6, 1)
-GAPS = VALUES.masked_fill(torch.rand(40, 6, generator=generator(4)) < 0.8, torch.nan)
+GAPS = VALUES.masked_fill(torch.rand(40, 6, generator=generator(4)) < 0.3, torch.nan)
 SPAN = uniform(3, 5, 2) @ uniform(5, 6, 3)  # 3 tasks on 6 candidates
 COSINES = CosineFeatures(torch.ones(1, 2).double(), torch.arange(2.0).double())
 Y = torch.ones(2, 1).double()
@@ -38,7 +38,7 @@ ROWS = [
     ("one task", lambda: discrete(VALUES[:1]), Data, "at least 2 training tasks, got 1"),
     ("equal candidates", lambda: discrete(VALUES, 0.0 * X), Data, "equal rows"),
     ("other candidates", lambda: discrete(VALUES[:, :5]), Shapes, "must be `N x 6`"),
-    ("gaps", lambda: discrete(GAPS), Data, "too much to complete|have fewer than"),
+    ("gaps", lambda: discrete(GAPS), Data, "25% .* too much to complete"),
     ("an empty task", lambda: discrete(GAPS.mul(torch.nan)), Data, "have fewer than 1"),
     ("no candidate", lambda: MODEL.posterior(X + 0.01), Data, "not one of the"),
     ("few inputs", uneven, Data, "1 inputs for 2 independent"),

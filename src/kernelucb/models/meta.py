@@ -919,8 +919,7 @@ def _listed(
         )
     for each in {id(each): each for each in inputs}.values():  # shared inputs once
         finite("task_inputs", each)
-    for each in values:
-        finite("task_values", each)
+    finite("task_values", torch.cat(values))
     return list(zip(inputs, values, strict=True))
 
 
