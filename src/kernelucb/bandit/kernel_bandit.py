@@ -31,6 +31,7 @@ from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.mixture import MixtureProblem, known_noise_problem
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.data import KernelRegression
+from kernelucb.data.exact import Projection
 from kernelucb.data.from_model import ModelData
 from kernelucb.data.prior import Prior
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -50,11 +51,8 @@ _ACCEPTED_LOSS = 1e-5
 class Points(NamedTuple):
     r"""Points in the eigenbasis of the older observations."""
 
-    mean: Tensor  # a prior means, outcome units
-    prior_variance: Tensor  # a values, outcome units squared
-    older: Any  # their projection on the older observations; None where there are none
-    features: Tensor  # a x r coordinates
-    rest: Tensor  # a variances outside the basis
+    older: Projection  # on the older observations, if any
+    features: Tensor  # a x r coordinates, without directions that round-off hides
     covariance: Tensor  # p x a covariances with the newest inputs outside the basis
 
 
@@ -150,21 +148,22 @@ class GrowingSystems:
         r"""Points as the systems see them, from ``a x d`` inputs."""
         with lazily_evaluate_kernels(False):  # half the time for small matrices
             if self.older is None:
-                older, mean, variance = None, self.prior.mean(X), self.prior.variance(X)
-                features, rest = variance.new_empty(len(X), 0), variance
+                mean, variance = self.prior.mean(X), self.prior.variance(X)
+                none = variance.new_empty(len(X), 0)
+                older = Projection(X, mean, variance, none, variance)
             else:
                 older = self.older.project_inputs(X)
-                mean, variance, rest = older[1], older[2], older[4]
-                features = older.features[:, self._zeros :]
-            covariance = rest.new_empty(0, len(X))
+            features = older.features[:, self._zeros :]
+            covariance = features.new_empty(0, len(X))
             if self.count:
                 covariance = self.prior.covariance(X, self._inputs).mT
                 covariance = covariance - self._features @ features.mT
-        return Points(mean, variance, older, features, rest, covariance)
+        return Points(older, features, covariance)
 
     def _older_variance(self, points: Points) -> Tensor:
         r"""Variance given the older observations, ``a x m``."""
-        return points.rest.unsqueeze(-1) + points.features.square() @ self._shrinkage.mT
+        rest = points.older.residual_variance.unsqueeze(-1)
+        return rest + points.features.square() @ self._shrinkage.mT
 
     def _conditioned(self, points: Points, m: int) -> Tensor:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
@@ -385,7 +384,7 @@ class KernelBandit(OfBoundedNorm, Band):
             half = widths * variance.sqrt()
             lower, upper = (half - deviation).amin(-1), (half + deviation).amin(-1)
             if is_dual:  # the limit of an infinite regulariser
-                ball = norm * points.prior_variance.sqrt()
+                ball = norm * points.older.prior_variance.sqrt()
                 lower, upper = lower.minimum(ball), upper.minimum(ball)
             if older is not None:
                 # The older set holds on the same event, at the same delta, so both may be
@@ -399,7 +398,8 @@ class KernelBandit(OfBoundedNorm, Band):
                 meet = above >= -below
                 lower, upper = below.where(meet, lower), above.where(meet, upper)
             # `lower` is minus the lower side of `f - mean`.
-            return torch.stack([points.mean - lower, points.mean + upper])
+            mean = points.older.baseline
+            return torch.stack([mean - lower, mean + upper])
 
         lower, upper = in_parts(arms, evaluate)
         return lower, upper
