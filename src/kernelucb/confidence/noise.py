@@ -98,6 +98,16 @@ class UnknownNoise:
         return Assumption("noise", words, Status.ESTIMATED if estimated else Status.GIVEN)
 
 
+def check_one_noise_scale(regression: KernelRegression) -> None:
+    r"""Raise ``UnsupportedError`` for data with one noise scale for each observation."""
+    if not regression.has_one_noise_scale:
+        raise UnsupportedError(
+            "UnknownNoise is one scale for all observations, and the model has one noise "
+            "scale for each observation (train_Yvar). Leave out train_Yvar, or use a bound "
+            "that takes it, such as MartingaleMixtureUCB without noise_std."
+        )
+
+
 class JointSet(NamedTuple):
     r"""Functions and noise scales that explain the data well enough, anytime.
 
@@ -129,12 +139,7 @@ class JointSet(NamedTuple):
         Raises:
             UnsupportedError: If the model has several noise scales.
         """
-        if not regression.has_one_noise_scale:
-            raise UnsupportedError(
-                "UnknownNoise is one scale for all observations, but the model has several "
-                "(train_Yvar): leave out noise_std to use those, or build the model "
-                "without them."
-            )
+        check_one_noise_scale(regression)
         unit, count = float(regression.noise_scales[0]), regression.num_observations
         lower, upper = noise.limits or _span(regression)
         octaves = _SCALES_PER_OCTAVE * math.log2(upper / lower)

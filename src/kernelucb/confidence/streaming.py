@@ -23,7 +23,7 @@ from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb._numerics.estimates import Estimate, Number, plain
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
-from kernelucb.confidence.noise import JointSet, UnknownNoise
+from kernelucb.confidence.noise import JointSet, UnknownNoise, check_one_noise_scale
 from kernelucb.confidence.norm import NormBoundLike, given_norm, tracker_of
 from kernelucb.confidence.ridge import RidgeBand, fixed_ridge_band
 from kernelucb.data import KernelRegression
@@ -187,12 +187,7 @@ class StreamingNoiseTracker:
                 scales.
         """
         regression = KernelRegression.of(model)
-        if not regression.has_one_noise_scale:
-            raise UnsupportedError(
-                "The model has one noise scale for each observation (train_Yvar); the "
-                "unknown noise scale is one number. Leave out train_Yvar, or use a bound "
-                "that takes it, such as MartingaleMixtureUCB."
-            )
+        check_one_noise_scale(regression)
         outcomes = regression.outcome_map.same_as(self.outcomes)
         new = regression.num_observations - self.num_observations
         if new < 0:
