@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant("confidence/ridge.py", "math.pi**2 / (6.0 * delta)", "math.pi**2 / (3.0 * delta)", "tests/unit/test_baselines.py"),
     Mutant("confidence/streaming.py", "1.0 + math.sqrt(2.0 * constant / t)", "1.0 + math.sqrt(constant / t)", "tests/unit/test_streaming.py"),
     Mutant("confidence/bkb.py", "math.hypot(noise + norm * inside, norm * math.sqrt(share))", "noise + norm * inside", "tests/unit/test_bkb.py"),
-    Mutant("acquisition/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta_bounds.py"),
+    Mutant("acquisition/meta.py", "(delta * n * (n - t - 1))", "(delta * n * (n - t))", "tests/unit/test_meta.py"),
     Mutant("confidence/counts.py", "limit = limit + (slope * (latent - self.data.mean))", "limit = limit - (slope * (latent - self.data.mean))", "tests/unit/test_likelihood_set.py"),
     # What keeps a band's status, and its copy of the model.
     Mutant("confidence/band.py", "band.limited(self.sources, flaws, self.direction)", "band.limited(self.sources, flaws, 1)", "tests/unit/test_bands_at.py"),
@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant("certificates/planning.py", "+ 2.0 * level", "+ level", "tests/unit/test_claims.py"),
     Mutant("confidence/outcome_constraints.py", "low, high = (lower, upper) if self.sign > 0 else (upper, lower)", "low, high = lower, upper", "tests/unit/test_constrained.py tests/unit/test_safety.py"),
     Mutant("safety.py", "inside = self.margin(X) >= 0.0", "inside = self.margin(X) >= -0.1", "tests/unit/test_safety.py"),
-    Mutant("models/meta.py", "((count - 1) / (count - t - 1))", "((count - 1) / (count - t))", "tests/unit/test_meta_models.py"),
+    Mutant("models/meta.py", "((count - 1) / (count - t - 1))", "((count - 1) / (count - t))", "tests/unit/test_meta.py"),
     Mutant("optim/thompson.py", "drawn = (values @ basis) * (lam / (lam + regularizer))", "drawn = (values @ basis) * (regularizer / (lam + regularizer))", "tests/unit/test_thompson.py"),
     Mutant("diagnostics.py", "gain = 0.5 * float(torch.log1p", "gain = float(torch.log1p", "tests/unit/test_information_gain.py"),
     Mutant("bandit/kernel_bandit.py", "2.0 * pivot.log() - self.regularizers.log()", "2.0 * pivot.log()", "tests/unit/test_bandits.py"),

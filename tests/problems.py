@@ -83,6 +83,11 @@ def constant_mean(value: float) -> ConstantMean:
     return mean
 
 
+def interval_of(acqf) -> list[float]:
+    r"""Ends of a band's noise interval, as plain numbers."""
+    return [*map(float, acqf.band.noise_interval)]
+
+
 def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 

@@ -34,10 +34,10 @@ from kernelucb.certificates import (
 )
 from kernelucb.confidence.band import Band as Band
 from kernelucb.confidence.fit import PrequentialRadius as PrequentialRadius
-from kernelucb.confidence.norm import least_consistent_norm as least_consistent_norm
 from kernelucb.confidence.norm import (
     NearNormBall as NearNormBall,
     NormTracker as NormTracker,
+    least_consistent_norm as least_consistent_norm,
 )
 from kernelucb.confidence.outcome_constraints import (
     OutcomeConstraints as OutcomeConstraints,
@@ -57,9 +57,7 @@ from kernelucb.data import (
     NystromRegression as NystromRegression,
 )
 from kernelucb.data.kernel_family import lengthscale_family as lengthscale_family
-from kernelucb.data.counts import (
-    LikelihoodRegression as LikelihoodRegression,
-)
+from kernelucb.data.counts import LikelihoodRegression as LikelihoodRegression
 from kernelucb.safety import (
     SafeSet as SafeSet,
     optimize_acqf_safely as optimize_acqf_safely,

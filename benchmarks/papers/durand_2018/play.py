@@ -94,8 +94,9 @@ def snapshots(task: Settings) -> Iterator[Snapshot]:
         data = inputs[:number], outcomes[:number]
         regression = KernelRegression(*data, kernel_of(task), 1.0)
         bands = _bands(task, cast(Model, regression), of_band)
-        intervals = {name: each.observe(regression) for name, each in trackers.items()}
-        intervals["joint"] = cast(Interval, bands["joint"].noise_interval)
+        found = {name: each.observe(regression) for name, each in trackers.items()}
+        found["joint"] = bands["joint"].noise_interval
+        intervals = {name: (float(low), float(high)) for name, (low, high) in found.items()}
         yield Snapshot(regression, intervals, bands)
 
 

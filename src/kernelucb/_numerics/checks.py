@@ -187,5 +187,21 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
     return finite("train_Y", train_Y).detach().double().reshape(-1)
 
 
+def joint_inputs(X: Tensor, dimension: int, rows: str = "... x q") -> Tensor:
+    r"""The ``... x q x d`` inputs at which a model is asked, floating-point and finite."""
+    if tensor("X", X).dim() < 2 or X.shape[-1] != dimension:
+        raise BotorchTensorDimensionError(
+            f"X must be `{rows} x {dimension}`, got shape {tuple(X.shape)}."
+        )
+    return finite("X", X)
+
+
+def unbatched(X: Tensor, Y: Tensor, dimension: int) -> None:
+    r"""Check ``n x d`` inputs that a model is conditioned on; ``Y`` has no batch either."""
+    if X.dim() > 2 or Y.dim() > 2:
+        raise UnsupportedError("Condition on `n x d` inputs, without batch dimensions.")
+    joint_inputs(X, dimension, "n")
+
+
 def _is_dense(value: Tensor) -> bool:
     return value.layout == torch.strided and not value.is_nested

@@ -43,9 +43,9 @@ from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.ridge import (
     FiniteDomain,
     Theorem,
-    abbasi_yadkori_band,
+    abbasi_yadkori_theorem,
     fixed_ridge_band,
-    igp_ucb_band,
+    igp_ucb_theorem,
     wang_de_freitas_band,
 )
 from kernelucb.confidence.sets import ConfidenceSet
@@ -382,7 +382,7 @@ def abbasi_yadkori(
     state, norm = _ridge(model, norm_bound, noise_std, delta)
     noise_variance = float(state.noise_scales.max()) ** 2
     tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
-    whole = abbasi_yadkori_band(state, norm, delta, tau)
+    whole = abbasi_yadkori_theorem(delta, tau).band(state, norm)
     return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
 
 
@@ -436,7 +436,8 @@ def igp(
             f"horizon is {horizon}, but there are {state.num_observations} "
             "observations already; the bound holds up to the horizon only."
         )
-    whole = igp_ucb_band(state, norm, delta, horizon)
+    noise = float(state.noise_scales[0]) / state.outcome_scale
+    whole = igp_ucb_theorem(delta, noise, horizon).band(state, norm)
     return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
 
 

@@ -46,7 +46,7 @@ def bkb(
             f"{type(model).__name__} has no inducing points drawn by posterior "
             "variance; use BKBModel of kernelucb.models."
         )
-    rule = BKBRule(radius, delta, epsilon).checked()
+    rule = BKBRule(radius, delta, epsilon)
     if noise_std is not None:
         noise_std = positive_scalar("noise_std", noise_std)
     state: DTCRegression = model.regression(noise_std)

@@ -18,21 +18,22 @@ from kernelucb._numerics.checks import (
     whole_number,
 )
 from kernelucb._numerics.domains import checked_points
-from kernelucb._numerics.estimates import Estimate, Number, estimated_parts, with_numbers
+from kernelucb._numerics.estimates import estimated_parts, with_numbers
+from kernelucb.bandit.kernel_bandit import OfBoundedNorm
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
-from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
+from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.data.nystrom import DTCRegression, SketchedData, check_noise
 from kernelucb.data.prior import Prior
 
 # Inducing arms are dropped when there are more than this many times the ones just drawn.
 _SLACK = 2.0
-_STALE = 64  # arms whose variances in a batch are brought up to date together
+_STALE = 64  # arms whose variances in a batch are brought up to date in one product
 _LARGEST_BATCH = 1000  # arms in a batch where no number is given
 _BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
 
 
-class BKBBandit:
+class BKBBandit(OfBoundedNorm):
     r"""Budgeted kernel bandit on a fixed finite set of arms, in ``O(A m)`` memory.
 
     The band of ``BKBUCB`` for every arm. After each step the inducing arms are drawn again
@@ -102,13 +103,11 @@ class BKBBandit:
             ValueError: If an argument is out of its range, or of another type, or the noise
                 is lost in the rounding of the prior's deviations.
         """
-        self._tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
-        if self._tracker is None:
-            self._given = float(positive_scalar("norm_bound", norm_bound))
-        self.rule = BKBRule(radius, delta, epsilon).checked()
-        self.noise_std = float(positive_scalar("noise_std", noise_std))
+        super().__init__(norm_bound)
+        self.rule = BKBRule(radius, delta, epsilon)
+        self.noise_std = positive_scalar("noise_std", noise_std)
         alpha = self.noise_std**2 if alpha is None else alpha
-        self.alpha = float(positive_scalar("alpha", alpha))
+        self.alpha = positive_scalar("alpha", alpha)
         self.batch_growth = finite_scalar("batch_growth", batch_growth)
         if self.batch_growth <= 1.0:
             raise ValueError(f"batch_growth must be above 1, got {batch_growth}.")
@@ -117,6 +116,7 @@ class BKBBandit:
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
         self.prior.check_fits(self.candidates)
+        # Of a generator on the CPU, so that every device draws the same.
         draws = torch.Generator().manual_seed(seed % 2**64).get_state()
         given = self.prior, self.candidates, self.alpha, positive_scalar("qbar", qbar)
         with torch.no_grad():
@@ -137,26 +137,13 @@ class BKBBandit:
         return self.arms.inducing
 
     @property
-    def norm_bound(self) -> Number:
-        r"""The norm bound in use, outcome units."""
-        guessed = self._tracker is not None or "norm" in self._estimated
-        return Estimate(self._norm) if guessed else self._norm
-
-    @property
-    def _norm(self) -> float:
-        return self._given if self._tracker is None else float(self._tracker.norm_bound)
-
-    @property
     def assumptions(self) -> Assumptions:
         r"""The assumptions of the guarantee."""
-        if self._tracker is not None:
-            statement = estimated_norm(
-                self._tracker.norm_bound, self._tracker.least_consistent_norm
-            )
-        else:
-            statement = self.rule.norm(self.norm_bound, self._regression()).assumption
+        norm = self._norm
+        if self._tracker is None:  # the data may contradict it
+            norm = self.rule.norm(self._asked, self._regression())
         knowledge = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
-        return self.rule.assumptions(self.arms, knowledge, statement)
+        return self.rule.assumptions(self.arms, knowledge, norm.assumption)
 
     def _regression(self) -> DTCRegression:
         dimension, estimated = self.candidates.shape[1], self._estimated
@@ -172,7 +159,7 @@ class BKBBandit:
     @property
     def width(self) -> float:
         r"""Multiplier of the latent standard deviation, ``beta / sqrt(alpha)``."""
-        return self.rule.width(self.arms, self._norm, self.noise_std, _BLOCK)
+        return self.rule.width(self.arms, self._norm.value, self.noise_std, _BLOCK)
 
     @property
     def batch_width(self) -> float:
@@ -186,7 +173,7 @@ class BKBBandit:
         if self.rule.radius != "practical":
             return self.width * self.batch_growth**0.5
         gain = self.batch_growth * self._information + math.log(1.0 / self.rule.delta)
-        return self._norm + self.noise_std * math.sqrt(gain / self.alpha)
+        return self._norm.value + self.noise_std * math.sqrt(gain / self.alpha)
 
     def bounds(self) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of every arm, two ``A``-vectors in outcome units."""
@@ -264,8 +251,7 @@ class BKBBandit:
                 "observe takes as many outcomes as arms, got "
                 f"{len(values)} and {len(index)}."
             )
-        fractional = index.is_floating_point() or index.dtype == torch.bool
-        if fractional or bool(((index < 0) | (index >= len(like))).any()):
+        if bool(((index < 0) | (index >= len(like))).any()):
             raise InputDataError(f"Arms are whole numbers from 0 to {len(like) - 1}.")
         variance, index = self.arms.variance[index.long()], index.long()
         self.arms = self.arms.observe(index, values - self.arms.prior_mean[index], _SLACK)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.kernels import allowed_columns
-from kernelucb.bandit.kernel_bandit import KernelBandit
+from kernelucb.bandit.kernel_bandit import KernelBandit, largest
 from kernelucb.confidence import family
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.radius import CovarianceScale
@@ -103,7 +102,8 @@ class FamilyBandit:
             scale = family.tied_scale(float(norm)) if self._scale is None else self._scale
             options |= {"covariance_scale": scale, "mean_module": self._mean}
             self._bandits[i] = KernelBandit(cover.kernel, **options)
-            self._bandits[i].warned = True  # no user is told of a single kernel
+            # A kernel that the data contradict is an ordinary event here, not a warning.
+            self._bandits[i].warned = True
         parts = [bandit.estimated for bandit in self._bandits.values()]
         self._estimated = frozenset[str]().union(*parts)
 
@@ -148,23 +148,29 @@ class FamilyBandit:
         return family.family_report(self.kernels, verdicts, out, *found)
 
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at arms; see ``KernelBandit.bounds``."""
+        r"""Smallest lower and largest upper bound of the kernels left, at ``a x d`` arms.
+
+        Returns and errors as for ``KernelBandit.bounds``.
+        """
         self._fit_columns(arms)
         sides = [bandit.bounds(arms) for bandit in self._bandits.values()]
         lower, upper = zip(*sides, strict=True)
         return torch.stack(lower).amin(0), torch.stack(upper).amax(0)
 
     def select(self, arms: Tensor) -> int:
-        r"""Index of the arm to play; see ``KernelBandit.select``."""
+        r"""Index of the arm with the largest upper bound.
+
+        By the simplest kernel left, in every ``widest_every``-th round by all of them.
+        """
         self._fit_columns(arms)
         explores = family.explores_for_all(self.num_observations, self.widest_every)
-        upper = (self if explores else self._simplest).bounds(arms)[1]
-        if len(upper) == 0:
-            raise InputDataError("There are no arms to select from.")
-        return int(upper.argmax())
+        return largest((self if explores else self._simplest).bounds(arms)[1])
 
     def observe(self, x: Tensor, y: float | Tensor) -> None:
-        r"""Add one observation; see ``KernelBandit.observe``."""
+        r"""Add the outcome ``y`` of an arm, ``d`` or ``1 x d``, and test the kernels.
+
+        Warns once, with ``InconsistentConfidenceSetWarning``, if no kernel is left.
+        """
         self._fit_columns(x.unsqueeze(0) if x.dim() == 1 else x)
         for bandit in self._bandits.values():
             bandit.observe(x, y)
@@ -187,7 +193,8 @@ class FamilyBandit:
         if len(out) < len(self._bandits):
             self._bandits = {i: self._bandits[i] for i in self._bandits if i not in out}
             return
-        # Go on with the one whose norm bound is exceeded by the smallest factor.
+        # None is left: go on with the kernel whose norm bound is exceeded by the smallest
+        # factor, so that a search may go on, without a guarantee.
         nearest = min(
             out, key=lambda i: (out[i].stateless().norm or 0) / float(out[i].norm_bound)
         )

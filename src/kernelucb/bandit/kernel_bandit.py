@@ -5,8 +5,7 @@ Schur complements for the newest.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -32,29 +31,28 @@ from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.mixture import MixtureProblem, known_noise_problem
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.data import KernelRegression
+from kernelucb.data.exact import Projection
 from kernelucb.data.from_model import ModelData
 from kernelucb.data.prior import Prior
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
-_FIRST_CAPACITY = 8
+_FIRST_CAPACITY = 8  # newest observations with room at first; doubled when it is full
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
 # Regularisers of the mixture, over the squared radius and under the squared norm. Bands are
 # 0.2 % wider than over 100 of them (mean over arms; benchmark settings, n up to 300).
 _GRID = torch.logspace(-2.0, 2.5, 24, dtype=torch.float64)
 # An eigenbasis costs as much as carrying a sixteenth part of new observations.
-_RENEWED, _FEWEST = 16, 8
-# Of the width, by round-off in systems that grow; beyond, bounds are made from scratch.
+_RENEWED = 16
+_FEWEST = 8  # new observations that make an eigenbasis worth its overhead
+# Share of the width by round-off in growing systems; beyond, bounds are made from scratch.
 _ACCEPTED_LOSS = 1e-5
 
 
 class Points(NamedTuple):
     r"""Points in the eigenbasis of the older observations."""
 
-    mean: Tensor  # a prior means, outcome units
-    prior_variance: Tensor  # a values, outcome units squared
-    older: Any  # their projection on the older observations; None where there are none
-    features: Tensor  # a x r coordinates
-    rest: Tensor  # a variances outside the basis
+    older: Projection  # on the older observations, if any
+    features: Tensor  # a x r coordinates, without directions that round-off hides
     covariance: Tensor  # p x a covariances with the newest inputs outside the basis
 
 
@@ -78,6 +76,8 @@ class GrowingSystems:
         lam = targets = taus.new_empty(0)
         self._zeros, self._unresolved = 0, 0.0  # directions that round-off hides
         if older is not None:
+            # Eigenvalues ascend, so those at zero come first. Outcomes along them are noise
+            # to every fit: their squares are added to every form, whatever `tau`.
             self._zeros = int((older.eigenvalues == 0).sum())
             self._unresolved = float(older.targets[: self._zeros].square().sum())
             lam, targets = older.eigenvalues[self._zeros :], older.targets[self._zeros :]
@@ -100,6 +100,7 @@ class GrowingSystems:
         # a round consists of products, without a solve or a factorisation.
         points, p, noise = self.project(x), self.count, self.noise_std
         if p == len(self._shrunk):
+            # Doubled, so that `n` rounds copy `O(n)` rows in all.
             self._shrunk = torch.cat([self._shrunk, torch.empty_like(self._shrunk)])
             self._factors = pad(self._factors, (0, p, 0, p))
             self._innovations = pad(self._innovations, (0, p))
@@ -117,6 +118,7 @@ class GrowingSystems:
         self._shrunk[p] = points.features * self._shrinkage
         self._features = torch.cat([self._features, points.features])
         self._inputs = x if p == 0 else torch.cat([self._inputs, x])
+        # det(S / tau) is the product of the squared pivots over `tau`.
         self._log_det = self._log_det + 2.0 * pivot.log() - self.regularizers.log()
         self.count += 1
 
@@ -146,38 +148,63 @@ class GrowingSystems:
         r"""Points as the systems see them, from ``a x d`` inputs."""
         with lazily_evaluate_kernels(False):  # half the time for small matrices
             if self.older is None:
-                older, mean, variance = None, self.prior.mean(X), self.prior.variance(X)
-                features, rest = variance.new_empty(len(X), 0), variance
+                mean, variance = self.prior.mean(X), self.prior.variance(X)
+                none = variance.new_empty(len(X), 0)
+                older = Projection(X, mean, variance, none, variance)
             else:
                 older = self.older.project_inputs(X)
-                mean, variance, rest = older[1], older[2], older[4]
-                features = older.features[:, self._zeros :]
-            covariance = rest.new_empty(0, len(X))
+            features = older.features[:, self._zeros :]
+            covariance = features.new_empty(0, len(X))
             if self.count:
                 covariance = self.prior.covariance(X, self._inputs).mT
                 covariance = covariance - self._features @ features.mT
-        return Points(mean, variance, older, features, rest, covariance)
+        return Points(older, features, covariance)
 
     def _older_variance(self, points: Points) -> Tensor:
         r"""Variance given the older observations, ``a x m``."""
-        return points.rest.unsqueeze(-1) + points.features.square() @ self._shrinkage.mT
+        rest = points.older.residual_variance.unsqueeze(-1)
+        return rest + points.features.square() @ self._shrinkage.mT
 
     def _conditioned(self, points: Points, m: int) -> Tensor:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
         shrunk = self._shrunk[: self.count, :m]
         inside = (shrunk.flatten(0, 1) @ points.features.mT).unflatten(0, shrunk.shape[:2])
+        # In place: this array is the largest of a round.
         return inside.add_(points.covariance.unsqueeze(1)).transpose(0, 1)
 
 
-class _Theorem(NamedTuple):
-    r"""A ridge estimate plus or minus a width times its deviation, at one regulariser."""
+def largest(upper: Tensor) -> int:
+    r"""Position of the largest value, the first where several tie."""
+    if len(upper) == 0:
+        raise InputDataError("There are no arms to select from.")
+    return int(upper.argmax())
 
-    source: str
-    width: Callable[[float, float], float]  # from ln det(I + K_w / tau) and the norm
-    num_rounds: int | None = None
+
+class OfBoundedNorm:
+    r"""A bandit's norm bound: a number that was given, or a tracker's estimate so far."""
+
+    def __init__(self, norm_bound: norms.NormBoundLike) -> None:
+        self._tracker = norms.tracker_of("cautious" if norm_bound is None else norm_bound)
+        self._asked: Any = norm_bound if self._tracker is None else self._tracker
+        if self._tracker is None:
+            checks.positive_scalar("norm_bound", norm_bound)
+
+    @property
+    def norm_bound(self) -> Number:
+        r"""The norm bound given, or its estimate so far, outcome units."""
+        return self._norm.assumption.number(self._norm.value)
+
+    @property
+    def _norm(self) -> norms.NormBound:
+        if self._tracker is None:
+            return norms.NormBound(float(self._asked), norms.given_norm(self._asked))
+        # Before any data an estimate is zero, and the floor stands for it.
+        norm = max(float(self._tracker.norm_bound), self._tracker.floor)
+        least = self._tracker.least_consistent_norm
+        return norms.NormBound(norm, norms.estimated_norm(norm, least))
 
 
-class KernelBandit(Band):
+class KernelBandit(OfBoundedNorm, Band):
     r"""Confidence bounds for finite, changing sets of arms, anytime.
 
     Gives the bounds of ``MartingaleMixtureUCB`` (its filters up to the last sixteenth part
@@ -256,11 +283,8 @@ class KernelBandit(Band):
         """
         checks.one_of("bound", bound, "martingale_mixture", "abbasi_yadkori", "igp_ucb")
         self._fit: Any = checks.one_of("fit", fit, "filters", "martingale")
-        self._tracker = norms.tracker_of("cautious" if norm_bound is None else norm_bound)
-        if self._tracker is None:
-            checks.positive_scalar("norm_bound", norm_bound)
-            self._given: Any = norm_bound
-        noise = self.noise_std = float(checks.positive_scalar("noise_std", noise_std))
+        super().__init__(norm_bound)
+        noise = self.noise_std = checks.positive_scalar("noise_std", noise_std)
         delta = self._delta = checks.probability("delta", delta)
         self._scales = radii.covariance_scales(covariance_scale)
         self.prior = Prior(covar_module, mean_module)
@@ -277,38 +301,19 @@ class KernelBandit(Band):
             taus = 1.0 / taus.new_tensor(self._scales)
         elif bound == "abbasi_yadkori":
             taus = taus.new_ones(1)
-        self._theorem: _Theorem | None = None
+        self._theorem: ridge.RidgeTheorem | None = None
         if bound == "igp_ucb":
             rounds = int(checks.positive_scalar("horizon", horizon))
-            taus = taus.new_tensor([ridge.igp_ucb_regularizer(noise, rounds)])
-            width = partial(ridge.igp_ucb_width, delta=delta, noise_std=noise)
-            self._theorem = _Theorem(ridge.IGP_UCB_SOURCE, width, rounds)
+            self._theorem = ridge.igp_ucb_theorem(delta, noise, rounds)
+            taus = taus.new_tensor([self._theorem.regularizer])
         elif bound == "abbasi_yadkori":
             if len(taus) > 1:
                 raise ValueError('bound="abbasi_yadkori" takes one ridge parameter.')
-            width = partial(
-                ridge.abbasi_yadkori_width, delta=delta, regularizer=float(taus)
-            )
-            self._theorem = _Theorem(ridge.ABBASI_YADKORI_SOURCE, width)
+            self._theorem = ridge.abbasi_yadkori_theorem(delta, float(taus))
         self._taus = taus
         self._variance, self.warned = 0.0, False
-        self._state: KernelRegression | None = None  # of all data, once it was needed
-        self._stateless: ConfidenceSet | None = None
+        self._stateless: ConfidenceSet | None = None  # of all data, once it was needed
         self._renew(None)
-
-    @property
-    def norm_bound(self) -> Number:
-        r"""The norm bound given, or its estimate so far, outcome units."""
-        return self._norm.assumption.number(float(self._norm.value))
-
-    @property
-    def _norm(self) -> norms.NormBound:
-        if self._tracker is None:
-            return norms.NormBound(float(self._given), norms.given_norm(self._given))
-        norm = max(float(self._tracker.norm_bound), self._tracker.floor)
-        return norms.NormBound(
-            norm, norms.estimated_norm(norm, self._tracker.least_consistent_norm)
-        )
 
     @property
     def num_observations(self) -> int:
@@ -337,17 +342,16 @@ class KernelBandit(Band):
         noise_std = torch.tensor([self.noise_std], dtype=torch.float64)
         knowledge, given = Knowledge(self.estimated, noise_std), self._norm.assumption
         if self._theorem is not None:
-            source, _, horizon = self._theorem
-            return rkhs_assumptions(source, knowledge, self._delta, given, horizon=horizon)
+            return self._theorem.assumptions(knowledge, given)
         source = radii.mixture_source(self._scales)
         source = radii.energy_source(source) if self._fit == "filters" else source
         return rkhs_assumptions(source, knowledge, self._delta, given).by(GridSet.source)
 
     @property
     def is_growing(self) -> bool:
-        r"""Whether bounds are from growing systems; else from all data at once.
+        r"""False where bounds are made anew from all data, in ``O(n^3)``.
 
-        Else where the data contradict the norm bound, or round-off would show.
+        The data contradict the norm bound then, or round-off would show.
         """
         return self._widths() is not None
 
@@ -369,10 +373,9 @@ class KernelBandit(Band):
                 of columns than those observed.
             InputDataError: If a value is not finite.
         """
-        arms, widths, norm = self._checked(arms), self._widths(), float(self._norm.value)
+        arms, widths, norm = self._checked(arms), self._widths(), self._norm.value
         if widths is None:
-            lower, upper = self.stateless().bounds(arms)
-            return lower, upper
+            return self.stateless().bounds(arms)
         is_dual, older = len(self._taus) == 0, self._older
 
         def evaluate(part: Tensor) -> Tensor:
@@ -381,9 +384,12 @@ class KernelBandit(Band):
             half = widths * variance.sqrt()
             lower, upper = (half - deviation).amin(-1), (half + deviation).amin(-1)
             if is_dual:  # the limit of an infinite regulariser
-                ball = norm * points.prior_variance.sqrt()
+                ball = norm * points.older.prior_variance.sqrt()
                 lower, upper = lower.minimum(ball), upper.minimum(ball)
             if older is not None:
+                # The older set holds on the same event, at the same delta, so both may be
+                # intersected. Where they miss each other the newer one stands: a
+                # contradiction shows in `_widths`, for all arms at once.
                 below, above = (
                     older.ellipsoid_bounds(QueryPoints(points.older, points.older), sign)
                     for sign in (-1, 1)
@@ -391,7 +397,9 @@ class KernelBandit(Band):
                 below, above = lower.minimum(below.amin(-1)), upper.minimum(above.amin(-1))
                 meet = above >= -below
                 lower, upper = below.where(meet, lower), above.where(meet, upper)
-            return torch.stack([points.mean - lower, points.mean + upper])
+            # `lower` is minus the lower side of `f - mean`.
+            mean = points.older.baseline
+            return torch.stack([mean - lower, mean + upper])
 
         lower, upper = in_parts(arms, evaluate)
         return lower, upper
@@ -402,10 +410,7 @@ class KernelBandit(Band):
         Args:
             arms: ``a x d`` arms, at least one.
         """
-        upper = self.bounds(arms)[1]
-        if len(upper) == 0:
-            raise InputDataError("There are no arms to select from.")
-        return int(upper.argmax())
+        return largest(self.bounds(arms)[1])
 
     @torch.no_grad()
     def observe(self, x: Tensor, y: float | Tensor) -> None:
@@ -429,17 +434,18 @@ class KernelBandit(Band):
                 f"observe takes one arm and one outcome, got {len(x)} and {len(outcome)}."
             )
         count = self.num_observations
-        rounds = self._theorem.num_rounds if self._theorem else None
-        if rounds is not None and count >= rounds:
-            raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
         variance = self.prior.variance(x)
-        if self._theorem is not None:
-            ridge.check_resolved(float(self._taus), self.noise_std, variance)
+        if (theorem := self._theorem) is not None:
+            rounds = theorem.horizon
+            if rounds is not None and count >= rounds:
+                raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
+            ridge.check_resolved(theorem.regularizer, self.noise_std, variance)
         self._growing.append(x, float(outcome - self.prior.mean(x)) / self.noise_std)
         self.inputs = torch.cat([self.inputs.reshape(-1, x.shape[1]), x])
         self.outcomes = torch.cat([self.outcomes, outcome])
         self._variance += float(variance)
-        self._state = self._stateless = None
+        self._stateless = None
+        # An estimated norm follows the first observations one by one.
         few = _FEWEST if self._tracker is None else 1
         due = self._renewed_at + max(few, self._renewed_at // _RENEWED)
         # The system at one regulariser grows for ever, cheaper than an eigenbasis.
@@ -456,29 +462,25 @@ class KernelBandit(Band):
             return self._stateless
         regression = self._regression()
         if self._theorem is not None:
-            tau, norm = float(self._taus), float(self._norm.value)
-            width = self._theorem.width(float(regression.log_det(tau)), norm)
-            band = ridge.fixed_ridge_band(regression, tau, width, self.premises)
+            self._stateless = self._theorem.band(regression, self._norm)
         else:
             form: Any = self._taus * self.noise_std**2 if len(self._taus) else "dual"
-            band = mixture.confidence_set(self._problem(regression), form)
-        self._stateless = band
-        return band
+            self._stateless = mixture.confidence_set(self._problem(regression), form)
+        return self._stateless
 
     def _problem(self, regression: KernelRegression) -> MixtureProblem:
         r"""Constraints and assumptions of the stateless set."""
-        norm = self._given if self._tracker is None else self._tracker
         fit = fit_of(self._fit, self._scales)
         with warnings.catch_warnings():
-            if self.warned:
+            if self.warned:  # a contradiction stays, and is said once
                 warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-            problem = known_noise_problem(regression, norm, fit, self._delta)
+            problem = known_noise_problem(regression, self._asked, fit, self._delta)
         self.warned |= problem.assumptions.violated
         return problem
 
     def _renew(self, regression: KernelRegression | None) -> None:
         r"""Take all observations into the eigenbasis."""
-        norm, taus = float(self._norm.value), self._taus
+        norm, taus = self._norm.value, self._taus
         needed = taus
         if self._theorem is None:
             squared_radius = radii.noise_energy_bound(self.num_observations, self._delta)
@@ -505,7 +507,7 @@ class KernelBandit(Band):
     def _widths(self) -> Tensor | None:
         r"""Multiples of the deviations at regularisers; None where nothing grows."""
         taus, (log_det, form) = self._growing.regularizers, self._growing.fit()
-        norm, delta, count = float(self._norm.value), self._delta, self.num_observations
+        norm, delta, count = self._norm.value, self._delta, self.num_observations
         older = self._older
         if self._resolution > self._smallest or (older and older.assumptions.violated):
             return None
@@ -530,6 +532,7 @@ class KernelBandit(Band):
         if float(excess.min()) <= 0.0:
             return None  # no function of this norm fits the data
         widths = (excess / taus).sqrt()
+        # Not at the references, which only give radii, nor beside regularisers given.
         return widths[: len(self._taus) or len(taus) - last]
 
     @property
@@ -545,12 +548,9 @@ class KernelBandit(Band):
         return torch.finfo(torch.float64).eps * trace / _ACCEPTED_LOSS
 
     def _regression(self) -> KernelRegression:
-        if self._state is None:
-            noise = torch.full_like(self.outcomes, self.noise_std)
-            data = self.prior, self.inputs, self.outcomes, noise, self.inputs.shape[1]
-            parts = self.estimated - {"norm"}
-            self._state = KernelRegression.from_data(ModelData(*data, parts))
-        return self._state
+        noise = torch.full_like(self.outcomes, self.noise_std)
+        data = self.prior, self.inputs, self.outcomes, noise, self.inputs.shape[1]
+        return KernelRegression.from_data(ModelData(*data, self.estimated - {"norm"}))
 
     def _checked(self, arms: Tensor) -> Tensor:
         if arms.dim() != 2:

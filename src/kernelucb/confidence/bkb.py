@@ -1,6 +1,7 @@
 r"""Bands of budgeted kernel bandits (Calandriello et al. 2019)."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -30,7 +31,8 @@ _PRACTICAL = (
     'radius="practical" is the lighter one of the authors\' code; no theorem covers it'
 )
 
-# Residuals of less than this share of the ridge parameter in all do not widen the band.
+# Residual over ridge parameter below which eigenvalues of blocks are not worth their time:
+# the certified width grows by at most half of it, relative to the norm bound.
 _NEGLIGIBLE = 0.01
 
 
@@ -42,13 +44,16 @@ def accuracy_factor(epsilon: float) -> float:
 def required_qbar(horizon: int, delta: float, epsilon: float = 0.5) -> float:
     r"""``qbar`` that Theorem 1 (3.1 on arXiv) asks for: ``6 a ln(4 T / delta) / eps^2``."""
     log = math.log(4.0 * horizon / delta)
-    return 6.0 * accuracy_factor(epsilon) * log / epsilon / epsilon  # its square may be 0
+    # Divided twice: the square of a tiny epsilon is zero.
+    return 6.0 * accuracy_factor(epsilon) * log / epsilon / epsilon
 
 
 def covered_rounds(qbar: float, delta: float, epsilon: float = 0.5) -> int:
     r"""The largest ``T`` for which ``qbar`` is enough; zero where it never is."""
     log = qbar * epsilon**2 / (6.0 * accuracy_factor(epsilon)) - math.log(4.0 / delta)
-    rounds = math.exp(min(log, 43.0))  # more rounds than anyone plays
+    # Up to e^43 = 5e18 rounds, more than anyone plays; a large qbar would overflow.
+    rounds = math.exp(min(log, 43.0))
+    # The horizon of `required_qbar` itself must not be lost to rounding.
     return math.floor(rounds * (1.0 + 1e-12))
 
 
@@ -169,19 +174,22 @@ def practical_width(budget: Budget, norm: float, noise_std: float, delta: float)
     return noise / math.sqrt(budget.alpha) + norm
 
 
-class BKBRule(NamedTuple):
-    r"""The radius of a BKB band, by its theorem, failure probability and accuracy."""
+@dataclass(frozen=True)
+class BKBRule:
+    r"""Radius of a BKB band: its theorem, failure probability and accuracy.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
 
     radius: BKBRadius
     delta: float
     epsilon: float  # accuracy of the sketch that Theorem 2 assumes
 
-    def checked(self) -> "BKBRule":
-        r"""This rule; raises ``ValueError`` if a number is out of its range."""
+    def __post_init__(self) -> None:
         one_of("radius", self.radius, *get_args(BKBRadius))
         probability("delta", self.delta)
         probability("epsilon", self.epsilon)
-        return self
 
     def width(
         self, data: SketchedData, norm: float, noise_std: float, block: int = 1

@@ -35,8 +35,8 @@ _DEFAULT_SPAN = (1e-3, 10.0)
 # Ten noise scales of the mixture per factor of two: a true one midway between two of them
 # costs (ln(2) / 20)^2 = 0.0012 nats for each observation.
 _SCALES_PER_OCTAVE = 10
-_LARGEST_EXPONENT = 600.0
-_TINY = torch.finfo(torch.float64).tiny
+_LARGEST_EXPONENT = 600.0  # nats; e^709 is the largest float64, and squares are taken
+_TINY = torch.finfo(torch.float64).tiny  # stands for a misfit of zero under a logarithm
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,16 @@ class UnknownNoise:
         return Assumption("noise", words, Status.ESTIMATED if estimated else Status.GIVEN)
 
 
+def check_one_noise_scale(regression: KernelRegression) -> None:
+    r"""Raise ``UnsupportedError`` for data with one noise scale for each observation."""
+    if not regression.has_one_noise_scale:
+        raise UnsupportedError(
+            "UnknownNoise is one scale for all observations, and the model has one noise "
+            "scale for each observation (train_Yvar). Leave out train_Yvar, or use a bound "
+            "that takes it, such as MartingaleMixtureUCB without noise_std."
+        )
+
+
 class JointSet(NamedTuple):
     r"""Functions and noise scales that explain the data well enough, anytime.
 
@@ -129,12 +139,7 @@ class JointSet(NamedTuple):
         Raises:
             UnsupportedError: If the model has several noise scales.
         """
-        if not regression.has_one_noise_scale:
-            raise UnsupportedError(
-                "UnknownNoise is one scale for all observations, but the model has several "
-                "(train_Yvar): leave out noise_std to use those, or build the model "
-                "without them."
-            )
+        check_one_noise_scale(regression)
         unit, count = float(regression.noise_scales[0]), regression.num_observations
         lower, upper = noise.limits or _span(regression)
         octaves = _SCALES_PER_OCTAVE * math.log2(upper / lower)
@@ -162,8 +167,10 @@ class JointSet(NamedTuple):
         units.
         """
         regression, count = self.regression, self.regression.num_observations
+        # At s = 1, the largest radius between the limits (`of` chose the unit) ...
         squared = 2.0 * self.budget
         if self.noise.limits is None:
+            # ... or over all s, at ln(s) = budget / n - 1/2.
             squared = count * math.exp(min(squared / count - 1.0, _LARGEST_EXPONENT))
         size, largest = regression.targets.norm(), regression.eigenvalues[-1].sqrt()
         farthest = float(size + largest * norm)
@@ -194,10 +201,9 @@ class JointSet(NamedTuple):
 
 
 def _span(regression: KernelRegression) -> tuple[float, float]:
-    r"""0.001 and 10 prior standard deviations, for a mixture over noise scales.
+    r"""Noise scales of the mixture without limits: 0.001 to 10 prior standard deviations.
 
-    No assumption: the span sets where the mixture puts its weights, and the set is valid,
-    but wider, for noise scales outside.
+    No assumption: outside the span the set is valid, and wider.
     """
     # Of the first observation: a mixture must be fixed before the outcomes.
     first = regression.train_inputs[:1]
@@ -222,6 +228,7 @@ def log_densities(
     """
     lam, z = regression.eigenvalues, regression.targets
     log_scales = torch.tensor(scales, dtype=torch.float64).to(lam).log()
+    # Rounded, so that ratios which are equal up to round-off are found equal.
     log_ratios = (log_scales.unsqueeze(-1) - variances.log()).round(decimals=9)
     distinct, index = torch.unique(log_ratios, return_inverse=True)
     signal = distinct.exp().unsqueeze(-1) * lam
@@ -231,9 +238,10 @@ def log_densities(
     return -0.5 * (noise + log_det + form / variances), log_ratios
 
 
-# Levels to which the limits of several groups are rounded up.
-_STEP = 1.1
-_ROUNDED = 1e-5  # of a column, where runs are compared with those of a model
+_STEP = 1.1  # ratio of the levels to which the limits of several groups are rounded up
+# Share of a column's largest value within which a run is one of a model's: a model may hold
+# single-precision copies.
+_ROUNDED = 1e-5
 
 
 class NoiseGroup(NamedTuple):
@@ -331,7 +339,8 @@ class ReplicateNoise:
                 )
             estimate = Estimate(math.sqrt(total / degrees))
             self.groups += (NoiseGroup(label, degrees, estimate),)
-        # Vectors of scales that share the band's delta.
+        # Vectors of levels that share the band's delta. Sets of a band with one group are
+        # nested in its scale, and need one.
         self.num_levels = 1
         if self.between is not None and len(self.groups) > 1:
             low, high = self.between
@@ -362,12 +371,12 @@ class ReplicateNoise:
                 replicates.
         """
         low, high = self.between or (0.0, math.inf)
-        known: dict[float, float] = {}
+        scale_of: dict[float, float] = {}
         for label, (_, limit) in self.limits(self.share * delta).items():
-            known[label] = upper = float(limit)
+            scale_of[label] = upper = float(limit)
             if self.num_levels > 1:
                 level = max(0, math.ceil(math.log(upper / low) / math.log(_STEP)))
-                known[label] = low * _STEP**level
+                scale_of[label] = low * _STEP**level
                 if upper > high:
                     raise ValueError(
                         f"The noise scale of group {label:g} may be {upper:.4g}, and "
@@ -375,12 +384,12 @@ class ReplicateNoise:
                         "beforehand, or fewer groups."
                     )
         labels = self._labels(X).tolist()
-        if unknown := set(labels) - known.keys():
+        if unknown := set(labels) - scale_of.keys():
             raise ValueError(
                 f"There are no replicates of the groups {sorted(unknown)}, in which there "
                 "are inputs."
             )
-        values = [known[label] for label in labels]
+        values = [scale_of[label] for label in labels]
         return Estimate(torch.tensor(values, dtype=torch.float64))
 
     def applied(
@@ -401,18 +410,18 @@ class ReplicateNoise:
         return self.scales(X, delta).value, fit, left, factor
 
     def _of_these(self, X: Tensor, Y: Tensor) -> bool:
-        r"""Whether most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""
+        r"""True if most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""
         rows, runs = torch.cat([X.to(Y), Y.unsqueeze(-1)], -1), self._runs.to(Y)
         if rows.shape[-1] != runs.shape[-1]:
             return False
         near = _ROUNDED * runs.abs().amax(0)
         found = ((rows.unsqueeze(1) - runs).abs() <= near).all(-1)
-        # Rounded outcomes may agree by chance.
+        # Most, not any: outcomes with few digits agree by chance.
         return float(max(found.any(0).double().mean(), found.any(1).double().mean())) > 0.5
 
     def assumptions(
         self,
-        known: Assumptions,
+        given: Assumptions,
         delta: float,
         X: Tensor,
         Y: Tensor,
@@ -449,8 +458,8 @@ class ReplicateNoise:
         if self.num_levels > 1 and self.between is not None:
             low, high = self.between
             statement += f"; expected between {as_given(low)} and {as_given(high)}"
-        whole = delta - (known.delta or 0.0)
-        return known.spending("chi-square limits of the noise", whole).with_item(
+        spent = delta - (given.delta or 0.0)
+        return given.spending("chi-square limits of the noise", spent).with_item(
             Assumption("noise", statement, status)
         )
 

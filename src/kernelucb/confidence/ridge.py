@@ -8,7 +8,10 @@ then marks this number as estimated.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,10 +36,10 @@ from kernelucb.confidence.norm import (
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.data import KernelRegression, RidgeState
 
-ABBASI_YADKORI_SOURCE = (
+_ABBASI_YADKORI_SOURCE = (
     "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"
 )
-IGP_UCB_SOURCE = "Chowdhury & Gopalan (2017), Theorem 2"
+_IGP_UCB_SOURCE = "Chowdhury & Gopalan (2017), Theorem 2"
 _WANG_DE_FREITAS_SOURCE = (
     "Wang & de Freitas (2014), Proposition 1 (Durand, Maillard & Pineau (2018), Lemma 3), "
     "its last term in noise units (ours)"
@@ -63,7 +66,7 @@ class RidgeBand(ConfidenceSet):
         self.regularizer, self.width = regularizer, width
 
     def support(self, points: QueryPoints, sign: int) -> Tensor:
-        r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
+        r"""``sign (mean_tau - baseline) + width sd_tau``, ``b`` values."""
         tau = points.centre.baseline.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
         radius = self.width * safe_sqrt(self.design.variance_at(points.design, tau))
@@ -71,7 +74,7 @@ class RidgeBand(ConfidenceSet):
 
 
 def check_resolved(tau: float, noise_std: Tensor | float, variance: Tensor) -> None:
-    r"""Check that kernel values resolve the ridge parameter ``tau`` of a bound.
+    r"""Raise ``ValueError`` where the rounding of kernel values hides a ridge parameter.
 
     Kernel values are rounded to ``eps k(x, x)``, which must be below ``tau noise_std^2``;
     otherwise the bound would depend on round-off. For theorems that fix ``tau``; the bounds
@@ -110,15 +113,31 @@ def fixed_ridge_band(
     return RidgeBand(regression, regularizer, width, assumptions)
 
 
-def abbasi_yadkori_band(
-    regression: KernelRegression, norm: NormBound, delta: float, regularizer: float
-) -> RidgeBand:
-    r"""The self-normalised bound at any ``tau``, anytime."""
-    log_det = float(regression.log_det(regularizer))
-    width = abbasi_yadkori_width(log_det, norm.value, delta, regularizer)
-    source = ABBASI_YADKORI_SOURCE
-    assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
-    return fixed_ridge_band(regression, regularizer, width, assumptions)
+class RidgeTheorem(NamedTuple):
+    r"""An anytime theorem of one ``tau``, where a log-determinant gives the width."""
+
+    source: str
+    delta: float
+    regularizer: float  # `tau`
+    width: Callable[[float, float], float]  # of `ln det(I + K_w / tau)` and the norm bound
+    horizon: int | None = None  # number of rounds that the theorem covers; None for all
+
+    def assumptions(self, known: Any, norm: Assumption) -> Assumptions:
+        r"""Assumptions of the band, from the status of the data's prior and noise."""
+        horizon = self.horizon
+        return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
+
+    def band(self, regression: KernelRegression, norm: NormBound) -> RidgeBand:
+        r"""The band of the data; raises ``ValueError`` as ``check_resolved``."""
+        width = self.width(float(regression.log_det(self.regularizer)), norm.value)
+        assumptions = self.assumptions(regression, norm.assumption)
+        return fixed_ridge_band(regression, self.regularizer, width, assumptions)
+
+
+def abbasi_yadkori_theorem(delta: float, regularizer: float) -> RidgeTheorem:
+    r"""The self-normalised bound at any ``tau``."""
+    width = partial(abbasi_yadkori_width, delta=delta, regularizer=regularizer)
+    return RidgeTheorem(_ABBASI_YADKORI_SOURCE, delta, regularizer, width)
 
 
 def abbasi_yadkori_width(
@@ -132,23 +151,11 @@ def abbasi_yadkori_width(
     return norm + math.sqrt((log_det + 2.0 * math.log(1.0 / delta)) / regularizer)
 
 
-def igp_ucb_band(
-    regression: KernelRegression, norm: NormBound, delta: float, horizon: int
-) -> RidgeBand:
-    r"""Improved GP-UCB for all rounds up to ``horizon``, at one noise scale."""
-    noise_std = float(regression.noise_scales[0]) / regression.outcome_scale
-    regularizer = igp_ucb_regularizer(noise_std, horizon)
-    log_det = float(regression.log_det(regularizer))
-    width = igp_ucb_width(log_det, norm.value, delta, noise_std)
-    assumptions = rkhs_assumptions(
-        IGP_UCB_SOURCE, regression, delta, norm.assumption, horizon=horizon
-    )
-    return fixed_ridge_band(regression, regularizer, width, assumptions)
-
-
-def igp_ucb_regularizer(noise_std: float, horizon: int) -> float:
-    r"""``tau`` of the ridge parameter ``1 + eta``, ``eta = 2 / horizon``."""
-    return (1.0 + 2.0 / horizon) / noise_std**2
+def igp_ucb_theorem(delta: float, noise_std: float, horizon: int) -> RidgeTheorem:
+    r"""Improved GP-UCB, for the ridge parameter ``1 + eta`` with ``eta = 2 / horizon``."""
+    regularizer = (1.0 + 2.0 / horizon) / noise_std**2
+    width = partial(igp_ucb_width, delta=delta, noise_std=noise_std)
+    return RidgeTheorem(_IGP_UCB_SOURCE, delta, regularizer, width, horizon)
 
 
 def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -> float:
@@ -195,8 +202,7 @@ def wang_de_freitas_band(
 
 
 _SRINIVAS = "Srinivas et al. (2010), Theorem"
-_SIZE = 1000
-
+_SIZE = 1000  # points of a finite domain where no number is given, as in the paper's plots
 
 # The data with a theorem's noise scale, its `beta` and its assumptions.
 Terms = tuple[KernelRegression, float, Assumptions]
@@ -334,10 +340,12 @@ class BoundedNorm:
         log = math.log((regression.num_observations + 1) / delta)
         beta = 2.0 * norm.value**2 + 300.0 * gain * log**3
         source, noise = f"{_SRINIVAS} 3", "almost surely bounded"
-        known = rkhs_assumptions(source, regression, delta, norm.assumption, noise=noise)
         statement = f"the maximum information gain is {words}"
-        known = known.with_extra(Assumption("information gain", statement, status))
-        return regression, beta, known
+        gain_item = Assumption("information gain", statement, status)
+        assumptions = rkhs_assumptions(
+            source, regression, delta, norm.assumption, noise=noise
+        ).with_extra(gain_item)
+        return regression, beta, assumptions
 
 
 Theorem = FiniteDomain | CompactDomain | BoundedNorm

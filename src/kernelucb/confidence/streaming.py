@@ -23,7 +23,7 @@ from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb._numerics.estimates import Estimate, Number, plain
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
-from kernelucb.confidence.noise import JointSet, UnknownNoise
+from kernelucb.confidence.noise import JointSet, UnknownNoise, check_one_noise_scale
 from kernelucb.confidence.norm import NormBoundLike, given_norm, tracker_of
 from kernelucb.confidence.ridge import RidgeBand, fixed_ridge_band
 from kernelucb.data import KernelRegression
@@ -187,12 +187,7 @@ class StreamingNoiseTracker:
                 scales.
         """
         regression = KernelRegression.of(model)
-        if not regression.has_one_noise_scale:
-            raise UnsupportedError(
-                "The model has one noise scale for each observation (train_Yvar); the "
-                "unknown noise scale is one number. Leave out train_Yvar, or use a bound "
-                "that takes it, such as MartingaleMixtureUCB."
-            )
+        check_one_noise_scale(regression)
         outcomes = regression.outcome_map.same_as(self.outcomes)
         new = regression.num_observations - self.num_observations
         if new < 0:
@@ -208,9 +203,10 @@ class StreamingNoiseTracker:
             if found.lower > found.upper:
                 contradicted = contradicted or found
             before, interval = interval, NoiseInterval(found.lower, max(found))
-            if before == interval:  # so would be all further steps
+            if before == interval:  # and so after all further steps
                 break
         first = self.consistent  # contradiction: one warning for each tracker
+        # All at once, after all that may raise: an interrupted update leaves no half of it.
         vars(self).update(
             interval=interval,
             num_observations=regression.num_observations,
@@ -267,12 +263,12 @@ def streaming_band(
     else:
         value = positive_scalar("norm_bound", norm_bound)
         origin = given_norm(cast(Number, norm_bound))
-    new = StreamingNoiseTracker(value, noise, share)
-    tracker = new if tracker is None else tracker
-    own, given = ((each.norm_bound, each.noise_std) for each in (tracker, new))
-    if own != given or tracker.delta > delta:
+    if tracker is None:
+        tracker = StreamingNoiseTracker(value, noise, share)
+    before, given = (tracker.norm_bound, tracker.noise_std), (value, noise)
+    if before != given or tracker.delta > delta:
         raise ValueError(
-            f"The tracker has (norm_bound, noise_std) = {own} and delta = "
+            f"The tracker has (norm_bound, noise_std) = {before} and delta = "
             f"{tracker.delta}; the arguments are {given} and {delta}. The bounds must be "
             "the same, and the tracker's delta at most this one."
         )

@@ -4,19 +4,24 @@ from copy import deepcopy
 from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
-from gpytorch.means import Mean, ZeroMean
+from gpytorch.means import Mean
 from linear_operator import to_linear_operator
 from torch import Tensor
 from torch.linalg import solve_triangular
 
-from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
+from kernelucb._numerics.checks import (
+    joint_inputs,
+    positive_scalar,
+    training_targets,
+    unbatched,
+)
 from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
 from kernelucb.data.nystrom import DTCRegression, SketchedData, Tally, first_state
 from kernelucb.data.outcome_map import check_identity, outcome_units
@@ -90,9 +95,9 @@ class BKBModel(Model):
         training_targets(train_X, train_Y)
         X = train_X.detach().to(torch.float64, copy=True)
         parts = with_noise(estimated_parts(covar_module, mean_module), alpha)
-        alpha = float(positive_scalar("alpha", alpha))
+        alpha = positive_scalar("alpha", alpha)
         qbar = positive_scalar("qbar", qbar)
-        prior = Prior(covar_module, mean_module or ZeroMean()).to(X.device)
+        prior = Prior(covar_module, mean_module).to(X.device)
         with torch.no_grad():
             kernel_inputs = self.transform_inputs(X, input_transform)
         prior.check_fits(kernel_inputs)
@@ -109,6 +114,7 @@ class BKBModel(Model):
         if outcome_transform is not None:
             parts |= {"mean"}
             self.outcome_transform = outcome_transform.to(X)
+            # Called in training mode, a transform of BoTorch learns from these outcomes.
             self.outcome_transform.train()
             self.outcome_transform(train_Y.detach().to(X).reshape(-1, 1))
         self.estimated = parts
@@ -138,14 +144,6 @@ class BKBModel(Model):
         r"""Number of observations, repeats included."""
         return self.state.num_observations
 
-    @property
-    def summed_variance(self) -> float:
-        r"""``sum_s var(x_s)`` over the observations, in units of ``alpha``.
-
-        The effective dimension, up to the factor of Theorem 1.
-        """
-        return float(self.state.counts @ self.state.variance) / self.alpha
-
     def regression(self, noise_std: float | None = None) -> DTCRegression:
         r"""The state of a confidence set around the posterior, in outcome units.
 
@@ -159,18 +157,13 @@ class BKBModel(Model):
         units = outcome_units(getattr(self, "outcome_transform", None))
         ways = "transform the outcomes yourself, or use SketchedMartingaleMixtureUCB"
         check_identity(units.outcome_map, "BKBModel", ways)
-        offset, scale = units.offset, units.scale
-        prior, transform = self.state.prior, getattr(self, "input_transform", None)
-        estimated = self.estimated
+        modules = self.prior.covar_module, self.prior.mean_module
+        transform = getattr(self, "input_transform", None)
+        prior = Prior(*modules, transform, units.offset, units.scale)
+        noise, estimated = units.scale * self.alpha**0.5, self.estimated
         if noise_std is not None:
-            estimated = with_noise(estimated, noise_std)
-        return DTCRegression(
-            Prior(prior.covar_module, prior.mean_module, transform, offset, scale),
-            self.state,
-            scale * self.alpha**0.5 if noise_std is None else float(noise_std),
-            self.dimension,
-            estimated,
-        )
+            noise, estimated = float(noise_std), with_noise(estimated, noise_std)
+        return DTCRegression(prior, self.state, noise, self.dimension, estimated)
 
     def posterior(
         self,
@@ -189,11 +182,8 @@ class BKBModel(Model):
             BotorchTensorDimensionError: If the last dimension of ``X`` is not ``d``.
             InputDataError: If ``X`` is not a dense floating-point tensor of finite values.
         """
-        if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
-            raise BotorchTensorDimensionError(
-                f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
-            )
-        finite("X", X)
+        joint_inputs(X, self.dimension)
+        # BoTorch's input transforms may do otherwise in training mode.
         state, inputs = self.eval().state, self.transform_inputs(X.double())
         sketch, flat, shape = state.sketch, inputs.flatten(0, -2), inputs.shape[:-1]
         features, rest = state.basis.project(flat)
@@ -205,7 +195,7 @@ class BKBModel(Model):
         features, half = (part.reshape(*shape, part.shape[-1]) for part in (features, half))
         between = state.prior.covariance(inputs, inputs)
         between = between - features @ features.mT + half @ half.mT
-        # On the diagonal rounded up, never below zero.
+        # The difference cancels on the diagonal, where the sum above is rounded up.
         rounding = variance - between.diagonal(dim1=-2, dim2=-1)
         if observation_noise:
             rounding = rounding + self.alpha
@@ -250,7 +240,7 @@ class BKBModel(Model):
         return self
 
     def _set_transformed_inputs(self) -> None:
-        r"""No raw inputs are kept that BoTorch would have to transform."""
+        r"""Nothing: BoTorch would transform raw training inputs at ``eval()``."""
 
     def get_extra_state(self) -> dict[str, Any]:
         r"""Observations and draws, for ``state_dict``."""
@@ -275,12 +265,7 @@ class BKBModel(Model):
         )
 
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
-        if X.dim() > 2 or Y.dim() > 2:
-            raise UnsupportedError("Give `n x d` inputs, without batch dimensions.")
-        if X.dim() < 2 or X.shape[-1] != self.dimension:
-            raise BotorchTensorDimensionError(
-                f"X must be `n x {self.dimension}`, got shape {tuple(X.shape)}."
-            )
+        unbatched(X, Y, self.dimension)
         training_targets(X, Y)
         return self._kernel_data(X, Y.reshape(-1, 1))
 

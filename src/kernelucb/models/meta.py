@@ -21,7 +21,7 @@ from rich.progress import track
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from kernelucb._numerics.checks import as_double, finite, tensor
+from kernelucb._numerics.checks import as_double, finite, joint_inputs, unbatched
 from kernelucb._numerics.checks import probability as checked_probability
 from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.estimates import (
@@ -32,6 +32,8 @@ from kernelucb._numerics.estimates import (
     remember_trained,
 )
 
+Tasks = Sequence[tuple[Tensor, Tensor]]  # inputs and values, of one task or of several
+
 # A conditional variance below this share of the prior variance is round-off.
 _RESOLUTION = 1e-12
 # Largest share of a vector that round-off leaves outside a span that contains it, with room
@@ -40,21 +42,26 @@ _OUTSIDE = 1e-9
 # An input is a candidate if it agrees with it to this share of each column's range: wide
 # enough for a single-precision copy.
 _SAME = 1e-6
-# Of the completion
-_SWEEPS, _TOLERANCE = 100, 1e-5  # for each rank, started from the rank below
+
+# Completion of a matrix of task values.
+_SWEEPS = 100  # most sweeps for one rank, started from the rank below
+_TOLERANCE = 1e-5  # change in a sweep, as a share of the deviations, that ends them
 _WORTH = 1e-3  # share of the error of the column means that a higher rank must take away
 _PATIENCE = 3  # ranks without improvement before the search ends
-_HELD_OUT = 0.1
+_HELD_OUT = 0.1  # share of the observed values that judge a rank
 _HOPELESS = 0.95  # error ratio above which completion is refused: a tenth of the variance
-Tasks = Sequence[tuple[Tensor, Tensor]]  # inputs and values, of one task or of several
+
+# Training of cosine features, on inputs scaled to a range of 1.
 _SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies' size
-_HELD_OUT = 0.2
-_STEPS, _RATE = 150, 0.02  # of Adam, on inputs scaled to a range of 1
+_UNSEEN = 0.2  # share of the inputs on which a step's heads are judged
+_STEPS = 150  # of Adam
+_RATE = 0.02  # of Adam; phases are in radians
 _RIDGE = 1e-6  # of the mean squared feature: keeps a head solvable, and no more
 # Combinations of basis functions this much smaller than the largest, on all training
 # inputs together, cannot be told from zero by a least-squares fit in double precision.
-# Those of a trained network are cut off where the ridge of its training did.
-_INDEPENDENT, _TRAINED = 1e-7, _RIDGE**0.5
+_INDEPENDENT = 1e-7
+# Combinations of a trained network are cut off where the ridge of its training did.
+_TRAINED = _RIDGE**0.5
 
 
 class TaskMoments(NamedTuple):
@@ -96,6 +103,7 @@ class TaskMoments(NamedTuple):
         squared_lengths = self.root.square().sum(-1)
         products = deviations @ self.root.mT
         coordinates = products / squared_lengths
+        # Rows of the root are orthogonal, so coordinates need no linear system.
         outside = (deviations - coordinates @ self.root).norm(dim=-1)
         norms = (products * coordinates / squared_lengths).sum(-1).sqrt()
         return torch.where(outside > _OUTSIDE * deviations.norm(dim=-1), torch.inf, norms)
@@ -128,8 +136,10 @@ class Weighted(Module):
     def psi(self, X: Tensor) -> Tensor:
         r"""``... x k`` values at ``... x d`` inputs."""
         found = self.features(X)
-        whole = found.dtype == torch.long  # numbers of rows, as for candidates
-        return self.weights[found] if whole else found @ self.weights
+        # Candidates have numbers of rows as features: a look-up instead of a product with
+        # one-hot vectors.
+        is_row = found.dtype == torch.long
+        return self.weights[found] if is_row else found @ self.weights
 
 
 class FeatureMean(Weighted, Mean):
@@ -202,6 +212,7 @@ class MetaPosterior(GPyTorchPosterior):
     @property
     def variance(self) -> Tensor:
         r"""``b x q x 1`` variances."""
+        # GPyTorch's own property raises them to 1e-10, with a warning.
         covariance = self.distribution.lazy_covariance_matrix
         return covariance.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
 
@@ -236,15 +247,18 @@ class MetaModel(Model):
     # "values" where missing training values were completed, "features" where the basis
     # functions were trained on the same tasks
     estimated: frozenset[str]
-    # Whether the prior is one on candidates, not on basis functions
-    finite_domain: ClassVar[bool]
+    finite_domain: ClassVar[bool]  # a prior on candidates, not in basis functions
 
     def _set_prior(self, basis: Any, groups: Any, vectors: Tensor, *data: Any) -> None:
-        r"""Take the prior of tasks, and ``data``, evaluations of the new function so far.
+        r"""Estimate the prior from tasks, and condition it on evaluations, if any.
 
-        The ``basis`` is a module of features, and what these are multiplied by or None;
-        ``groups`` are inputs and ``m x n`` values of the tasks observed there, NaN where
-        missing; ``vectors`` are the coordinates of each task in the basis.
+        Args:
+            basis: Module of features, and the ``K x K'`` weights of their combinations, or
+                None for the features themselves.
+            groups: Inputs, and ``m x n`` values of the tasks observed there, NaN where
+                missing.
+            vectors: ``N x K'`` coordinates of the tasks in the basis.
+            data: ``n x d`` evaluations of the new function and ``n x 1`` outcomes, or None.
         """
         (features, combinations), self._moments = basis, TaskMoments.of(vectors)
         moments = self._moments
@@ -300,7 +314,7 @@ class MetaModel(Model):
             InputDataError: If a value is not finite, or an input is no candidate of a prior
                 on candidates.
         """
-        points, seen = self._checked_inputs(X).double(), self._evidence
+        points, seen = joint_inputs(X, self.dimension).double(), self._evidence
         features, prior_mean = self.covar_module.psi, self.mean_module.forward
         coordinates, rest = seen.split(features(points))
         # The coordinates of observed features are the Cholesky factor of their covariance.
@@ -325,15 +339,13 @@ class MetaModel(Model):
                 evaluations.
             UnsupportedError: If there are batch dimensions.
         """
-        if X.dim() > 2 or Y.dim() > 2:
-            raise UnsupportedError("Condition on `n x d` inputs, without batch dimensions.")
-        self._checked_inputs(X)
+        unbatched(X, Y, self.dimension)
         if Y.shape != (len(X), 1):
             raise BotorchTensorDimensionError(
                 f"Y must be `n x 1` with n = {len(X)}, got shape {tuple(Y.shape)}."
             )
         finite("Y", Y)
-        model = copy(self)
+        model = copy(self)  # shallow: the prior is shared, and evidence replaced
         with torch.no_grad():
             rows = X.detach().double().unsqueeze(1), Y.detach().double()
             for x, y in zip(*rows, strict=True):
@@ -395,6 +407,7 @@ class MetaModel(Model):
         checked_probability("probability", probability)
         tasks = self._moments.leave_one_out_norms() if norms is None else norms.double()
         count = tasks.numel()
+        # Less 1e-12, as 20 * 0.9 must be 18 and not the next whole number.
         position = math.ceil((count + 1) * probability - 1e-12)
         if position > count:
             needed = math.ceil(probability / (1.0 - probability) - 1e-12)
@@ -412,13 +425,6 @@ class MetaModel(Model):
             )
         return Estimate(value) if norms is None else value
 
-    def _checked_inputs(self, X: Tensor) -> Tensor:
-        if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
-            raise BotorchTensorDimensionError(
-                f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
-            )
-        return finite("X", X)
-
 
 class Lookup(Module):
     r"""Row numbers of inputs that are rows of ``M x d`` candidates."""
@@ -432,7 +438,7 @@ class Lookup(Module):
     def forward(self, X: Tensor) -> Tensor:
         r"""``...`` positions of ``... x d`` inputs among the candidates."""
         scale = self.candidates.amax(0) - self.candidates.amin(0)
-        scale = torch.where(scale > 0, scale, 1.0)
+        scale = torch.where(scale > 0, scale, 1.0)  # of a column in which all agree
         rows = X.detach().to(self.candidates).reshape(-1, X.shape[-1])
         distances = torch.cdist(rows / scale, self.candidates / scale, p=torch.inf)
         nearest, index = distances.min(-1)
@@ -527,7 +533,8 @@ class DiscreteMetaModel(MetaModel):
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
         r"""Arguments from BoTorch's or Ax's dataset and ``constructor_options``."""
-        values = np.array(options["task_values"], dtype=float)  # None becomes NaN
+        # Missing values are stored as None, as JSON has no NaN; NumPy reads None as NaN.
+        values = np.array(options["task_values"], dtype=float)
         return {
             "task_values": as_double(values),
             "candidates": as_double(options["candidates"]),
@@ -618,8 +625,9 @@ def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
 def _choose_rank(values: Tensor, seen: Tensor, seed: int) -> tuple[int, float]:
     r"""Rank with the least held-out error, and that error relative to rank 0."""
     generator = torch.Generator().manual_seed(seed)
+    # Drawn on the CPU, so that every device holds out the same.
     held = seen & (torch.rand(seen.shape, generator=generator).to(values) < _HELD_OUT)
-    held &= (seen & ~held).sum(0) > 0
+    held &= (seen & ~held).sum(0) > 0  # a column without values has no mean
     rest = seen & ~held
     chosen, freedom, best, baseline = 0, sum(values.shape), math.inf, math.inf
     for rank, filled in enumerate(_by_rank(values, rest)):
@@ -629,15 +637,16 @@ def _choose_rank(values: Tensor, seen: Tensor, seed: int) -> tuple[int, float]:
         elif error < best - _WORTH * baseline:
             best, chosen = error, rank
         after = rank + 1
+        # Up to as many free numbers as half the values; more would fit the values by heart.
         if after * (freedom - after) > 0.5 * int(rest.sum()) or after - chosen > _PATIENCE:
             break
     return chosen, best / baseline if baseline > 0.0 else 1.0
 
 
 def _by_rank(values: Tensor, seen: Tensor) -> Iterator[Tensor]:
-    r"""Values with unseen entries replaced by column means, then by fits of rank 1, 2, ..
+    r"""Completed values: by column means, then by fits of rank 1, 2, ..
 
-    Each starts from the one before.
+    Each fit starts from the one of the rank below.
     """
     means = torch.where(seen, values, 0.0).sum(0) / seen.sum(0)
     filled = torch.where(seen, values, means)
@@ -646,6 +655,7 @@ def _by_rank(values: Tensor, seen: Tensor) -> Iterator[Tensor]:
         for _ in range(_SWEEPS):
             centre = filled.mean(0)
             deviations = filled - centre
+            # Eigenvalues ascend: the last axes are the principal ones.
             axes = torch.linalg.eigh(deviations.mT @ deviations).eigenvectors[:, -rank:]
             updated = torch.where(seen, filled, centre + deviations @ axes @ axes.mT)
             change = float((updated - filled).norm())
@@ -663,7 +673,6 @@ class CosineFeatures(Module):
 
     Raises:
         BotorchTensorDimensionError: If they are not ``d x K`` and ``K``.
-        InputDataError: If a value is not finite.
 
     Attributes:
         of_the_tasks: Whether a ``FeatureMetaModel`` trained them on its own tasks.
@@ -678,8 +687,6 @@ class CosineFeatures(Module):
                 "frequencies must be `d x K` and phases `K`, got shapes "
                 f"{tuple(frequencies.shape)} and {tuple(phases.shape)}."
             )
-        finite("frequencies", frequencies)
-        finite("phases", phases)
         self.frequencies = Parameter(frequencies)
         self.phases = Parameter(phases)
 
@@ -689,22 +696,24 @@ class CosineFeatures(Module):
 
 
 def _split(groups: Tasks, generator: torch.Generator) -> tuple[Tasks, Tasks]:
-    r"""A random part of each group's inputs, and the fifth of them that is held out."""
+    r"""Four fifths of each group's inputs, drawn at random, and the fifth held out."""
     kept, held = list[tuple[Tensor, Tensor]](), list[tuple[Tensor, Tensor]]()
     for inputs, values in groups:
         order = torch.randperm(len(inputs), generator=generator)
-        cut = max(1, round(len(order) * (1.0 - _HELD_OUT)))
+        cut = max(1, round(len(order) * (1.0 - _UNSEEN)))
         kept.append((inputs[order[:cut]], values[order[:cut]]))
         held.append((inputs[order[cut:]], values[order[cut:]]))
     return kept, held
 
 
 def _error(features: Module, fitted: Tasks, predicted: Tasks) -> Tensor:
-    r"""Mean squared error at ``predicted`` of heads that were fitted to ``fitted``."""
+    r"""Mean squared error at ``predicted`` of heads fitted to ``fitted``."""
     total, count = fitted[0][1].new_zeros(()), 0
     for (inputs, values), (others, unseen) in zip(fitted, predicted, strict=True):
         design = features(inputs)
         gram = design.mT @ design
+        # The gradient passes through the heads (variable projection), so the features are
+        # trained for the best heads that they allow.
         ridge = _RIDGE * len(design) * torch.eye(len(gram)).to(gram)
         heads = torch.linalg.solve(gram + ridge, design.mT @ values)
         total = total + (features(others) @ heads - unseen).square().sum()
@@ -874,6 +883,7 @@ class FeatureMetaModel(MetaModel):
         finite("features(task_inputs)", values)
         _, singular, right = torch.linalg.svd(values, full_matrices=False)
         kept = singular > cutoff * singular.max()
+        # Scaled to mean squares of one, whatever the number of inputs.
         return right[kept].mT / singular[kept] * len(inputs) ** 0.5
 
     def _heads(self, inputs: Tensor, values: Tensor) -> Tensor:
@@ -884,7 +894,9 @@ class FeatureMetaModel(MetaModel):
                 f"A task has {len(design)} inputs for {self.num_features} independent "
                 "basis functions; it needs at least as many. Use fewer basis functions."
             )
-        return torch.linalg.lstsq(design, values, driver="gelsd").solution.mT
+        # By singular values, as a task's few inputs may leave combinations dependent; the
+        # driver of `lstsq` that takes these is for the CPU alone.
+        return (torch.linalg.pinv(design) @ values).mT
 
 
 def _listed(
@@ -905,10 +917,9 @@ def _listed(
             f"task_inputs must be `M x {size}` inputs that all tasks share, or `M_i x "
             f"{size}` inputs for each task, and task_values as many values for each."
         )
-    for each in {id(each): each for each in inputs}.values():
+    for each in {id(each): each for each in inputs}.values():  # shared inputs once
         finite("task_inputs", each)
-    for each in values:
-        finite("task_values", each)
+    finite("task_values", torch.cat(values))
     return list(zip(inputs, values, strict=True))
 
 
@@ -916,6 +927,6 @@ def _grouped(tasks: Tasks) -> Tasks:
     r"""Tasks with equal inputs together: ``m x d`` inputs, ``m x n`` values of ``n``."""
     groups: dict[bytes, tuple[Tensor, list[Tensor]]] = {}
     for inputs, values in tasks:
-        key = inputs.cpu().numpy().tobytes()
+        key = inputs.cpu().numpy().tobytes()  # tensors are hashed by identity
         groups.setdefault(key, (inputs, []))[1].append(values)
     return [(inputs, torch.stack(values, -1)) for inputs, values in groups.values()]

@@ -15,7 +15,7 @@ from kernelucb._numerics.domains import checked_limits, checked_points
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, norm_bound_under_prior
-from kernelucb.confidence.ridge import abbasi_yadkori_band
+from kernelucb.confidence.ridge import abbasi_yadkori_theorem
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.data import KernelRegression
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
@@ -128,7 +128,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             bound = norm_bound_under_prior(norm_bound, state, delta)
             norm = bound.value
             # Theorem 1 at alpha = noise_std^2 / B^2.
-            band = abbasi_yadkori_band(state, bound, delta, norm**-2)
+            band = abbasi_yadkori_theorem(delta, norm**-2).band(state, bound)
         else:
             raise ValueError(
                 "A tracker is for an unknown noise scale; give "
