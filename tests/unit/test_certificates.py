@@ -131,7 +131,7 @@ SHORT = make_problem(n=10, norm=NORM)
 UNPROVEN = {
     "bound": AbbasiYadkoriUCB(SHORT.model, norm_bound=NORM),
     "kernel": MartingaleMixtureUCB(
-        KernelRegression(SHORT.X, SHORT.Y, LINEAR, 0.5), norm_bound=20.0
+        KernelRegression(SHORT.X, SHORT.Y, LINEAR, 5.0), norm_bound=20.0
     ),
     "mean": of_mean(Bump()),
 }
@@ -182,20 +182,6 @@ def test_what_a_search_shows_is_above_what_it_has_not_found(below, most):
     top = SQUARE.new_full((2,), 0.2501)
     holds = ((top - kept.centres).abs() <= kept.halves).all(-1)
     assert bool(holds.any()) == (below == 0.0) or most == 1
-
-
-def test_the_bound_on_cells_finds_what_a_local_search_misses():
-    r"""Thirty observations leave peaks between them that few starts reach."""
-    kernel, X = frozen_kernel("matern52", 0.03), uniform(30, 1, 4)
-    state = KernelRegression(X, torch.zeros(30).double(), kernel, 0.01)
-    acqf = MartingaleMixtureUCB(state, norm_bound=1.0)
-    middle = X[:1]
-    grid = regret_certificate(acqf, with_point(mesh(4001, 1), middle), recommended=middle)
-    for most in (1, 15, 63, 10_000):
-        options = {"recommended": middle, "max_evaluations": most, "tolerance": 1e-3}
-        found = regret_certificate(acqf, bounds=LINE, **options)
-        assert found.gap >= grid.gap - FLOOR
-    assert found.gap - found.resolution >= 0.99 * grid.gap
 
 
 def test_it_stops_when_the_gap_is_small():

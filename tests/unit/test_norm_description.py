@@ -19,7 +19,6 @@ from kernelucb import (
 )
 from problems import (
     KERNELS,
-    RKHSFunction,
     constant_mean,
     float64,
     frozen_kernel,
@@ -97,27 +96,6 @@ def test_short_length_scales_are_seen_and_collapsed_ones_named(name, lower, leng
         assert is_seen == (length == 1e-3)
         assert is_seen or change.slope == math.inf
         assert is_seen != ("the length scale is too small to see across" in str(change))
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_some_function_of_that_norm_goes_as_far(name):
-    r"""``B k(., x) / sqrt(k(x, x))`` and ``B (k(., x) - k(., x')) / d_k(x, x')``."""
-    kernel, x = frozen_kernel(name, LENGTH, outputscale=4.0), float64([[0.2, 0.7]])
-    described = describe(kernel)
-    change = described.inputs[0]
-    # A pair so close that its quotient is within 1% of the steepest slope.
-    step, close = float64([change.step, 0.0]), float64([1e-3, 0.0])
-    cases = {
-        described.range: x,
-        described.across: SQUARE,
-        change.over_step: torch.cat([x, x + step]),
-        change.slope * 1e-3: torch.cat([x, x + close]),
-    }
-    for limit, points in cases.items():
-        signs = float64([1.0, -1.0])[: len(points)]
-        scale = NORM / (signs @ kernel(points).to_dense() @ signs).sqrt()
-        reached = RKHSFunction(kernel, points, scale * signs)(points) @ signs
-        assert 0.99 * limit <= float(reached) <= limit * (1.0 + REARRANGED)
 
 
 def test_a_kernel_that_differs_from_place_to_place():
