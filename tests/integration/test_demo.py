@@ -102,3 +102,9 @@ def test_what_ends_a_demo_is_said_in_a_line(demo, monkeypatch):
     monkeypatch.setattr(Run, "_choose", Mock(side_effect=SolverError("no solution")))
     status, _, error = demo()
     assert (status, error) == (1, "kernelucb: stopped after 0 of 2 rounds: no solution\n")
+
+
+def test_a_wrong_name_is_one_line_and_status_2(demo):
+    status, text, error = demo("--function", "brannin")
+    assert (status, text, error.count("\n")) == (2, "", 1)
+    assert "must be one of branin, " in error

@@ -136,6 +136,7 @@ def test_claims_that_stand_nowhere_and_everywhere():
     nowhere, always = breakdown(band(), lambda _: False), breakdown(band(), lambda _: True)
     assert nowhere.norm_bound == nowhere.margin == 0.0
     assert nowhere.noise_std is None
+    assert "does not stand even at" in str(nowhere)
     assert always.stands_throughout
     assert always.margin == pytest.approx(1000.0, rel=0.06)
     report = optimum_report(IGPUCB(PROBLEM.model, norm_bound=NORM), GRID)

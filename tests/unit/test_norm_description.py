@@ -1,5 +1,6 @@
 r"""The meaning of a norm bound: closed forms, attained, in the user's units and words."""
 
+import itertools
 import math
 import re
 
@@ -84,13 +85,15 @@ def test_closed_forms(name):
         assert no_slope == (name == "matern12")
 
 
-@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("lower", [0.0, 20.0, 1e3])
-@pytest.mark.parametrize("length", [1e-100, 1e-19, 1e-3])
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [("matern12", 1e-19), *itertools.product(KERNELS, [1e-100, 1e-19, 1e-3])],
+)
 def test_short_length_scales_are_seen_and_collapsed_ones_named(name, lower, length):
     r"""Too small to see across the domain: that is no statement about derivatives."""
     box = float64([[lower, lower], [lower + 1.0, lower + 60.0]])
-    exact = NORM * SLOPES[name] / length
+    exact = NORM * SLOPES.get(name, 0.0) / length
     for change in describe(frozen_kernel(name, length), bounds=box).inputs:
         is_seen = exact * (1.0 - SLOPE) <= change.slope <= exact * (1.0 + 3.0 * SLOPE)
         assert is_seen == (length == 1e-3)

@@ -152,7 +152,9 @@ def test_of_a_finite_space_they_are_the_points_that_may_be_best():
     report = reported(acqf, space=space)
     expected = possible(acqf, report, space.region().points).tolist()
     assert report.combination_count == 18
-    found = [[each.values[name] for name in report.names] for each in report.combinations]
+    found = [
+        [each.values[name] for name in report.wording.names] for each in report.combinations
+    ]
     assert sorted(found) == sorted(expected)
     for each in report.combinations:
         assert (each.region, each.share, each.share_at_most) == ({}, 1.0, 1.0)
