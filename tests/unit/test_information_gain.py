@@ -1,19 +1,16 @@
 r"""Information gain against enumeration on tiny domains."""
 
-import math
 from itertools import combinations_with_replacement, pairwise
 
 import pytest
 import torch
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kernelucb import information_gain
 from kernelucb.diagnostics import _spectral_gain
 from oracles import information
-from problems import float64, frozen_kernel, frozen_model, generator, make_problem, uniform
+from problems import float64, frozen_kernel, frozen_model, make_problem, uniform
 from tolerances import LINEAR_SOLVE, ORDER, REARRANGED
 
 GREEDY_SHARE = 1.0 - 0.36787944117144233  # 1 - 1/e
@@ -77,22 +74,11 @@ def test_bounds_are_above_the_maximum(kernel, sigma, rounds):
         assert best - ORDER <= bound <= 3.0 * best / GREEDY_SHARE  # not a large number
 
 
-@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from(KERNELS))
-def test_the_upper_bound_lies_between(seed, rounds, kernel):
-    r"""Above the gain of random points, with repeats; below Eq. (5) and the others."""
-    k, X, sigma = frozen_kernel(kernel), uniform(8, 2, seed), 0.05 + 0.2 * (seed % 10)
-    chosen = torch.randint(8, (rounds,), generator=generator(seed))
-    best, gram = information.gain(k(X[chosen]).to_dense(), sigma), k(X).to_dense()
-    greedy = information.greedy_gain(gram, sigma, rounds) / GREEDY_SHARE
-    independent = 0.5 * rounds * math.log1p(1.0 / sigma**2)
-    least = min(independent, greedy, spectral(gram, sigma, rounds))
-    found = upper_bound(k, X, sigma, rounds)
-    assert best - ORDER <= found <= least * (1.0 + REARRANGED) + ORDER
-
-
-def test_the_upper_bound_is_that_of_the_best_step():
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rounds", [2, 9])
+def test_the_upper_bound_is_that_of_the_best_step(seed, rounds):
     r"""Minoux: for every step of the greedy rule, its gain and ``T`` times the next."""
-    k, X, rounds = frozen_kernel("rbf"), uniform(6, 1, seed=7), 9
+    k, X = frozen_kernel("rbf"), uniform(6, 1, seed)
     gram = k(X).to_dense()
     gains = [information.greedy_gain(gram, 0.3, step) for step in range(rounds + 2)]
     steps = [low + rounds * (high - low) for low, high in pairwise(gains)]
