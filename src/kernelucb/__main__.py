@@ -90,11 +90,10 @@ def report(
         **options: Arguments of ``kernelucb.report``.
     """
     page = kernelucb.page.report(**options)
-    shown = page.text
+    print(page.text)
     if not text:
         output.write_text(page.to_html(), encoding="utf-8")
-        shown += f"\n\nThe page: {output}"
-    print(shown)
+        print(f"\nThe page: {output}")
     return 0
 
 

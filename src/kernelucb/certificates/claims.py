@@ -22,15 +22,9 @@ from torch import Tensor
 from kernelucb._numerics.digits import as_given, at_least, at_most, coordinate
 from kernelucb._numerics.estimates import estimated
 from kernelucb.certificates.boxes import upper_side
-from kernelucb.certificates.regret import certificate_of
+from kernelucb.certificates.regret import certify
 from kernelucb.certificates.task import Task
-from kernelucb.certificates.words import (
-    STATEMENTS,
-    TESTED,
-    Breakdown,
-    Claim,
-    Wording,
-)
+from kernelucb.certificates.words import STATEMENTS, TESTED, Breakdown, Claim, Wording
 from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
 from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -43,11 +37,8 @@ _CLOSE = 1.05  # of what is found, as a factor
 _MOST_NOISE = 100.0  # times the noise scale in use: the largest tried
 
 
-def breakdown(
-    band: Any,
-    claim: Callable[[Any], bool],
-) -> Breakdown:
-    r"""Up to which norm and which noise scale a claim stands, anytime.
+def breakdown(band: Any, claim: Callable[[Any], bool]) -> Breakdown:
+    r"""Find the largest norm bound and noise scale at which a claim stands, anytime.
 
     Example:
         >>> breakdown(band, lambda b: regret_certificate(b, bounds=box).gap <= 5.0)
@@ -145,7 +136,7 @@ def _largest(
     limit: float,
     bad: float = math.inf,
 ) -> float:
-    r"""A large number from ``first`` to ``limit`` at which a claim stands; 0 if none is.
+    r"""Find a large number from ``first`` to ``limit`` at which a claim stands, or 0.
 
     ``bad`` is a number at which it is known to fall. Only numbers that were tried are
     returned.
@@ -229,6 +220,7 @@ def ladder(
     arguments as for ``optimum_report``.
     """
     with torch.no_grad(), warnings.catch_warnings():
+        # Norm bounds that are tried may contradict the data; breakdown values say so.
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
         found = _Ladder(task, recommended, max_evaluations, words)
         level = _spread(task, recommended) if tolerance is None else tolerance
@@ -251,7 +243,7 @@ def _spread(task: Task, point: Tensor) -> float:
 
     Outcome units. Estimates from few noisy outcomes hardly differ: hence the noise.
     """
-    band, state = task.bound, task.confidence_set.regression
+    band, state = task.bound, task.bound.required_set.regression
     points = task.points if band.observed is None else band.observed
     values = state.outcome_map.inverse(state.mean(points.to(point)))
     spread = float(values.max() - values.min()) or band.prior_std
@@ -293,7 +285,7 @@ class _Ladder:
         return Claim(kind, statement, numbers, rigorous, tested, stands)
 
     def stands(self, test: Callable[[Task], bool], task: Task) -> Breakdown | None:
-        r"""Up to where a task passes a test; None where its bands are not one event."""
+        r"""Breakdown values of a test of tasks; None where the bands are not one event."""
 
         def holds(*factors: float) -> bool:
             if factors not in self.relaxed:  # other claims try the same ones
@@ -307,17 +299,18 @@ class _Ladder:
 
     def keeps(self, level: float, task: Task) -> bool:
         r"""Whether the outcome is on the good side of a level all over a region."""
-        outcome_map = task.confidence_set.regression.outcome_map
+        outcome_map = task.bound.required_set.regression.outcome_map
         inner = float(outcome_map.forward(torch.tensor(level, dtype=torch.float64)))
         shortfall = upper_side(-self.sign, -self.sign * inner)
         if float(task.values(shortfall, task.points).max()) > 0.0:
             return False
-        known, few = (0.0, self.point), min(self.evaluations, _EVALUATIONS)
-        most = task.largest(shortfall, _ACCURACY, few, known)  # of what lies above
+        few = min(self.evaluations, _EVALUATIONS)
+        # From a value of 0, so that only shortfalls are looked for.
+        most = task.largest(shortfall, _ACCURACY, few, (0.0, self.point))
         return most is not None and most.upper <= 0.0
 
     def best_run(self) -> Iterator[Claim]:
-        r"""The run that is worth most at least, if one may be feasible."""
+        r"""The run whose guaranteed value is largest, among those that may be feasible."""
         task, observed = self.task, self.task.bound.observed
         if observed is None or len(observed) == 0:
             return
@@ -329,7 +322,7 @@ class _Ladder:
         counted = possible & torch.tensor(near, device=runs.device)
         inside = bool(counted.any())
         runs = runs[counted if inside else possible]
-        least = -upper_side(-self.sign)(task.confidence_set, runs)
+        least = -upper_side(-self.sign)(task.bound.required_set, runs)
         best = runs[least.argmax()]
         sides = _sides(task, best)
         said = {"name": self.domain.best_run(inside), "run": self.words.point(best)}
@@ -351,10 +344,10 @@ class _Ladder:
         return self.claim("value", sides, said, self.stands(holds, self.task))
 
     def improvement(self, baseline: Tensor) -> Claim:
-        r"""By how much the recommended point is better than ``d`` coordinates."""
+        r"""The claim that the recommended point is better than ``d`` coordinates."""
 
         def least(task: Task) -> float:
-            gain = task.gain(self.point)(task.confidence_set, baseline.unsqueeze(0))
+            gain = task.gain(self.point)(task.bound.required_set, baseline.unsqueeze(0))
             latent = -float(gain)
             if task.bound.outcome_map.is_identity:
                 return latent
@@ -371,21 +364,22 @@ class _Ladder:
         return self.claim("baseline", (number,), said, stands, sentence=name)
 
     def gain(self, kind: str, share: float, level: float, shown: str) -> Claim:
-        r"""By how much points are better, anywhere or near the recommended one.
+        r"""The claim that no point, anywhere or near the recommended one, is much better.
 
         ``share`` is half of each side of the window; ``level``, ``shown`` in print, is the
         difference that does not matter.
         """
         task = self.task if kind == "anywhere" else self.task.around(self.point, share)
         asked = replace(task, recommended=self.point)
-        certificate = certificate_of(asked, _ACCURACY, self.evaluations)
+        certificate, _ = certify(asked, _ACCURACY, self.evaluations)
         few = min(self.evaluations, _EVALUATIONS)
 
         def no_better(task: Task, level: float) -> bool:
             values = task.values(task.gain(self.point), task.points)
             if task.bound.outcome_map.is_identity and float(values.max()) > level:
                 return False
-            found = certificate_of(replace(task, recommended=self.point), _ACCURACY, few)
+            asked = replace(task, recommended=self.point)
+            found, _ = certify(asked, _ACCURACY, few)
             return found.rigorous and found.gap <= level
 
         stands = self.stands(partial(no_better, level=level), task)
@@ -403,7 +397,7 @@ class _Ladder:
         return self.claim(kind, (certificate.gap,), said, stands, certificate.rigorous)
 
     def box(self, threshold: float) -> Claim:
-        r"""The largest box around the point in which the outcome keeps a threshold."""
+        r"""The claim about the largest box in which the outcome keeps a threshold."""
         kind, level = "operating window", self.words.value(as_given(threshold))
         good, bad = 0.0, 1.0
         if self.keeps(threshold, self.task.around(self.point, bad)):
@@ -430,7 +424,5 @@ class _Ladder:
 
 def _sides(task: Task, point: Tensor) -> tuple[float, float]:
     r"""Lower and upper bound at ``d`` coordinates of a point."""
-    functions = task.confidence_set
-    sides = torch.cat(functions.bounds(point.unsqueeze(0)))
-    lower, upper = functions.regression.outcome_map.inverse(sides).tolist()
-    return lower, upper
+    lower, upper = task.bound.bounds(point.unsqueeze(0))
+    return float(lower), float(upper)
