@@ -35,7 +35,7 @@ def test_rounds_and_picture(demo, tmp_path):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_default_run_is_certified_and_keeps_its_promise(function):
-    demo = Run(function, rounds=3, seed=1)
+    demo = Run(function, rounds=3, seed=1, delta=0.05, estimate=False)
     list(demo.steps())
     assert demo.acqf.band.norm_bounds[0] >= demo.function.norm
     assert demo.missed == 0

@@ -206,5 +206,5 @@ def test_several_noise_scales_are_multiplied_and_said_to_be():
     objective = MartingaleMixtureUCB(data, norm_bound=3.0)
     most = 2.0 * float(objective.bounds(X)[1].max()) + 1.0
     found = breakdown(objective, lambda band: float(band.bounds(X)[1].max()) <= most)
-    assert found.noise_std == pytest.approx(0.2 * found.noise_factor)
+    assert found.noise_std == pytest.approx(0.2 * float(found.noise_factor))
     assert "a noise scale is above" in str(found)

@@ -158,12 +158,11 @@ def test_a_small_rough_part_of_a_sum_has_its_slope(name):
 
 def numbers(description):
     r"""Everything in outcome units, the slopes along with the rest."""
-    return [
-        *(description.range, description.across, description.norm_bound),
-        *(description.observed.largest, description.observed.noise_reach),
-        description.consistency.least_consistent_norm,
-        *(x for c in description.inputs for x in (c.over_step, c.over_side, c.slope)),
-    ]
+    seen, least = description.observed, description.consistency.least_consistent_norm
+    found = [description.range, description.across, description.norm_bound, least]
+    found += [seen.largest, seen.noise_reach]
+    found += [x for c in description.inputs for x in (c.over_step, c.over_side, c.slope)]
+    return [float(each) for each in found]
 
 
 def test_units_of_the_outcomes():
