@@ -19,14 +19,7 @@ from scipy.special import gammaincinv
 from scipy.stats import chi2
 from torch import Tensor
 
-from kernelucb._numerics.checks import (
-    as_double,
-    nonnegative_scalar,
-    one_of,
-    positive_scalar,
-    probability,
-    whole_number,
-)
+from kernelucb._numerics import checks
 from kernelucb._numerics.digits import (
     assumed,
     at_least,
@@ -36,12 +29,7 @@ from kernelucb._numerics.digits import (
     one_minus,
 )
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
-from kernelucb._numerics.estimates import (
-    Estimate,
-    Number,
-    estimated_parts,
-    with_noise,
-)
+from kernelucb._numerics.estimates import Estimate, Number, estimated_parts, with_noise
 from kernelucb._numerics.kernels import Combined
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.confidence.counts import least_norm_mode, likelihood_level, log_evidence
@@ -131,9 +119,9 @@ def check_consistency(
         UnsupportedError: If the model cannot be represented, or it is the ``regression``
             of a ``LikelihoodUCB`` in place of its ``data``.
     """
-    probability("delta", delta)
-    norm = positive_scalar("norm_bound", norm_bound)
-    model_error = nonnegative_scalar("model_error", model_error)
+    checks.probability("delta", delta)
+    norm = checks.positive_scalar("norm_bound", norm_bound)
+    model_error = checks.nonnegative_scalar("model_error", model_error)
     regions, differ = (), ""
     data = data_of(model, noise_std, noise_std is not None or model_error > 0.0)
     if isinstance(data, LikelihoodRegression):
@@ -467,7 +455,7 @@ class NormDescription:
         ends = self.prior_mean - self.range, self.prior_mean + self.range
         if isinstance(self.observed, NoisyOutcomes):
             return ends
-        low, high = LINKS[self.observed.kind].inverse(as_double(ends))
+        low, high = LINKS[self.observed.kind].inverse(checks.as_double(ends))
         return float(low), float(high)
 
     @property
@@ -593,8 +581,8 @@ def describe_norm_bound(
         UnsupportedError: If the model cannot be represented, or it is the ``regression``
             of a ``LikelihoodUCB`` in place of its ``data``.
     """
-    norm = positive_scalar("norm_bound", norm_bound)
-    probability("delta", delta)
+    norm = checks.positive_scalar("norm_bound", norm_bound)
+    checks.probability("delta", delta)
     data = data_of(model, noise_std, noise_std is not None)
     prior, inputs = data.prior, data.train_inputs
     box, points = (each.to(inputs) for each in _domain(bounds, candidates, data.dimension))
@@ -690,7 +678,7 @@ class _Ball:
 
     def change(self, column: int, name: str, step: float, side: float) -> InputChange:
         r"""How much ``f - m`` can change along one input, over a step or all of it."""
-        length = positive_scalar("Every one of steps", step)
+        length = checks.positive_scalar("Every one of steps", step)
         if length > side:
             raise ValueError(
                 f"steps must lie within the domain: {length:.6g} is longer than its side "
@@ -793,7 +781,7 @@ def information_gain(
         InputDataError: If ``X`` is empty or not finite.
         UnsupportedError: If the model cannot be represented.
     """
-    one_of("method", method, *get_args(Method))
+    checks.one_of("method", method, *get_args(Method))
     observed = X is None and method == "exact"
     if isinstance(model, Kernel):
         for name, given in {"noise_std": noise_std, "X": X}.items():
@@ -806,11 +794,13 @@ def information_gain(
         prior, inputs, parts = data.prior, data.train_inputs, data.estimated
         scale = float(data.noise_scales.max())
     if noise_std is not None:
-        scale = float(positive_scalar("noise_std", noise_std))
+        scale = float(checks.positive_scalar("noise_std", noise_std))
         parts = with_noise(parts, noise_std)
     if X is not None:
         inputs = prior.transform(checked_points("X", X))
-    count = len(inputs) if num_points is None else whole_number("num_points", num_points)
+    count = (
+        len(inputs) if num_points is None else checks.whole_number("num_points", num_points)
+    )
     prior.check_fits(inputs)
     ratios = prior.covariance(inputs, inputs) / scale**2
     spectrum = kernel_spectrum(ratios)[0]

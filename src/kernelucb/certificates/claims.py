@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -84,7 +84,7 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
     norm = float(band.smallest_norm_bound)
     least = float(whole.least_norm_factor) * float(whole.smallest_norm_bound) / norm
     if math.isinf(least):
-        return Breakdown(norm_bound=Estimate(0.0), least_consistent_norm=Estimate(least))
+        return Breakdown(Estimate(0.0), Estimate(least))
     of_objective = {term.key for term in terms_of(band)}
     first = _JUST_ABOVE * least if least > 0.0 else 1.0 / _MOST_NORM
     first = max(first, 1.0) if len(of_objective) > 1 else first
@@ -98,22 +98,23 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
         at = min(factor or math.inf, max(first, 1.0))  # where functions explain the data
         if factor > 0.0 and None not in [term.noise_scale for term in terms.values()]:
             steps = _NOISE_STEP, _MOST_NOISE
-            ratio = max(_largest(lambda ratio: stands(at, ratio), 1.0, *steps), 1.0)
-            noise = ratio * float(cast(Any, band.noise_scale))
+            most = _largest(lambda ratio: stands(at, ratio), 1.0, *steps)
+            ratio = Estimate(max(most, 1.0))
+            noise = ratio * band.noise_scale
         for length in sorted(set(band.lengthscales), reverse=True):  # longest first
             if not stands(at, 1.0, length):
                 break
-            shortest = length
+            shortest = Estimate(length)
 
     def norms_at(multiple: float) -> tuple[tuple[str, Estimate], ...]:
         if len(terms) == 1:
             return ()
         factors = {term.key: max(multiple, 1.0) for term in terms.values()}
         factors |= dict.fromkeys(of_objective, multiple)
-        return tuple(
-            (name, Estimate(factors[term.key] * float(term.smallest_norm_bound)))
-            for name, term in terms.items()
+        norms = (
+            (n, Estimate(factors[t.key]) * t.smallest_norm_bound) for n, t in terms.items()
         )
+        return tuple(norms)
 
     data = [term.data for term in terms_of(band) if hasattr(term.data, "noise_scales")]
     scales = {scale for each in data for scale in each.noise_scales.tolist()}
@@ -121,18 +122,14 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
     return Breakdown(
         norm_bound=Estimate(factor * norm),
         least_consistent_norm=Estimate(least * norm),
-        noise_std=_estimate(noise),
+        noise_std=noise,
         at_norm_bound=Estimate(at * norm) if needs_norm else None,
-        lengthscale=_estimate(shortest),
+        lengthscale=shortest,
         stands_throughout=factor >= limit / _CLOSE,
         norms=norms_at(factor or first),
         at_norms=norms_at(at) if needs_norm else (),
-        noise_factor=_estimate(ratio) if len(terms) > 1 or len(scales) > 1 else None,
+        noise_factor=ratio if len(terms) > 1 or len(scales) > 1 else None,
     )
-
-
-def _estimate(value: float | None) -> Estimate | None:
-    return None if value is None else Estimate(value)
 
 
 def _largest(
