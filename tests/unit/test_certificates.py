@@ -60,20 +60,13 @@ from problems import (
 from tolerances import ORDER, SOCP
 
 NORM, FLOOR = 3.0, 1e-9
-LINE = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-CUBE = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64)
+LINE, SQUARE, CUBE = (float64([[0.0] * d, [1.0] * d]) for d in (1, 2, 3))
 LEVELS = [0.0, 0.3, 0.6, 1.0]
 FINE = torch.linspace(0.0, 1.0, 401).tolist()
 
 
 def bound(problem, **options):
     return MartingaleMixtureUCB(problem.model, norm_bound=NORM, **options)
-
-
-def mesh(per_side, d):
-    axes = [torch.linspace(0.0, 1.0, per_side, dtype=torch.float64)] * d
-    return torch.cartesian_prod(*axes).reshape(-1, d)
 
 
 def three(**options):
@@ -88,20 +81,10 @@ def enumerated(*columns):
 def test_is_the_largest_difference_over_the_set(name, fit):
     r"""One cone program for each candidate."""
     problem = make_problem(n=8, d=2, kernel=name, norm=NORM, seed=5)
-    candidates = uniform(6, 2, 9)
-    acqf = bound(problem, fit=fit)
-    certificate = regret_certificate(acqf, candidates)
-    radius, regression = (
-        acqf.band.function_constraints.radius,
-        acqf.band.confidence_set.regression,
-    )
-    given = (
-        problem.Y,
-        problem.state.noise_std,
-        radius.squared(regression),
-        NORM,
-        counted(acqf),
-    )
+    acqf, candidates = bound(problem, fit=fit), uniform(6, 2, 9)
+    certificate, band = regret_certificate(acqf, candidates), acqf.band
+    squared = band.function_constraints.radius.squared(band.confidence_set.regression)
+    given = problem.Y, problem.state.noise_std, squared, NORM, counted(acqf)
     expected = []
     for x in candidates:
         points = torch.stack([*problem.X, x, certificate.recommended])
@@ -294,11 +277,12 @@ CONSTRAINTS = OutcomeConstraints(*median())
 LOW, HIGH = UNEQUAL = float64([[0.1, -0.3], [0.9, 0.2]])
 TRIANGLE = MixedSpace(CUBE, discrete_dims={2: [0.0, 0.5]}, inequality_constraints=SUM)
 BELOW, WORDS = enumerated(FINE[::5], FINE[::5], [0.0, 0.5]), [0.0, 1.0, 2.0]
+BOX = enumerated(FINE[::4], FINE[::4])
 LINED = MixedSpace(CUBE, discrete_dims={0: LEVELS})
 CONTEXT = {"bounds": CUBE, "fixed_features": {2: 0.5}}
 # A grid that misses little of a domain, the domain, and a bound.
 GRIDS = {
-    "unequal sides": (LOW + (HIGH - LOW) * mesh(101, 2), {"bounds": UNEQUAL}, plane),
+    "unequal sides": (LOW + (HIGH - LOW) * BOX, {"bounds": UNEQUAL}, plane),
     "linear": (BELOW[BELOW[:, :2].sum(-1) <= 0.8 + FLOOR], {"space": TRIANGLE}, matern),
     "sum in a context": (enumerated(FINE[::10], FINE[::10], [0.5]), CONTEXT, total),
     "BoTorch's mixed model": (
@@ -306,7 +290,7 @@ GRIDS = {
         {"space": MixedSpace(CUBE, discrete_dims={2: WORDS})},
         mixed_model,
     ),
-    "sketch": (mesh(1001, 1), {"bounds": LINE}, sketched),
+    "sketch": (float64(FINE)[:, None], {"bounds": LINE}, sketched),
     "outcome constraint": (
         enumerated(LEVELS, FINE[::8], FINE[::8]),
         {"space": LINED, "constraints": CONSTRAINTS},

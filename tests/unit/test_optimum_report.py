@@ -22,8 +22,7 @@ from problems import float64, make_problem, normal, uniform, with_point
 from tolerances import ORDER
 
 NORM, FLOOR, COST = 3.0, 1e-9, {"max_evaluations": 4000}
-SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-CUBE = torch.tensor([[0.0] * 4, [1.0] * 4], dtype=torch.float64)
+SQUARE, CUBE = (float64([[0.0] * d, [1.0] * d]) for d in (2, 4))
 
 
 def plane(axis):
