@@ -20,6 +20,7 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        # What argparse takes for an option unless this private pattern says otherwise.
         self._negative_number_matcher = re.compile(r"-(\.?[0-9]|inf|nan)")
 
     def error(self, message: str) -> NoReturn:

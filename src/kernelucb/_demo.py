@@ -162,7 +162,7 @@ class Run:
         r"""The search that the README recommends; ``1 x d``."""
         bounds = self.function.bounds
         with warnings.catch_warnings(), manual_seed(self.seed + number):
-            # A fit that stops early costs quality, not validity.
+            # A fit that stops early costs quality, not validity: BoTorch warns of it.
             warnings.simplefilter("ignore")
             scale = Normalize(bounds.shape[-1], bounds=bounds)
             model = SingleTaskGP(self.X, self.Y, input_transform=scale)

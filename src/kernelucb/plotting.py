@@ -60,7 +60,7 @@ RC: dict[str, Any] = {
     "savefig.dpi": 200,
 }
 
-_ON_THE_LINE = 0.05  # of the range of the runs, in every other input
+_ON_THE_LINE = 0.05  # of the runs' range in every other input: nearer runs are not pale
 _HEADROOM = 2.0  # reach of the picture beyond the first band, in heights of that band
 _CHANCE = 0.025  # of each side of the intervals of a noise scale
 

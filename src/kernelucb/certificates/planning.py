@@ -67,6 +67,7 @@ def runs_needed(
         data = inputs[:count], noise_std * noise[:count]
         state = KernelRegression(*data, kernel, noise_std)
         problem = known_noise_problem(state, float(norm_bound), "filters", delta)
+        # The set alone: what builds its band, `acquisition`, is not imported from here.
         functions = ExactSet(problem.regression, problem.constraints, problem.assumptions)
         best = points[functions.bounds(points)[0].argmax()].unsqueeze(0)
         gaps[count] = float(functions.max_gain_over(points, best).max())

@@ -126,6 +126,7 @@ class Region(NamedTuple):
             return self.points
         boxes = torch.arange(len(self.lower), device=self.lower.device)
         if len(boxes) > count:
+            # Evenly spread, the first and the last among them.
             boxes = boxes[torch.linspace(0, len(boxes) - 1, count).long()]
         each = -(-count // len(boxes))  # rounded up
         unit = self.lower.new_tensor([[0.0], [1.0]]).expand(2, self.lower.shape[1])

@@ -155,6 +155,7 @@ class Page:
         kernel: Any = fixed_kernel(
             self.given.kernel or _KERNEL, factor * self._lengths, 1.0
         )
+        # Shares of limits that the table's runs gave make the kernel an estimate.
         if self._open:
             remember_trained(unscaled(kernel), frozenset({"raw_lengthscale"}))
         runs = self.table.inputs, self.table.outcomes
