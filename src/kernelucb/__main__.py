@@ -20,6 +20,7 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        # What argparse takes for an option unless this private pattern says otherwise.
         self._negative_number_matcher = re.compile(r"-(\.?[0-9]|inf|nan)")
 
     def error(self, message: str) -> NoReturn:
@@ -90,11 +91,10 @@ def report(
         **options: Arguments of ``kernelucb.report``.
     """
     page = kernelucb.page.report(**options)
-    shown = page.text
+    print(page.text)
     if not text:
         output.write_text(page.to_html(), encoding="utf-8")
-        shown += f"\n\nThe page: {output}"
-    print(shown)
+        print(f"\nThe page: {output}")
     return 0
 
 

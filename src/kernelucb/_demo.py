@@ -38,7 +38,7 @@ _NUM_CENTRES = 400  # of kernel functions
 _NOISE_FRACTION = 0.02  # of the standard deviation over the settings
 _NOISE_STREAM = 10**9  # first seed of the noise, which must not depend on the search
 _ROUND_OFF = 1e-6  # of a norm, relative; a bound from rounding every sum is 1e-7 here
-_UCB_EVERY = 4  # rounds
+_UCB_EVERY = 4  # rounds; in one of each block the upper bound itself is maximised
 _STOPPED, _INTERRUPTED = 1, 130  # exit status; 130 is what shells report for Ctrl-C
 
 
@@ -80,8 +80,7 @@ def black_box(name: str) -> BlackBox:
         test: Any = Branin() if name == "branin" else Hartmann(dim=3)
         function, bounds = test.evaluate_true, test.bounds
         length, ridge = (1.0, 1e-3) if name == "branin" else (length, ridge)
-    bounds = bounds.double()
-    centres = sobol(bounds, _NUM_CENTRES, seed=99)
+    bounds, centres = bounds.double(), sobol(bounds, _NUM_CENTRES, seed=99)
     values = function(centres)
     mean, variance = float(values.mean()), float(values.var())
     kernel = fixed_kernel("matern52", length * (bounds[1] - bounds[0]), variance)
@@ -98,13 +97,7 @@ class Run:
     r"""The state of one run; consistent after every round, so that it can be stopped."""
 
     def __init__(
-        self,
-        function: str,
-        *,
-        rounds: int = 30,
-        seed: int = 0,
-        delta: float = 0.05,
-        estimate: bool = False,
+        self, function: str, rounds: int, seed: int, delta: float, estimate: bool
     ) -> None:
         self.name, self.rounds, self.seed, self.delta = function, rounds, seed, delta
         self.function = black_box(function)
@@ -169,7 +162,7 @@ class Run:
         r"""The search that the README recommends; ``1 x d``."""
         bounds = self.function.bounds
         with warnings.catch_warnings(), manual_seed(self.seed + number):
-            # A fit that stops early costs quality, not validity.
+            # A fit that stops early costs quality, not validity: BoTorch warns of it.
             warnings.simplefilter("ignore")
             scale = Normalize(bounds.shape[-1], bounds=bounds)
             model = SingleTaskGP(self.X, self.Y, input_transform=scale)
@@ -244,9 +237,8 @@ def draw(run: Run, path: Path) -> None:
 
     plt, shown = load_pyplot(), run.certificates
     with plt.rc_context(RC):
-        figure, (above, below) = plt.subplots(
-            2, 1, figsize=(9.0, 6.8), layout="constrained"
-        )
+        sizes: dict[str, Any] = {"figsize": (9.0, 6.8), "layout": "constrained"}
+        figure, (above, below) = plt.subplots(2, 1, **sizes)
         plot_slice(
             run.acqf,
             run.best.recommended,

@@ -19,14 +19,7 @@ from scipy.special import gammaincinv
 from scipy.stats import chi2
 from torch import Tensor
 
-from kernelucb._numerics.checks import (
-    as_double,
-    nonnegative_scalar,
-    one_of,
-    positive_scalar,
-    probability,
-    whole_number,
-)
+from kernelucb._numerics import checks
 from kernelucb._numerics.digits import (
     assumed,
     at_least,
@@ -36,43 +29,31 @@ from kernelucb._numerics.digits import (
     one_minus,
 )
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
-from kernelucb._numerics.estimates import (
-    Estimate,
-    Number,
-    estimated_parts,
-    with_noise,
-)
+from kernelucb._numerics.estimates import Estimate, Number, estimated_parts, with_noise
 from kernelucb._numerics.kernels import Combined
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.confidence.counts import least_norm_mode, likelihood_level, log_evidence
 from kernelucb.confidence.fit import data_fit
 from kernelucb.confidence.noise import NoiseGroup, log_densities
 from kernelucb.confidence.norm import for_least_norm, is_resolved
-from kernelucb.confidence.radius import (
-    noise_energy_bound,
-)
+from kernelucb.confidence.radius import noise_energy_bound
 from kernelucb.data import KernelRegression
-from kernelucb.data.counts import (
-    LINKS,
-    Likelihood,
-    LikelihoodRegression,
-    PseudoRegression,
-)
+from kernelucb.data.counts import LINKS, Likelihood, LikelihoodRegression, PseudoRegression
 from kernelucb.data.exact import distinct_rows
 from kernelucb.data.prior import Prior
 
 Cause = Literal["norm", "noise", "noise by region", "kernel"]
 
-# Factors by which noise scales may be too small, and length scales too large.
+# Factors by which noise scales may be too small (up to 64), length scales too large (32).
 _NOISE_FACTORS = tuple(2.0 ** (0.25 * j) for j in range(25))
 _LENGTHSCALE_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(1, 11))
 # Covariance scales: functions of norms up to a million, prior units.
 _SCALES = tuple(4.0**j for j in range(-4, 21))
 # The same for log odds and log rates, from small to very large.
 _LATENT_SCALES = (0.125, 1.0, 8.0, 64.0, 512.0)
-# Groups of replicates that are compared, by their mean outcome, and how many degrees of
-# freedom each needs; noise that differs so much by chance is as rare as that.
-_REGIONS, _LEAST_DEGREES, _CHANCE = 3, 10, 1e-3
+_REGIONS = 3  # groups of replicates that are compared: low, middle and high mean outcomes
+_LEAST_DEGREES = 10  # of freedom of each group; its scale is then good to a quarter
+_CHANCE = 1e-3  # how rarely one noise scale is said to differ by region
 # Log-evidence, in nats, that another scale must gain before it is named as the cause.
 _GAIN = 5.0
 
@@ -138,9 +119,9 @@ def check_consistency(
         UnsupportedError: If the model cannot be represented, or it is the ``regression``
             of a ``LikelihoodUCB`` in place of its ``data``.
     """
-    probability("delta", delta)
-    norm = positive_scalar("norm_bound", norm_bound)
-    model_error = nonnegative_scalar("model_error", model_error)
+    checks.probability("delta", delta)
+    norm = checks.positive_scalar("norm_bound", norm_bound)
+    model_error = checks.nonnegative_scalar("model_error", model_error)
     regions, differ = (), ""
     data = data_of(model, noise_std, noise_std is not None or model_error > 0.0)
     if isinstance(data, LikelihoodRegression):
@@ -184,6 +165,7 @@ def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
     degrees = (counts[order] - 1.0).cumsum(0)
     if len(order) == 0 or float(degrees[-1]) < _REGIONS * _LEAST_DEGREES:
         return ()
+    # Regions of about as many degrees of freedom each, whatever their outcomes.
     region = ((degrees - 0.5) * _REGIONS / degrees[-1]).long()
     groups: list[NoiseGroup] = []
     for each in range(_REGIONS):
@@ -313,7 +295,7 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
 def _likely_cause(
     data: LikelihoodRegression, least: float, norm_bound: float
 ) -> tuple[Cause, str]:
-    r"""The same for successes and counts."""
+    r"""The likeliest reason of a contradiction by successes and counts, and advice."""
     base, best, shorter = log_evidence(data, _LATENT_SCALES), -math.inf, 1.0
     for factor in _LENGTHSCALE_FACTORS:
         state = data.with_shorter_lengthscales(factor)
@@ -333,9 +315,9 @@ def _likely_cause(
     )
 
 
-# Points at which priors that vary over the domain are looked at.
-_SCAN = 1024
-_MOST_CORNERS = 1024
+# Where priors that vary over the domain are looked at.
+_SCAN = 1024  # Sobol points
+_MOST_CORNERS = 1024  # of a box, which has 2^d: all corners up to ten inputs
 
 # Slopes are measured over steps with this squared kernel metric, as a share of the prior
 # variance: about 1e-3 length scales, which leaves relative errors of h^2 = 1e-6 after
@@ -347,7 +329,7 @@ _UNSEEN = 1e-12
 # Halving the step multiplies the squared slope by 1 where the kernel has a derivative,
 # and by 2 for Matern 1/2.
 _DIVERGES = 1.5
-_MOST_HALVINGS = 60
+_MOST_HALVINGS = 60  # of a step: to 1e-18 of the side
 # Above this share at the smallest step, the length scale is smaller than that step.
 _SATURATED = 0.5
 
@@ -473,12 +455,12 @@ class NormDescription:
         ends = self.prior_mean - self.range, self.prior_mean + self.range
         if isinstance(self.observed, NoisyOutcomes):
             return ends
-        low, high = LINKS[self.observed.kind].inverse(as_double(ends))
+        low, high = LINKS[self.observed.kind].inverse(checks.as_double(ends))
         return float(low), float(high)
 
     @property
     def summary(self) -> str:
-        r"""The estimates and contradictions in one line."""
+        r"""Contradictions, else estimates, else what is left to justify, in one line."""
         if not self.consistency.consistent:
             doubted = f"the norm bound, the kernel or the {self._beside}"
             return f"no guarantee: the data contradict {doubted}"
@@ -492,18 +474,17 @@ class NormDescription:
         return "noise" if isinstance(self.observed, NoisyOutcomes) else "likelihood"
 
     def __str__(self) -> str:
-        counted, rate = isinstance(self.observed, CountedOutcomes), False
+        kind = self.observed.kind if isinstance(self.observed, CountedOutcomes) else None
         where = f", in {self.outcome_unit}"
-        if isinstance(self.observed, CountedOutcomes):
-            rate = self.observed.kind == "poisson"
-            where = f" for f, the {'log rate' if rate else 'log odds'}"
+        if kind is not None:
+            where = f" for f, the {'log rate' if kind == 'poisson' else 'log odds'}"
         subject, mean = "f - m", "m(x), which varies"
         if self.prior_mean is not None:
             low, high = self.prior_mean - self.range, self.prior_mean + self.range
             centre, ends = coordinate(self.prior_mean), " and ".join(between(low, high))
             subject, mean = "f", f"{centre}: between {ends}"
         means = [f"f(x) is within {at_most(self.range)} of the prior mean {mean}"]
-        if counted and self.outcome_range is not None:
+        if kind is not None and self.outcome_range is not None:
             ends = " and ".join(between(*self.outcome_range))
             means.append(f"so the {self.outcome_unit} is between {ends}")
         between_two = f"{subject} changes by at most {at_most(self.across)} between any two"
@@ -513,8 +494,8 @@ class NormDescription:
                 "these are the largest values at points of the domain, not proven between "
                 "them: this prior differs from place to place"
             )
-        if counted:
-            odds = "rate" if rate else "odds p / (1 - p)"
+        if kind is not None:
+            odds = "rate" if kind == "poisson" else "odds p / (1 - p)"
             means.append(f"adding c to f multiplies the {odds} by exp(c)")
         says = self.observed, self._least_norm(), self.consistency.remedy
         lines = [
@@ -600,8 +581,8 @@ def describe_norm_bound(
         UnsupportedError: If the model cannot be represented, or it is the ``regression``
             of a ``LikelihoodUCB`` in place of its ``data``.
     """
-    norm = positive_scalar("norm_bound", norm_bound)
-    probability("delta", delta)
+    norm = checks.positive_scalar("norm_bound", norm_bound)
+    checks.probability("delta", delta)
     data = data_of(model, noise_std, noise_std is not None)
     prior, inputs = data.prior, data.train_inputs
     box, points = (each.to(inputs) for each in _domain(bounds, candidates, data.dimension))
@@ -618,10 +599,8 @@ def describe_norm_bound(
     unit = outcome_unit or "outcome units"
     if isinstance(data, LikelihoodRegression):
         observed = _counted(data)
-        rate = "probability of a success"
-        if observed.kind == "poisson":
-            rate = "rate for each unit of exposure"
-        unit = outcome_unit or rate
+        rates = {"poisson": "rate for each unit of exposure"}
+        unit = outcome_unit or rates.get(observed.kind, "probability of a success")
     else:
         unit += data.outcome_map.after
         residuals = data.train_targets - prior.mean(inputs)
@@ -699,7 +678,7 @@ class _Ball:
 
     def change(self, column: int, name: str, step: float, side: float) -> InputChange:
         r"""How much ``f - m`` can change along one input, over a step or all of it."""
-        length = positive_scalar("Every one of steps", step)
+        length = checks.positive_scalar("Every one of steps", step)
         if length > side:
             raise ValueError(
                 f"steps must lie within the domain: {length:.6g} is longer than its side "
@@ -709,7 +688,7 @@ class _Ball:
         return InputChange(name, length, over_step, over_side, side, self._slope(column))
 
     def _slope(self, column: int, part: Any = None) -> float | None:
-        r"""Largest slope of ``f - m`` along one input; see ``InputChange``.
+        r"""Largest slope of ``f - m`` along one input; None or inf as in ``InputChange``.
 
         ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
         ``B d_k(x, x + h) / h`` for small ``h``, extrapolated from two steps and rounded up
@@ -802,7 +781,7 @@ def information_gain(
         InputDataError: If ``X`` is empty or not finite.
         UnsupportedError: If the model cannot be represented.
     """
-    one_of("method", method, *get_args(Method))
+    checks.one_of("method", method, *get_args(Method))
     observed = X is None and method == "exact"
     if isinstance(model, Kernel):
         for name, given in {"noise_std": noise_std, "X": X}.items():
@@ -815,11 +794,13 @@ def information_gain(
         prior, inputs, parts = data.prior, data.train_inputs, data.estimated
         scale = float(data.noise_scales.max())
     if noise_std is not None:
-        scale = float(positive_scalar("noise_std", noise_std))
+        scale = float(checks.positive_scalar("noise_std", noise_std))
         parts = with_noise(parts, noise_std)
     if X is not None:
         inputs = prior.transform(checked_points("X", X))
-    count = len(inputs) if num_points is None else whole_number("num_points", num_points)
+    count = (
+        len(inputs) if num_points is None else checks.whole_number("num_points", num_points)
+    )
     prior.check_fits(inputs)
     ratios = prior.covariance(inputs, inputs) / scale**2
     spectrum = kernel_spectrum(ratios)[0]

@@ -60,7 +60,7 @@ RC: dict[str, Any] = {
     "savefig.dpi": 200,
 }
 
-_ON_THE_LINE = 0.05  # of the range of the runs, in every other input
+_ON_THE_LINE = 0.05  # of the runs' range in every other input: nearer runs are not pale
 _HEADROOM = 2.0  # reach of the picture beyond the first band, in heights of that band
 _CHANCE = 0.025  # of each side of the intervals of a noise scale
 
@@ -137,7 +137,7 @@ def plot_bands(
     for points, style in (data, dots), (chosen, CHOSEN | {"label": "chosen points"}):
         if points is not None:
             at, Y = (each.detach().double().cpu() for each in points)
-            # Runs off the line say less of it: they are pale.
+            # Runs off the line say less of it: they are pale. A constant input has range 0.
             apart = (at - X[:1].cpu()) / (at.amax(0) - at.amin(0)).clamp_min(1e-300)
             apart[:, coordinate] = 0.0
             pale: Any = torch.where(apart.abs().amax(-1) > _ON_THE_LINE, 0.25, 1.0).numpy()
@@ -488,6 +488,7 @@ def _draw_plane(ax: Axes, sides: list[Tensor], margins: list[Tensor], label: str
         ax.contourf(
             *sides, margins[0], levels=[0.0, float(margins[0].max()) + 1.0], **style
         )
+        # A contour has no entry in a legend; an empty area has.
         ax.fill_between([], [], [], color=BLUE, alpha=0.25, lw=0, label=label)
     else:
         ax.plot([], [], " ", label=f"no point here is in the {label}")

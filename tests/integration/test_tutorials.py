@@ -11,17 +11,13 @@ TUTORIALS = sorted((Path(__file__).parents[2] / "tutorials").glob("*.ipynb"))
 SECONDS = 600
 
 
-def read(path):
-    return nbformat.read(path, as_version=4)
-
-
-def code_cells(notebook):
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+def cells_of(path):
+    return nbformat.read(path, as_version=4).cells
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_committed_with_outputs_and_without_clutter(path):
-    cells = code_cells(read(path))
+    cells = [cell for cell in cells_of(path) if cell.cell_type == "code"]
     outputs = [output for cell in cells for output in cell.outputs]
     assert all(cell.execution_count for cell in cells)
     assert any(output.output_type == "stream" for output in outputs)
@@ -35,15 +31,15 @@ def test_committed_with_outputs_and_without_clutter(path):
 
 
 # One of them is quick; the others are as long as all other tests together.
-QUICK = "02"
-SLOW = [path for path in TUTORIALS if not path.stem.startswith(QUICK)]
-RUNS = [path for path in TUTORIALS if path.stem.startswith(QUICK)]
-RUNS += [pytest.param(path, marks=pytest.mark.slow) for path in SLOW]
+RUNS = [
+    pytest.param(path, marks=[] if path.stem.startswith("02") else pytest.mark.slow)
+    for path in TUTORIALS
+]
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 def test_runs_in_short_mode(path, tmp_path):
-    assert exit_code(short_sources(read(path).cells), tmp_path, SECONDS) == 0
+    assert exit_code(short_sources(cells_of(path)), tmp_path, SECONDS) == 0
 
 
 def test_a_cell_that_fails_is_noticed(tmp_path):

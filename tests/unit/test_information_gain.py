@@ -1,19 +1,16 @@
 r"""Information gain against enumeration on tiny domains."""
 
-import math
 from itertools import combinations_with_replacement, pairwise
 
 import pytest
 import torch
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kernelucb import information_gain
 from kernelucb.diagnostics import _spectral_gain
 from oracles import information
-from problems import float64, frozen_kernel, frozen_model, generator, make_problem, uniform
+from problems import float64, frozen_kernel, frozen_model, make_problem, uniform
 from tolerances import LINEAR_SOLVE, ORDER, REARRANGED
 
 GREEDY_SHARE = 1.0 - 0.36787944117144233  # 1 - 1/e
@@ -43,21 +40,19 @@ def test_model_supplies_points_noise_and_kernel(kind):
     r"""Of several scales the largest; inputs are transformed, a gain has no units."""
     problem = make_problem(n=7, noise_std=0.2)
     X, Y, kernel = problem.X, problem.Y, problem.kernel
-    model = problem.state if kind == "state" else problem.model
-    if kind == "several scales":
-        noise = torch.linspace(0.05, 0.2, 7, dtype=torch.float64)
-        model = frozen_model(X, Y, kernel, noise)
-    if kind == "transforms":
-        inputs = Normalize(d=1, bounds=float64([[0.0], [10.0]]))
-        scaled = {"input_transform": inputs, "outcome_transform": Standardize(m=1)}
-        model = frozen_model(10.0 * X, 50.0 * Y, kernel, 0.2, **scaled)
-        elsewhere = uniform(4, 1, seed=2)
-        expected = information_gain(kernel, elsewhere, noise_std=0.2)
-        found = information_gain(model, 10.0 * elsewhere)
-        assert found == pytest.approx(expected, rel=LINEAR_SOLVE)
-    expected = information_gain(kernel, X, noise_std=0.2)
-    assert expected > 1.0
-    assert information_gain(model) == pytest.approx(expected, rel=LINEAR_SOLVE)
+    scales = torch.linspace(0.05, 0.2, 7, dtype=torch.float64)
+    inputs = Normalize(d=1, bounds=float64([[0.0], [10.0]]))
+    scaled = {"input_transform": inputs, "outcome_transform": Standardize(m=1)}
+    model = {
+        "model": problem.model,
+        "state": problem.state,
+        "several scales": frozen_model(X, Y, kernel, scales),
+        "transforms": frozen_model(10.0 * X, 50.0 * Y, kernel, 0.2, **scaled),
+    }[kind]
+    elsewhere, unit = uniform(4, 1, seed=2), 10.0 if kind == "transforms" else 1.0
+    for points, asked in (X, ()), (elsewhere, (unit * elsewhere,)):
+        expected = information_gain(kernel, points, noise_std=0.2)
+        assert information_gain(model, *asked) == pytest.approx(expected, rel=LINEAR_SOLVE)
 
 
 def test_a_noise_scale_replaces_that_of_the_model():
@@ -67,7 +62,7 @@ def test_a_noise_scale_replaces_that_of_the_model():
     assert found == pytest.approx(expected, rel=REARRANGED)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 4, 7])
+@pytest.mark.parametrize("rounds", [1, 4, 7])
 @pytest.mark.parametrize("sigma", [0.1, 1.0])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_bounds_are_above_the_maximum(kernel, sigma, rounds):
@@ -79,27 +74,11 @@ def test_bounds_are_above_the_maximum(kernel, sigma, rounds):
         assert best - ORDER <= bound <= 3.0 * best / GREEDY_SHARE  # not a large number
 
 
-@given(
-    st.integers(0, 10**6),
-    st.integers(1, 12),
-    st.floats(0.05, 2.0),
-    st.sampled_from(KERNELS),
-)
-def test_the_upper_bound_lies_between(seed, rounds, sigma, kernel):
-    r"""Above the gain of random points, with repeats; below Eq. (5) and the others."""
-    k, X = frozen_kernel(kernel), uniform(8, 2, seed)
-    chosen = torch.randint(8, (rounds,), generator=generator(seed))
-    best, gram = information.gain(k(X[chosen]).to_dense(), sigma), k(X).to_dense()
-    greedy = information.greedy_gain(gram, sigma, rounds) / GREEDY_SHARE
-    independent = 0.5 * rounds * math.log1p(1.0 / sigma**2)
-    least = min(independent, greedy, spectral(gram, sigma, rounds))
-    found = upper_bound(k, X, sigma, rounds)
-    assert best - ORDER <= found <= least * (1.0 + REARRANGED) + ORDER
-
-
-def test_the_upper_bound_is_that_of_the_best_step():
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rounds", [2, 9])
+def test_the_upper_bound_is_that_of_the_best_step(seed, rounds):
     r"""Minoux: for every step of the greedy rule, its gain and ``T`` times the next."""
-    k, X, rounds = frozen_kernel("rbf"), uniform(6, 1, seed=7), 9
+    k, X = frozen_kernel("rbf"), uniform(6, 1, seed)
     gram = k(X).to_dense()
     gains = [information.greedy_gain(gram, 0.3, step) for step in range(rounds + 2)]
     steps = [low + rounds * (high - low) for low, high in pairwise(gains)]
@@ -112,20 +91,14 @@ def test_spectral_bound_is_the_best_allocation(rounds):
     r"""Eq. (8) without its factor: above every whole allocation, stationary among real ones
     that reach as many eigenvectors as there are rounds.
     """
-    k, X = frozen_kernel("matern32"), uniform(4, 1, seed=5)
-    lam = torch.linalg.eigvalsh(k(X).to_dense()) / 0.3**2
+    lam = (
+        torch.linalg.eigvalsh(frozen_kernel("matern32")(uniform(4, 1, 5)).to_dense()) / 0.09
+    )
     choices = torch.tensor(list(combinations_with_replacement(range(4), rounds)))
     counts = torch.stack([torch.bincount(choice, minlength=4) for choice in choices])
     whole = float(0.5 * torch.log1p(counts * lam).sum(-1).max())
     random = torch.rand(20000, len(lam[-rounds:]), dtype=torch.float64).log()
     simplex = rounds * random / random.sum(-1, keepdim=True)
     real = float(0.5 * torch.log1p(simplex * lam[-rounds:]).sum(-1).max())
-    bound = spectral(k(X).to_dense(), 0.3, rounds)
+    bound = _spectral_gain(lam, rounds)
     assert max(whole, real) - ORDER <= bound <= max(real, whole) * 1.02
-
-
-def test_bounds_of_independent_points():
-    r"""With no more rounds than points, the best choice is a new point every round."""
-    k, X = frozen_kernel("rbf"), 1e3 * torch.arange(5, dtype=torch.float64)[:, None]
-    gain = 2.5 * math.log1p(4.0)
-    assert upper_bound(k, X, 0.5, None) == pytest.approx(gain, rel=REARRANGED)

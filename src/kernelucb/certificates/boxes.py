@@ -33,9 +33,9 @@ class SetFunction(NamedTuple):
     values: Callable[[ConfidenceSet, Tensor], Tensor]  # of `n x d` points, `n` values
     limit: Callable[[ConfidenceSet], float]  # what no value exceeds
 
-    def __call__(self, own: ConfidenceSet, X: Tensor) -> Tensor:
+    def __call__(self, functions: ConfidenceSet, X: Tensor) -> Tensor:
         r"""``n`` values at ``n x d`` points."""
-        return self.values(own, X)
+        return self.values(functions, X)
 
 
 class Maximum(NamedTuple):
@@ -65,7 +65,7 @@ class Cells(NamedTuple):
         return type(self)(*(part[mask] for part in self))
 
     def joined(self, other: Self) -> Self:
-        r"""The boxes of both."""
+        r"""These boxes, then the others."""
         return type(self)(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
 
 
@@ -87,10 +87,10 @@ class CellFunction(NamedTuple):
     def bounds(self, centres: Tensor, halves: Tensor) -> tuple[Tensor, Tensor]:
         r"""Values at the centres, and upper bounds on the cells."""
         values = [in_parts(centres, value) for value in self.values]
-        known = zip(values, self.changes, self.limits, strict=True)
+        parts = zip(values, self.changes, self.limits, strict=True)
         uppers = [
             (value + change(centres, halves)).clamp_max(limit)
-            for value, change, limit in known
+            for value, change, limit in parts
         ]
         return self.joined(values), self.joined(uppers)
 
@@ -112,8 +112,8 @@ class Search(NamedTuple):
         counts = self.region.allows(cells.centres)
         possible = self.region.may_allow(cells.centres, cells.halves)
         for limit in self.limits:
-            own, largest = limit.bounds(cells.centres, cells.halves)
-            counts, possible = counts & (own >= 0.0), possible & (largest >= 0.0)
+            inside, largest = limit.bounds(cells.centres, cells.halves)
+            counts, possible = counts & (inside >= 0.0), possible & (largest >= 0.0)
         uppers = torch.minimum(uppers, cells.uppers).masked_fill(~possible, -torch.inf)
         return values.masked_fill(~counts, -torch.inf), cells._replace(uppers=uppers)
 
@@ -123,9 +123,9 @@ class Search(NamedTuple):
         along = torch.zeros_like(cells.halves.mT)
         for function in (self.function, *self.limits):
             change = function.largest_change
-            own = [change(cells.centres, cells.halves * side) for side in sides]
+            each = [change(cells.centres, cells.halves * side) for side in sides]
             whole = change(cells.centres, cells.halves)
-            along = torch.maximum(along, torch.stack(own) / whole)
+            along = torch.maximum(along, torch.stack(each) / whole)
         # A side without length changes nothing, but for round-off.
         side = sides[along.mT.where(cells.halves > 0.0, -1.0).argmax(-1)]
         halves = cells.halves * (1.0 - 0.5 * side)
@@ -138,17 +138,17 @@ def largest_in_region(
     search: Search,
     tolerance: float,
     max_evaluations: int,
-    known: tuple[float, Tensor] | None = None,
+    found: tuple[float, Tensor] | None = None,
 ) -> Maximum:
     r"""Maximise a function over a region.
 
     ``tolerance`` is the share of the maximum by which ``upper`` may exceed ``value``; if
     the evaluations are used up, or no positive value is found, ``upper`` is the bound
-    reached. ``known`` is a value already found and the ``d`` coordinates of its point. Both
+    reached. ``found`` is a value already found and the ``d`` coordinates of its point. Both
     values are minus infinity where no point satisfies the limits.
     """
     cells = Cells.of(search.region)
-    best, argument = known or (-torch.inf, cells.centres[0])
+    best, argument = found or (-torch.inf, cells.centres[0])
     waiting, settled, evaluations = cells.where(cells.uppers < 0.0), -torch.inf, 0
     while True:
         values, new = search.evaluated(cells)
@@ -226,7 +226,7 @@ def largest_change(
 def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:
     r"""How much any function of a set changes in a cell, outcome units; None if unknown."""
     if isinstance(confidence_set, CombinedSet):
-        changes = _known([change_in(part, fixed) for part in confidence_set.parts])
+        changes = _all_or_none([change_in(part, fixed) for part in confidence_set.parts])
         if changes is None:
             return None
         joined = confidence_set.joined
@@ -237,20 +237,20 @@ def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change 
     return largest_change(state, norm, fixed)
 
 
-def _known(changes: Sequence[_Change | None]) -> list[_Change] | None:
+def _all_or_none(changes: Sequence[_Change | None]) -> list[_Change] | None:
     r"""All changes; None if a change is unknown."""
-    known = [change for change in changes if change is not None]
-    return known if len(known) == len(changes) else None
+    bounded = [change for change in changes if change is not None]
+    return bounded if len(bounded) == len(changes) else None
 
 
 def upper_side(sign: int, level: float = 0.0) -> SetFunction:
     r"""The upper bound of ``sign * f - level``, on the scale of the set."""
 
-    def values(own: ConfidenceSet, X: Tensor) -> Tensor:
-        points = own.project(X)
-        return sign * points.baseline + own.support(points, sign) - level
+    def values(functions: ConfidenceSet, X: Tensor) -> Tensor:
+        points = functions.project(X)
+        return sign * points.baseline + functions.support(points, sign) - level
 
-    return SetFunction(values, lambda own: own.limit(sign) - level)
+    return SetFunction(values, lambda functions: functions.limit(sign) - level)
 
 
 def on_cells(
@@ -263,7 +263,7 @@ def on_cells(
     parts, joined = [confidence_set], itemgetter(0)
     if isinstance(confidence_set, Union):
         parts, joined = confidence_set.parts, confidence_set.joined
-    changes = _known([change_in(part, fixed) for part in parts])
+    changes = _all_or_none([change_in(part, fixed) for part in parts])
     values = [partial(function, part) for part in parts]
     limits = [function.limit(part) for part in parts]
     return None if changes is None else CellFunction(values, changes, joined, limits)

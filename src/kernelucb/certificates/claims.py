@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -22,15 +22,9 @@ from torch import Tensor
 from kernelucb._numerics.digits import as_given, at_least, at_most, coordinate
 from kernelucb._numerics.estimates import Estimate
 from kernelucb.certificates.boxes import upper_side
-from kernelucb.certificates.regret import certificate_of
+from kernelucb.certificates.regret import certify
 from kernelucb.certificates.task import Task
-from kernelucb.certificates.words import (
-    STATEMENTS,
-    TESTED,
-    Breakdown,
-    Claim,
-    Wording,
-)
+from kernelucb.certificates.words import STATEMENTS, TESTED, Breakdown, Claim, Wording
 from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
 from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -43,11 +37,8 @@ _CLOSE = 1.05  # of what is found, as a factor
 _MOST_NOISE = 100.0  # times the noise scale in use: the largest tried
 
 
-def breakdown(
-    band: Any,
-    claim: Callable[[Any], bool],
-) -> Breakdown:
-    r"""Up to which norm and which noise scale a claim stands, anytime.
+def breakdown(band: Any, claim: Callable[[Any], bool]) -> Breakdown:
+    r"""Find the largest norm bound and noise scale at which a claim stands, anytime.
 
     Example:
         >>> breakdown(band, lambda b: regret_certificate(b, bounds=box).gap <= 5.0)
@@ -93,7 +84,7 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
     norm = float(band.smallest_norm_bound)
     least = float(whole.least_norm_factor) * float(whole.smallest_norm_bound) / norm
     if math.isinf(least):
-        return Breakdown(norm_bound=Estimate(0.0), least_consistent_norm=Estimate(least))
+        return Breakdown(Estimate(0.0), Estimate(least))
     of_objective = {term.key for term in terms_of(band)}
     first = _JUST_ABOVE * least if least > 0.0 else 1.0 / _MOST_NORM
     first = max(first, 1.0) if len(of_objective) > 1 else first
@@ -107,22 +98,23 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
         at = min(factor or math.inf, max(first, 1.0))  # where functions explain the data
         if factor > 0.0 and None not in [term.noise_scale for term in terms.values()]:
             steps = _NOISE_STEP, _MOST_NOISE
-            ratio = max(_largest(lambda ratio: stands(at, ratio), 1.0, *steps), 1.0)
-            noise = ratio * float(cast(Any, band.noise_scale))
+            most = _largest(lambda ratio: stands(at, ratio), 1.0, *steps)
+            ratio = Estimate(max(most, 1.0))
+            noise = ratio * band.noise_scale
         for length in sorted(set(band.lengthscales), reverse=True):  # longest first
             if not stands(at, 1.0, length):
                 break
-            shortest = length
+            shortest = Estimate(length)
 
     def norms_at(multiple: float) -> tuple[tuple[str, Estimate], ...]:
         if len(terms) == 1:
             return ()
         factors = {term.key: max(multiple, 1.0) for term in terms.values()}
         factors |= dict.fromkeys(of_objective, multiple)
-        return tuple(
-            (name, Estimate(factors[term.key] * float(term.smallest_norm_bound)))
-            for name, term in terms.items()
+        norms = (
+            (n, Estimate(factors[t.key]) * t.smallest_norm_bound) for n, t in terms.items()
         )
+        return tuple(norms)
 
     data = [term.data for term in terms_of(band) if hasattr(term.data, "noise_scales")]
     scales = {scale for each in data for scale in each.noise_scales.tolist()}
@@ -130,18 +122,14 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
     return Breakdown(
         norm_bound=Estimate(factor * norm),
         least_consistent_norm=Estimate(least * norm),
-        noise_std=_estimate(noise),
+        noise_std=noise,
         at_norm_bound=Estimate(at * norm) if needs_norm else None,
-        lengthscale=_estimate(shortest),
+        lengthscale=shortest,
         stands_throughout=factor >= limit / _CLOSE,
         norms=norms_at(factor or first),
         at_norms=norms_at(at) if needs_norm else (),
-        noise_factor=_estimate(ratio) if len(terms) > 1 or len(scales) > 1 else None,
+        noise_factor=ratio if len(terms) > 1 or len(scales) > 1 else None,
     )
-
-
-def _estimate(value: float | None) -> Estimate | None:
-    return None if value is None else Estimate(value)
 
 
 def _largest(
@@ -151,7 +139,7 @@ def _largest(
     limit: float,
     bad: float = math.inf,
 ) -> float:
-    r"""A large number from ``first`` to ``limit`` at which a claim stands; 0 if none is.
+    r"""Find a large number from ``first`` to ``limit`` at which a claim stands, or 0.
 
     ``bad`` is a number at which it is known to fall. Only numbers that were tried are
     returned.
@@ -235,6 +223,7 @@ def ladder(
     arguments as for ``optimum_report``.
     """
     with torch.no_grad(), warnings.catch_warnings():
+        # Norm bounds that are tried may contradict the data; breakdown values say so.
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
         found = _Ladder(task, recommended, max_evaluations, words)
         level = _spread(task, recommended) if tolerance is None else tolerance
@@ -257,7 +246,7 @@ def _spread(task: Task, point: Tensor) -> float:
 
     Outcome units. Estimates from few noisy outcomes hardly differ: hence the noise.
     """
-    band, state = task.bound, task.confidence_set.regression
+    band, state = task.bound, task.bound.required_set.regression
     points = task.points if band.observed is None else band.observed
     values = state.outcome_map.inverse(state.mean(points.to(point)))
     spread = float(values.max() - values.min()) or band.prior_std
@@ -299,7 +288,7 @@ class _Ladder:
         return Claim(kind, statement, numbers, rigorous, tested, stands)
 
     def stands(self, test: Callable[[Task], bool], task: Task) -> Breakdown | None:
-        r"""Up to where a task passes a test; None where its bands are not one event."""
+        r"""Breakdown values of a test of tasks; None where the bands are not one event."""
 
         def holds(*factors: float) -> bool:
             if factors not in self.relaxed:  # other claims try the same ones
@@ -313,17 +302,18 @@ class _Ladder:
 
     def keeps(self, level: float, task: Task) -> bool:
         r"""Whether the outcome is on the good side of a level all over a region."""
-        outcome_map = task.confidence_set.regression.outcome_map
+        outcome_map = task.bound.required_set.regression.outcome_map
         inner = float(outcome_map.forward(torch.tensor(level, dtype=torch.float64)))
         shortfall = upper_side(-self.sign, -self.sign * inner)
         if float(task.values(shortfall, task.points).max()) > 0.0:
             return False
-        known, few = (0.0, self.point), min(self.evaluations, _EVALUATIONS)
-        most = task.largest(shortfall, _ACCURACY, few, known)  # of what lies above
+        few = min(self.evaluations, _EVALUATIONS)
+        # From a value of 0, so that only shortfalls are looked for.
+        most = task.largest(shortfall, _ACCURACY, few, (0.0, self.point))
         return most is not None and most.upper <= 0.0
 
     def best_run(self) -> Iterator[Claim]:
-        r"""The run that is worth most at least, if one may be feasible."""
+        r"""The run whose guaranteed value is largest, among those that may be feasible."""
         task, observed = self.task, self.task.bound.observed
         if observed is None or len(observed) == 0:
             return
@@ -335,7 +325,7 @@ class _Ladder:
         counted = possible & torch.tensor(near, device=runs.device)
         inside = bool(counted.any())
         runs = runs[counted if inside else possible]
-        least = -upper_side(-self.sign)(task.confidence_set, runs)
+        least = -upper_side(-self.sign)(task.bound.required_set, runs)
         best = runs[least.argmax()]
         sides = _sides(task, best)
         said = {"name": self.domain.best_run(inside), "run": self.words.point(best)}
@@ -357,10 +347,10 @@ class _Ladder:
         return self.claim("value", sides, said, self.stands(holds, self.task))
 
     def improvement(self, baseline: Tensor) -> Claim:
-        r"""By how much the recommended point is better than ``d`` coordinates."""
+        r"""The claim that the recommended point is better than ``d`` coordinates."""
 
         def least(task: Task) -> float:
-            gain = task.gain(self.point)(task.confidence_set, baseline.unsqueeze(0))
+            gain = task.gain(self.point)(task.bound.required_set, baseline.unsqueeze(0))
             latent = -float(gain)
             if task.bound.outcome_map.is_identity:
                 return latent
@@ -377,21 +367,22 @@ class _Ladder:
         return self.claim("baseline", (number,), said, stands, sentence=name)
 
     def gain(self, kind: str, share: float, level: float, shown: str) -> Claim:
-        r"""By how much points are better, anywhere or near the recommended one.
+        r"""The claim that no point, anywhere or near the recommended one, is much better.
 
         ``share`` is half of each side of the window; ``level``, ``shown`` in print, is the
         difference that does not matter.
         """
         task = self.task if kind == "anywhere" else self.task.around(self.point, share)
         asked = replace(task, recommended=self.point)
-        certificate = certificate_of(asked, _ACCURACY, self.evaluations)
+        certificate, _ = certify(asked, _ACCURACY, self.evaluations)
         few = min(self.evaluations, _EVALUATIONS)
 
         def no_better(task: Task, level: float) -> bool:
             values = task.values(task.gain(self.point), task.points)
             if task.bound.outcome_map.is_identity and float(values.max()) > level:
                 return False
-            found = certificate_of(replace(task, recommended=self.point), _ACCURACY, few)
+            asked = replace(task, recommended=self.point)
+            found, _ = certify(asked, _ACCURACY, few)
             return found.rigorous and found.gap <= level
 
         stands = self.stands(partial(no_better, level=level), task)
@@ -409,7 +400,7 @@ class _Ladder:
         return self.claim(kind, (certificate.gap,), said, stands, certificate.rigorous)
 
     def box(self, threshold: float) -> Claim:
-        r"""The largest box around the point in which the outcome keeps a threshold."""
+        r"""The claim about the largest box in which the outcome keeps a threshold."""
         kind, level = "operating window", self.words.value(as_given(threshold))
         good, bad = 0.0, 1.0
         if self.keeps(threshold, self.task.around(self.point, bad)):
@@ -436,7 +427,5 @@ class _Ladder:
 
 def _sides(task: Task, point: Tensor) -> tuple[float, float]:
     r"""Lower and upper bound at ``d`` coordinates of a point."""
-    functions = task.confidence_set
-    sides = torch.cat(functions.bounds(point.unsqueeze(0)))
-    lower, upper = functions.regression.outcome_map.inverse(sides).tolist()
-    return lower, upper
+    lower, upper = task.bound.bounds(point.unsqueeze(0))
+    return float(lower), float(upper)

@@ -8,13 +8,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from kernelucb._numerics.checks import (
-    as_double,
-    finite,
-    positive_scalar,
-    probability,
-    whole_number,
-)
+from kernelucb._numerics import checks
 from kernelucb._numerics.domains import checked_limits
 from kernelucb._numerics.estimates import Estimate
 from kernelucb.certificates.words import Confirmation, Plan
@@ -61,9 +55,9 @@ def runs_needed(
         BotorchTensorDimensionError: If ``bounds`` is not ``2 x d``.
     """
     for name, value in (("norm_bound", norm_bound), ("noise_std", noise_std), ("gap", gap)):
-        positive_scalar(name, value)
-    probability("delta", delta)
-    most, limits = whole_number("max_runs", max_runs), checked_limits(bounds)
+        checks.positive_scalar(name, value)
+    checks.probability("delta", delta)
+    most, limits = checks.whole_number("max_runs", max_runs), checked_limits(bounds)
     draws = draw_sobol_samples(limits, n=most + _POINTS, q=1, seed=0).squeeze(-2)
     inputs, points = draws[:most], draws[most:]
     noise = torch.randn(most, generator=torch.Generator().manual_seed(0)).to(inputs)
@@ -73,6 +67,7 @@ def runs_needed(
         data = inputs[:count], noise_std * noise[:count]
         state = KernelRegression(*data, kernel, noise_std)
         problem = known_noise_problem(state, float(norm_bound), "filters", delta)
+        # The set alone: what builds its band, `acquisition`, is not imported from here.
         functions = ExactSet(problem.regression, problem.constraints, problem.assumptions)
         best = points[functions.bounds(points)[0].argmax()].unsqueeze(0)
         gaps[count] = float(functions.max_gain_over(points, best).max())
@@ -127,16 +122,16 @@ def confirmation(
         ValueError: If a scalar is out of its range, or a setting has no outcome.
         InputDataError: If an outcome is not finite.
     """
-    noise = float(positive_scalar("noise_std", noise_std))
-    level = math.log(1.0 / probability("delta", delta))
-    rho = _NARROWEST / whole_number("expected_runs", expected_runs)
+    noise = float(checks.positive_scalar("noise_std", noise_std))
+    level = math.log(1.0 / checks.probability("delta", delta))
+    rho = _NARROWEST / checks.whole_number("expected_runs", expected_runs)
     counts: list[int] = []
     means: list[float] = []
     given = {"outcomes": outcomes, "baseline_outcomes": baseline_outcomes}
     for name, each in given.items():
         if each is None:
             continue
-        sample = finite(name, as_double(each).reshape(-1))
+        sample = checks.finite(name, checks.as_double(each).reshape(-1))
         if len(sample) == 0:
             raise ValueError(f"{name} is empty; give at least one outcome.")
         counts.append(len(sample))

@@ -89,42 +89,36 @@ def regret_certificate(
     """
     domain = candidates, bounds, space, fixed_features
     task = Task.of(acqf, constraints, domain, recommended)
-    return certificate_of(task, tolerance, max_evaluations)
+    return certify(task, tolerance, max_evaluations)[0]
 
 
 @torch.no_grad()
-def certificate_of(
+def certify(
     task: Task, tolerance: float = 0.05, max_evaluations: int = 100_000
-) -> RegretCertificate:
-    r"""The certificate of a task; see ``regret_certificate``."""
-    return gap_of(task, tolerance, max_evaluations)[0]
-
-
-def gap_of(
-    task: Task, tolerance: float, max_evaluations: int
 ) -> tuple[RegretCertificate, float]:
     r"""The certificate of a task, and its gap on the scale of the objective's set."""
     positive_scalar("tolerance", tolerance)
     whole_number("max_evaluations", max_evaluations)
-    own, points = task.confidence_set, task.points
+    functions, points = task.bound.required_set, task.points
     best = task.best_point(points) if task.recommended is None else task.recommended
     gain = task.gain(best)
     gains = task.values(gain, points)
     # A point gains nothing over itself, however wrong the model is there.
     itself = (points == best).all(-1).to(gains)
-    found, index = (gains - 2.0 * own.model_error * itself).max(0)
-    known = max(float(found), 0.0), points[index]
+    found, index = (gains - 2.0 * functions.model_error * itself).max(0)
+    best_found = max(float(found), 0.0), points[index]
     if not task.region.is_finite:
-        better = climbed(partial(gain, own), points, gains, task.region)
+        better = climbed(partial(gain, functions), points, gains, task.region)
         if len(better) > 0:
             found, index = task.values(gain, better).max(0)
-            known = max(known, (float(found), better[index]), key=itemgetter(0))
+            best_found = max(best_found, (float(found), better[index]), key=itemgetter(0))
     # The recommended point stays, so only f(x) changes within a cell.
-    most = task.largest(gain, tolerance, max_evaluations, known)
-    value, challenger, upper = most or (*known, known[0])
+    most = task.largest(gain, tolerance, max_evaluations, best_found)
+    value, challenger, upper = most or (*best_found, best_found[0])
     latent, rigorous = max(upper, value), most is not None
-    ends = own.bounds(best.unsqueeze(0))
-    gain_in_units = own.regression.outcome_map.largest_gain
+    # Behind a transform a gain in outcome units depends on where the value itself may lie.
+    ends = functions.bounds(best.unsqueeze(0))
+    gain_in_units = functions.regression.outcome_map.largest_gain
     gap, found = gain_in_units(best.new_tensor([latent, value]), *ends, task.sign).tolist()
     resolution = gap - found if rigorous else math.inf
     points, rest = (best, challenger), (task.assumptions, task.region.domain)
@@ -192,7 +186,7 @@ class CertifiedGapStopping:
         domain = self.candidates, self.bounds, self.space, fixed_features
         task = Task.of(acqf, constraints, domain, recommended)
         task.assumptions.check_certified(type(self).__name__, self.allow_estimated)
-        certificate = certificate_of(task, max_evaluations=self.max_evaluations)
+        certificate, _ = certify(task, max_evaluations=self.max_evaluations)
         stop = not certificate.obstacle and certificate.gap <= self.gap
         reason = certificate.reason(self.gap)
         _LOG.info("%s: %s.", "Stop" if stop else "Go on", reason)

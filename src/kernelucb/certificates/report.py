@@ -14,7 +14,7 @@ from kernelucb._numerics.checks import finite_scalar, positive_scalar, probabili
 from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
 from kernelucb.certificates.boxes import cover, upper_side
 from kernelucb.certificates.claims import ladder
-from kernelucb.certificates.regret import gap_of
+from kernelucb.certificates.regret import certify
 from kernelucb.certificates.spaces import MixedSpace, Region
 from kernelucb.certificates.task import Task
 from kernelucb.certificates.words import (
@@ -92,7 +92,7 @@ def optimum_report(
         names: Names of the ``d`` inputs, for print; ``x0``, ``x1`` and so on when absent.
         outcome: Name of the outcome, for print.
         units: Units by the names of inputs and outcome, for print.
-        wording: These three in one, in their place.
+        wording: Names, outcome and units in one, in place of the three.
         max_evaluations: Largest number of points that branch and bound evaluates, for the
             gap, the interval, the region and each claim separately; at most 20,000 for each
             norm bound at which a claim is tried.
@@ -106,8 +106,8 @@ def optimum_report(
     with suppress(UnsupportedError):
         task = task.relaxed()  # one event for interval, gap, region and all claims
     dimension = task.region.lower.shape[1]
-    labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
-    wording = wording or Wording(labels, outcome, units or {})
+    labels = [f"x{i}" for i in range(dimension)] if names is None else names
+    wording = wording or Wording(tuple(labels), outcome, units or {})
     if len(wording.names) != dimension:
         raise ValueError(f"There are {len(wording.names)} names for {dimension} inputs.")
     if baseline is not None:
@@ -119,7 +119,7 @@ def optimum_report(
     if tolerance is not None:
         tolerance = positive_scalar("tolerance", tolerance)
     asked = baseline, window, threshold, tolerance, max_evaluations
-    certificate, gap = gap_of(task, _ACCURACY, max_evaluations)
+    certificate, gap = certify(task, _ACCURACY, max_evaluations)
     best = certificate.recommended
     lower, upper = interval(task, certificate, gap, max_evaluations)
     possible = possible_maximisers(task, best, max_evaluations)
@@ -153,10 +153,10 @@ def interval(
     is recommended.
     """
     best = certificate.recommended.unsqueeze(0)
-    functions, upper = task.confidence_set, upper_side(task.sign)
+    functions, upper = task.bound.required_set, upper_side(task.sign)
     other = task.best_point(torch.cat([task.points, best]))
-    known = torch.stack([best[0], other])
-    least = -float(upper_side(-task.sign)(functions, known).min())
+    both = torch.stack([best[0], other])
+    least = -float(upper_side(-task.sign)(functions, both).min())
     most = float(task.values(upper, task.points).max())
     if not task.region.is_finite:
         rise = upper_side(task.sign, least)
@@ -228,12 +228,12 @@ def _combinations(
     numbers = rows.unique(dim=0, return_inverse=True)[1].split([*map(len, parts)])
     found: list[PossibleCombination] = []
     for row, number in zip(region.lower[:, columns].tolist(), numbers[0], strict=True):
-        own, looked = numbers[2] == number, possible.mask[numbers[1] == number]
-        if not bool(own.any()):
+        pieces, looked = numbers[2] == number, possible.mask[numbers[1] == number]
+        if not bool(pieces.any()):
             continue
-        at_most = min(float(possible.sizes[own].sum()), 1.0)
+        at_most = min(float(possible.sizes[pieces].sum()), 1.0)
         share = float(looked.double().sum()) / max(len(looked), 1)
-        lower, upper = possible.lower[own].amin(0), possible.upper[own].amax(0)
+        lower, upper = possible.lower[pieces].amin(0), possible.upper[pieces].amax(0)
         ends = words.values(lower, upper)
         values = {name: ends[name][0] for name in listed}
         label = ", ".join(f"{name} {in_words(value)}" for name, value in values.items())

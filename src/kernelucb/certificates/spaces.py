@@ -18,7 +18,7 @@ from kernelucb.certificates.words import Domain
 
 _MOST_DRAWS = 2**16  # of a region of which constraints leave little
 _ROUND_OFF = 1e-6  # of coordinates, relative: single precision, decimals in print
-_TINY = torch.finfo(torch.float64).tiny
+_TINY = torch.finfo(torch.float64).tiny  # in place of a zero that would be divided by
 
 
 class Region(NamedTuple):
@@ -36,7 +36,7 @@ class Region(NamedTuple):
         rows: Sequence[Mapping[int, float]] = ({},),
         constraints: Iterable[tuple[Tensor, Tensor, float]] = (),
     ) -> Self:
-        r"""For each row the ``2 x d`` box with its columns at the values of the row."""
+        r"""One ``2 x d`` box for each row, with the row's columns at the row's values."""
         columns = list(rows[0])
         values = bounds.new_tensor([[row[column] for column in columns] for row in rows])
         lower, upper = bounds.repeat(len(rows), 1, 1).unbind(1)
@@ -97,6 +97,7 @@ class Region(NamedTuple):
         index = ((near - point).abs() / size.clamp_min(_TINY)).amax(-1).argmin()
         lower, upper, near = self.lower[index], self.upper[index], near[index]
         for columns, coefficients, limit in self.constraints:
+            # Only columns with room move, each by its share of the constraint's normal.
             weights = coefficients.to(near) * (lower < upper)[columns]
             missing = (limit - near[columns] @ coefficients.to(near)).clamp_min(0.0)
             near[columns] += weights * missing / (weights @ weights).clamp_min(_TINY)
@@ -114,6 +115,7 @@ class Region(NamedTuple):
             weights = coefficients.to(centres)
             middle, room = centres[:, columns], halves[:, columns]
             size = (middle.abs() + room) @ weights.abs() + abs(limit)
+            # Round-off of the sum must not exclude a point on the border.
             slack = 8.0 * torch.finfo(centres.dtype).eps * size
             allowed &= middle @ weights + room @ weights.abs() >= limit - slack
         return allowed
@@ -124,8 +126,9 @@ class Region(NamedTuple):
             return self.points
         boxes = torch.arange(len(self.lower), device=self.lower.device)
         if len(boxes) > count:
+            # Evenly spread, the first and the last among them.
             boxes = boxes[torch.linspace(0, len(boxes) - 1, count).long()]
-        each = -(-count // len(boxes))
+        each = -(-count // len(boxes))  # rounded up
         unit = self.lower.new_tensor([[0.0], [1.0]]).expand(2, self.lower.shape[1])
         while True:
             draws = draw_sobol_samples(unit, n=each, q=1, seed=0).squeeze(-2)

@@ -26,17 +26,13 @@ from kernelucb.certificates.boxes import (
 )
 from kernelucb.certificates.spaces import Given, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import (
-    Band,
-    band_of,
-    check_dimensions,
-    joined_assumptions,
-)
+from kernelucb.confidence.band import Band, band_of, check_dimensions, joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import NoSafePointError
 
-_SCAN = 1024  # points of a box that are looked at first
-_STARTS, _STEPS = 4, 20  # local searches, and steps of each
+_SCAN = 1024  # Sobol points of a box that are looked at first
+_STARTS = 4  # local searches, from the best of these points
+_STEPS = 20  # of each local search: branch and bound does the rest
 _PLACES = 6  # of a coordinate that a search found, behind the first digit of its side
 
 
@@ -65,7 +61,7 @@ class Task:
         domain: Given,
         recommended: Tensor | None,
     ) -> Self:
-        r"""From what users give: a bound with constraints of its own, or beside it.
+        r"""Build a task from a bound, whose constraints are its own or given beside it.
 
         ``recommended`` is ``d`` or ``1 x d``; it is moved into the context, if any.
         """
@@ -95,11 +91,6 @@ class Task:
         return replace(task, recommended=task._admissible(point.to(region.lower)))
 
     @property
-    def confidence_set(self) -> Any:
-        r"""The objective's set of functions."""
-        return self.bound.confidence_set
-
-    @property
     def bands(self) -> dict[str, Band]:
         r"""The objective's band and those of the constraints, by name."""
         limits = {} if self.constraints is None else self.constraints.bands
@@ -123,7 +114,7 @@ class Task:
         noise_factor: float = 1.0,
         lengthscale: float | None = None,
     ) -> Self:
-        r"""The task with every band under larger norms and noises; see ``Band.relaxed``.
+        r"""The same task with every band relaxed, as by ``Band.relaxed``.
 
         ``lengthscale`` and a ``norm_factor`` below 1 are for the objective alone: norm
         bounds of constraints stay at least as large as they are.
@@ -165,7 +156,7 @@ class Task:
 
         Minus infinity at the others.
         """
-        found = in_parts(X, partial(function, self.confidence_set))
+        found = in_parts(X, partial(function, self.bound.required_set))
         return found.masked_fill(~self.may_be_feasible(X), -torch.inf)
 
     def may_be_feasible(self, X: Tensor) -> Tensor:
@@ -175,41 +166,41 @@ class Task:
         return self.constraints.may_be_feasible(X)
 
     def feasible(self, X: Tensor) -> Tensor:
-        r"""The certainly feasible ones of ``n x d`` points."""
+        r"""Certainly feasible points among ``n x d`` points."""
         return X if self.constraints is None else X[self.constraints.is_feasible(X)]
 
     def search(self, function: SetFunction) -> Search | None:
         r"""A function of the set over the region; None where its change is not known."""
-        asked: list[tuple[Any, SetFunction]] = [(self.confidence_set, function)]
+        asked: list[tuple[Any, SetFunction]] = [(self.bound.required_set, function)]
         for each in () if self.constraints is None else self.constraints.constraints:
             limit = upper_side(each.sign, each.sign * each.level)
             asked.append((each.band.confidence_set, limit))
         if None in [functions for functions, _ in asked]:
             return None
-        found = [on_cells(functions, self.region.fixed, f) for functions, f in asked]
-        known = [each for each in found if each is not None]
-        return (
-            Search(known[0], self.region, known[1:]) if len(known) == len(found) else None
-        )
+        objective, *limits = (on_cells(each, self.region.fixed, f) for each, f in asked)
+        bounded = [each for each in limits if each is not None]
+        if objective is None or len(bounded) < len(limits):
+            return None
+        return Search(objective, self.region, bounded)
 
     def largest(
         self,
         function: SetFunction,
         tolerance: float,
         max_evaluations: int,
-        known: tuple[float, Tensor] | None = None,
+        found: tuple[float, Tensor] | None = None,
     ) -> Maximum | None:
         r"""Branch and bound over boxes; None where the function's change is not known.
 
         Arguments as for ``largest_in_region``. Where all points are listed, and so looked
-        at, the value that is ``known``.
+        at, the largest value is ``found``.
         """
-        if known is not None and self.region.is_finite:
-            return Maximum(*known, known[0])
+        if found is not None and self.region.is_finite:
+            return Maximum(*found, found[0])
         search = self.search(function)
         if search is None:
             return None
-        return largest_in_region(search, tolerance, max_evaluations, known)
+        return largest_in_region(search, tolerance, max_evaluations, found)
 
     def best_point(self, points: Tensor) -> Tensor:
         r"""``d``: the certainly feasible point with the largest guaranteed value.
@@ -226,7 +217,7 @@ class Task:
             )
 
         def value(X: Tensor) -> Tensor:
-            return -upper_side(-self.sign)(self.confidence_set, X)
+            return -upper_side(-self.sign)(self.bound.required_set, X)
 
         values = in_parts(points, value)
         if not self.region.is_finite:
@@ -280,7 +271,7 @@ def in_print(point: Tensor, region: Region) -> Tensor:
 def climbed(
     function: Callable[[Tensor], Tensor], points: Tensor, values: Tensor, region: Region
 ) -> Tensor:
-    r"""Points of a region at which a function is large, from the best of some others.
+    r"""Search locally for points at which a function is large, from the best of some.
 
     A local search: it may find a better point, and proves nothing.
 

@@ -68,7 +68,7 @@ def in_words(value: Any) -> str:
 
 
 def span(lower: Any, upper: Any) -> str:
-    r"""``"40.1 to 54.8"``, rounded outwards; ``"40"`` where both are the same."""
+    r"""Two ends as ``"40.1 to 54.8"``, rounded outwards; ``"40"`` where they are equal."""
     if lower == upper or not isinstance(lower, float):
         return " to ".join(dict.fromkeys(map(in_words, (lower, upper))))
     return " to ".join(sides(lower, upper))
@@ -126,8 +126,8 @@ class Wording(NamedTuple):
     names: tuple[str, ...]
     outcome: str = "the outcome"
     units: Mapping[str, str] = {}
-    # What the inputs encode, if anything: `values(lower, upper)` of a box by name, those
-    # that are a `choice`, and the parameters `of_columns(names)`.
+    # An encoding of other parameters in the columns, if any: `values(lower, upper)` of a
+    # box by name, names of the `choices`, and the parameters `of_columns(names)`.
     encoded: Any = None
 
     def value(self, number: Any, name: str | None = None) -> str:
@@ -158,7 +158,7 @@ class Wording(NamedTuple):
         return {name: each[0] for name, each in self.values(point, point).items()}
 
     def of_columns(self, names: Iterable[str]) -> list[str]:
-        r"""Names of what some input columns are about."""
+        r"""Inputs that some columns encode, by name."""
         return [*names] if self.encoded is None else self.encoded.of_columns(names)
 
     def point(self, point: Tensor, names: Iterable[str] | None = None) -> str:
@@ -180,7 +180,7 @@ class Wording(NamedTuple):
         return ", ".join(listed)
 
     def domain(self, task: Any, point: Tensor) -> Domain:
-        r"""The domain of a task, with its context as at a point."""
+        r"""Names of a task's points, with the values of its context at a point."""
         domain: Domain = task.region.domain
         names = self.of_columns(self.names[column] for column in domain.fixed)
         return domain._replace(values=f" ({self.point(point, names)})")
@@ -188,7 +188,7 @@ class Wording(NamedTuple):
 
 @dataclass(frozen=True)
 class RegretCertificate:
-    r"""How much better than the recommended point any other point can be.
+    r"""Upper bound on how much better than the recommended point any point can be.
 
     If the certificate is ``certified`` and the given assumptions are true, the optimum over
     the domain exceeds the value at the recommended point by at most ``gap``, with the
@@ -261,7 +261,7 @@ class RegretCertificate:
 
 
 def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
-    r"""Whether the gaps of several rounds are certified, some of them, or why none is."""
+    r"""Verdict on several rounds' gaps, such as ``"gap, certified in 3 of 5 rounds"``."""
     certified = sum(each.certified and each.assumptions.anytime for each in run)
     if run and certified == len(run):
         horizons = [x.assumptions.horizon for x in run if x.assumptions.horizon is not None]
@@ -419,8 +419,7 @@ class Claim:
     def to_dict(self) -> dict[str, Any]:
         r"""Plain numbers and texts."""
         found: Any = self.breakdown
-        stands = None if found is None else str(found)
-        names = ("kind", "statement", "tested", "numbers", "rigorous", "record")
+        names = ("kind", "statement", "tested", "rigorous", "record")
         return {
             **{name: getattr(self, name) for name in names},
             "numbers": [*self.numbers],
@@ -428,7 +427,7 @@ class Claim:
             "norms": {name: norm.value for name, norm in found.norms} if found else {},
             "margin": found and found.margin,
             "noise_std": found and plain(found.noise_std),
-            "stands": stands,
+            "stands": found and str(found),
         }
 
     @property
@@ -538,11 +537,6 @@ class OptimumReport:
         return self.said()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        r"""Names of the ``d`` inputs."""
-        return self.wording.names
-
-    @property
     def recommended(self) -> Tensor:
         r"""``d`` coordinates of the recommended point."""
         return self.certificate.recommended
@@ -554,7 +548,7 @@ class OptimumReport:
 
     @property
     def certified(self) -> bool:
-        r"""Whether interval, gap and region are certified; see ``RegretCertificate``."""
+        r"""Whether interval, gap and region rest on given numbers and rigorous bounds."""
         return self.certificate.certified
 
     @property
@@ -635,13 +629,13 @@ class Confirmation:
     def __str__(self) -> str:
         of = "value" if len(self.counts) == 1 else "difference"
         runs = " and ".join(map(str, self.counts))
-        known = "given" if self.certified else "estimated"
+        origin = "given" if self.certified else "estimated"
         lower, upper = between(self.lower, self.upper)
         estimate = nearest(self.estimate, self.upper - self.lower)
         return (
             f"{of} {estimate}, between {lower} and {upper} with "
             f"probability {one_minus(self.delta)} at every look at once ({runs} runs; "
-            f"independent of any kernel; noise scale {assumed(self.noise_std)}, {known})"
+            f"independent of any kernel; noise scale {assumed(self.noise_std)}, {origin})"
         )
 
 

@@ -18,6 +18,7 @@ from warnings import catch_warnings
 
 import torch
 from botorch.exceptions import InputDataError
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from torch import Tensor
 
 import kernelucb
@@ -154,6 +155,7 @@ class Page:
         kernel: Any = fixed_kernel(
             self.given.kernel or _KERNEL, factor * self._lengths, 1.0
         )
+        # Shares of limits that the table's runs gave make the kernel an estimate.
         if self._open:
             remember_trained(unscaled(kernel), frozenset({"raw_lengthscale"}))
         runs = self.table.inputs, self.table.outcomes
@@ -175,7 +177,7 @@ class Page:
 
     @cached_property
     def report(self) -> OptimumReport:
-        r"""Of the band, with the best run recommended."""
+        r"""Report of the band, with the best run recommended."""
         given, baseline = self.given, None
         if given.baseline:
             baseline = self.table.setting("--baseline", given.baseline)
@@ -193,7 +195,7 @@ class Page:
 
     @property
     def claims(self) -> list[Claim]:
-        r"""The band's own claims about the best run, the firmest first."""
+        r"""Claims about the best run, the firmest first."""
         return list(self.report.claims[1:])
 
     @cached_property
@@ -216,14 +218,11 @@ class Page:
         """
         delta = self.given.delta / len(LENGTHS)
         bands = [self._band(self.norm_bound, delta, factor) for factor in LENGTHS]
-        least, near = (
-            [_least_norm(band.relaxed()) for band in bands],
-            self._domain(near=True),
-        )
+        least = [_least_norm(band.relaxed()) for band in bands]
+        near = self._domain(near=True)
         rows = list[tuple[float, list[float | None]]]()
-        for norm in (
-            margin * (self.least_norm or self.norm_bound) for margin in _MAP_MARGINS
-        ):
+        for margin in _MAP_MARGINS:
+            norm = margin * (self.least_norm or self.norm_bound)
             pairs = zip(bands, least, strict=True)
             gaps = [self._gap(b, norm, near) if norm > low else None for b, low in pairs]
             rows.append((norm, gaps))
@@ -259,24 +258,20 @@ class Page:
         return self.text
 
     def to_html(self) -> str:
-        r"""One HTML page with its pictures in it; for these Matplotlib is needed."""
+        r"""The page as HTML with its pictures in it; for these Matplotlib is needed."""
         return self._rendered("page.html", pictures=pictures_of)
 
     def _rendered(self, template: str, **options: Any) -> str:
-        try:
-            from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        except ImportError as error:
-            message = "A report needs Jinja2: pip install kernelucb[report]"
-            raise ImportError(message) from error
         environment = Environment(
             loader=FileSystemLoader(Path(__file__).parent),
             autoescape=template.endswith(".html"),
             undefined=StrictUndefined,
             trim_blocks=True,
         )
+        # The templates call functions of this module and of `digits` by their names.
         environment.globals |= globals() | vars(digits)
         with quiet():
-            options |= facts(self) | {"lengths": LENGTHS, "factor": ASSUMED}
+            options |= facts(self)
             return environment.get_template(template).render(page=self, **options)
 
 
@@ -321,7 +316,7 @@ def _pooled(table: Table) -> tuple[Estimate, str]:
 
 
 def facts(page: Page) -> dict[str, Any]:
-    r"""Names and numbers of the sentences, and how they are printed."""
+    r"""Numbers of the sentences, by their names in the templates."""
     table, outcomes, rests = page.table, page.table.outcomes, page.band.assumptions
     spread = float(outcomes.max() - outcomes.min())
     here = (table.inputs == page.point).all(-1).nonzero().flatten().tolist()
@@ -343,12 +338,6 @@ def facts(page: Page) -> dict[str, Any]:
     count, (lower, upper) = min(enough, default=5), page.report.claims[0].numbers
     challenger = page.report.certificate.challenger
     return {
-        "violated": rests.violated,
-        "estimated": rests.estimated,
-        "others": " and ".join(name for name in rests.estimated if name != "norm"),
-        "norm_status": rests["norm"].status.value,
-        "probability": digits.one_minus(page.given.delta),
-        "better": "lower" if page.given.minimize else "higher",
         "here": [table.rows[i] for i in here],
         "seen": [plain(float(outcomes[i]), spread) for i in here],
         "sides": (lower, upper),
@@ -432,9 +421,8 @@ def _rests_on(page: Page) -> Iterator[tuple[str, str]]:
 
 def paragraph(text: str, indent: str = "") -> str:
     r"""A text in lines, those after the first indented as well."""
-    return fill(
-        text.strip(), 92, initial_indent=indent, subsequent_indent=" " * len(indent)
-    )
+    later = " " * len(indent)
+    return fill(text.strip(), 92, initial_indent=indent, subsequent_indent=later)
 
 
 def paragraphs(text: str) -> list[str]:
@@ -463,6 +451,7 @@ def pictures_of(page: Page) -> dict[str, str]:
     with plt.rc_context(plotting.RC | sizes):
         for name, draw in ("curve", _curve), ("slices", _slices):
             figure, buffer = draw(plt, page), BytesIO()
+            # Without a date the same runs give the same page.
             figure.savefig(buffer, format="svg", metadata={"Date": None})
             plt.close(figure)
             address = b64encode(buffer.getvalue()).decode()
@@ -478,9 +467,8 @@ def _curve(plt: Any, page: Page) -> Any:
     ax.axhline(page.tolerance, color=plotting.GREEN, ls=":", label="tolerance")
     if page.least_norm > 0.0:
         ax.axvline(page.least_norm, color=plotting.GREY, lw=1, label="least norm")
-    ax.axvline(
-        page.norm_bound, color=plotting.SOUGHT, ls="--", lw=1, label="norm bound in use"
-    )
+    style: dict[str, Any] = {"color": plotting.SOUGHT, "ls": "--", "lw": 1}
+    ax.axvline(page.norm_bound, label="norm bound in use", **style)
     outcome = page.wording.label(page.table.outcome)
     top = min(1.05 * max(anywhere), 5.0 * page.report.gap + page.tolerance)
     ax.set(xscale="log", ylim=(0, top), xlabel="norm bound", ylabel=f"gap, {outcome}")
@@ -494,10 +482,8 @@ def _curve(plt: Any, page: Page) -> Any:
 
 def _slices(plt: Any, page: Page) -> Any:
     table, seen = page.table, float(page.table.outcomes[page.best])
-    rows, columns = (
-        math.ceil(len(table.columns) / _COLUMNS),
-        min(len(table.columns), _COLUMNS),
-    )
+    columns = min(len(table.columns), _COLUMNS)
+    rows = math.ceil(len(table.columns) / _COLUMNS)
     shape: dict[str, Any] = {"figsize": (7.2, 1.95 * rows + 0.25), "layout": "constrained"}
     figure, axes = plt.subplots(rows, columns, sharey=True, squeeze=False, **shape)
     entries: dict[str, Any] = {}
@@ -529,7 +515,6 @@ def _slices(plt: Any, page: Page) -> Any:
         ax.set_ylabel(page.wording.label(table.outcome))
     for ax in axes.flat[len(table.columns) :]:
         ax.axis("off")
-    figure.legend(
-        [*entries.values()], [*entries], loc="outside upper center", ncols=len(entries)
-    )
+    place: dict[str, Any] = {"loc": "outside upper center", "ncols": len(entries)}
+    figure.legend([*entries.values()], [*entries], **place)
     return figure

@@ -22,7 +22,7 @@ _COUNTER = re.compile(
     r"(^|[^a-z])(#|batch|count|elapsed|exp|experiment|id|idx|index|iter|iteration|lot|no|nr|num"
     r"|number|order|round|rows?|runs?|sample|seq|sequence|step|time|timestamp|trial)[^a-z]*$"
 )
-# The same of a column without a name, or of one that numbers repeats: never a setting.
+# The last word of the name of a column without a name, or of one that numbers repeats.
 _LABEL = re.compile(r"(^|[^a-z])(column|rep|repeat|replicate|unnamed)[^a-z]*$")
 
 
