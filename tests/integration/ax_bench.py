@@ -224,7 +224,7 @@ def fixed_client(
 class Problem:
     r"""Maximise ``y`` where ``z`` is at least the threshold; ``z`` is largest at start."""
 
-    def __init__(self, seed):
+    def __init__(self, seed=0):
         seeds = {"y": 2 * seed + 50, "z": 2 * seed + 51}
         self.functions = {
             name: RKHSFunction.random(CURVE_KERNEL, NORM, d=1, seed=each)

