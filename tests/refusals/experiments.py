@@ -13,7 +13,7 @@ from botorch.models.transforms.outcome import Log, Standardize
 import kernelucb.ax
 from integration import ax_bench as bench
 from kernelucb import LikelihoodUCB, MartingaleMixtureUCB, MetaUCB, NormTracker
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.exceptions import UncertifiedError
 
 
@@ -44,7 +44,7 @@ def limited(limit):
 LOGS = ModelConfig(
     botorch_model_class=SingleTaskGP, outcome_transform_classes=[Log, Standardize], name="l"
 )
-ESTIMATE = 1.2 * EstimatedNumber(3.0)
+ESTIMATE = 1.2 * Estimate(3.0)
 SAFE = {"constraints": "safe", "safe_arms": bench.along(0.5)}
 BRANCHES = {"dependent_parameters": {"a": ["x"], "b": ["t"]}, "values": ["a", "b"]}
 PARENT = ChoiceParameterConfig(name="m", parameter_type="str", **BRANCHES)

@@ -24,7 +24,7 @@ from kernelucb import (
     WangDeFreitasUCB,
     optimum_report,
 )
-from kernelucb._numerics.estimates import is_estimate
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import frozen_model, make_problem
 
@@ -132,7 +132,7 @@ def contradicted(**options):
 def test_a_contradicted_band_stays_so_until_another_norm_bound_is_given():
     acqf = contradicted().band.relaxed(2.0)
     assert acqf.assumptions.violated
-    assert is_estimate(acqf.norm_bounds[0])
+    assert isinstance(acqf.norm_bounds[0], Estimate)
     assert acqf.at(delta=0.02).relaxed().assumptions.violated
     assert acqf.at(norm_bound=30.0).assumptions.certified
     assert acqf.at(norm_bound=acqf.norm_bounds[0]).assumptions.estimated == ("norm",)
