@@ -169,22 +169,14 @@ class BoundAcquisition(Acquisition):
         Ax widens the cube to the arms outside and rounds it to single precision. A kernel
         that Ax has fitted stays in the cube that it was fitted in.
         """
-        if getattr(model, "input_transform", None) is None:
+        transform = getattr(model, "input_transform", None)
+        if transform is None or not (data_only or isinstance(transform, Normalize)):
             return model
         if not data_only and trainable(model.covar_module):
             return model
-        widened: Any = self.surrogate._last_search_space_digest
-        theirs, ours = (
-            torch.tensor(each.bounds, dtype=torch.float64).mT
-            for each in (widened, self.search_space_digest)
-        )
-        rounding = 4.0 * torch.finfo(torch.float32).eps * theirs.abs().amax(0)
+        bounds = torch.tensor(self.search_space_digest.bounds, dtype=torch.float64).mT
         model = deepcopy(model).train()  # with its raw inputs, which `eval` scales anew
-        for part in model.input_transform.modules():
-            if isinstance(part, Normalize) and not part.learn_bounds:
-                at = getattr(part, "indices", slice(None))
-                if bool(((part.bounds - theirs[:, at]).abs() <= rounding[at]).all()):
-                    part._offset, part._coefficient = ours[:1, at], ours.diff(dim=0)[:, at]
+        model.input_transform = Normalize(bounds.shape[-1], bounds=bounds)
         return model.eval()
 
     def _build_constraints(self, safely: bool) -> None:

@@ -278,18 +278,22 @@ def _lacking(experiment: Experiment) -> dict[int, list[Arm]]:
     }
 
 
-def pending_arms(experiment: Experiment) -> dict[str, list[ObservationFeatures]]:
-    r"""Arms without an outcome, under way or lost, as Ax takes pending points.
+def with_lost_arms(
+    pending: Mapping[str, list[ObservationFeatures]] | None, experiment: Experiment
+) -> dict[str, list[ObservationFeatures]]:
+    r"""Pending points with the arms that ended without an outcome, as abandoned ones do.
 
     Ax forgets failed arms, and a bound that has seen nothing new chooses them again.
     """
-    lacking, points = _lacking(experiment), list[ObservationFeatures]()
+    lacking, lost = _lacking(experiment), list[ObservationFeatures]()
     for index, trial in experiment.trials.items():
-        for arm in dict.fromkeys([*lacking[index], *trial.abandoned_arms]):
+        ended = lacking[index] if trial.status.is_terminal else []
+        for arm in [*ended, *trial.abandoned_arms]:
             if experiment.search_space.check_membership(arm.parameters):
                 metadata = trial._get_candidate_metadata(arm.name)
-                points.append(ObservationFeatures.from_arm(arm, index, metadata=metadata))
-    return {metric: [*points] for metric in experiment.metrics}
+                lost.append(ObservationFeatures.from_arm(arm, index, metadata=metadata))
+    # Ax's points may be of trials that are still to be made; it counts equal ones once.
+    return {name: [*(pending or {}).get(name, []), *lost] for name in experiment.metrics}
 
 
 def missing_outcomes(experiment: Experiment) -> str:

@@ -50,7 +50,7 @@ from kernelucb.ax.experiment import (
     check_experiment,
     checked_context,
     inputs_of,
-    pending_arms,
+    with_lost_arms,
 )
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
@@ -266,7 +266,8 @@ class KernelUCBNode(GenerationNode):
             # An analytic function cannot account for pending points.
             analytic = AnalyticAcquisitionFunction
             if not (search and issubclass(stored.search_class(search), analytic)):
-                arguments["pending_observations"] = pending_arms(experiment)
+                pending = with_lost_arms(arguments["pending_observations"], experiment)
+                arguments["pending_observations"] = pending
             # From the arms before the trial: Ax stores neither the state of torch's
             # generator nor a client's `random_seed`, and a reopened experiment would
             # search from other starting points.
