@@ -78,20 +78,6 @@ def test_objective_fit_and_posterior_are_those_of_botorch():
     assert not torch.equal(model.posterior(X[0]).mean[0], before)
 
 
-def test_optimum_and_noise_of_a_synthetic_function():
-    r"""Published values, attained at the published point in the unit cube."""
-    name, optimum = "hartmann_6", 3.32237
-    played = environment(name)
-    assert played.optimum == pytest.approx(optimum, abs=5e-6)  # digits that are published
-    lower, upper = played.function.bounds.double()
-    best = (played.function.optimizers[0].double() - lower) / (upper - lower)
-    assert played.value(best) == pytest.approx(optimum, abs=2e-5)  # digits of the point
-    assert max(played.value(played.random_point()) for _ in range(50)) < played.optimum
-    draws = np.array([played.observe(best) for _ in range(400)]) - played.value(best)
-    # Four standard errors of the standard deviation of 400 draws.
-    assert abs(draws.std() / PROBLEMS[name][1]["noise_std"] - 1.0) < 4.0 / math.sqrt(800)
-
-
 @pytest.mark.parametrize("name", ["kc1", "protein_structure"])  # a gain, and a loss
 def test_a_row_of_a_table_is_what_the_package_says(name):
     r"""Against the public interface of the package, which draws the repetitions itself."""
@@ -111,17 +97,6 @@ def test_a_row_of_a_table_is_what_the_package_says(name):
     assert observed == pytest.approx(expected, rel=REARRANGED)
     assert played.value(point) == pytest.approx(float(np.mean(observed)))
     assert played.optimum == max(played.value(row) for row in played.rows)
-
-
-@pytest.mark.parametrize("name", ["levy_4", "kc1", "ackley_mixed"])
-def test_methods_of_a_seed_share_domain_starts_and_noise(name):
-    played = [environment(name, method) for method in ("ucb_2", "random")]
-    played.append(environment(name, seed=1))
-    points = [[each.random_point() for _ in range(3)] for each in played]
-    for ours, theirs, others in zip(*points, strict=True):
-        assert torch.equal(ours, theirs)
-        assert not torch.equal(ours, others)
-        assert played[0].observe(ours) == played[1].observe(ours)
 
 
 @pytest.mark.slow
