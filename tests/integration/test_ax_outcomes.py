@@ -524,6 +524,15 @@ class TestContexts:
         assert set(acqf.acqf.X_baseline[:-1, 1].tolist()) == {4.0}
 
 
+def test_the_arms_of_a_batch_in_a_mixed_space_differ():
+    client = fixed_client([*UNIT, whole("n", 0, 2)])
+    run(client, 3, lambda p: {"y": 0.5 * p["x"] * (2 - p["n"])})
+    trial = batch(client, 3)
+    assert len({tuple(arm.parameters.values()) for arm in trial.arms}) == 3
+    assert set(trial.arm_weights.values()) == {1.0}
+    assert built(client).bound.X_pending is None
+
+
 class TestCertificates:
     r"""Gaps against those of a grid within the domain."""
 
