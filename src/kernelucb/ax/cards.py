@@ -89,9 +89,6 @@ class BoundAnalysis(Analysis):
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         raise NotImplementedError
 
-    def _words(self, metric: str) -> Wording:
-        return Wording((), metric, self.units)
-
 
 @dataclass(eq=False)
 class BandAnalysis(BoundAnalysis):
@@ -136,7 +133,7 @@ class BandAnalysis(BoundAnalysis):
         figure.add_scatter(y=lower.tolist(), showlegend=False, **line)
         figure.add_scatter(y=upper.tolist(), name=f"band, {summary}", **line, **filled)
         _add_outcomes(figure, experiment, metric, self.parameter, others)
-        words = self._words(metric)
+        words = Wording((), metric, self.units)
         figure.update_xaxes(title=words.label(self.parameter))
         figure.update_yaxes(title=words.label(metric))
         there = ", ".join(f"{k} {words.value(in_words(v), k)}" for k, v in others.items())
@@ -222,7 +219,8 @@ class GapAnalysis(BoundAnalysis):
                 rounds.append(row | {"certified": last.certified})
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
-        df, last, words = pd.DataFrame(rounds), certificates[-1], self._words(metric)
+        df, last = pd.DataFrame(rounds), certificates[-1]
+        words = Wording((), metric, self.units)
         symbols = ["circle" if each else "circle-open" for each in df["certified"]]
         figure = go.Figure().add_scatter(
             x=df["trial_index"].tolist(),
