@@ -423,7 +423,6 @@ class TestReopened:
             index, parameters = go_on_alike(client, reopened(client))
             client.complete_trial(trial_index=index, raw_data=curve(parameters))
 
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("make", "outcome"),
         [
