@@ -187,11 +187,7 @@ def frozen_model(
     A tensor as ``noise_std`` becomes ``train_Yvar``, which is in outcome units.
     """
     if mean is None or isinstance(mean, float):
-        module: Mean = ZeroMean()
-        if mean is not None:
-            module = constant_mean(mean)
-    else:
-        module = mean
+        mean = ZeroMean() if mean is None else constant_mean(mean)
     fixed = isinstance(noise_std, Tensor)
     likelihood = None
     if not fixed:
@@ -203,7 +199,7 @@ def frozen_model(
         train_Yvar=noise_std.reshape(-1, 1).square() if fixed else None,
         likelihood=likelihood,
         covar_module=kernel,
-        mean_module=module,
+        mean_module=mean,
         outcome_transform=outcome_transform,
         input_transform=input_transform,
     )

@@ -63,15 +63,6 @@ def test_successes_run_as_printed(capsys):
     assert 0 < int(names["safe_set"].is_safe(names["X"]).sum()) < len(names["X"])
 
 
-def command_after(marker):
-    return re.search(rf"<!-- {marker} -->\n```bash\n(.+)\n```", README).group(1)
-
-
-def test_the_examples_norm_bound_covers_its_function():
-    assert f"norm under this kernel is {norms()[1200]:.1f}" in README.replace("\n", " ")
-    assert max(norms().values()) < 10.0
-
-
 def test_the_example_runs_and_searches_with_what_it_names(capsys):
     r"""The printed call is qLogNEI within the guard, not the turn of the upper bound."""
     (example,) = blocks("python", README)
@@ -86,19 +77,17 @@ def test_the_example_runs_and_searches_with_what_it_names(capsys):
         # Values within the guard are those of qLogNEI, up to 0.02 units at its edge.
         torch.testing.assert_close(guarded(candidate), same, rtol=0.0, atol=0.02)
         assert not bool(((candidate < 1e-3) | (candidate > 1 - 1e-3)).all())
-    output = capsys.readouterr().out
-    assert "certified, if what was given is true" in output
-    assert "Flynn & Reeb" in output
+    assert "certified, if what was given is true" in capsys.readouterr().out
+    # Its norm bound covers its function.
+    assert f"norm under this kernel is {norms()[1200]:.1f}" in README.replace("\n", " ")
+    assert max(norms().values()) < 10.0
 
 
 def test_the_ranks_are_the_recorded_ones():
     r"""The column that flatters and the one that hurts, for us and for qLogNEI."""
     table = (ROOT / "benchmarks/practical/results/compare_ranks.md").read_text()
-    rows = re.findall(
-        r"^\| ([^|]+) \| ([^|]+ ± [^|]+) \| ([^|]+) \|",
-        table.partition("| method | fit")[0],
-        re.MULTILINE,
-    )
+    row = re.compile(r"^\| ([^|]+) \| ([^|]+ ± [^|]+) \| ([^|]+) \|", re.MULTILINE)
+    rows = row.findall(table.partition("| method | fit")[0])
     ranks = {name: numbers for name, *numbers in rows}
     plain = ranks["MartingaleMixtureUCB"][0]
     guarded, rival = ranks.pop("Guarded qLogNEI, every fourth by U"), ranks.pop("qLogNEI")
@@ -140,9 +129,8 @@ def test_commands_install_with_the_pins():
         commands = blocks("bash", (DOCS / page).read_text())
         assert "pip install -c constraints.txt" in commands[0]
         assert commands[0].endswith("-m kernelucb demo\n")
-    for marker in ("demo", "tests"):
-        assert "-c constraints.txt" in command_after(marker)
-    assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
-    script = (ROOT / ".ci/run").read_text()
-    assert "<!-- tests -->" in script
-    assert "pytest" in command_after("tests")
+    commands = re.findall(r"<!-- (\w+) -->\n```bash\n(.+)\n```", README)
+    assert [marker for marker, _ in commands] == ["demo", "tests"]
+    assert all("-c constraints.txt" in command for _, command in commands)
+    assert "pytest" in commands[1][1]
+    assert "<!-- tests -->" in (ROOT / ".ci/run").read_text()

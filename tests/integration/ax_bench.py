@@ -4,7 +4,6 @@ import functools
 import json
 import math
 from itertools import count
-from typing import NamedTuple
 
 import pandas
 import pytest
@@ -12,7 +11,6 @@ import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.data import Data
-from torch.testing import assert_close
 
 import kernelucb.ax
 from kernelucb import (
@@ -104,10 +102,6 @@ def searching(search=SEARCH, **arguments):
     return make_client(search=search, **arguments)
 
 
-def searching_in_turns():
-    return searching(search_options={"ucb_every": 3})
-
-
 def next_trial(client, context=None):
     trials = client.get_next_trials(max_trials=1, fixed_parameters=context)
     ((index, parameters),) = trials.items()
@@ -153,6 +147,10 @@ SOME = along(0.1, 0.4, 0.8)
 SPREAD = [{"u": 3.3 * i - 4.0, "v": (7.0 * i) % 15.0} for i in range(5)]
 
 
+CUBE = torch.tensor([[-5.0, 0.0], [10.0, 15.0]], dtype=torch.float64)
+QUERIES = torch.tensor([[0.0, 5.0], [9.0, 2.0], [-4.0, 14.0]], dtype=torch.float64)
+
+
 def batch(client, number):
     r"""A batch trial, begun."""
     experiment = client._experiment
@@ -181,16 +179,6 @@ def node(client):
 def built(client):
     r"""What Ax built for the last trial."""
     return client._generation_strategy.adapter.generator._acquisition
-
-
-def ranking(client):
-    r"""The bound in it, which ranks points."""
-    return built(client).bound
-
-
-def stored(strategy):
-    r"""The arguments of the bound, as Ax stores them."""
-    return strategy._nodes[1].generator_specs[0].generator_kwargs
 
 
 def stopping(client, gap=0.1, **arguments):
@@ -233,35 +221,35 @@ def fixed_client(
     return make_client(parameters, objective, options=options, **arguments)
 
 
-class Problem(NamedTuple):
+class Problem:
     r"""Maximise ``y`` where ``z`` is at least the threshold; ``z`` is largest at start."""
 
-    objective: RKHSFunction
-    constraint: RKHSFunction
-    threshold: float
-    start: float
+    def __init__(self, seed=0):
+        seeds = {"y": 2 * seed + 50, "z": 2 * seed + 51}
+        self.functions = {
+            name: RKHSFunction.random(CURVE_KERNEL, NORM, d=1, seed=each)
+            for name, each in seeds.items()
+        }
+        grid = torch.linspace(0.0, 1.0, 201, dtype=torch.float64).unsqueeze(-1)
+        values = self.functions["z"](grid)
+        self.threshold = round(float(values.quantile(0.5)), 6)
+        self.start = float(grid[values.argmax()])
 
     def __call__(self, parameters, noise=(0.0, 0.0)):
-        values = [value_at(each, parameters) for each in self[:2]]
         # Ax stores 15 digits.
         return {
-            name: round(value + NOISE_STD * e, 9)
-            for name, value, e in zip("yz", values, noise, strict=True)
+            name: round(value_at(function, parameters) + NOISE_STD * e, 9)
+            for (name, function), e in zip(self.functions.items(), noise, strict=True)
         }
 
-    def margin(self, parameters):
-        return self({**parameters})["z"] - self.threshold
+
+problem = functools.cache(Problem)
 
 
-@functools.cache
-def problem(seed=0):
-    objective, constraint = (
-        RKHSFunction.random(CURVE_KERNEL, NORM, d=1, seed=2 * seed + j) for j in (50, 51)
-    )
-    grid = torch.linspace(0.0, 1.0, 201, dtype=torch.float64).unsqueeze(-1)
-    values = constraint(grid).flatten()
-    threshold = round(float(values.quantile(0.5)), 6)
-    return Problem(objective, constraint, threshold, float(grid[values.argmax()]))
+def is_kept(arms, outcome=None, low=None, seed=0):
+    r"""Whether no arm violates the constraint of the problem."""
+    low = problem(seed).threshold if low is None else low
+    return min((outcome or problem(seed))({**arm})["z"] for arm in arms) >= low
 
 
 def in_square(parameters):
@@ -273,26 +261,24 @@ def in_square(parameters):
 BY_NAME = FIXED | {"norm_bound": {"y": NORM, "z": NORM}}
 
 
-def constrained_client(kind="safe", seed=0, limits=None, **arguments):
+def constrained_client(kind="safe", seed=0, **arguments):
     r"""An experiment with the constraint of a problem."""
-    own = {"parameters": UNIT, "options": BY_NAME, "num_initial": 2}
-    own |= {"limits": limits or [f"z >= {problem(seed).threshold}"]}
+    usual = {"parameters": UNIT, "options": BY_NAME, "num_initial": 2, "constraints": kind}
+    usual["limits"] = [f"z >= {problem(seed).threshold}"]
     if kind == "safe":
-        own["safe_arms"] = along(problem(seed).start)
-    return make_client(**(own | {"constraints": kind} | arguments))
+        usual["safe_arms"] = along(problem(seed).start)
+    return make_client(**usual | arguments)
 
 
 def observed(client, number, seed=0):
     r"""``number`` more trials with bounded noise; their parameters."""
-    chosen = []
-    for _ in range(number):
-        index, parameters = next_trial(client)
-        torch.manual_seed(1000 * seed + index)
-        noise = (2.0 * torch.rand(2) - 1.0).tolist()
-        outcomes = problem(seed)(parameters, noise)
-        client.complete_trial(trial_index=index, raw_data=outcomes)
-        chosen.append(parameters)
-    return chosen
+
+    def outcome(parameters):
+        return problem(seed)(parameters, next(noise))
+
+    generator = torch.Generator().manual_seed(seed)
+    noise = iter((2.0 * torch.rand(number, 2, generator=generator) - 1.0).tolist())
+    return [ask(client, None, outcome) for _ in range(number)]
 
 
 LOG_ODDS = RKHSFunction.random(frozen_kernel("rbf", 0.3), NORM, 1, seed=7)
@@ -345,25 +331,17 @@ def chosen(client, index):
     return trial.arm.parameters if values is None else values
 
 
-def go_on_alike(client, twin, max_trials=1, **arguments):
-    r"""The next trials of an experiment; its twin chooses as well, whatever the seed."""
-    trials = []
+def go_on_alike(client, twin, context=None):
+    r"""The next trial of an experiment; its twin chooses as well, whatever the seed."""
+    values, close = [], {"rel": SEARCHED, "abs": SEARCHED}
     for each in (client, twin):
         torch.manual_seed(next(SEEDS))
-        trials.append(each.get_next_trials(max_trials=max_trials, **arguments))
-    assert list(trials[0]) == list(trials[1])
-    for index in trials[0]:
-        expected = pytest.approx(chosen(client, index), rel=SEARCHED, abs=SEARCHED)
-        if chosen(twin, index) != expected:  # of a search that ended before it converged
-            values = [_values_at_fixed_points(each) for each in (client, twin)]
-            assert_close(*values, rtol=SEARCHED, atol=SEARCHED)
-    return trials[0]
-
-
-def _values_at_fixed_points(client):
-    r"""Of the function that chose the last trial."""
-    acqf = built(client).acqf
-    dimension = acqf.band.data.dimension
-    queries = torch.rand(64, 1, dimension, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        return acqf(queries.double())
+        index, parameters = next_trial(each, context)
+        values.append(chosen(each, index))
+    if values[0] != pytest.approx(values[1], **close):  # the search did not converge
+        acqfs = [built(each).acqf for each in (client, twin)]
+        generator = torch.Generator().manual_seed(0)
+        queries = torch.rand(64, 1, acqfs[0].band.data.dimension, generator=generator)
+        ours, theirs = (acqf(queries.double()).tolist() for acqf in acqfs)
+        assert ours == pytest.approx(theirs, **close)
+    return index, parameters

@@ -26,17 +26,18 @@ def problem() -> Problem:
     return Problem(arms, rewards, fixed_kernel("rbf", 3.0))
 
 
+IGP = {"bound": "igp_ucb", "horizon": 15}
+MIXTURE = {"form": "analytic", "fit": "martingale"}
+
+
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("exact_mixture", {"form": "analytic", "fit": "martingale"}),
-        ("exact_igp", {"bound": "igp_ucb", "horizon": 15}),
-    ],
+    ("name", "options"), [("exact_mixture", MIXTURE), ("exact_igp", IGP)]
 )
 def test_exact_learners_have_the_bounds_of_the_kernel_bandit(name, options):
-    played, own = problem(), bkb.METHODS[name][1]
-    task = SimpleNamespace(**bkb.PROTOCOL | own | {"rounds": 15, "trial": 0})
-    learner = Learner(played, task)
+    played, method = problem(), bkb.METHODS[name][1]
+    learner = Learner(
+        played, SimpleNamespace(**bkb.PROTOCOL | method | {"rounds": 15, "trial": 0})
+    )
     given = {name: bkb.PROTOCOL[name] for name in ("norm_bound", "noise_std", "delta")}
     bandit = KernelBandit(played.kernel, **given, **options)
     for arm in (3, 17, 3, 8, 30, 3):

@@ -1,32 +1,23 @@
-r"""The Wang et al. benchmark in a tiny size: the paper's protocol, resumable, honest."""
+r"""The Wang et al. benchmark in a tiny size: the paper's protocol."""
 
 import math
-import os
-from pathlib import Path
 
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
-DATA = Path(os.environ.get("KERNELUCB_DATA") or ROOT.parent / "shared" / "data")
-needs_data = pytest.mark.skipif(
-    not (DATA / "metabo_ag.npz").is_file(),
-    reason="metabo_ag.npz is absent: set KERNELUCB_DATA to the folder that holds it",
-)
 
 
-@needs_data
+@pytest.mark.usefixtures("small_data")
 def test_the_arms_are_those_of_the_released_protocol():
-    r"""Against Eqs. 3, 4 and 12 written out: leave one out, no repeats, N = 1799."""
+    r"""Against Eqs. 3, 4 and 12 written out: leave one out, no repeats."""
     from benchmarks.papers.wang_2018.__main__ import STUDY, play
     from benchmarks.papers.wang_2018.grasp import grasp_data
 
-    task = STUDY.tables["grasp"].runs[0]
+    task = STUDY.tables["grasp"].runs[0] | {"evaluations": 6}
     assert (task["method"], task["problem"]) == ("pem_ucb", 0)
-    rewards, _ = grasp_data()
-    others, truth = rewards[1:], rewards[0]
-    mean, k, count = others.mean(0), torch.cov(others.mT), 1799
+    truth, others = grasp_data()[0].split([1, len(grasp_data()[0]) - 1])
+    mean, k, count, truth = others.mean(0), torch.cov(others.mT), len(others), truth[0]
     played, values = [], play(task)["values"]
     for t in range(6):
         gain = k[:, played] @ torch.linalg.pinv(k[played][:, played], hermitian=True)

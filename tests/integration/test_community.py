@@ -19,8 +19,8 @@ NAME = "botorch_community.acquisition.martingale_mixture"
 def community(monkeypatch):
     r"""The file among the modules of the installed package that it is written for."""
     package = importlib.import_module("botorch_community.acquisition")
-    folder = str(CONTRIB / "acquisition")
-    monkeypatch.setattr(package, "__path__", [*package.__path__, folder])
+    path = [*package.__path__, str(CONTRIB / "acquisition")]
+    monkeypatch.setattr(package, "__path__", path)
     yield
     sys.modules.pop(NAME, None)
 
@@ -38,8 +38,8 @@ def test_agrees_with_the_package(name, d, n, noise):
     given = {"norm_bound": 4.0, "noise_std": noise}
     theirs = module.MartingaleMixtureUpperConfidenceBound(model, **given)
     ours = MartingaleMixtureUCB(model, **given, fit="martingale")
-    for one, other in zip(theirs.band(points), ours.bounds(points), strict=True):
-        torch.testing.assert_close(one, other, rtol=0.0, atol=1e-8)
+    found = [*theirs.band(points)], [*ours.bounds(points)]
+    torch.testing.assert_close(*found, rtol=0.0, atol=1e-8)
 
 
 def test_its_own_tests_pass():

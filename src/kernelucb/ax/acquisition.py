@@ -1,8 +1,9 @@
-r"""The acquisition that Ax builds for a trial: bands, the function to maximise, where."""
+r"""The acquisition that Ax builds for a trial: bands, function to maximise, optimiser."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -25,14 +26,20 @@ from torch import Tensor
 
 from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.estimates import trainable
-from kernelucb.acquisition import BandUCB, ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
+from kernelucb.acquisition import (
+    BandUCB,
+    ConstrainedUCB,
+    GuardedAcquisition,
+    LikelihoodUCB,
+    ScalarizedUCB,
+)
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.ax import options as stored
-from kernelucb.ax.experiment import Notes, mixed_space, parameters_of_columns
+from kernelucb.ax.experiment import mixed_space, parameters_of_columns
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.data.from_model import single_output_models
-from kernelucb.safety import ConstraintWidth, SafeSet, no_safe_point, optimize_acqf_safely
+from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 # Combinations of integers and choices that may be compared in a safe search.
 _MOST_COMBINATIONS = 10_000
@@ -45,15 +52,15 @@ class BoundAcquisition(Acquisition):
     With fixed parameters (a context) the observed points count at that context, where the
     trial will be, and trials under way in other contexts are pending, too.
 
-    ``options`` are those of ``generation_strategy`` that are not of the bound: ``search``
-    and its options, ``constraints`` and those of a safe search, ``outcome_range``; and what
-    ``options_of_now`` says of the experiment.
+    ``options`` hold the keywords of ``generation_strategy`` beside the bound's (``search``,
+    ``constraints``, ``outcome_range`` and theirs), and the result of ``options_of_now``.
 
     Attributes:
         bands: The band of each outcome, by its name.
-        bound: What ranks points: of one of these bands, or of a weighted sum.
+        bound: The function that ranks points, of one of these bands or of a weighted sum.
         context: Columns of the inputs that are fixed, and their values.
-        outcome_constraints: What the bands say of the constraints; None without.
+        domain: Bounds, fixed features and linear constraints, as a guard takes them.
+        outcome_constraints: The constraints on the bands; None without.
         statements: The constraints in words, in the same order.
         safe_set: The safe set, with the safe arms of this trial's context; None without.
     """
@@ -72,7 +79,7 @@ class BoundAcquisition(Acquisition):
         # Ax would drop all trials of other contexts, observed or under way.
         step = {i: x for i, x in fixed.items() if digest.feature_names[i] == MAP_KEY}
         self.context = {i: x for i, x in fixed.items() if i not in step}
-        self._domain = {
+        self.domain: dict[str, Any] = {
             "bounds": torch.tensor(digest.bounds, dtype=torch.float64).mT,
             "fixed_features": fixed,
             "inequality_constraints": to_inequalities(config.linear_constraints),
@@ -87,6 +94,7 @@ class BoundAcquisition(Acquisition):
         model: Any,
     ) -> AcquisitionFunction:
         r"""The function to maximise: the bound, or a search within it."""
+        # Observed points count in the context of the trial: what is best there is sought.
         if self.context and self.X_observed is not None:
             self.X_observed = fix_features(self.X_observed, self.context).unique(dim=0)
         self._build_bands(botorch_acqf_class, botorch_acqf_options, model)
@@ -114,33 +122,40 @@ class BoundAcquisition(Acquisition):
         searched = super()._construct_botorch_acquisition(search, given, model)
         self.X_pending = pending
         return GuardedAcquisition(
-            searched, band, observed=observed, X_pending=pending, **self._domain, **guard
+            searched, band, observed=observed, X_pending=pending, **self.domain, **guard
         )
 
     def _build_bands(self, acqf_class: Any, options: stored.Options, model: Any) -> None:
         names = list(self.surrogate.outcomes)
+        # Ax leaves out tracked outcomes, but keeps them in the surrogate.
         if self._subset_idcs is not None:
             names = [names[i] for i in self._subset_idcs.tolist()]
         columns = parameters_of_columns(self.search_space_digest.feature_names)
+        # One row for each objective, of which there is one.
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
         is_sum, single = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
+        builder: Any = getattr(single, "from_model", single)
+        # Ax reports proportions and rates, in which bounds and thresholds are, too.
+        fixed = {"outcomes": "rates"} if single is LikelihoodUCB else {}
         each_options = stored.options_by_outcome(options, names).items()
         self.bands, pending = {}, self.X_pending
         for (name, chosen), each in zip(
             each_options, single_output_models(model), strict=True
         ):
+            # A direction and pending points are of the function that is maximised alone.
             if name in used and not is_sum:
                 chosen |= {"maximize": used[name] > 0.0, "X_pending": pending}
             scaled = self._scaled(each, stored.has_own_prior(single, chosen))
-            bound = stored.built(single, scaled, chosen, columns)
+            bound = builder(scaled, **stored.by_columns(chosen, columns), **fixed)
             if name in (ranges := self.options.get("outcome_range", {})):
-                ends = zip(("lower", "upper"), ranges[name], strict=True)
-                limits: Any = {end: x for end, x in ends if x is not None}
-                bound = BandUCB(bound.band.within(**limits), X_pending=bound.X_pending)
+                lower, upper = ranges[name]
+                lower = -math.inf if lower is None else lower
+                upper = math.inf if upper is None else upper
+                bound = BandUCB(bound.band.within(lower, upper), X_pending=bound.X_pending)
             functions = bound.band.required_set
-            notes = self.options.get("notes", Notes())
-            functions.assumptions = notes.added_to(functions.assumptions)
+            for item in self.options.get("notes", []):
+                functions.assumptions = functions.assumptions.with_extra(item)
             self.bands[name] = bound.band
             if name in used:
                 self.bound = bound
@@ -154,22 +169,14 @@ class BoundAcquisition(Acquisition):
         Ax widens the cube to the arms outside and rounds it to single precision. A kernel
         that Ax has fitted stays in the cube that it was fitted in.
         """
-        if getattr(model, "input_transform", None) is None:
+        transform = getattr(model, "input_transform", None)
+        if transform is None or not (data_only or isinstance(transform, Normalize)):
             return model
         if not data_only and trainable(model.covar_module):
             return model
-        widened: Any = self.surrogate._last_search_space_digest
-        theirs, ours = (
-            torch.tensor(each.bounds, dtype=torch.float64).mT
-            for each in (widened, self.search_space_digest)
-        )
-        rounding = 4.0 * torch.finfo(torch.float32).eps * theirs.abs().amax(0)
+        bounds = torch.tensor(self.search_space_digest.bounds, dtype=torch.float64).mT
         model = deepcopy(model).train()  # with its raw inputs, which `eval` scales anew
-        for part in model.input_transform.modules():
-            if isinstance(part, Normalize) and not part.learn_bounds:
-                at = getattr(part, "indices", slice(None))
-                if bool(((part.bounds - theirs[:, at]).abs() <= rounding[at]).all()):
-                    part._offset, part._coefficient = ours[:1, at], ours.diff(dim=0)[:, at]
+        model.input_transform = Normalize(bounds.shape[-1], bounds=bounds)
         return model.eval()
 
     def _build_constraints(self, safely: bool) -> None:
@@ -180,7 +187,7 @@ class BoundAcquisition(Acquisition):
             ((name, weight),) = [(n, w) for n, w in pairs if w]
             side = "<=" if weight > 0.0 else ">="
             rows.append((name, float(threshold) / weight, side))
-        self.statements = [
+        self.statements = [  # a sum with 0.0 is never -0
             f"{name} {side} {as_given(level + 0.0)}" for name, level, side in rows
         ]
         # Ax drops constraints on outcomes without data, and we would not know.
@@ -224,7 +231,7 @@ class BoundAcquisition(Acquisition):
         before, acqf = self.X_pending, self.acqf
         pending = [] if before is None else [before]
         while len(points) < n:
-            if points:
+            if points:  # the arms before this one are pending
                 self.X_pending = torch.cat([*pending, *points])
                 acqf.set_X_pending(self.X_pending)
             if self.safe_set is None:
@@ -250,7 +257,7 @@ class BoundAcquisition(Acquisition):
         optimizer_options: dict[str, Any] | None = None,
         **others: Any,
     ) -> tuple[Tensor, Tensor] | None:
-        r"""The best point, if it is still safe once Ax has handed it out; its value.
+        r"""The best safe point and its value.
 
         None if it is in the ``batch`` already: of two equal arms of a trial Ax makes one.
         In a finite space the best one that is not.
@@ -258,12 +265,15 @@ class BoundAcquisition(Acquisition):
         if given := [name for name, each in others.items() if each]:
             raise UnsupportedError(f"A safe search takes no {' or '.join(given)}.")
         fixed, every = fixed_features or {}, self.options.get("expand_every")
+        # A turn counts trials under way, so that parallel trials do not share one.
         count = max(map(len, self.surrogate.Xs))
         count += 0 if self.X_pending is None else len(self.X_pending)
         widens = every is not None and is_ucb_turn(count, every)
         acqf = ConstraintWidth(safe_set) if widens else self.acqf
-        limits = inequality_constraints, _MOST_COMBINATIONS
-        space = mixed_space(self.search_space_digest, fixed, *limits)
+        space = mixed_space(
+            self.search_space_digest, fixed, inequality_constraints, _MOST_COMBINATIONS
+        )
+        # Ax rounds what it is given, integers and choices, before it makes an arm of it.
         handed_out = rounding_func or (lambda point: point)
         taken = [handed_out(point) for point in batch]
         region = space.region(fixed)
@@ -278,11 +288,6 @@ class BoundAcquisition(Acquisition):
         point, value = optimize_acqf_safely(
             acqf, safe_set, space=space, fixed_features=fixed, **(optimizer_options or {})
         )
-        image, arms = handed_out(point), safe_set.safe_points
-        if any(torch.equal(image, other) for other in taken):
-            return None
-        # The node gives a safe arm back as it was given.
-        is_arm = arms is not None and bool((point == arms).all(-1).any())
-        if not (is_arm or bool(safe_set.is_safe(image).all())):
-            raise no_safe_point("no point that fits the trial")
-        return point, value
+        # Whether the arm that Ax makes of it is still safe, the node asks.
+        again = any(torch.equal(handed_out(point), other) for other in taken)
+        return None if again else (point, value)

@@ -13,14 +13,12 @@ from ax.core import (
     Arm,
     ChoiceParameter,
     Experiment,
-    FixedParameter,
     ObservationFeatures,
     SearchSpace,
 )
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
@@ -30,16 +28,15 @@ from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.digits import between
 from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.ax.experiment import (
-    Notes,
     Parameters,
     check_experiment,
     checked_context,
     choices_of,
     config_of,
     inputs_of,
-    is_constrained,
     missing_outcomes,
     mixed_space,
+    notes_on,
     parameters_of_columns,
     setting_of,
 )
@@ -57,13 +54,13 @@ Interval = tuple[float, float]
 
 
 def last_bound(source: Source) -> Band:
-    r"""The bound that chose the last trial, or that the search for it was kept to.
+    r"""The bound that chose the last trial, or limited the search for it.
 
-    It was computed before the last trial was observed; ``current_bound`` has seen all
-    outcomes. Its inputs are those of Ax after the logarithm of log-scaled parameters and
-    the encoding of choices. Its ``assumptions`` name the trials that had failed, been
-    abandoned or stopped early, or been completed without an outcome. ``source`` is an Ax
-    client or its generation strategy.
+    It has not seen the outcome of the last trial; ``current_bound`` has seen all outcomes.
+    Inputs are Ax's, after the logarithm of log-scaled parameters and the encoding of
+    choices. Its ``assumptions`` count the trials that failed, were abandoned or stopped
+    early, or were completed without an outcome. ``source`` is an Ax client or its
+    generation strategy.
 
     Raises:
         ValueError: If no bound has chosen a trial yet in this process (a reopened
@@ -83,8 +80,8 @@ def last_bound(source: Source) -> Band:
 def current_bound(source: Source) -> Band:
     r"""The bound from all outcomes so far, also with trials under way.
 
-    Computed anew, with the model fitted anew unless its prior is given. The experiment and
-    its next trials do not change. Inputs and assumptions are as those of ``last_bound``.
+    Model and bound are fitted anew; a prior in the options stays as it is. The experiment
+    and its next trials do not change. Inputs and assumptions: see ``last_bound``.
     ``source`` is an Ax client or its generation strategy.
 
     Raises:
@@ -97,16 +94,16 @@ def current_bound(source: Source) -> Band:
 
 
 class Recommendation(NamedTuple):
-    r"""An arm that satisfies the constraints, and what the bands say of it.
+    r"""An arm that satisfies the constraints, with bounds of its outcomes.
 
     Attributes:
         arm: The completed arm.
         parameters: Its parameters, in the context that was asked for.
-        objective: Lower and upper bound of the objective there.
-        outcomes: The same for every outcome that has a band of its own, by the names of
-            the metrics; empty without outcome constraints.
-        assumptions: What all of this rests on.
-        objective_name: What ``objective`` is of: a metric, or all of a weighted sum.
+        objective: Lower and upper bound of the objective there, outcome units.
+        outcomes: Lower and upper bound of every outcome, by the names of the metrics; empty
+            without outcome constraints.
+        assumptions: Joint assumptions of all these bounds.
+        objective_name: The metric that ``objective`` bounds, or the whole weighted sum.
     """
 
     arm: Arm
@@ -117,13 +114,10 @@ class Recommendation(NamedTuple):
     objective_name: str = "objective"
 
     def __str__(self) -> str:
-        lines = [f"arm {self.arm.name}: {self.parameters}"]
-        others = {n: each for n, each in self.outcomes.items() if n != self.objective_name}
-        for name, ends in {
-            f"{self.objective_name} (objective)": self.objective,
-            **others,
-        }.items():
-            lines.append(f"  {name}: {' to '.join(between(*ends))}")
+        lines, name = [f"arm {self.arm.name}: {self.parameters}"], self.objective_name
+        others = {n: ends for n, ends in self.outcomes.items() if n != name}
+        for label, ends in {f"{name} (objective)": self.objective, **others}.items():
+            lines.append(f"  {label}: {' to '.join(between(*ends))}")
         return "\n".join([*lines, str(self.assumptions)])
 
 
@@ -168,14 +162,14 @@ def recommended_arm(
 
 
 class FittedBound:
-    r"""The bound of a strategy on all outcomes of an experiment; neither of them changes.
+    r"""A strategy's bound, fitted to all outcomes; strategy and experiment do not change.
 
     Attributes:
         band: The bound of the objective.
-        outcome: What it is of: a metric, or all of a weighted sum.
+        outcome: The metric that it bounds, or the whole weighted sum.
         bands: With outcome constraints, the bands of all outcomes, by their names.
         context: The fixed parameters, of the types of the search space.
-        adapter: What turns parameters into inputs.
+        adapter: Ax's adapter, which turns parameters into inputs.
         digest: The search space in these inputs.
     """
 
@@ -190,17 +184,18 @@ class FittedBound:
         self.experiment = experiment = experiment or strategy.experiment
         space = experiment.search_space
         self.context = checked_context(space, fixed_parameters)
-        spec = bound_spec(strategy).copy()
+        spec = bound_spec(strategy).copy()  # fitting changes it
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
             raise ValueError("No trial has been observed yet; complete one first.")
         spec.fit(experiment, experiment.lookup_data())
         self.adapter: Any = spec.fitted_adapter
+        # The two steps of `Adapter.gen` before it asks its generator.
         features = ObservationFeatures(parameters=self.context) if self.context else None
         arguments = self.adapter._get_transformed_gen_args(
             search_space=space, fixed_features=features
         )
-        self.digest, self._config = self.adapter._get_transformed_model_gen_args(
+        self.digest, config = self.adapter._get_transformed_model_gen_args(
             search_space=arguments.search_space,
             pending_observations={},
             fixed_features=arguments.fixed_features,
@@ -211,12 +206,12 @@ class FittedBound:
         # As Ax builds the bound for a trial, so that the same is refused.
         built: BoundAcquisition = self.adapter.generator._instantiate_acquisition(
             search_space_digest=self.digest,
-            torch_opt_config=self._config,
+            torch_opt_config=config,
             botorch_acqf_options=stored["botorch_acqf_options"],
             acq_options={**stored["acquisition_options"], **now},
         )
         self._acquisition, self.band = built, built.bound.band
-        self.bands = built.bands if is_constrained(spec) else {}
+        self.bands = {} if built.outcome_constraints is None else built.bands
         objective = config_of(experiment).objective
         is_sum = bool(self.band.parts)
         self.outcome = objective.expression if is_sum else objective.metric_names[0]
@@ -230,28 +225,22 @@ class FittedBound:
         r"""Assumptions of the bands of all outcomes."""
         if not self.bands:
             return self.band.assumptions
-        bands: dict[str, Any] = dict(self.bands)
-        if self.band not in bands.values():
-            bands["objective"] = self.band
-        claim = (
-            "the arm satisfies the constraints, and its outcomes lie between the bounds,"
-        )
-        joined = joined_assumptions(bands, claim)
-        safe_set = self._acquisition.safe_set
-        for item in () if safe_set is None else safe_set.assumptions.items:
-            if item.name == "safe points":
-                joined = joined.with_extra(item)
-        return joined
+        alone = self.band in self.bands.values()
+        bands = self.bands if alone else {**self.bands, "objective": self.band}
+        claim = "the arm satisfies the constraints, its outcomes lie between the bounds,"
+        joined, safe_set = joined_assumptions(bands, claim), self._acquisition.safe_set
+        items = () if safe_set is None else safe_set.assumptions.items
+        return joined.no_better_than([x for x in items if x.name == "safe points"])
 
     @property
     def domain(self) -> dict[str, Any]:
         r"""Domain and constraints, as certificates take them."""
-        fixed = self._acquisition.context
-        limits = to_inequalities(self._config.linear_constraints)
+        built = self._acquisition
+        limits = built.domain["inequality_constraints"]
         return {
-            "space": mixed_space(self.digest, fixed, limits),
-            "fixed_features": fixed or None,
-            "constraints": self._acquisition.outcome_constraints,
+            "space": mixed_space(self.digest, built.context, limits),
+            "fixed_features": built.context or None,
+            "constraints": built.outcome_constraints,
         }
 
     def best_arm(self, *, by_bands: bool = False) -> tuple[Arm, Tensor]:
@@ -273,7 +262,7 @@ class FittedBound:
             raise ValueError("No trial in the search space has been observed yet.")
         X = inputs_of(self.adapter, [self.setting(arm.parameters) for arm in arms])
         lower, upper = self.band.bounds(X)
-        worth = lower if self.band.direction == 1 else -upper
+        worth = lower if self.band.direction == 1 else -upper  # at worst
         constraints = self._acquisition.outcome_constraints
         safe_set = self._acquisition.safe_set
         if constraints is not None:
@@ -283,10 +272,8 @@ class FittedBound:
             if not bool(feasible.any()):
                 words = ", ".join(self._acquisition.statements)
                 raise NoSafePointError(
-                    f"No completed arm is certainly feasible yet ({words}): the bands do "
-                    "not show that one satisfies every constraint. Observe more trials, or "
-                    "say more of the outcomes (smaller norm_bound or noise_std, if they "
-                    "are true)."
+                    f"No completed arm is certainly feasible yet ({words}). Observe more "
+                    "trials, or give a smaller norm_bound or noise_std if it is true."
                 )
             worth = worth.masked_fill(~feasible, -float("inf"))
         index = int(worth.argmax())
@@ -299,11 +286,9 @@ def check_given(user: str, estimated: Iterable[str], allow_estimated: bool) -> N
     if names and not allow_estimated:
         raise UncertifiedError(
             f"{user} needs a certified bound. The generation strategy's rests on estimates "
-            f"({names}), so its probability is not known. Give in the options kernel=... "
-            "and lengthscale=... (they fix kernel and mean; KernelFamilyUCB needs only a "
-            "range of length scales), norm_bound=... (or "
-            "theorem=BoundedNorm(norm_bound, information_gain)), and noise_std=... or a "
-            "standard error with every outcome; or pass allow_estimated=True."
+            f"({names}), so its probability is not known. Give kernel and lengthscale (or "
+            "the range of KernelFamilyUCB), norm_bound (or theorem=BoundedNorm(...)) and "
+            "noise_std (or standard errors); or pass allow_estimated=True."
         )
 
 
@@ -338,13 +323,8 @@ def safe_arms_of(
     spec: GeneratorSpec, space: SearchSpace, context: Parameters
 ) -> list[dict[str, Any]]:
     r"""The safe arms that agree with the fixed parameters of a trial, completed by them."""
-    constant = {
-        name: parameter.value
-        for name, parameter in space.parameters.items()
-        if isinstance(parameter, FixedParameter)
-    }
     given = spec.generator_kwargs["acquisition_options"].get("safe_arms", [])
-    completed = [setting_of(space, constant, context, arm) for arm in given]
+    completed = [setting_of(space, context, arm) for arm in given]
     for arm in completed:
         for name in space.parameters.keys() - arm.keys():
             raise ValueError(
@@ -352,7 +332,7 @@ def safe_arms_of(
                 f"is safe for every `{name}`, ask for trials with {name} fixed "
                 "(fixed_parameters)."
             )
-        space.validate_membership(parameters=arm)
+        space.validate_membership(parameters=arm)  # a constant of another value as well
     return [arm for arm in completed if context.items() <= arm.items()]
 
 
@@ -365,7 +345,7 @@ def options_of_now(
     r"""Options of ``BoundAcquisition`` from the experiment as it is now."""
     safe = safe_arms_of(spec, experiment.search_space, context)
     return {
-        "notes": Notes.of(adapter, experiment),
+        "notes": notes_on(adapter, experiment),
         "every_constraint": [*map(str, config_of(experiment).all_constraints)],
         "safe_points": inputs_of(adapter, safe).tolist() if safe else [],
     }
@@ -485,6 +465,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         )
         decision = rule(fitted.band, recommended, **domain)
         reason = f"arm {arm.name}: {decision.reason}"
+        # Ax prints the reason alone, without the certificate's assumptions.
         if missing := missing_outcomes(fitted.experiment):
             reason += (
                 ", given that none of this depended on the noise of the outcomes: "
@@ -502,7 +483,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
 
 class ParameterNames:
-    r"""Boxes of inputs as parameters of the experiment; see ``Wording.encoded``."""
+    r"""Words for boxes of inputs: intervals and values of the experiment's parameters."""
 
     def __init__(self, fitted: FittedBound) -> None:
         self._adapter, self._space = fitted.adapter, fitted.experiment.search_space
@@ -525,6 +506,7 @@ class ParameterNames:
         def distance(choice: Mapping[int, float]) -> float:
             return sum((point[i] - value) ** 2 for i, value in choice.items())
 
+        # A corner of a box may lie between the codes of a choice.
         row = dict(enumerate(point))
         for choices in self._values.values():
             row |= min(choices, key=distance)
@@ -591,10 +573,17 @@ def optimum_report(
     """
     fitted = FittedBound(source, fixed_parameters)
     arm, point = fitted.best_arm(by_bands=True)
+    space, arms = fitted.experiment.search_space, fitted.experiment.arms_by_name
     compared: Tensor | None = None
+    if isinstance(baseline, str):
+        if baseline not in arms:
+            raise ValueError(f"baseline: the experiment has no arm {baseline!r}.")
+        baseline = fitted.setting(arms[baseline].parameters)
+    elif baseline is not None:  # a derived parameter that is given has to be right
+        baseline = setting_of(space, {**baseline, **fitted.context})
     if baseline is not None:
-        setting = _setting(baseline, fitted)
-        (compared,) = inputs_of(fitted.adapter, [setting])
+        space.validate_membership(parameters={**baseline})
+        (compared,) = inputs_of(fitted.adapter, [baseline])
     _LOG.info("optimum report of arm %s: branch and bound", arm.name)
     columns = tuple(fitted.digest.feature_names)
     report = certificates.optimum_report(
@@ -609,22 +598,6 @@ def optimum_report(
         max_evaluations=max_evaluations,
     )
     # Bands of the report are made anew, and know nothing of what Ax did to their data.
-    notes, certificate = Notes.of(fitted.adapter, fitted.experiment), report.certificate
-    assumptions = notes.added_to(certificate.assumptions)
+    certificate, notes = report.certificate, notes_on(fitted.adapter, fitted.experiment)
+    assumptions = certificate.assumptions.no_better_than(notes)
     return replace(report, certificate=replace(certificate, assumptions=assumptions))
-
-
-def _setting(baseline: str | Mapping[str, Any], fitted: FittedBound) -> dict[str, Any]:
-    r"""Parameters of the search space: of an arm by its name, or as they are given."""
-    space: SearchSpace = fitted.experiment.search_space
-    if isinstance(baseline, str):
-        if baseline not in fitted.experiment.arms_by_name:
-            raise ValueError(f"baseline: the experiment has no arm {baseline!r}.")
-        setting = fitted.setting(fitted.experiment.arms_by_name[baseline].parameters)
-    else:
-        fixed = [p for p in space.parameters.values() if isinstance(p, FixedParameter)]
-        setting = fitted.setting({p.name: p.value for p in fixed} | {**baseline})
-        # A derived parameter that is given has to be right.
-        space.validate_membership(parameters={**setting, **baseline, **fitted.context})
-    space.validate_membership(parameters=setting)
-    return setting

@@ -20,7 +20,6 @@ from ax.analysis.plotly.plotly_analysis import (
 )
 from ax.analysis.plotly.surface.utils import get_parameter_values
 from ax.core import Experiment
-from ax.core.parameter import DerivedParameter
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.analysis import AnalysisNotApplicableStateError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -78,10 +77,9 @@ class BoundAnalysis(Analysis):
             AnalysisNotApplicableStateError: If there is nothing to draw, or not yet.
         """
         name = type(self).__name__
-        if experiment is None or generation_strategy is None:
-            needs = f"{name} needs an experiment and its generation strategy."
-            raise AnalysisNotApplicableStateError(needs)
         try:
+            if experiment is None or generation_strategy is None:
+                raise ValueError(f"{name} needs an experiment and its strategy.")
             title, subtitle, note, df, figure = self._card(experiment, generation_strategy)
         except (NoSafePointError, UnsupportedError, ValueError) as error:
             raise AnalysisNotApplicableStateError(str(error)) from error
@@ -90,9 +88,6 @@ class BoundAnalysis(Analysis):
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         raise NotImplementedError
-
-    def _words(self, metric: str) -> Wording:
-        return Wording((), metric, self.units)
 
 
 @dataclass(eq=False)
@@ -138,7 +133,7 @@ class BandAnalysis(BoundAnalysis):
         figure.add_scatter(y=lower.tolist(), showlegend=False, **line)
         figure.add_scatter(y=upper.tolist(), name=f"band, {summary}", **line, **filled)
         _add_outcomes(figure, experiment, metric, self.parameter, others)
-        words = self._words(metric)
+        words = Wording((), metric, self.units)
         figure.update_xaxes(title=words.label(self.parameter))
         figure.update_yaxes(title=words.label(metric))
         there = ", ".join(f"{k} {words.value(in_words(v), k)}" for k, v in others.items())
@@ -155,23 +150,20 @@ class BandAnalysis(BoundAnalysis):
         self, space: core.SearchSpace, centre: Parameters
     ) -> tuple[list[dict[str, Any]], bool]:
         r"""Points through one, along the parameter, and whether these are all."""
-        parameter = space.parameters.get(self.parameter)
-        if parameter is None or isinstance(
-            parameter, core.FixedParameter | DerivedParameter
-        ):
-            raise ValueError(
-                f"No parameter {self.parameter!r} that can vary by itself; there are "
-                f"{[*space.parameters]}."
-            )
-        values, listed = [], True
+        parameter, listed = space.parameters.get(self.parameter), True
         if isinstance(parameter, core.ChoiceParameter):
             values = parameter.values
-        if isinstance(parameter, core.RangeParameter):
+        elif isinstance(parameter, core.RangeParameter):
             low, high = parameter.lower, parameter.upper
             listed = parameter.parameter_type is core.ParameterType.INT
             density = int(high - low) + 1 if listed else self.num_points
             inner = get_parameter_values(parameter, density)[1:-1]
             values = [low, *inner, high]  # the ends without round-off
+        else:
+            raise ValueError(
+                f"No parameter {self.parameter!r} that can vary by itself; there are "
+                f"{[*space.parameters]}."
+            )
         points = [
             setting_of(space, centre, {self.parameter: parameter.cast(value)})
             for value in values
@@ -227,7 +219,8 @@ class GapAnalysis(BoundAnalysis):
                 rounds.append(row | {"certified": last.certified})
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
-        df, last, words = pd.DataFrame(rounds), certificates[-1], self._words(metric)
+        df, last = pd.DataFrame(rounds), certificates[-1]
+        words = Wording((), metric, self.units)
         symbols = ["circle" if each else "circle-open" for each in df["certified"]]
         figure = go.Figure().add_scatter(
             x=df["trial_index"].tolist(),

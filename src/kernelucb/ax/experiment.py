@@ -4,15 +4,21 @@ r"""An Ax experiment as a bound sees it: inputs, what is refused, what outcomes 
 # pyright: reportPrivateUsage=false
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
-from ax.core import Arm, Experiment, ObservationFeatures, OptimizationConfig, SearchSpace
+from ax.core import (
+    Arm,
+    Experiment,
+    FixedParameter,
+    ObservationFeatures,
+    OptimizationConfig,
+    SearchSpace,
+)
 from ax.core.parameter import DerivedParameter
 from ax.core.search_space import SearchSpaceDigest
 from ax.core.trial_status import TrialStatus
@@ -25,15 +31,13 @@ from kernelucb._numerics.domains import LinearConstraints
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
 from kernelucb.ax.options import by_columns, options_by_outcome
 from kernelucb.certificates import MixedSpace
-from kernelucb.confidence.assumptions import REPORTED, Assumptions, Status
+from kernelucb.confidence.assumptions import Assumption, Status
 
 Parameters = Mapping[str, Any]
 
 # Branch and bound starts with one box for each combination; points are just evaluated.
 _MOST_BOXES = 200
 _MOST_POINTS = 2000
-_LEFT_OUT = "left out, for a value that is not listed or has no logarithm"
-_SCALED = "Ax scales the trials' progression by the data"
 
 
 def checked_context(space: SearchSpace, context: Parameters | None) -> dict[str, Any]:
@@ -56,9 +60,15 @@ def checked_context(space: SearchSpace, context: Parameters | None) -> dict[str,
 
 
 def setting_of(space: SearchSpace, *parts: Parameters) -> dict[str, Any]:
-    r"""Parameters from parts, of which later ones count, and derived ones computed anew."""
-    setting = {name: value for part in parts for name, value in part.items()}
-    for name, each in space.parameters.items():
+    r"""Constants, then the parts, of which later ones count, then derived parameters.
+
+    What the last part says of a derived parameter stays.
+    """
+    parameters = space.parameters.items()
+    setting = {n: each.value for n, each in parameters if isinstance(each, FixedParameter)}
+    for part in parts:
+        setting |= part
+    for name, each in parameters:
         if not isinstance(each, DerivedParameter) or name in parts[-1]:
             continue
         if each.parameter_names_to_weights.keys() <= setting.keys():
@@ -74,7 +84,7 @@ def inputs_of(adapter: Any, points: Sequence[Parameters]) -> Tensor:
 
 def input_names(space: SearchSpace) -> list[str]:
     r"""The parameter of each input, where no outcome has a progression."""
-    space = space.clone()
+    space = space.clone()  # a transform changes the space that it is given
     transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
     for transform in transforms:
         space = transform(search_space=space).transform_search_space(space)
@@ -100,6 +110,7 @@ def choices_of(digest: SearchSpaceDigest) -> list[list[dict[int, float]]]:
         if name != digest.feature_names[column]:
             encoded.setdefault(name, []).append(column)
     for columns in encoded.values():
+        # Ax codes two values by one column, more by one for each.
         codes = torch.eye(len(columns)).tolist() if len(columns) > 1 else [[0.0], [1.0]]
         choices.append([dict(zip(columns, code, strict=True)) for code in codes])
     return choices
@@ -119,6 +130,7 @@ def mixed_space(
     groups = choices_of(digest)
     listed = {column for each in groups for column in each[0]}
     is_finite = len(listed | fixed.keys()) == len(digest.bounds)
+    # A fixed choice multiplies nothing.
     open_groups = [each for each in groups if not each[0].keys() <= fixed.keys()]
     most = _MOST_POINTS if is_finite else _MOST_BOXES
     if max_combinations is None and prod(map(len, open_groups)) > most:
@@ -157,8 +169,7 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
     space, config = experiment.search_space, config_of(experiment)
     stored = spec.generator_kwargs
     acqf_class, names = stored["botorch_acqf_class"], config.metric_names
-    if unsupported := _unsupported(spec, space, config):
-        raise UnsupportedError(unsupported)
+    _check_supported(spec, space, config)
     for what, given in (
         ("model_config", stored["surrogate_spec"].metric_to_model_configs),
         ("outcome_range", stored["acquisition_options"].get("outcome_range", {})),
@@ -174,54 +185,47 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
     _check_outcomes(acqf_class, options, passed_on(experiment))
 
 
-def _unsupported(
+def _check_supported(
     spec: GeneratorSpec, space: SearchSpace, config: OptimizationConfig
-) -> str | None:
-    r"""Why the bound does not support space, objective or constraints, if it does not."""
+) -> None:
+    r"""Refuse a space, an objective or constraints that the bound does not support."""
     acqf_class = spec.generator_kwargs["botorch_acqf_class"]
     name, objective, limits = acqf_class.__name__, config.objective, config.all_constraints
-    constrained = is_constrained(spec)
     if space.is_hierarchical:
         parents = [name for name, each in space.parameters.items() if each.is_hierarchical]
-        return (
+        raise UnsupportedError(
             "The search space is hierarchical: which parameters an arm has depends on "
             f"{', '.join(parents)}, and the inputs of a kernel are the same everywhere. "
             "Leave out dependent_parameters, or run an experiment for each value."
         )
     if objective.is_multi_objective:
-        return (
+        raise UnsupportedError(
             f"{name} is for one objective, and the experiment has several: "
             f"`{objective.expression}`. Maximise a weighted sum of them with "
             "ScalarizedUCB, or keep all but one above a threshold as outcome constraints."
         )
-    if limits and not constrained:
-        return (
+    if limits and "constraints" not in spec.generator_kwargs["acquisition_options"]:
+        raise UnsupportedError(
             f"{name} cannot keep outcome constraints, and the experiment has {limits}: "
             'give constraints="safe" with safe_arms (no trial violates '
             'them), or "explored" (trials may, the recommended arm does not).'
         )
     for each in limits:
         if each.relative:
-            return (
+            raise UnsupportedError(
                 f"{each} is relative to a baseline that is only known through noise, which "
                 'no band covers; give the threshold as a number, such as "purity >= 0.9".'
             )
         if len(each.metric_names) > 1:
-            return (
+            raise UnsupportedError(
                 f"{each} is on a sum of outcomes, of which Ax 1.3 keeps only the first; "
                 "report the sum as a metric of its own."
             )
     if objective.is_scalarized_objective and acqf_class is not ScalarizedUCB:
-        return (
+        raise UnsupportedError(
             f"{name} is for one outcome, and the objective `{objective.expression}` is a "
             "sum of several; use ScalarizedUCB."
         )
-    return None
-
-
-def is_constrained(spec: GeneratorSpec) -> bool:
-    r"""Whether a strategy's bound keeps outcome constraints of either kind."""
-    return "constraints" in spec.generator_kwargs["acquisition_options"]
 
 
 def passed_on(experiment: Experiment) -> Any:
@@ -265,7 +269,7 @@ def _check_outcomes(acqf_class: type, options: Mapping[str, Any], data: Any) -> 
 
 def _lacking(experiment: Experiment) -> dict[int, list[Arm]]:
     r"""By trial the arms that lack an outcome of the objective or a constraint."""
-    needed = config_of(experiment).metric_names
+    needed = config_of(experiment).metric_names  # without tracked ones
     rows = passed_on(experiment).groupby(["trial_index", "arm_name"])["metric_name"]
     given: dict[Any, set[str]] = rows.agg(set).to_dict()
     return {
@@ -281,86 +285,53 @@ def with_lost_arms(
 
     Ax forgets failed arms, and a bound that has seen nothing new chooses them again.
     """
-    lacking, lost = _lacking(experiment), dict[tuple[int, str], ObservationFeatures]()
+    lacking, lost = _lacking(experiment), list[ObservationFeatures]()
     for index, trial in experiment.trials.items():
         ended = lacking[index] if trial.status.is_terminal else []
         for arm in [*ended, *trial.abandoned_arms]:
             if experiment.search_space.check_membership(arm.parameters):
                 metadata = trial._get_candidate_metadata(arm.name)
-                point = ObservationFeatures.from_arm(arm, index, metadata=metadata)
-                lost[index, str(arm.parameters)] = point
-    every: dict[str, list[ObservationFeatures]] = {}
-    for metric in experiment.metrics:
-        points = [*(pending or {}).get(metric, [])]
-        listed = {(each.trial_index, str(each.parameters)) for each in points}
-        every[metric] = points + [lost[key] for key in lost if key not in listed]
-    return every
+                lost.append(ObservationFeatures.from_arm(arm, index, metadata=metadata))
+    # Ax's points may be of trials that are still to be made; it counts equal ones once.
+    return {name: [*(pending or {}).get(name, []), *lost] for name in experiment.metrics}
 
 
 def missing_outcomes(experiment: Experiment) -> str:
-    r"""``"3 trials failed, 1 was abandoned and 2 were stopped early"``, or nothing."""
+    r"""``"trials failed: 3, trials stopped early: 1"``, or nothing."""
     trials, lacking = experiment.trials_by_status, _lacking(experiment)
-    unreported = [
-        trial
-        for trial in trials[TrialStatus.COMPLETED]
-        if any(arm not in trial.abandoned_arms for arm in lacking[trial.index])
-    ]
-    parts: list[str] = []
-    for ended, each in {
-        "failed": trials[TrialStatus.FAILED],
-        "was abandoned": trials[TrialStatus.ABANDONED],
-        "was stopped early": trials[TrialStatus.EARLY_STOPPED],
-        "was completed without an outcome": unreported,
-    }.items():
-        if each:
-            one = len(each) == 1
-            noun = "" if parts else "trial " if one else "trials "
-            verb = ended if one else ended.replace("was ", "were ")
-            parts.append(f"{len(each)} {noun}{verb}")
-    others = [t for t in experiment.trials.values() if not t.status.is_abandoned]
-    if (arms := sum(len(trial.abandoned_arms) for trial in others)) > 0:
-        noun = "arm of a batch was" if arms == 1 else "arms of batches were"
-        parts.append(f"{arms} {noun} abandoned")
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+    counted: dict[str, Sequence[Any]] = {
+        "trials failed": trials[TrialStatus.FAILED],
+        "trials abandoned": trials[TrialStatus.ABANDONED],
+        "trials stopped early": trials[TrialStatus.EARLY_STOPPED],
+        "trials completed without an outcome": [
+            trial
+            for trial in trials[TrialStatus.COMPLETED]
+            if any(arm not in trial.abandoned_arms for arm in lacking[trial.index])
+        ],
+        "arms of batches abandoned": [
+            arm
+            for trial in experiment.trials.values()
+            if not trial.status.is_abandoned
+            for arm in trial.abandoned_arms
+        ],
+    }
+    return ", ".join(f"{ended}: {len(each)}" for ended, each in counted.items() if each)
 
 
-class Notes(NamedTuple):
-    r"""Ax's changes to the data of a band, for the band's assumptions."""
-
-    missing: str = ""  # outcomes, in words
-    left_out: int = 0  # arms without inputs
-    scaled: bool = False  # whether a progression is scaled by the range of the data
-
-    @classmethod
-    def of(cls, adapter: Any, experiment: Experiment) -> "Notes":
-        r"""Of all trials so far."""
-        scaled = any(
-            isinstance(t, MapKeyToFloat) and t._parameter_list
-            for t in adapter.transforms.values()
-        )
-        left_out = adapter.training_in_design.count(False)
-        return cls(missing_outcomes(experiment), left_out, scaled)
-
-    def added_to(self, assumptions: Assumptions) -> Assumptions:
-        r"""Assumptions of a band, or of several, with these notes."""
-        for item in assumptions.items:
-            *output, name = item.name.rpartition(": ")
-            if (self.missing or self.left_out) and name == REPORTED.name:
-                output = "".join(output)
-                reported, *_ = item.statement.removeprefix(output).partition(": ")
-                on = "the noise of " if reported == REPORTED.statement else ""
-                notes = list[str]()
-                if self.missing:
-                    depended = f"none of that depended on {on}their outcomes"
-                    notes.append(f"{self.missing}; {depended}")
-                if self.left_out:
-                    one = self.left_out == 1
-                    count = "1 arm is" if one else f"{self.left_out} arms are"
-                    notes.append(f"{count} {_LEFT_OUT}")
-                statement = f"{output}{reported}: {'; '.join(notes)}"
-                assumptions = assumptions.with_item(replace(item, statement=statement))
-            if self.scaled and name == "kernel" and _SCALED not in item.statement:
-                words = f"{item.statement}; {_SCALED}"
-                estimated = replace(item, statement=words, status=Status.ESTIMATED)
-                assumptions = assumptions.with_item(estimated)
-        return assumptions
+def notes_on(adapter: Any, experiment: Experiment) -> list[Assumption]:
+    r"""Further assumptions of a band: on outcomes that lack and on Ax's transforms."""
+    notes = list[Assumption]()
+    if missing := missing_outcomes(experiment):
+        words = f"{missing}; none of that depended on the noise of their outcomes"
+        notes.append(Assumption("missing outcomes", words, Status.GIVEN))
+    if left_out := adapter.training_in_design.count(False):
+        words = f"left out, for a value that is not listed or has no logarithm: {left_out}"
+        notes.append(Assumption("arms", f"arms {words}", Status.GIVEN))
+    # Ax adds the progression as an input, on the range that it has seen.
+    if any(
+        isinstance(each, MapKeyToFloat) and each._parameter_list
+        for each in adapter.transforms.values()
+    ):
+        words = "Ax scales the trials' progression by the data"
+        notes.append(Assumption("progression", words, Status.ESTIMATED))
+    return notes

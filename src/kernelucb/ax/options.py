@@ -65,6 +65,7 @@ _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
 
 def _parameters(acqf_class: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
     r"""Parameters of a class's input constructor, which BoTorch has wrapped."""
+    # BoTorch's decorator keeps the constructor as `f` in its closure.
     constructor: Any = get_acqf_input_constructor(acqf_class)
     return signature(getclosurevars(constructor).nonlocals.get("f", constructor)).parameters
 
@@ -102,7 +103,7 @@ def plain_value(option: str, value: Any) -> Any:
     r"""A number, a word, a value object, or a list or dictionary of these."""
     if isinstance(value, VALUES):
         return type(value)(**plain_value(option, vars(value)))
-    if isinstance(value, Tensor | np.ndarray | np.generic):
+    if isinstance(value, Tensor | np.ndarray | np.generic):  # NumPy's numbers are no JSON
         value = value.tolist()
     if isinstance(value, Mapping):
         return {name: plain_value(name, each) for name, each in value.items()}
@@ -147,10 +148,13 @@ def options_by_outcome(
 
 
 def by_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
-    r"""Options of an outcome with a list in the place of length scales by parameters.
+    r"""Options of an outcome, with length scales by parameter listed by input column.
 
-    ``columns`` are the parameters of the inputs. Raises ``ValueError`` about an entry that
-    lacks or is too many, or about a noise scale for each trial, which are not known yet.
+    ``columns`` names the parameter of each input.
+
+    Raises:
+        ValueError: If the entries do not fit the inputs, or ``noise_std`` is a list: the
+            number of trials is still open.
     """
     listed = dict(options)
     if isinstance(listed.get("noise_std"), list):
@@ -176,15 +180,6 @@ def by_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
     return listed
 
 
-def built(
-    acqf_class: type[BandUCB], model: Any, options: Options, columns: Sequence[str]
-) -> BandUCB:
-    r"""The bound of one outcome from a model with inputs made of ``columns``."""
-    rates = {"outcomes": "rates"} if acqf_class is acquisition.LikelihoodUCB else {}
-    builder: Any = getattr(acqf_class, "from_model", acqf_class)
-    return builder(model, **by_columns(options, columns), **rates)
-
-
 def has_own_prior(acqf_class: type[BandUCB], options: Options) -> bool:
     r"""Whether a bound takes only the data from Ax's model, and no kernel."""
     always = acqf_class in (acquisition.KernelFamilyUCB, acquisition.LikelihoodUCB)
@@ -192,10 +187,10 @@ def has_own_prior(acqf_class: type[BandUCB], options: Options) -> bool:
 
 
 def estimates_of(arguments: Options) -> list[str]:
-    r"""Names of what a bound will estimate in every trial, by its options.
+    r"""Names of the quantities that a bound will estimate in every trial.
 
-    ``arguments`` are those of Ax's generator. What only a trial shows (a noise scale, a
-    model of the user's) is not among them.
+    ``arguments`` are the arguments of Ax's generator. Noise scales and models of the user's
+    are left out, because only a trial shows whether they are estimated.
     """
     acqf_class, options = arguments["botorch_acqf_class"], arguments["botorch_acqf_options"]
     spec: SurrogateSpec = arguments["surrogate_spec"]
@@ -211,7 +206,11 @@ def estimates_of(arguments: Options) -> list[str]:
 
 
 def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:
-    r"""The one with an input constructor of that name; ``UnsupportedError`` if none."""
+    r"""The acquisition function of that name or class in BoTorch's registry.
+
+    Raises:
+        UnsupportedError: If no input constructor is registered for it.
+    """
     for each in ACQF_INPUT_CONSTRUCTOR_REGISTRY:
         if search in (each, each.__name__):
             return each
@@ -227,7 +226,7 @@ def checked_search(
 ) -> dict[str, Any]:
     r"""Name and options of a search, as Ax can store them.
 
-    ``arguments`` are those of Ax's generator for the bound that it keeps within.
+    ``arguments`` are the generator's for the bound that limits the search.
     """
     searched = search_class(search)
     name, parameters = searched.__name__, _parameters(searched)

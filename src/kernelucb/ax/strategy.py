@@ -65,8 +65,6 @@ _FITTED_KERNEL = (
 # Ax's error about a name that it does not know prints the name: these say what to do.
 # Experiments that were saved without it can still be read.
 _HINT = " (import kernelucb.ax first)"
-# What optimize_acqf_safely takes of the options of Ax's optimisers.
-_SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
 
 
 def generation_strategy(
@@ -169,9 +167,8 @@ def generation_strategy(
         raise ValueError(f'constraints must be "safe" or "explored", got {constraints!r}.')
     if safe != bool(safe_arms) or not (safe or expand_every is None):
         raise ValueError(
-            "safe_arms (at least one arm that is known to satisfy the constraints, where "
-            'the experiment starts) and expand_every are for constraints="safe", which '
-            "needs safe_arms."
+            'constraints="safe" needs safe_arms, at least one arm that is known to satisfy '
+            "them; safe_arms and expand_every are for it alone."
         )
     if safe:
         further["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
@@ -193,21 +190,15 @@ def generation_strategy(
         further["outcome_range"] = stored.plain_value("outcome_range", {**outcome_range})
     if constraints is not None and acqf_class in META_ACQUISITIONS:
         raise UnsupportedError(
-            f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
-            "MartingaleMixtureUCB or KernelFamilyUCB."
+            f"{name} has the prior of one outcome: it cannot keep outcome constraints."
         )
     if acqf_class is MetaPI and not (search is None and outcome_range is None):
         raise UnsupportedError(
-            "MetaPI has no band to search within, or to limit by a range: its bounds are "
-            "one standard deviation, without a guarantee; use MetaUCB."
+            "MetaPI has no band to search within or to limit by a range; use MetaUCB."
         )
     optimizing = stored.plain_value("optimizer_options", optimizer_options or {})
     if safe:
         check_given('constraints="safe"', estimates, allow_estimated)
-        if not {*optimizing} <= {*_SAFE_OPTIMIZER}:
-            raise ValueError(
-                f"optimizer_options of a safe search are {', '.join(_SAFE_OPTIMIZER)}."
-            )
     if search is not None:
         further |= stored.checked_search(search, search_options or {}, arguments)
         name = f"{further['search']} within {name}"
@@ -237,13 +228,10 @@ def generation_strategy(
     return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
 
 
-def _transitions(
-    next_node: str, num_initial: int, min_observed: int | None
-) -> list[MinTrials]:
+def _transitions(next_node: str, most: int, least: int | None) -> list[MinTrials]:
     r"""Until enough initial trials exist, and enough of them are observed."""
-    most = whole_number("num_initial", num_initial)
-    least = max(1, most // 2) if min_observed is None else min_observed
-    if whole_number("min_observed", least) > most:
+    least = max(1, most // 2) if least is None else whole_number("min_observed", least)
+    if least > whole_number("num_initial", most):
         raise ValueError(f"min_observed is {least}, above num_initial = {most}.")
     every: Any = {"transition_to": next_node, "use_all_trials_in_exp": True}
     lost, observed = [TrialStatus.FAILED, TrialStatus.ABANDONED], [TrialStatus.COMPLETED]
@@ -264,7 +252,13 @@ class KernelUCBNode(GenerationNode):
     """
 
     def gen(self, *, experiment: Experiment, **arguments: Any) -> GeneratorRun | None:
-        r"""Candidates, as from ``GenerationNode``; raises as ``check_experiment`` does."""
+        r"""The next trial's arms.
+
+        Raises:
+            UnsupportedError: If the bound does not support the experiment as it is now.
+            ValueError: If options are for other outcomes or inputs.
+            InputDataError: If an outcome or a standard error cannot be used.
+        """
         spec, seed = bound_spec(self.generation_strategy), None
         check_experiment(spec, experiment)
         if self.generator_specs == [spec]:
@@ -279,7 +273,7 @@ class KernelUCBNode(GenerationNode):
             # search from other starting points.
             runs = str(len(self.generation_strategy._generator_runs))
             seed = crc32("".join([*sorted(experiment.arms_by_signature), runs]).encode())
-        with with_rng_seed(seed):
+        with with_rng_seed(seed):  # None for initial trials, which have a seed of their own
             return super().gen(experiment=experiment, **arguments)
 
     def _fit(
@@ -308,6 +302,7 @@ class KernelUCBNode(GenerationNode):
         if not is_bound and "safe_arms" in spec.generator_kwargs["acquisition_options"]:
             return self._safe_run(safe, context, n or 1)
         if is_bound:
+            # Ax hands options of a trial on to the acquisition by this key alone.
             options = spec.generator_gen_kwargs["model_gen_options"]
             now = options_of_now(spec, adapter, experiment, context)
             arguments["model_gen_options"] = options | {Keys.AX_ACQUISITION_KWARGS: now}
@@ -333,8 +328,8 @@ class KernelUCBNode(GenerationNode):
         if not safe:
             given = ", ".join(f"{name}={value}" for name, value in context.items())
             raise NoSafePointError(
-                f"No safe arm has {given}. Give safe_arms with these parameters, or leave "
-                "these parameters out of an arm that is safe whatever they are."
+                f"No safe arm has {given}. Give one, or leave these parameters out of an "
+                "arm that is safe whatever they are."
             )
         runs = self.generation_strategy._generator_runs
         start = sum(len(r.arms) for r in runs if r._generation_node_name == self.name)
@@ -346,7 +341,7 @@ class KernelUCBNode(GenerationNode):
     def deserialize_init_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, args: dict[str, Any], **registries: Any
     ) -> dict[str, Any]:
-        r"""Arguments of the constructor from what Ax stored."""
+        r"""Decoded arguments of the constructor: Ax decodes only those of its nodes."""
         stored = super().deserialize_init_args(args).items()
         return {name: object_from_json(value, **registries) for name, value in stored}
 
@@ -418,12 +413,13 @@ def save(client: Client, path: str | Path) -> None:
     Raises:
         OSError: If the file cannot be written; what was there stays.
     """
-    text = json.dumps(client._to_json_snapshot())
-    target = Path(path).resolve()
+    text = json.dumps(client._to_json_snapshot())  # may fail: before a file is opened
+    target = Path(path).resolve()  # a rename onto a link would replace the link
     partial = target.with_name(f"{target.name}.partial")
     try:
         with partial.open("w") as file:
             file.write(text)
+            # Some file systems rename before they have written.
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, target)
