@@ -7,7 +7,6 @@ from botorch.exceptions import UnsupportedError as Unsupported
 
 from kernelucb import (
     KernelBandit,
-    KernelThompsonSampling,
     MartingaleMixtureUCB,
     MetaUCB,
     MixedSpace,
@@ -27,7 +26,6 @@ OUTSIDE = SafeSet(BAND, 50.0, safe_points=X + 2.0)
 FAST = {"num_restarts": 2, "raw_samples": 8}
 NEVER = [(torch.tensor([0]), torch.ones(1).double(), 2.0)]
 BANDIT = KernelBandit(PROBLEM.kernel, norm_bound=2.0, noise_std=0.1)
-SAMPLER = KernelThompsonSampling(PROBLEM.state, norm_bound=2.0)
 META = MetaUCB(DiscreteMetaModel(uniform(40, 3, 1), X))
 
 
@@ -49,39 +47,30 @@ def width(X, **pending):
     return acqf.set_X_pending(X) if pending else acqf(X)
 
 
-space = {"bounds": None, "space": MixedSpace(BOX, discrete_dims={0: [0.0, 1.0]})}
 narrow = {"bounds": None, "space": MixedSpace(BOX[:, :1])}
 empty = {"bounds": None, "space": MixedSpace(BOX, inequality_constraints=NEVER)}
 ROWS = [
     ("no band", lambda: SafeSet([], 0.0), ValueError, "bands is empty"),
     ("thresholds", lambda: SafeSet([BAND], [0.0, 1.0]), ValueError, "2 entries for 1"),
-    ("NaN", lambda: SafeSet(BAND, torch.nan), ValueError, "thresholds must be"),
     ("sides", lambda: SafeSet(BAND, sides=">"), ValueError, "sides must be"),
     ("a model", lambda: SafeSet(PROBLEM.model), Unsupported, "an instance of Band"),
-    ("a sampler", lambda: SafeSet(SAMPLER), Unsupported, "an instance of Band"),
     ("points", lambda: SafeSet(BAND, safe_points=X * torch.nan), Data, "safe_points cont"),
     ("columns", lambda: SafeSet(BAND, safe_points=X[:, :1]), Shapes, "safe_points must be"),
     ("no point", lambda: SafeSet(BAND, safe_points=X[:0]), Data, "no safe_points"),
-    ("asked NaN", lambda: SAFE.is_safe(X * torch.nan), Data, "NaN"),
     ("asked others", lambda: SAFE.is_safe(X[:, :1]), Shapes, "X has 1 columns"),
-    ("asked nothing", lambda: SAFE.is_safe(X[:, :0]), Shapes, "d >= 1"),
     ("new bandit", lambda: SafeSet(BANDIT).margin(X), Data, "are no observations yet"),
     ("num_bounds", of_models(num_bounds=1), ValueError, "num_bounds is 1, below"),
     ("norms", of_models(norm_bound=None), UncertifiedError, "norm: pass norm_bound=..."),
     ("single points", lambda: SafeSet(META), UncertifiedError, "for all points and all"),
     ("filter", lambda: NONE.filter(X), NoSafePointError, "None of the 3 candidates"),
     ("repair", lambda: NONE.repair(X), NoSafePointError, "No anchor"),
-    ("repair to none", lambda: NONE.repair(X, X), NoSafePointError, "No anchor"),
     ("nothing safe", search(NONE), NoSafePointError, "Give safe_points"),
     ("safe elsewhere", search(OUTSIDE), NoSafePointError, "observe the constraints there"),
-    ("a space", search(OUTSIDE, **space), NoSafePointError, "No point that was tried"),
     ("starts", starts(NONE), NoSafePointError, "No point that was tried"),
     ("no domain", search(bounds=None), ValueError, "bounds or space"),
-    ("two domains", search(space=narrow["space"]), ValueError, "bounds or space"),
     ("another space", search(**narrow), Shapes, "1 columns"),
     ("empty space", search(**empty), Data, "keeps inequality_constraints"),
     ("q", search(q=0), ValueError, "q must be a whole number"),
-    ("restarts", search(num_restarts=0), ValueError, "num_restarts must be"),
     ("several starts", starts(q=2), Unsupported, "sequential=True"),
     ("equalities", starts(equality_constraints=NEVER), Unsupported, "fixed_features"),
     ("a width of two", lambda: width(X), Shapes, "b x 1 x d"),
