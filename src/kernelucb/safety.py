@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.optim.initializers import initialize_q_batch
 from botorch.optim.parameter_constraints import evaluate_feasibility
@@ -17,12 +16,10 @@ from torch import Tensor
 from kernelucb._numerics import domains
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor, whole_number
-from kernelucb.acquisition.outcomes import outcome_bands
 from kernelucb.certificates import MixedSpace
 from kernelucb.confidence import outcome_constraints
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import BandLike, joined_assumptions
-from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.sets import Described
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
@@ -76,7 +73,9 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
 
     Args:
         bands: Confidence band of each constrained outcome, such as
-            ``MartingaleMixtureUCB``. Their failure probabilities add up.
+            ``MartingaleMixtureUCB``. Their failure probabilities add up; ``outcome_bands``
+            divides one ``delta`` among the outcomes of a model, and leaves a part for the
+            objective's band by ``num_bounds``.
         thresholds: One threshold for all outcomes or one for each, outcome units.
         sides: ``">="`` or ``"<="``, one side for all outcomes or one for each.
         names: Names of the outcomes; see ``OutcomeConstraints``.
@@ -109,38 +108,6 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
             data = [band.data for band in self.bands.values() if band.data is not None]
             dimension = data[0].dimension if data else None
             self.safe_points = domains.checked_points("safe_points", safe_points, dimension)
-
-    @classmethod
-    def from_models(
-        cls,
-        models: Model | Sequence[Model],
-        thresholds: float | Sequence[float] = 0.0,
-        *,
-        norm_bound: NormBoundLike | Sequence[NormBoundLike],
-        noise_std: Any = None,
-        delta: float = 0.05,
-        num_bounds: int | None = None,
-        sides: outcome_constraints.Side | Sequence[outcome_constraints.Side] = ">=",
-        names: Sequence[str] | None = None,
-        safe_points: Tensor | None = None,
-        allow_estimated: bool = False,
-        **options: Any,
-    ) -> "SafeSet":
-        r"""Safe set from models of the constrained outcomes.
-
-        Builds a ``MartingaleMixtureUCB`` of failure probability ``delta / num_bounds`` for
-        each outcome, so that all bands hold at once with probability ``1 - delta``; the
-        arguments are those of ``outcome_bands``, and ``options`` further ones of the bands.
-
-        ``num_bounds`` is the number of constraints by default. If the objective's band is
-        to hold together with the constraints' bands, add one to ``num_bounds`` and build
-        the objective's band at ``delta / num_bounds``; if the objective is a constrained
-        outcome, one band serves for both. Errors as for the class and ``outcome_bands``.
-        """
-        given: Any = {"noise_std": noise_std, "delta": delta, "num_bounds": num_bounds}
-        bands = outcome_bands(models, norm_bound=norm_bound, options=options, **given)
-        limits: Any = {"sides": sides, "names": names, "safe_points": safe_points}
-        return cls(bands, thresholds, **limits, allow_estimated=allow_estimated)
 
     @property
     def assumptions(self) -> Assumptions:

@@ -102,7 +102,7 @@ ROWS = [
     ("a kernel's name", described(**ENDS, kernel="cubic"), ValueError, "must be one of"),
     ("a list", shortest([KERNEL], 0.3), Unsupported, "leave out lengthscale"),
     ("too long", shortest(RANGE, 0.7), ValueError, r"give at most 0\.6"),
-    ("no limits", limited(constraints={}), ValueError, "no constraints; give one"),
+    ("no limits", limited(constraints={}), ValueError, "has no limit"),
     ("order of limits", limited(constraints={1: (1.0, 1.0)}), ValueError, "lower limit 1"),
     ("temperature", limited(**LIMIT, temperature=-1.0), ValueError, "not be negative"),
     ("twice", limited(**LIMIT, options={"maximize": False}), ValueError, "holds maximize"),

@@ -1,5 +1,7 @@
 r"""What safe sets and the search within them refuse."""
 
+from functools import partial
+
 import torch
 from botorch.exceptions import BotorchTensorDimensionError as Shapes
 from botorch.exceptions import InputDataError as Data
@@ -13,6 +15,7 @@ from kernelucb import (
     SafeSet,
     optimize_acqf_safely,
 )
+from kernelucb.acquisition import outcome_bands
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 from kernelucb.models import DiscreteMetaModel
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
@@ -26,6 +29,7 @@ OUTSIDE = SafeSet(BAND, 50.0, safe_points=X + 2.0)
 FAST = {"num_restarts": 2, "raw_samples": 8}
 NEVER = [(torch.tensor([0]), torch.ones(1).double(), 2.0)]
 BANDIT = KernelBandit(PROBLEM.kernel, norm_bound=2.0, noise_std=0.1)
+FEW_BOUNDS = partial(outcome_bands, 2 * [PROBLEM.model], num_bounds=1)
 META = MetaUCB(DiscreteMetaModel(uniform(40, 3, 1), X))
 
 
@@ -35,11 +39,6 @@ def search(safe_set=SAFE, bounds=BOX, **options):
 
 def starts(safe_set=SAFE, **options):
     return lambda: gen_safe_initial_conditions(BAND, BOX, safe_set=safe_set, **options)
-
-
-def of_models(**options):
-    models = [PROBLEM.model, make_problem(d=2, seed=9).model]
-    return lambda: SafeSet.from_models(models, **({"norm_bound": 2.0} | options))
 
 
 def width(X, **pending):
@@ -59,8 +58,7 @@ ROWS = [
     ("no point", lambda: SafeSet(BAND, safe_points=X[:0]), Data, "no safe_points"),
     ("asked others", lambda: SAFE.is_safe(X[:, :1]), Shapes, "X has 1 columns"),
     ("new bandit", lambda: SafeSet(BANDIT).margin(X), Data, "are no observations yet"),
-    ("num_bounds", of_models(num_bounds=1), ValueError, "num_bounds is 1, below"),
-    ("norms", of_models(norm_bound=None), UncertifiedError, "norm: pass norm_bound=..."),
+    ("num_bounds", FEW_BOUNDS, ValueError, "num_bounds is 1, below"),
     ("single points", lambda: SafeSet(META), UncertifiedError, "for all points and all"),
     ("filter", lambda: NONE.filter(X), NoSafePointError, "None of the 3 candidates"),
     ("repair", lambda: NONE.repair(X), NoSafePointError, "No anchor"),

@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 import torch
 from botorch.acquisition import LogExpectedImprovement
-from botorch.models import ModelListGP, SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from torch.testing import assert_close
 
@@ -16,6 +15,7 @@ from kernelucb import (
     SafeSet,
     optimize_acqf_safely,
 )
+from kernelucb.acquisition import outcome_bands
 from kernelucb.data.kernel_family import fixed_kernel
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
@@ -95,14 +95,14 @@ class TestWhatIsSafe:
             assert torch.autograd.gradcheck(margin, (x,), **GRADCHECK)
 
 
-class TestFromModels:
-    def make(self, **options):
-        models = ModelListGP(make_problem(d=2).model, make_problem(d=2, seed=9).model)
-        arguments = {"norm_bound": [2.0, 3.0], "delta": 0.1} | options
-        return SafeSet.from_models(models, [-5.0, 5.0], sides=[">=", "<="], **arguments)
+class TestBandsOfSeveralOutcomes:
+    def make(self, norm_bound=(2.0, 3.0), **options):
+        models = [make_problem(d=2).model, make_problem(d=2, seed=9).model]
+        bands = outcome_bands(models, norm_bound=norm_bound, delta=0.1, num_bounds=3)
+        return SafeSet(bands, [-5.0, 5.0], sides=[">=", "<="], **options)
 
-    def test_shares_delta(self):
-        assumptions = self.make(safe_points=uniform(4, 2, 0), num_bounds=3).assumptions
+    def test_share_delta(self):
+        assumptions = self.make(safe_points=uniform(4, 2, 0)).assumptions
         assert assumptions.delta == pytest.approx(0.2 / 3.0)
         assert assumptions.certified
         assert assumptions["constraint 2: norm"].statement.endswith("at most 3")
@@ -116,15 +116,11 @@ class TestFromModels:
         ):
             self.make(norm_bound=1e-3, allow_estimated=allow)
 
-    @pytest.mark.filterwarnings("ignore:Data .* is not standardized")
-    def test_estimated_bands_of_several_columns_are_allowed_by_name(self):
-        X = uniform(6, 2, 0)
-        Y = torch.stack([X.sum(-1), X.prod(-1)], -1)
-        model = SingleTaskGP(X, Y, torch.full_like(Y, 0.01), outcome_transform=None)
-        with pytest.raises(UncertifiedError, match="heuristic: kernel, mean estimated"):
-            SafeSet.from_models(model, norm_bound=20.0)
-        safe_set = SafeSet.from_models(model, norm_bound=20.0, allow_estimated=True)
-        assert str(safe_set.assumptions).startswith("heuristic: kernel of constraint 1")
+    def test_estimated_bands_are_allowed_by_name(self):
+        with pytest.raises(UncertifiedError, match="heuristic: norm estimated"):
+            self.make(norm_bound=None)
+        assumptions = self.make(norm_bound=None, allow_estimated=True).assumptions
+        assert str(assumptions).startswith("heuristic: norm of constraint 1")
 
 
 class TestOptimisation:

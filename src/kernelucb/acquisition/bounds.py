@@ -345,11 +345,9 @@ class MartingaleMixtureUCB(RegressionUCB):
             BotorchTensorDimensionError: If ``X`` is not ``1 x d``.
         """
         state = self.band.required_set.regression
-        if X.shape != (1, state.dimension):
-            raise BotorchTensorDimensionError(
-                f"X must be `1 x {state.dimension}`, got {tuple(X.shape)}."
-            )
         check_points("X", X, state.dimension)
+        if len(X) != 1:
+            raise BotorchTensorDimensionError(f"X must be one point, got {len(X)}.")
         constraints = self.band.function_constraints
         exact = ExactSet(state, constraints, self.assumptions)
         with torch.no_grad():
@@ -359,9 +357,9 @@ class MartingaleMixtureUCB(RegressionUCB):
 def _ridge(
     model: Any,
     norm_bound: NormBoundLike,
-    noise_std: float | Tensor | None,
+    noise_std: NoiseStd,
     delta: float,
-    one_scale: bool = False,
+    one_scale: bool,
 ) -> tuple[KernelRegression, NormBound]:
     r"""The data, with one noise scale where that is wanted, and the norm bound."""
     probability("delta", delta)
@@ -373,13 +371,13 @@ def _ridge(
 @rebuildable()
 def abbasi_yadkori(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: float | Tensor | None = None,
-    delta: float = 0.05,
-    alpha: float | None = None,
+    norm_bound: NormBoundLike,
+    noise_std: NoiseStd,
+    delta: float,
+    alpha: float | None,
 ) -> Band:
     r"""The band of ``AbbasiYadkoriUCB``."""
-    state, norm = _ridge(model, norm_bound, noise_std, delta)
+    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=False)
     noise_variance = float(state.noise_scales.max()) ** 2
     tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
     whole = abbasi_yadkori_band(state, norm, delta, tau)
@@ -409,7 +407,7 @@ class AbbasiYadkoriUCB(RegressionUCB):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | Tensor | None = None,
+        noise_std: NoiseStd = None,
         delta: float = 0.05,
         alpha: float | None = None,
         maximize: bool = True,
@@ -422,11 +420,7 @@ class AbbasiYadkoriUCB(RegressionUCB):
 
 @rebuildable()
 def igp(
-    model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: float | Tensor | None = None,
-    delta: float = 0.05,
-    horizon: int = 1000,
+    model: Any, norm_bound: NormBoundLike, noise_std: NoiseStd, delta: float, horizon: int
 ) -> Band:
     r"""The band of ``IGPUCB``."""
     positive_scalar("horizon", horizon)
@@ -462,7 +456,7 @@ class IGPUCB(RegressionUCB):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | Tensor | None = None,
+        noise_std: NoiseStd = None,
         delta: float = 0.05,
         horizon: int = 1000,
         maximize: bool = True,
@@ -476,10 +470,10 @@ class IGPUCB(RegressionUCB):
 @rebuildable()
 def wang_de_freitas(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: float | Tensor | None = None,
-    delta: float = 0.05,
-    fixed_design: bool = False,
+    norm_bound: NormBoundLike,
+    noise_std: NoiseStd,
+    delta: float,
+    fixed_design: bool,
 ) -> Band:
     r"""The band of ``WangDeFreitasUCB``."""
     state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=True)
@@ -509,7 +503,7 @@ class WangDeFreitasUCB(RegressionUCB):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | Tensor | None = None,
+        noise_std: NoiseStd = None,
         delta: float = 0.05,
         fixed_design: bool = False,
         maximize: bool = True,
@@ -525,11 +519,7 @@ _FINITE_DOMAIN = FiniteDomain()
 
 @rebuildable()
 def srinivas(
-    model: Any,
-    noise_std: float | Tensor | None = None,
-    delta: float = 0.05,
-    theorem: Theorem = _FINITE_DOMAIN,
-    scale: float = 1.0,
+    model: Any, noise_std: NoiseStd, delta: float, theorem: Theorem, scale: float
 ) -> Band:
     r"""The band of ``SrinivasUCB``."""
     probability("delta", delta)
@@ -577,7 +567,7 @@ class SrinivasUCB(RegressionUCB):
         self,
         model: Model | KernelRegression,
         *,
-        noise_std: float | Tensor | None = None,
+        noise_std: NoiseStd = None,
         delta: float = 0.05,
         theorem: Theorem = _FINITE_DOMAIN,
         scale: float = 1.0,
@@ -592,16 +582,14 @@ class SrinivasUCB(RegressionUCB):
 @rebuildable()
 def streaming(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: UnknownNoise | None = None,
-    delta: float = 0.05,
+    norm_bound: NormBoundLike,
+    noise_std: UnknownNoise,
+    delta: float,
     tracker: StreamingNoiseTracker | None = None,
 ) -> Band:
     r"""The band of ``StreamingKernelUCB``."""
     state = KernelRegression.of(model)
-    whole, tracker = streaming_band(
-        state, tracker, norm_bound, cast(UnknownNoise, noise_std), delta
-    )
+    whole, tracker = streaming_band(state, tracker, norm_bound, noise_std, delta)
     interval = tracker.lower, tracker.upper
     norm = whole.assumptions["norm"].number(tracker.norm_bound)
     prior_norm = float(tracker.norm_bound) / state.outcome_scale

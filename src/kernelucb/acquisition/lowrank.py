@@ -34,11 +34,11 @@ _BLOCK = 256
 @rebuildable(lambda model: model)
 def bkb(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: float | None = None,
-    delta: float = 0.05,
-    radius: BKBRadius = "certified",
-    epsilon: float = 0.5,
+    norm_bound: NormBoundLike,
+    noise_std: float | None,
+    delta: float,
+    radius: BKBRadius,
+    epsilon: float,
 ) -> Band:
     r"""The band of ``BKBUCB``."""
     if not hasattr(model, "regression") or not hasattr(model, "qbar"):
@@ -119,10 +119,10 @@ class BKBUCB(BandUCB):
 @rebuildable(lambda model: model)
 def sketched_mixture(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    delta: float = 0.05,
-    fit: Fit = "filters",
-    covariance_scale: CovarianceScale | None = None,
+    norm_bound: NormBoundLike,
+    delta: float,
+    fit: Fit,
+    covariance_scale: CovarianceScale | None,
 ) -> Band:
     r"""The band of ``SketchedMartingaleMixtureUCB``."""
     probability("delta", delta)

@@ -129,7 +129,7 @@ _SMALLEST_RATIO = 1e-8
 
 
 @rebuildable(lambda model: model)
-def meta_band(model: Any, delta: float = 0.05) -> Band:
+def meta_band(model: Any, delta: float) -> Band:
     r"""The band of ``MetaUCB``."""
     _check_model(model)
     probability("delta", delta)
