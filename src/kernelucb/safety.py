@@ -30,15 +30,12 @@ _STEPS = (
     *(0.5**k for k in range(2, 21)),
     0.0,
 )
-# Each line from a safe point is tried at this many lengths, halved from one to the next:
-# the shortest is 1/4096 of the way to a random point of the box.
-_LENGTHS = 13
-# How many points are compared altogether before numbers are searched.
-_COMPARED = 4096
+_LENGTHS = 13  # on a line from a safe point, each half of the last: down to 1/4096
+_COMPARED = 4096  # points by which combinations of listed values are ranked
 
 
 def no_safe_point(subject: str) -> NoSafePointError:
-    r"""The error for an empty safe set, with advice."""
+    r"""Error for an empty safe set, with advice."""
     return NoSafePointError(
         f"{subject[0].upper()}{subject[1:]} is known to be safe. Give safe_points: points "
         "known to satisfy the constraints, and observe the constraints there, several "
@@ -503,7 +500,7 @@ def gen_safe_initial_conditions(
 
 @torch.no_grad()
 def _safe_starts(search: SafeSearch, fixed: domains.FixedFeatures) -> Tensor:
-    r"""Up to ``num_restarts`` safe points of one combination; none if none is known."""
+    r"""Up to ``num_restarts`` safe points of one combination, perhaps ``0 x d``."""
     safe_set, seed = search.safe_set, (search.options or {}).get("seed")
     sobol = draw_sobol_samples(search.bounds, n=search.raw_samples, q=1, seed=seed)
     sobol = domains.with_fixed(sobol.squeeze(-2), fixed)
@@ -516,6 +513,7 @@ def _safe_starts(search: SafeSearch, fixed: domains.FixedFeatures) -> Tensor:
     if len(pool) <= search.num_restarts:
         return pool
     values = in_parts(pool.unsqueeze(-2), search.acqf)
+    # BoTorch's heuristic warns where all values are equal, and takes any.
     if bool((values == values[0]).all()):
         return pool[torch.randperm(len(pool), device=pool.device)[: search.num_restarts]]
     return initialize_q_batch(pool.unsqueeze(-2), values, search.num_restarts)[0].squeeze(
@@ -532,6 +530,7 @@ def _on_lines(anchors: Tensor, towards: Tensor) -> Tensor:
     steps = towards - origins
     column = torch.randint(steps.shape[-1], (count, 1), device=steps.device)
     single = torch.zeros_like(steps).scatter(1, column, steps.gather(1, column))
+    # Half of them along one coordinate: in a thin set most other directions leave at once.
     steps[::2] = single[::2]
     lengths = torch.rand(count, 1, 1).to(steps) * 0.5 + 0.5
     halvings = steps.new_tensor(0.5).pow(torch.arange(_LENGTHS).to(steps))

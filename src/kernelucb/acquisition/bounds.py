@@ -62,7 +62,7 @@ from kernelucb.data.kernel_family import (
 
 
 class RegressionUCB(BandUCB):
-    r"""A bound from the regression of an exact GP."""
+    r"""Base of the bounds from an exact GP, with a kernel and mean by name."""
 
     @classmethod
     def from_model(
@@ -103,9 +103,9 @@ class RegressionUCB(BandUCB):
                 )
             return cls(model=model, **options)
         noise = options.get("noise_std")
-        known = None if isinstance(noise, UnknownNoise | ReplicateNoise) else noise
+        scales = None if isinstance(noise, UnknownNoise | ReplicateNoise) else noise
         chosen = fixed_kernel(kernel, lengthscale, outputscale)
-        data = data_of(model, known)
+        data = data_of(model, scales)
         check_lengths(lengthscale, data.train_inputs)
         prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
         data = data._replace(prior=prior, estimated=data.estimated_anyway)
@@ -361,7 +361,7 @@ def _ridge(
     delta: float,
     one_scale: bool,
 ) -> tuple[KernelRegression, NormBound]:
-    r"""The data, with one noise scale where that is wanted, and the norm bound."""
+    r"""The data, at their largest noise scale for ``one_scale``, and the norm bound."""
     probability("delta", delta)
     state = KernelRegression.of(model, noise_std)
     state = state.with_largest_noise() if one_scale else state

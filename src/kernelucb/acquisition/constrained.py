@@ -45,11 +45,9 @@ from kernelucb.data.from_model import per_output, single_output_models
 Limits = tuple[float | None, float | None]
 Weights = Mapping[int, float]  # of the outputs in a sum, none of them zero
 
-# More than the value of any acquisition function, also in single precision.
-_EXCLUDED = 1e30
-_PROBES = 64
-# Where paying starts, in temperatures: inside, a point pays less than exp(-4) = 0.018.
-_SHIFT = 4.0
+_EXCLUDED = 1e30  # above the value of any acquisition function, also in float32
+_PROBES = 64  # Sobol points for the spread of a function's values
+_SHIFT = 4.0  # temperatures outside at which 0.7 is paid; inside less than exp(-4) = 0.018
 
 
 class AroundBand(Described, AcquisitionFunction):
@@ -183,6 +181,7 @@ class ConstrainedUCB(AroundBand):
         check_dimensions("bands of objective and constraints", [objective, *bands])
         super().__init__(model=upper_bound.model)
         self.upper_bound, self.outcome_constraints = upper_bound, constraints
+        # Registered, so that they move to another device with the function.
         sets = [each.confidence_set for each in bands]
         self._sets = ModuleList([each for each in sets if isinstance(each, Module)])
         self.temperature, self._unit = nonnegative_scalar("temperature", temperature), 1.0
@@ -287,7 +286,7 @@ class ConstrainedUCB(AroundBand):
             X_pending=X_pending,
         )
 
-    # BoTorch's initialisers read these two.
+    # BoTorch's initialisers read these two: ``is_nonnegative`` and samples around the best.
 
     @property
     def maximize(self) -> bool:
@@ -406,8 +405,8 @@ def constraint_rows(
 
 def _check_output(name: str, output: int, count: int) -> None:
     if not 0 <= output < count:
-        known = "0" if count == 1 else f"0 to {count - 1}"
-        raise ValueError(f"{name}: the model has the outputs {known}, not {output}.")
+        outputs = "0" if count == 1 else f"0 to {count - 1}"
+        raise ValueError(f"{name}: the model has the outputs {outputs}, not {output}.")
 
 
 def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
@@ -423,7 +422,7 @@ def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
 
 
 def observed_points(band: Any, observed: Tensor | None) -> Tensor:
-    r"""``n x d`` points as given, or else the inputs that a band has observed."""
+    r"""Return ``observed``, ``n x d`` points, or else the observed inputs of the band."""
     points = band.observed if observed is None else observed
     if points is None:
         raise UnsupportedError(

@@ -54,7 +54,7 @@ _FOR_SEVERAL = (
     MultiObjectiveMCAcquisitionFunction,
 )
 _OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective, type(None))
-# Whatever their arguments, these seek neither large outcomes nor small ones.
+# These seek neither large outcomes nor small ones, whatever their ``maximize``.
 _EXPLORING = (
     PosteriorStandardDeviation,
     qPosteriorStandardDeviation,
@@ -198,7 +198,7 @@ class GuardedAcquisition(AroundBand):
         self.register_buffer("reference", _best_known(upper_bound, points[allowed]))
         self._unit = unit_of(acqf, points, self.temperature)
         inherited = getattr(acqf, "X_pending", None)
-        self._told = inherited is not None
+        self._acqf_has_pending = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
 
     @property
@@ -217,8 +217,9 @@ class GuardedAcquisition(AroundBand):
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
             self.band.data.num_observations + count, self.ucb_every
         )
-        # Some functions forget their own when told of none, and analytic ones refuse to be.
-        if not self._is_ucb_turn and (count > 0 or self._told):
+        # Not called without need: with None some functions drop pending points that they
+        # were built with, and analytic ones raise whatever is given.
+        if not self._is_ucb_turn and (count > 0 or self._acqf_has_pending):
             if isinstance(self.acqf, AnalyticAcquisitionFunction):
                 raise UnsupportedError(
                     f"{type(self.acqf).__name__} is analytic and cannot account for "
@@ -227,7 +228,7 @@ class GuardedAcquisition(AroundBand):
                     "qLogNoisyExpectedImprovement."
                 )
             self.acqf.set_X_pending(points)
-            self._told = count > 0
+            self._acqf_has_pending = count > 0
         self._X_pending = points
 
     def forward(self, X: Tensor) -> Tensor:
@@ -273,9 +274,10 @@ class GuardedAcquisition(AroundBand):
 
 
 def is_ucb_turn(count: int, every: int) -> bool:
-    r"""Whether the point after ``count`` others is the one of its block of ``every``.
+    r"""Return whether the bound chooses the point after ``count`` others.
 
-    Its place in the block moves by the golden ratio: no batch size always misses it.
+    It chooses one point in each block of ``every``, at a place that moves by the golden
+    ratio: no batch size always misses it.
     """
     block, place = divmod(count, every)
     return place == int(block * GOLDEN_RATIO % 1.0 * every)
@@ -283,9 +285,9 @@ def is_ucb_turn(count: int, every: int) -> bool:
 
 @torch.no_grad()
 def _best_known(band: Any, X: Tensor) -> Tensor:
-    r"""The point with the largest guaranteed value among ``n x d`` points, ``1 x d``.
+    r"""Best guaranteed point of ``n x d`` points, ``1 x d``.
 
-    With constraints, among the certainly feasible points; ``0 x d`` if there are none.
+    With constraints the best certainly feasible point; ``0 x d`` if there is none.
     """
     confidence_set, sign = band.band.required_set, band.band.direction
 

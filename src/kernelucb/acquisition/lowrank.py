@@ -27,8 +27,7 @@ from kernelucb.data.nystrom import DTCRegression
 _SOURCE = (
     "weak duality of Flynn & Reeb (2024), Theorem 4.5, in the span of a few features (ours)"
 )
-# Observed inputs that BKB's certified width takes together; about what a draw costs.
-_BLOCK = 256
+_BLOCK = 256  # observed inputs in one part of BKB's certified width, about as a draw costs
 
 
 @rebuildable(lambda model: model)
@@ -203,7 +202,6 @@ class _SketchedSet(ExactSet):
     """
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at ``b x d`` points; see ``ConfidenceSet``."""
         lower, upper = super().bounds(X)
         if self.constraints.contradiction is None:
             return lower, upper

@@ -58,7 +58,7 @@ class BandUCB(Described, AcquisitionFunction):
     outcome_constraints: Any = None
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        r"""Answer calls made for BoTorch's UCB."""
+        r"""Refuse ``beta``, the argument of BoTorch's UCB."""
         if "beta" in options:
             raise TypeError(
                 f"{cls.__name__} has no beta: its width follows from delta and the other "
@@ -185,6 +185,7 @@ class BandUCB(Described, AcquisitionFunction):
         r"""Acquisition values of ``n x d`` points, ``n`` numbers."""
         points, sign = self._scoring_set.project(X), 1.0 if self.maximize else -1.0
         weight, offset = sign * self._weight, sign * self._offset
+        # For a negative weight the upper side is made of the set's lower one.
         half_width = support(points, 1 if weight > 0 else -1)
         return offset + weight * points.baseline + abs(weight) * half_width
 
@@ -271,6 +272,7 @@ def register_input_constructor(
             return {"model": model, **options}
         return build.__func__(dict, model=model, **options)
 
+    # BoTorch reads the signature: it refuses options that are not named there.
     construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
     construct_inputs.__signature__ = Signature(parameters + rejected)  # type: ignore[attr-defined]
     acqf_input_constructor(acqf_class)(construct_inputs)
