@@ -142,6 +142,7 @@ def test_the_maximiser_of_another_domain_is_kept(name):
     assert float(acqf.acqf(best)) == float(acqf(best))
     gap = (acqf.reference - X).abs().amax(-1).min()
     assert float(gap) < (1e-3 if "context" in name else 0.1)
+    assert_close(acqf.excess(acqf.reference), torch.zeros(1).double())
     point, _ = optimize_acqf_discrete(acqf, 1, X)
     assert float(acqf.excess(point)) >= 0.0
 

@@ -347,7 +347,9 @@ class MartingaleMixtureUCB(RegressionUCB):
         state = self.band.required_set.regression
         check_points("X", X, state.dimension)
         if len(X) != 1:
-            raise BotorchTensorDimensionError(f"X must be one point, got {len(X)}.")
+            raise BotorchTensorDimensionError(
+                f"X must be `1 x {state.dimension}`, got {tuple(X.shape)}."
+            )
         constraints = self.band.function_constraints
         exact = ExactSet(state, constraints, self.assumptions)
         with torch.no_grad():

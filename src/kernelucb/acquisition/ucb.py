@@ -243,9 +243,9 @@ def register_input_constructor(
 ) -> type[AcquisitionFunction]:
     r"""Register a BoTorch input constructor with the arguments of the class itself.
 
-    It takes what ``from_model`` of the class takes, or the class where it has none. It
-    checks that every required argument is there, and rejects what would otherwise be
-    ignored silently (constraints, objectives, thresholds).
+    It takes the arguments of ``from_model`` of the class, or of the class where it has
+    none, and refuses those that would otherwise be ignored silently (constraints,
+    objectives, thresholds).
     """
     parameters = parameters_of(acqf_class)
     names = {parameter.name for parameter in parameters}
@@ -258,12 +258,6 @@ def register_input_constructor(
             if value is not None and not isinstance(value, IdentityMCObjective):
                 raise UnsupportedError(
                     f"{acqf_class.__name__} does not take `{name}`: {reason}."
-                )
-        for parameter in parameters:
-            required = parameter.default is Parameter.empty
-            if required and parameter.name not in {"model", *options}:
-                raise ValueError(
-                    f"{acqf_class.__name__} needs the option `{parameter.name}`."
                 )
         # BoTorch asks for arguments where ``from_model`` gives an object. It ends in
         # ``cls(name=value, ...)``, so with ``dict`` as its class it gives these.
