@@ -86,7 +86,6 @@ ROWS = [
     ("half a trial", of(**TRIALS, num_trials=0.5), Data, "num_trials must hold whole"),
     ("too many", of(3.0 * Y, **TRIALS, num_trials=2), Data, "more successes"),
     ("no exposure", of(**POISSON, exposure=0.0), ValueError, "exposure"),
-    ("filters", of(fit="filters"), ValueError, "fit must be"),
     ("a weight of two", of(posterior_transform=DOUBLE), Unread, "weight 1 or -1"),
     ("threshold", lambda: OutcomeConstraints(of()(), 1.0), ValueError, "after Logit, got"),
 ]
