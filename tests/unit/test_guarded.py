@@ -308,6 +308,7 @@ OTHER = {
 SMALL = {
     "UCB": lambda: UpperConfidenceBound(MODEL, 2.0, maximize=False),
     "weight": lambda: log_nei(objective=linear(-1.0)),
+    "steps": lambda: generic(lambda Y, X: -(Y[..., 0] > 0.0).double()),
     "saturated": lambda: generic(lambda Y, X: -(Y[..., 0].relu())),
     "twice": lambda: regret(linear(2.0), posterior_transform=weights(-1.0)),
     "both": lambda: regret(linear(-1.0, -0.5), BOTH),

@@ -354,12 +354,13 @@ def _conflict(acqf: Any, bound: BandUCB | ConstrainedUCB, feasible: bool) -> str
     return ""
 
 
+@torch.no_grad()
 def _directions(acqf: Any, band: Any) -> set[int]:
-    r"""1 if it seeks large outcomes, -1 if small ones; both, or none where not known.
+    r"""Signs of the outcomes sought: 1 large, -1 small; both, or none where not known.
 
-    The objective's slope is asked at outcomes between the least and the largest mean of the
-    model at its data: along the band's weights, or else for each outcome by itself, where
-    a direction counts if all outcomes share it.
+    The objective is asked while outcomes rise from the least to the largest mean of the
+    model at its data: along the band's weights, or else each outcome by itself, where a
+    sign counts if all outcomes share it.
     """
     if isinstance(acqf, BandUCB | AroundBand):
         return {acqf.band.direction}
@@ -374,31 +375,28 @@ def _directions(acqf: Any, band: Any) -> set[int]:
     X = inputs_of(acqf.model) if band.observed is None else band.observed
     if X is None:
         return set()
-    X = X[:_POINTS].detach().clone().requires_grad_()
-    with torch.no_grad():
-        means = acqf.model.posterior(X).mean
-        means = means.reshape(-1, *means.shape[-2:])[0]  # of the first of an ensemble
-        low, high = means.amin(0), means.amax(0)
-        levels = torch.linspace(0.0, 1.0, _LEVELS).to(means).reshape(-1, 1, 1)
-        even = torch.lerp(low, high, levels).expand(_LEVELS, *means.shape)
-        Y = torch.cat([even, means.unsqueeze(0)]).unsqueeze(-2)
+    X = X[:_POINTS].unsqueeze(-2)
+    means = acqf.model.posterior(X.squeeze(-2)).mean
+    means = means.reshape(-1, *means.shape[-2:])[0].unsqueeze(-2)  # first of an ensemble
+    low, high = means.amin(0), means.amax(0)
+    room = torch.where(low == high, 0.1 * low.abs() + (low == 0.0), 0.0)
+    levels = torch.linspace(0.0, 1.0, _LEVELS).to(means).reshape(-1, 1, 1, 1)
+    up = torch.lerp(low - room, high + room, levels)
+    weights, count = means.new_tensor(band.output_weights), means.shape[-1]
+    paths = weights if len(weights) == count else torch.eye(count).to(means)
+    paths = paths.reshape(-1, 1, 1, 1, count)
+    Y = torch.where(paths > 0.0, up, torch.where(paths < 0.0, up.flip(0), means))
+    if transform is not None:
+        Y = transform.evaluate(Y).reshape(*Y.shape[:-1], -1)
     if isinstance(objective, ConstrainedMCObjective):  # without its constraints
         objective = GenericMCObjective(objective.objective)
-    with torch.enable_grad():
-        values = Y.requires_grad_()
-        if transform is not None:
-            values = transform.evaluate(values).reshape(*Y.shape[:-1], -1)
-        if objective is not None:
-            values = objective(values, X=X.unsqueeze(-2))
-        if not values.requires_grad:  # constant, or in steps
-            return set()
-        given = values.sum(), (Y, X)
-        slopes, by_inputs = torch.autograd.grad(*given, materialize_grads=True)
-    if bool(by_inputs.any()):
-        return {1, -1}
-    weights = Y.new_tensor(band.output_weights)
-    along = weights.unsqueeze(1) if len(weights) == Y.shape[-1] else torch.eye(Y.shape[-1])
-    slopes = sign * slopes @ along.to(Y)
-    least = 1e-9 * slopes.abs().amax()  # round-off where weights cancel
-    found = {s for s in (1, -1) if bool((s * slopes > least).any())}
-    return found if along.shape[1] == 1 or len(found) == 1 else set()
+    values = Y if objective is None else objective(Y, X=X)
+    if isinstance(objective, GenericMCObjective) and not torch.allclose(
+        objective(Y, X=X.roll(1, 0)), values
+    ):
+        return {1, -1}  # it rises and falls by the inputs alone
+    # An objective that draws samples has all paths of the first sample first.
+    steps = sign * values.unflatten(0, (-1, len(paths))).mean(0).diff(dim=1)
+    least = 1e-9 * steps.abs().amax()  # round-off where weights cancel
+    found = {s for s in (1, -1) if bool((s * steps > least).any())}
+    return found if len(paths) == 1 or len(found) == 1 else set()
