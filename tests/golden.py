@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import torch
 from botorch.utils.sampling import draw_sobol_samples
@@ -138,7 +138,8 @@ def of_reaction() -> Numbers:
     safe = SafeSet(band, 20.0, safe_points=X[Y.argmax()].unsqueeze(0))
     yield "safe", safe.is_safe(points(64, 3, 8)).double().sum()
     yield "least norm", least_consistent_norm(state)
-    yield "consistency", str(check_consistency(state, 300.0))
+    check = check_consistency(state, 300.0)
+    yield "consistency", [check.remedy, check.least_consistent_norm]
     yield "description", str(describe_norm_bound(state, 300.0, bounds=box))
     yield (
         "information",
@@ -186,7 +187,7 @@ def of_bandits() -> Numbers:
 
 
 def plain(value: Any) -> Any:
-    r"""Tensors, tuples and marked numbers as JSON takes them."""
+    r"""Tensors, tuples and estimates as JSON takes them."""
     if isinstance(value, Tensor):
         return value.detach().double().tolist()
     if isinstance(value, dict):
@@ -195,7 +196,7 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, bool | str | int) or value is None:
         return value
-    return float(value) if isinstance(value, float) else str(value)
+    return float(value) if isinstance(value, SupportsFloat) else str(value)
 
 
 def numbers() -> dict[str, Any]:

@@ -37,9 +37,9 @@ from kernelucb._numerics.digits import (
 )
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb._numerics.estimates import (
-    EstimatedNumber,
+    Estimate,
+    Number,
     estimated_parts,
-    is_estimate,
     with_noise,
 )
 from kernelucb._numerics.kernels import Combined
@@ -98,7 +98,7 @@ class ConsistencyCheck:
     """
 
     consistent: bool
-    least_consistent_norm: float
+    least_consistent_norm: Estimate
     norm_bound: float
     cause: Cause | None
     remedy: str
@@ -139,7 +139,7 @@ def check_consistency(
             of a ``LikelihoodUCB`` in place of its ``data``.
     """
     probability("delta", delta)
-    norm_bound = positive_scalar("norm_bound", norm_bound)
+    norm = positive_scalar("norm_bound", norm_bound)
     model_error = nonnegative_scalar("model_error", model_error)
     regions, differ = (), ""
     data = data_of(model, noise_std, noise_std is not None or model_error > 0.0)
@@ -150,22 +150,21 @@ def check_consistency(
         least = for_least_norm(fitted)[1] * data.outcome_scale
         regions = noise_regions(data.train_inputs, data.train_targets)
         differ = _difference(regions, data)
-    least = EstimatedNumber(least)
-    if least <= norm_bound:
+    if least <= norm:
         remedy = (
             f"No contradiction: functions of norm {at_most(least)} explain the data, the "
-            f"norm bound is {assumed(norm_bound)}. That does not show that it is large "
+            f"norm bound is {assumed(norm)}. That does not show that it is large "
             f"enough.{differ}"
         )
-        return ConsistencyCheck(True, least, norm_bound, None, remedy, regions)
+        return ConsistencyCheck(True, Estimate(least), norm, None, remedy, regions)
     if isinstance(data, LikelihoodRegression):
-        cause, remedy = _likely_cause(data, least, norm_bound)
+        cause, remedy = _likely_cause(data, least, norm)
     else:
-        cause, remedy = _diagnosis(data, least, norm_bound, delta)
+        cause, remedy = _diagnosis(data, least, norm, delta)
         given = float(data.noise_scales.max())
-        if differ and max(each.estimate for each in regions) > given:
+        if differ and max(float(each.estimate) for each in regions) > given:
             cause, remedy = "noise by region", f"{differ.strip()} {remedy}"
-    return ConsistencyCheck(False, least, norm_bound, cause, remedy, regions)
+    return ConsistencyCheck(False, Estimate(least), norm, cause, remedy, regions)
 
 
 def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
@@ -192,7 +191,7 @@ def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
         freedom, total = int((counts[some] - 1.0).sum()), float(squares[some].sum())
         if freedom < _LEAST_DEGREES or not total > 0.0:
             return ()
-        scale = EstimatedNumber(math.sqrt(total / freedom))
+        scale = Estimate(math.sqrt(total / freedom))
         groups.append(NoiseGroup(float(means[some].mean()), freedom, scale))
     return tuple(groups)
 
@@ -205,8 +204,8 @@ def _difference(regions: tuple[NoiseGroup, ...], data: KernelRegression) -> str:
     if not regions or not data.has_one_noise_scale:
         return ""
     degrees = sum(each.degrees for each in regions)
-    pooled = sum(each.degrees * each.estimate**2 for each in regions) / degrees
-    parts = (n * math.log(pooled / scale**2) for _, n, scale in regions)
+    pooled = sum(each.degrees * float(each.estimate) ** 2 for each in regions) / degrees
+    parts = (n * math.log(pooled / float(scale) ** 2) for _, n, scale in regions)
     if chi2.sf(sum(parts), len(regions) - 1) >= _CHANCE:
         return ""
     scales = ", ".join(f"{each.estimate:.3g}" for each in regions)
@@ -384,8 +383,8 @@ class InputChange(NamedTuple):
 class NoisyOutcomes(NamedTuple):
     r"""How far noisy outcomes ``y`` lie from the prior mean ``m``, outcome units."""
 
-    largest: float  # largest observed |y - m|
-    noise_reach: float  # all the noise stays below it with probability `1 - delta`
+    largest: Estimate  # largest observed |y - m|
+    noise_reach: Number  # all the noise stays below it with probability `1 - delta`
     delta: float
 
     def __str__(self) -> str:
@@ -461,7 +460,7 @@ class NormDescription:
     def ratio(self) -> float:
         r"""The norm bound over the least consistent norm; infinite where that is zero."""
         least = self.consistency.least_consistent_norm
-        return math.inf if least == 0.0 else self.norm_bound / least
+        return math.inf if least == 0.0 else self.norm_bound / float(least)
 
     @property
     def outcome_range(self) -> tuple[float, float] | None:
@@ -601,7 +600,7 @@ def describe_norm_bound(
         UnsupportedError: If the model cannot be represented, or it is the ``regression``
             of a ``LikelihoodUCB`` in place of its ``data``.
     """
-    norm_bound = positive_scalar("norm_bound", norm_bound)
+    norm = positive_scalar("norm_bound", norm_bound)
     probability("delta", delta)
     data = data_of(model, noise_std, noise_std is not None)
     prior, inputs = data.prior, data.train_inputs
@@ -611,7 +610,7 @@ def describe_norm_bound(
     names = _one_each("input_names", "names", input_names, usual)
     lengths = _one_each("steps", "numbers", steps, [0.1 * side for side in sides])
     means = prior.mean(torch.cat([prior.transform(points), inputs]))
-    ball = _Ball(prior, float(norm_bound) / prior.scale, box, points)
+    ball = _Ball(prior, norm / prior.scale, box, points)
     largest = ball.norm * math.sqrt(ball.variance)
     across = 2.0 * largest
     if prior.is_stationary:  # then the ends of the box differ most
@@ -628,18 +627,20 @@ def describe_norm_bound(
         residuals = data.train_targets - prior.mean(inputs)
         tail = math.log(2.0 * data.num_observations / delta)
         reach = math.sqrt(2.0 * tail) * float(data.noise_scales.max())
-        reach = EstimatedNumber(reach) if "noise" in data.estimated else reach
-        observed = NoisyOutcomes(EstimatedNumber(residuals.abs().max()), reach, delta)
+        reach = Estimate(reach) if "noise" in data.estimated else reach
+        largest_residual = Estimate(float(residuals.abs().max()))
+        observed = NoisyOutcomes(largest_residual, reach, delta)
     return NormDescription(
-        norm_bound=norm_bound,
+        norm_bound=norm,
         range=largest,
         across=across,
         inputs=tuple(map(ball.change, range(len(sides)), names, lengths, sides)),
         everywhere=prior.is_stationary,
         prior_mean=float(means[0]) if bool((means == means[0]).all()) else None,
         observed=observed,
-        consistency=check_consistency(data, norm_bound, delta=delta),
-        estimated=tuple(sorted(data.estimated)) + ("norm",) * is_estimate(norm_bound),
+        consistency=check_consistency(data, norm, delta=delta),
+        estimated=tuple(sorted(data.estimated))
+        + ("norm",) * isinstance(norm_bound, Estimate),
         delta=delta,
         outcome_unit=unit,
     )
@@ -773,7 +774,7 @@ def information_gain(
     noise_std: float | None = None,
     num_points: int | None = None,
     method: Method = "exact",
-) -> float:
+) -> Number:
     r"""Information gain ``I(y; f) = 1/2 ln det(I + K / noise_std^2)``, or a bound on it.
 
     Source: ``"upper_bound"`` is the smaller of two. One is Srinivas et al. (2010), Eq.
@@ -826,7 +827,7 @@ def information_gain(
         gain = 0.5 * float(torch.log1p(spectrum).sum())
     else:
         gain = min(_greedy_gain(ratios, count), _spectral_gain(spectrum, count))
-    return EstimatedNumber(gain) if observed or parts & {"kernel", "noise"} else gain
+    return Estimate(gain) if observed or parts & {"kernel", "noise"} else gain
 
 
 def _greedy_gain(ratios: Tensor, num_points: int) -> float:

@@ -388,10 +388,11 @@ def plot_replicates(
     ax.plot(*zip(*moments, strict=True), ".", color=GREY, ms=3, label="one input")
     label = "pooled, with 95 % interval"
     for region in noise_regions(train_X, targets):
-        low, high = region.limits(_CHANCE)
-        apart = [[region.estimate - low], [high - region.estimate]]
+        low, high = map(float, region.limits(_CHANCE))
+        scale = float(region.estimate)
+        apart = [[scale - low], [high - scale]]
         style: dict[str, Any] = {"fmt": "o", "color": BLUE, "capsize": 4, "label": label}
-        ax.errorbar([region.label], [region.estimate], yerr=apart, **style)
+        ax.errorbar([region.label], [scale], yerr=apart, **style)
         label = None
     if noise_std is not None:
         ax.axhline(noise_std, color=BLACK, lw=1.0, ls="--", label="noise_std in use")

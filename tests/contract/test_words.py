@@ -37,7 +37,7 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb._numerics.estimates import estimated
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.confidence.band import band_of
 from kernelucb.exceptions import UncertifiedError
 from problems import frozen_kernel, make_problem
@@ -68,7 +68,7 @@ ESTIMATED, VIOLATED = "heuristic: ", "no guarantee: "
 FLAWS = {
     "estimated kernel": (lambda: band(state(trainable=True)), ESTIMATED),
     "estimated mean": (lambda: band(state(mean=ConstantMean().double())), ESTIMATED),
-    "estimated noise": (lambda: band(noise_std=estimated(0.4)), ESTIMATED),
+    "estimated noise": (lambda: band(noise_std=Estimate(0.4)), ESTIMATED),
     "estimated norm": (lambda: band(norm_bound=None), ESTIMATED),
     "norm handed back": (
         lambda: band(norm_bound=1.5 * band().band.least_norms[0]),

@@ -32,7 +32,7 @@ from kernelucb import (
     NormTracker,
     StreamingKernelUCB,
 )
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.exceptions import UncertifiedError
 
 
@@ -72,7 +72,7 @@ def hierarchical():
 LOGS = ModelConfig(
     botorch_model_class=SingleTaskGP, outcome_transform_classes=[Log, Standardize], name="l"
 )
-ESTIMATE = 1.2 * EstimatedNumber(3.0)
+ESTIMATE = 1.2 * Estimate(3.0)
 SAFE = {"constraints": "safe", "safe_arms": along(0.5)}
 SCALES = {"x": 0.3, "pressure": 1.0}
 STREAMING = {"acqf_class": StreamingKernelUCB, "options": REQUIRED[StreamingKernelUCB]}

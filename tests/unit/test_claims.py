@@ -34,7 +34,7 @@ from kernelucb import (
     runs_needed,
 )
 from kernelucb._numerics.digits import at_least, between
-from kernelucb._numerics.estimates import estimated, is_estimate
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.certificates.task import Task
 from kernelucb.confidence.band import band_of
 from kernelucb.confidence.filters import Hybrids
@@ -310,7 +310,7 @@ def test_confirmation_by_its_formula_and_its_coverage():
     low, high = between(found.lower, found.upper)
     assert str(found).startswith(f"value 4, between {low} and {high} with probability 0.9 ")
     assert "(3 runs; independent of any kernel; noise scale 2, given)" in str(found)
-    both = confirmation([3.0, 5.0], [1.0], noise_std=estimated(2.0))
+    both = confirmation([3.0, 5.0], [1.0], noise_std=Estimate(2.0))
     assert "(2 and 1 runs; independent of any kernel; noise scale 2, estimated)" in str(
         both
     )
@@ -381,7 +381,7 @@ def test_norm_bounds_of_others_are_not_lowered_and_are_named(seed):
     assert list(norms) == ["objective", "purity"]
     assert norms["purity"] >= 2.35
     assert norms["objective"] == pytest.approx(claim.breakdown.norm_bound)
-    assert is_estimate(claim.breakdown.norm_bound)
+    assert isinstance(claim.breakdown.norm_bound, Estimate)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 from kernelucb.models.meta import TaskMoments, complete_matrix
 from problems import float64, generator, normal, uniform
@@ -256,7 +256,7 @@ def test_every_bound_reads_the_prior(make):
     assert acqf.assumptions.summary == "heuristic: norm estimated"
     stated = MartingaleMixtureUCB(gp, norm_bound=float(model.norm_bound(0.9)))
     assert stated.assumptions.certified
-    noise = 0.1 * EstimatedNumber(1.0)
+    noise = 0.1 * Estimate(1.0)
     guessed = MartingaleMixtureUCB(model.to_gp(X, y, noise_std=noise), norm_bound=9.0)
     assert guessed.assumptions.summary == "heuristic: noise estimated"
     state = KernelRegression(X, y, model.covar_module, 0.1, model.mean_module)

@@ -1,6 +1,6 @@
 r"""Checks of quantities where they enter: a typed error that says what to change.
 
-Numbers come back as floats, or as ``EstimatedNumber`` where they were marked as estimated.
+Numbers come back as floats, estimates as well.
 Scalars out of range are ``ValueError``, tensors that are none ``InputDataError``, shapes
 ``BotorchTensorDimensionError``, objects of another class ``UnsupportedError``.
 """
@@ -14,7 +14,7 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
+from kernelucb._numerics.estimates import plain
 
 # Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
 # of a million of these, then neither overflow nor vanish.
@@ -24,8 +24,7 @@ SMALLEST_PROBABILITY = 1e-300
 
 def number(name: str, value: Any) -> float:
     r"""One number: real, or a tensor of one element; True and False are none."""
-    if isinstance(value, EstimatedNumber):
-        return value
+    value = plain(value)
     fits = not isinstance(value, bool) and isinstance(value, numbers.Real)
     if isinstance(value, Tensor):
         real = not (value.is_complex() or value.dtype == torch.bool)
@@ -33,10 +32,9 @@ def number(name: str, value: Any) -> float:
     if not fits:
         raise ValueError(f"{name} must be a number, got {value!r}.")
     try:
-        result = float(value.detach() if isinstance(value, Tensor) else value)
+        return float(value.detach() if isinstance(value, Tensor) else value)
     except OverflowError as error:
         raise ValueError(f"{name} is too large for a floating-point number.") from error
-    return EstimatedNumber(result) if is_estimate(value) else result
 
 
 def finite_scalar(name: str, value: object) -> float:
@@ -110,10 +108,10 @@ def instance_of(name: str, value: object, kind: type) -> None:
 
 def positive_values(name: str, value: object, count: int) -> Tensor:
     r"""``count`` plain float64 numbers above 0, from a number or a tensor."""
+    value = plain(value)
     if not isinstance(value, Tensor):
-        number = float(positive_scalar(name, value))
-        return torch.full((count,), number, dtype=torch.float64)
-    flat = plain(tensor(name, value)).detach().double().reshape(-1)
+        return torch.full((count,), positive_scalar(name, value), dtype=torch.float64)
+    flat = tensor(name, value).detach().double().reshape(-1)
     if flat.numel() not in (1, count):
         raise BotorchTensorDimensionError(
             f"{name} must be a number or a tensor with one value per observation "

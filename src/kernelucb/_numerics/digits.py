@@ -2,6 +2,7 @@ r"""Numbers in print that stay on the true side: directed rounding to enough dig
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import SupportsFloat
 
 _COUNT = 4  # significant digits of a number by itself
 _GIVEN = 8  # and of one that is mostly a person's
@@ -10,7 +11,7 @@ _SHARE = 100.0  # an interval's ends move by at most its width over this
 _PLAIN = -5, 9  # exponents between which a number is printed without a power of ten
 
 
-def at_least(number: float, width: float | None = None, count: int = _COUNT) -> str:
+def at_least(number: SupportsFloat, width: float | None = None, count: int = _COUNT) -> str:
     r"""``number`` rounded down, to ``count`` digits.
 
     With a ``width``, to as many digits as an interval of this width needs.
@@ -18,7 +19,7 @@ def at_least(number: float, width: float | None = None, count: int = _COUNT) -> 
     return _rounded(number, width, ROUND_FLOOR, count)
 
 
-def at_most(number: float, width: float | None = None, count: int = _COUNT) -> str:
+def at_most(number: SupportsFloat, width: float | None = None, count: int = _COUNT) -> str:
     r"""``number`` rounded up; see ``at_least``."""
     return _rounded(number, width, ROUND_CEILING, count)
 
@@ -33,12 +34,12 @@ def nearest(number: float, width: float) -> str:
     return _rounded(number, width, ROUND_HALF_EVEN)
 
 
-def as_given(number: float) -> str:
+def as_given(number: SupportsFloat) -> str:
     r"""The shortest text that is read back as ``number``."""
     return repr(float(number)).removesuffix(".0")
 
 
-def assumed(limit: float) -> str:
+def assumed(limit: SupportsFloat) -> str:
     r"""An upper limit that is assumed: as given, or below it in the ninth digit.
 
     What obeys the printed limit obeys the one in use, up to round-off of units.
@@ -46,7 +47,7 @@ def assumed(limit: float) -> str:
     return at_least(float(coordinate(limit)), count=_GIVEN)
 
 
-def coordinate(number: float) -> str:
+def coordinate(number: SupportsFloat) -> str:
     r"""A coordinate of a point, to twelve digits: without round-off of a unit's change."""
     return f"{float(number):.12g}"
 
@@ -69,8 +70,10 @@ def one_minus(delta: float) -> str:
     return _text((1 - failure).quantize(Decimal(1).scaleb(place), ROUND_FLOOR))
 
 
-def _rounded(number: float, width: float | None, rounding: str, count: int = _COUNT) -> str:
-    number = float(number)
+def _rounded(
+    value: SupportsFloat, width: float | None, rounding: str, count: int = _COUNT
+) -> str:
+    number = float(value)
     if not math.isfinite(number) or number == 0.0:
         return f"{number + 0.0:g}"  # no minus zero
     exact = Decimal(repr(number))  # 0.1, not the binary fraction next to it

@@ -1,9 +1,10 @@
-r"""Marks of estimates, of numbers and of modules, and copies that keep them."""
+r"""Estimates, of numbers and of modules, and copies that keep what was estimated."""
 
 from copy import copy, deepcopy
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Any, NoReturn, TypeVar
 
-import numpy as np
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.input import InputTransform
@@ -13,87 +14,68 @@ from torch.nn import Module
 ModuleT = TypeVar("ModuleT", bound=Module)
 
 
-class EstimatedNumber(float):
-    r"""A number that was estimated; a bound that takes it says so in its assumptions.
+@total_ordering
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    r"""A number, or a tensor of noise scales, that this library took from the data.
 
-    Arithmetic with it gives such numbers, in NumPy and torch too. ``float(number)`` is the
-    plain number, which counts as given by the user.
+    It is no float, so it cannot pass for a number that was given: a bound that takes it
+    says so in its assumptions. Multiples of it are estimates as well, and it compares as a
+    number; anything else needs ``float(estimate)`` (of a tensor ``estimate.value``), which
+    is the user's own statement.
     """
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return estimated(getattr(ufunc, method)(*map(plain, inputs), **options))
+    value: Any
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        options = {name: plain(value) for name, value in (kwargs or {}).items()}
-        return estimated(func(*map(plain, args), **options))
+    def __float__(self) -> float:
+        return float(self.value)
 
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
 
-class EstimatedTensor(Tensor):
-    r"""A tensor of estimated numbers, as is what is computed from it."""
+    def __mul__(self, factor: Any) -> "Estimate":
+        return Estimate(self.value * plain(factor))
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        result = super().__torch_function__(func, types, args, kwargs)
-        return result if func is Tensor.__float__ else estimated(result)
+    __rmul__ = __mul__
 
-    def __deepcopy__(self, memo: Any) -> "EstimatedTensor":
-        return estimated(deepcopy(plain(self), memo))
+    def __eq__(self, other: object) -> bool:
+        return bool(self.value == plain(other))
 
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.value < plain(other))
 
-def _marked(name: str) -> Any:
-    r"""A method of ``float`` whose result is marked, as a float where it is whole."""
-    operation = getattr(float, name)
+    def __hash__(self) -> int:
+        return hash(self.value)
 
-    def result(self: EstimatedNumber, *others: Any) -> Any:
-        value = operation(self, *others)
-        return EstimatedNumber(value) if isinstance(value, float | int) else value
+    def _refused(self, other: object = None) -> NoReturn:
+        raise TypeError(
+            f"{self} was estimated from the data; use float(...) of it, which states the "
+            "number as yours."
+        )
 
-    return result
+    __add__ = __radd__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = _refused
+    __pow__ = __rpow__ = __neg__ = __abs__ = _refused
 
 
-_TWO = "add", "sub", "mul", "truediv", "floordiv", "mod", "pow"
-_ONE = "neg", "pos", "abs", "round", "ceil", "floor"
-for _name in (*_ONE, *_TWO, *(f"r{name}" for name in _TWO)):
-    setattr(EstimatedNumber, f"__{_name}__", _marked(f"__{_name}__"))
-
-
-def estimated(value: Any) -> Any:
-    r"""Floats, tensors and lists of them, marked as estimated; anything else as it is."""
-    if isinstance(value, Tensor):
-        return value.as_subclass(EstimatedTensor) if value.is_floating_point() else value
-    if isinstance(value, float | np.floating):
-        return EstimatedNumber(value)
-    return [estimated(each) for each in value] if isinstance(value, list) else value
-
-
-def is_estimate(value: object) -> bool:
-    r"""Whether a number or a tensor is marked as estimated."""
-    return isinstance(value, EstimatedNumber | EstimatedTensor)
+Number = float | Estimate
 
 
 def plain(value: Any) -> Any:
-    r"""A number or a tensor without the mark."""
-    if isinstance(value, EstimatedTensor):
-        return value.as_subclass(Tensor)
-    return float(value) if isinstance(value, EstimatedNumber) else value
+    r"""A number or a tensor, whether estimated or not."""
+    return value.value if isinstance(value, Estimate) else value
 
 
 def with_noise(parts: frozenset[str], noise_std: object) -> frozenset[str]:
     r"""Estimated parts of a model once its noise scale is replaced by ``noise_std``."""
-    noise = {"noise"} if is_estimate(noise_std) else set[str]()
+    noise = {"noise"} if isinstance(noise_std, Estimate) else set[str]()
     return (parts - {"noise"}) | noise
 
 
 def with_numbers(
     parts: frozenset[str], norm_bound: object, noise_std: object
 ) -> frozenset[str]:
-    r"""Estimated parts, with ``"norm"`` where the norm bound is marked as estimated."""
-    norm = {"norm"} if is_estimate(norm_bound) else set[str]()
+    r"""Estimated parts, with ``"norm"`` where the norm bound is an estimate."""
+    norm = {"norm"} if isinstance(norm_bound, Estimate) else set[str]()
     return with_noise(parts, noise_std) | norm
 
 

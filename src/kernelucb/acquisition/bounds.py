@@ -11,7 +11,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
@@ -143,7 +143,7 @@ def relaxed_numbers(
         )
     noise = noise_factor * band.noise.data.noise_std
     given = band.assumptions["noise"].status is Status.GIVEN
-    return changes | {"noise_std": noise if given else estimated(noise)}
+    return changes | {"noise_std": noise if given else Estimate(noise)}
 
 
 def relaxed_fit(fit: Fit, noise_factor: float) -> Fit:
@@ -214,14 +214,14 @@ def martingale_mixture(
         fit, PrequentialRadius
     )
     noise = Noise(state.data, levels, factor, replicates is None) if numbers else None
-    is_number = isinstance(ball, float | int | Tensor) and not is_estimate(ball)
+    is_number = isinstance(ball, float | int | Tensor)
     return _of_state(
         found,
         used,
         noise=noise,
         given_norm=float(ball) / state.outcome_scale if is_number else None,
         norm_bounds=(problem.norm_bound,),
-        least_norms=(EstimatedNumber(problem.least_consistent_norm),),
+        least_norms=(Estimate(problem.least_consistent_norm),),
         noise_interval=problem.noise_interval,
         relaxation=_relaxed_mixture,
         function_constraints=problem.constraints,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
 from kernelucb._numerics.digits import assumed, at_least
-from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, is_estimate
+from kernelucb._numerics.estimates import Estimate, estimated_parts
 from kernelucb.acquisition.bounds import martingale_mixture, relaxed_fit, relaxed_numbers
 from kernelucb.acquisition.likelihood import likelihood
 from kernelucb.acquisition.ucb import BandUCB
@@ -105,7 +105,8 @@ def kernel_family(
     factors = [cover.norm_factor for cover in covers]
     least = [float(b.least_norms[0]) / f for b, f in zip(bands, factors, strict=True)]
     consistent = tuple(not each.assumptions.violated for each in bands)
-    if any(map(is_estimate, given)):  # of the union alone: each member has a number
+    # Of the union alone: each member has a number
+    if any(isinstance(norm, Estimate) for norm in given):
         estimated |= {"norm"}
     counts = isinstance(data, LikelihoodRegression)
     left = [each for each, is_left in zip(bands, consistent, strict=True) if is_left]
@@ -133,7 +134,7 @@ def kernel_family(
         observed=inputs_of(data),
         noise=None if counts or isinstance(chosen, PrequentialRadius) else Noise(data),
         norm_bounds=tuple(map(number, norms)),
-        least_norms=tuple(map(EstimatedNumber, least)),
+        least_norms=tuple(map(Estimate, least)),
         lengthscales=getattr(kernels, "lengthscales", ()),
         consistent=consistent,
         widest_every=widest_every,

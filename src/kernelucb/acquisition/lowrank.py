@@ -8,7 +8,7 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
@@ -141,7 +141,7 @@ def sketched_mixture(
         data=model,
         observed=inputs_of(model),
         norm_bounds=(problem.norm_bound,),
-        least_norms=(EstimatedNumber(problem.least_consistent_norm),),
+        least_norms=(Estimate(problem.least_consistent_norm),),
         function_constraints=problem.constraints,
     )
 

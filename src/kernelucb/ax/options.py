@@ -23,7 +23,7 @@ from torch import Tensor
 
 from kernelucb import acquisition
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
-from kernelucb._numerics.estimates import is_estimate
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NearNormBall
@@ -108,7 +108,7 @@ def plain_value(option: str, value: Any) -> Any:
         return {name: plain_value(name, each) for name, each in value.items()}
     if isinstance(value, list | tuple | range):
         return [plain_value(option, entry) for entry in value]
-    if is_estimate(value):
+    if isinstance(value, Estimate):
         raise ValueError(
             f"{option} is an estimate, which Ax would store as if it were given; use "
             '"cautious" for a norm, or state the number yourself with float(...).'

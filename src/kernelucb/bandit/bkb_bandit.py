@@ -18,7 +18,7 @@ from kernelucb._numerics.checks import (
     whole_number,
 )
 from kernelucb._numerics.domains import checked_points
-from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
+from kernelucb._numerics.estimates import Estimate, Number, estimated_parts, with_numbers
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm import NormBoundLike, estimated_norm, tracker_of
@@ -137,10 +137,10 @@ class BKBBandit:
         return self.arms.inducing
 
     @property
-    def norm_bound(self) -> float:
+    def norm_bound(self) -> Number:
         r"""The norm bound in use, outcome units."""
         guessed = self._tracker is not None or "norm" in self._estimated
-        return EstimatedNumber(self._norm) if guessed else self._norm
+        return Estimate(self._norm) if guessed else self._norm
 
     @property
     def _norm(self) -> float:

@@ -100,7 +100,7 @@ class FamilyBandit:
         for i, (cover, norm) in enumerate(zip(covers, self._norms, strict=True)):
             norm = norm * cover.norm_factor
             options: dict[str, Any] = self._options | {"norm_bound": norm}
-            scale = family.tied_scale(norm) if self._scale is None else self._scale
+            scale = family.tied_scale(float(norm)) if self._scale is None else self._scale
             options |= {"covariance_scale": scale, "mean_module": self._mean}
             self._bandits[i] = KernelBandit(cover.kernel, **options)
             self._bandits[i].warned = True  # no user is told of a single kernel
@@ -188,7 +188,9 @@ class FamilyBandit:
             self._bandits = {i: self._bandits[i] for i in self._bandits if i not in out}
             return
         # Go on with the one whose norm bound is exceeded by the smallest factor.
-        nearest = min(out, key=lambda i: (out[i].stateless().norm or 0) / out[i].norm_bound)
+        nearest = min(
+            out, key=lambda i: (out[i].stateless().norm or 0) / float(out[i].norm_bound)
+        )
         self._bandits = {nearest: out[nearest]}
         statement = self.assumptions["kernel"].statement
         warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=3)

@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 
 from kernelucb._numerics import checks
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.estimates import estimated_parts, with_numbers
+from kernelucb._numerics.estimates import Number, estimated_parts, with_numbers
 from kernelucb._numerics.kernels import allowed_columns
 from kernelucb.confidence import mixture, ridge
 from kernelucb.confidence import norm as norms
@@ -258,7 +258,8 @@ class KernelBandit(Band):
         self._fit: Any = checks.one_of("fit", fit, "filters", "martingale")
         self._tracker = norms.tracker_of("cautious" if norm_bound is None else norm_bound)
         if self._tracker is None:
-            self._given = checks.positive_scalar("norm_bound", norm_bound)
+            checks.positive_scalar("norm_bound", norm_bound)
+            self._given: Any = norm_bound
         noise = self.noise_std = float(checks.positive_scalar("noise_std", noise_std))
         delta = self._delta = checks.probability("delta", delta)
         self._scales = radii.covariance_scales(covariance_scale)
@@ -296,7 +297,7 @@ class KernelBandit(Band):
         self._renew(None)
 
     @property
-    def norm_bound(self) -> float:
+    def norm_bound(self) -> Number:
         r"""The norm bound given, or its estimate so far, outcome units."""
         return self._norm.assumption.number(float(self._norm.value))
 
@@ -304,7 +305,7 @@ class KernelBandit(Band):
     def _norm(self) -> norms.NormBound:
         if self._tracker is None:
             return norms.NormBound(float(self._given), norms.given_norm(self._given))
-        norm = max(self._tracker.norm_bound, self._tracker.floor)
+        norm = max(float(self._tracker.norm_bound), self._tracker.floor)
         return norms.NormBound(
             norm, norms.estimated_norm(norm, self._tracker.least_consistent_norm)
         )

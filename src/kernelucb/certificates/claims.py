@@ -20,7 +20,7 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.digits import as_given, at_least, at_most, coordinate
-from kernelucb._numerics.estimates import estimated
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.certificates.boxes import upper_side
 from kernelucb.certificates.regret import certificate_of
 from kernelucb.certificates.task import Task
@@ -91,9 +91,9 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
     band, terms = next(iter(bands.values())), named_terms(bands)
     whole = band.relaxed()  # whose norm bound is larger where the data contradict it
     norm = float(band.smallest_norm_bound)
-    least = float(whole.least_norm_factor * whole.smallest_norm_bound) / norm
+    least = float(whole.least_norm_factor) * float(whole.smallest_norm_bound) / norm
     if math.isinf(least):
-        return Breakdown(norm_bound=0.0, least_consistent_norm=estimated(least))
+        return Breakdown(norm_bound=Estimate(0.0), least_consistent_norm=Estimate(least))
     of_objective = {term.key for term in terms_of(band)}
     first = _JUST_ABOVE * least if least > 0.0 else 1.0 / _MOST_NORM
     first = max(first, 1.0) if len(of_objective) > 1 else first
@@ -108,34 +108,40 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
         if factor > 0.0 and None not in [term.noise_scale for term in terms.values()]:
             steps = _NOISE_STEP, _MOST_NOISE
             ratio = max(_largest(lambda ratio: stands(at, ratio), 1.0, *steps), 1.0)
-            noise = ratio * cast(float, band.noise_scale)
+            noise = ratio * float(cast(Any, band.noise_scale))
         for length in sorted(set(band.lengthscales), reverse=True):  # longest first
             if not stands(at, 1.0, length):
                 break
             shortest = length
 
-    def norms_at(multiple: float) -> tuple[tuple[str, float], ...]:
+    def norms_at(multiple: float) -> tuple[tuple[str, Estimate], ...]:
         if len(terms) == 1:
             return ()
         factors = {term.key: max(multiple, 1.0) for term in terms.values()}
         factors |= dict.fromkeys(of_objective, multiple)
-        found = ((n, factors[t.key] * t.smallest_norm_bound) for n, t in terms.items())
-        return tuple((name, estimated(norm)) for name, norm in found)
+        return tuple(
+            (name, Estimate(factors[term.key] * float(term.smallest_norm_bound)))
+            for name, term in terms.items()
+        )
 
     data = [term.data for term in terms_of(band) if hasattr(term.data, "noise_scales")]
     scales = {scale for each in data for scale in each.noise_scales.tolist()}
     needs_norm = noise is not None or shortest is not None
     return Breakdown(
-        norm_bound=estimated(factor * norm),
-        least_consistent_norm=estimated(least * norm),
-        noise_std=estimated(noise),
-        at_norm_bound=estimated(at * norm) if needs_norm else None,
-        lengthscale=estimated(shortest),
+        norm_bound=Estimate(factor * norm),
+        least_consistent_norm=Estimate(least * norm),
+        noise_std=_estimate(noise),
+        at_norm_bound=Estimate(at * norm) if needs_norm else None,
+        lengthscale=_estimate(shortest),
         stands_throughout=factor >= limit / _CLOSE,
         norms=norms_at(factor or first),
         at_norms=norms_at(at) if needs_norm else (),
-        noise_factor=estimated(ratio) if len(terms) > 1 or len(scales) > 1 else None,
+        noise_factor=_estimate(ratio) if len(terms) > 1 or len(scales) > 1 else None,
     )
+
+
+def _estimate(value: float | None) -> Estimate | None:
+    return None if value is None else Estimate(value)
 
 
 def _largest(
@@ -256,7 +262,7 @@ def _spread(task: Task, point: Tensor) -> float:
     values = state.outcome_map.inverse(state.mean(points.to(point)))
     spread = float(values.max() - values.min()) or band.prior_std
     noise = band.noise_scale if state.outcome_map.is_identity else None
-    return _SPREAD * max(spread, noise or 0.0)
+    return _SPREAD * max(spread, float(noise or 0.0))
 
 
 class _Ladder:

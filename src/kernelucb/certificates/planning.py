@@ -16,7 +16,7 @@ from kernelucb._numerics.checks import (
     whole_number,
 )
 from kernelucb._numerics.domains import checked_limits
-from kernelucb._numerics.estimates import is_estimate
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.certificates.words import Confirmation, Plan
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.mixture import known_noise_problem
@@ -144,5 +144,8 @@ def confirmation(
     squared = sum(math.log1p(rho * count) for count in counts) + 2.0 * level
     width = sum((1.0 + 1.0 / (rho * count)) / count for count in counts)
     half, estimate = noise * math.sqrt(squared * width), means[0] - sum(means[1:])
-    ends, certified = (estimate - half, estimate + half), not is_estimate(noise_std)
+    ends, certified = (
+        (estimate - half, estimate + half),
+        not isinstance(noise_std, Estimate),
+    )
     return Confirmation(estimate, *ends, tuple(counts), delta, noise, certified)

@@ -24,6 +24,7 @@ from kernelucb._numerics.digits import (
     one_minus,
     sides,
 )
+from kernelucb._numerics.estimates import Estimate, Number, plain
 from kernelucb.confidence.assumptions import Assumptions
 
 _MOST_LINES = 5  # of combinations, in print
@@ -326,23 +327,23 @@ class Breakdown:
             of all at which the claim was found to stand; None where there is one scale.
     """
 
-    norm_bound: float
-    least_consistent_norm: float
-    noise_std: float | None = None
-    at_norm_bound: float | None = None
-    lengthscale: float | None = None
+    norm_bound: Estimate
+    least_consistent_norm: Estimate
+    noise_std: Estimate | None = None
+    at_norm_bound: Estimate | None = None
+    lengthscale: Estimate | None = None
     stands_throughout: bool = False
-    norms: tuple[tuple[str, float], ...] = ()
-    at_norms: tuple[tuple[str, float], ...] = ()
-    noise_factor: float | None = None
+    norms: tuple[tuple[str, Estimate], ...] = ()
+    at_norms: tuple[tuple[str, Estimate], ...] = ()
+    noise_factor: Estimate | None = None
 
     @property
     def margin(self) -> float:
         r"""``norm_bound / least_consistent_norm``; 0 where the claim stands at no norm."""
         if self.norm_bound == 0.0:
             return 0.0
-        least = self.least_consistent_norm
-        return self.norm_bound / least if least > 0.0 else math.inf
+        least = float(self.least_consistent_norm)
+        return float(self.norm_bound) / least if least > 0.0 else math.inf
 
     def __str__(self) -> str:
         if math.isinf(self.least_consistent_norm):
@@ -377,7 +378,7 @@ class Breakdown:
         return f"{text} unless {', or '.join(limits)}" if limits else text
 
     @staticmethod
-    def _norms(norms: tuple[tuple[str, float], ...]) -> str:
+    def _norms(norms: tuple[tuple[str, Estimate], ...]) -> str:
         r"""``"norms of 6.5 (objective) and 3.2 (constraint)"``, or nothing."""
         listed = " and ".join(f"{at_least(n)} ({name})" for name, n in norms)
         return f"norms of {listed}" if norms else ""
@@ -423,10 +424,10 @@ class Claim:
         return {
             **{name: getattr(self, name) for name in names},
             "numbers": [*self.numbers],
-            "norm_bound": found and found.norm_bound,
-            "norms": dict(found.norms) if found else {},
+            "norm_bound": found and found.norm_bound.value,
+            "norms": {name: norm.value for name, norm in found.norms} if found else {},
             "margin": found and found.margin,
-            "noise_std": found and found.noise_std,
+            "noise_std": found and plain(found.noise_std),
             "stands": stands,
         }
 
@@ -524,7 +525,7 @@ class OptimumReport:
     wording: Wording
     combinations: tuple[PossibleCombination, ...] = ()
     combination_count: int = 0
-    norm_bounds: tuple[float, ...] = ()
+    norm_bounds: tuple[Number, ...] = ()
     said: Callable[[], tuple[Claim, ...]] = tuple
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from kernelucb._numerics.digits import assumed, coordinate, one_minus
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.exceptions import UncertifiedError
 
@@ -52,9 +52,9 @@ class Assumption:
     statement: str
     status: Status
 
-    def number(self, value: float) -> float:
-        r"""``value`` as given, or as an ``EstimatedNumber`` if the assumption was not."""
-        return value if self.status is Status.GIVEN else EstimatedNumber(value)
+    def number(self, value: float) -> Number:
+        r"""``value`` as given, or as an ``Estimate`` if the assumption was not."""
+        return value if self.status is Status.GIVEN else Estimate(value)
 
 
 @dataclass(frozen=True)

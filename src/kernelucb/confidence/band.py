@@ -22,7 +22,7 @@ from kernelucb._numerics.checks import (
     tensor,
     whole_number,
 )
-from kernelucb._numerics.estimates import EstimatedNumber, draft_of
+from kernelucb._numerics.estimates import Estimate, Number, draft_of
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSource, Source
@@ -91,11 +91,11 @@ class Band(Described):
     observed: Tensor | None = None
     noise: Noise | None = None
     given_norm: float | None = None  # prior units, where no outcome enters it
-    norm_bounds: tuple[float, ...] = ()
+    norm_bounds: tuple[Number, ...] = ()
     appraise: Callable[[], Sequence[float]] | None = None  # gives the least norms
     consistent: tuple[bool, ...] = ()  # of each kernel of a family
     function_constraints: Any = None  # fit and norm of the mixture's functions
-    noise_interval: tuple[float, float] | None = None
+    noise_interval: tuple[Estimate, Estimate] | None = None
     constants: Mapping[str, float] = {}
     lengthscales: tuple[float, ...] = ()
     output_weights: tuple[float, ...] = (1.0,)  # of the outcomes in a sum
@@ -147,12 +147,12 @@ class Band(Described):
         return self.required_set.regression.prior_std
 
     @cached_property
-    def least_norms(self) -> tuple[float, ...]:
+    def least_norms(self) -> tuple[Estimate, ...]:
         r"""Lower bound on the norm under each kernel, outcome units.
 
         Under all assumptions but that on the norm; counts as estimated.
         """
-        return () if self.appraise is None else tuple(map(EstimatedNumber, self.appraise()))
+        return () if self.appraise is None else tuple(map(Estimate, self.appraise()))
 
     @property
     def outcome_map(self) -> OutcomeMap:
@@ -454,7 +454,7 @@ class Band(Described):
         return float(self.norm_bounds[0]) / self.data.outcome_scale
 
     @property
-    def smallest_norm_bound(self) -> float:
+    def smallest_norm_bound(self) -> Number:
         r"""Smallest norm bound that ``relaxed`` multiplies, outcome units; NaN without."""
         return min(self.norm_bounds, default=math.nan)
 
@@ -465,27 +465,24 @@ class Band(Described):
         return (ranges[-1].lower, ranges[-1].upper) if ranges else None
 
     @property
-    def noise_scale(self) -> float | None:
+    def noise_scale(self) -> Number | None:
         r"""Largest noise scale, outcome units; None if ``relaxed`` cannot enlarge it."""
         if self.parts:
             scales = [part.noise_scale for part in self.parts]
-            return None if None in scales else max(filter(None, scales))
+            return None if None in scales else max(cast(Any, scales))
         if self.noise is None or not self.noise.relaxed:
             return None
         return self.assumptions["noise"].number(float(self.noise.data.noise_std.max()))
 
     @property
-    def least_norm_factor(self) -> float:
-        r"""Least norm over norm bound: smallest of several kernels, largest of bands.
-
-        Counts as estimated, as does what is computed from it.
-        """
+    def least_norm_factor(self) -> Estimate:
+        r"""Least norm over norm bound: smallest of several kernels, largest of bands."""
         if self.parts:
             return max(term.least_norm_factor for term in terms_of(self))
         if not self.least_norms:
             raise UnsupportedError(f"{type(self).__name__} has no least consistent norm.")
         pairs = zip(self.least_norms, self.norm_bounds, strict=True)
-        return min(least / bound for least, bound in pairs)
+        return Estimate(min(float(least) / float(bound) for least, bound in pairs))
 
     def _described(self) -> dict[str, Any]:
         norms = dict.fromkeys(f"{norm:.6g}" for norm in self.norm_bounds)

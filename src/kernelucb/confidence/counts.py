@@ -9,7 +9,7 @@ mixture of functions, bounded from below, and Ville's inequality.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb._numerics.checks import as_double, one_of, positive_scalar
+from kernelucb._numerics.estimates import Number
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -211,7 +212,7 @@ def likelihood_set(
     tracker, contradiction = tracker_of(norm_bound), None
     if tracker is None:
         given = positive_scalar("norm_bound", norm_bound)
-        norm = NormBound(float(given), given_norm(given))
+        norm = NormBound(given, given_norm(cast(Number, norm_bound)))
     else:
         least = least_norm_mode(data, level)
         # Their function of least norm is the same one: the conditions hold slopes alone.

@@ -4,11 +4,12 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from gpytorch.kernels import Kernel
-from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.digits import assumed
+from kernelucb._numerics.estimates import Number, plain
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
 from kernelucb.confidence.norm import near
@@ -60,27 +61,28 @@ def covering(kernels: Sequence[Kernel], dimension: int) -> list[Cover]:
 
 
 def per_kernel(
-    norm_bound: float | Sequence[float], kernels: Sequence[Kernel]
-) -> list[float]:
+    norm_bound: Number | Sequence[Number], kernels: Sequence[Kernel]
+) -> list[Number]:
     r"""A norm bound for each kernel, from one for all or one for each.
 
     Raises:
         ValueError: If the number differs, or a bound is not above zero.
     """
-    given: Any = norm_bound  # a tensor too, where one number was estimated
-    one = given.dim() == 0 if isinstance(given, Tensor) else isinstance(given, float | int)
-    bounds: list[Any] = [given] * len(kernels) if one else [*given]
+    one: Any = norm_bound
+    bounds = [one] * len(kernels) if np.ndim(plain(one)) == 0 else [*one]
     if len(bounds) != len(kernels):
         raise ValueError(
             f"norm_bound has {len(bounds)} entries for {len(kernels)} kernels."
         )
-    return [positive_scalar("norm_bound", bound) for bound in bounds]
+    for bound in bounds:
+        positive_scalar("norm_bound", bound)
+    return bounds
 
 
 def of_family(
     member: Assumptions,
     kernels: Sequence[Kernel],
-    norm_bounds: Sequence[float],
+    norm_bounds: Sequence[Number],
     estimated: Set[str],
     model_error: float = 0.0,
     is_tied: bool = False,
@@ -112,7 +114,7 @@ def _kernel(kernels: Sequence[Kernel], estimated: bool) -> Assumption:
     return Assumption("kernel", fitted, Status.ESTIMATED)
 
 
-def _norm(norm_bounds: Sequence[float], estimated: bool, model_error: float) -> Assumption:
+def _norm(norm_bounds: Sequence[Number], estimated: bool, model_error: float) -> Assumption:
     least, most = min(norm_bounds), max(norm_bounds)
     numbers = assumed(most)
     if least != most:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, one_of, positive_values, probability, tensor
-from kernelucb._numerics.estimates import estimated, is_estimate, plain
+from kernelucb._numerics.estimates import Estimate, plain
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.filters import FILTERS_SOURCE, FilterMixture
 from kernelucb.confidence.radius import (
@@ -120,10 +120,10 @@ class PrequentialRadius:
         return float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
 
     @property
-    def noise_std(self) -> Tensor:
+    def noise_std(self) -> Tensor | Estimate:
         r"""Noise scales of the observations, in order, outcome units."""
         noise = self._record.noise_std.clone()
-        return estimated(noise) if self._estimated else noise
+        return Estimate(noise) if self._estimated else noise
 
     def observe_predictions(
         self,
@@ -173,7 +173,7 @@ class PrequentialRadius:
         if len(earlier):
             new = _Record(*map(torch.cat, zip(self._record, new, strict=True)))
         self._record = new
-        self._estimated |= is_estimate(noise_std)
+        self._estimated |= isinstance(noise_std, Estimate)
 
     @torch.no_grad()
     def observe(

@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.digits import as_given, coordinate
-from kernelucb._numerics.estimates import is_estimate
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.combined import within
 from kernelucb.confidence.mixture import announce
@@ -187,7 +187,7 @@ class RangeSource(Source):
     upper: float = math.inf
 
     def limits(self, band: Any, delta: float = 0.0) -> KnownRange:
-        ends = torch.tensor([self.lower, self.upper], dtype=torch.float64)
+        ends = torch.tensor([float(self.lower), float(self.upper)], dtype=torch.float64)
         return KnownRange(*band.outcome_map.forward(ends).tolist())
 
     @property
@@ -198,8 +198,8 @@ class RangeSource(Source):
             limits = f"at most {as_given(self.upper)}"
         elif math.isinf(self.upper):
             limits = f"at least {as_given(self.lower)}"
-        estimate = is_estimate(self.lower) or is_estimate(self.upper)
-        status = Status.ESTIMATED if estimate else Status.GIVEN
+        estimated = any(isinstance(end, Estimate) for end in (self.lower, self.upper))
+        status = Status.ESTIMATED if estimated else Status.GIVEN
         return Assumption("range", f"f is {limits} everywhere", status)
 
     def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:

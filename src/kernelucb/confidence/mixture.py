@@ -17,7 +17,7 @@ from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_scalar, positive_values
 from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb._numerics.digits import assumed, at_least, one_minus
-from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
+from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -81,10 +81,10 @@ class MixtureProblem(NamedTuple):
     constraints: Constraints
     least: float
     assumptions: Assumptions
-    noise_interval: tuple[float, float] | None = None
+    noise_interval: tuple[Estimate, Estimate] | None = None
 
     @property
-    def norm_bound(self) -> float:
+    def norm_bound(self) -> Number:
         r"""The norm bound in use, outcome units; an estimate unless it was given."""
         norm = self.constraints.norm * self.regression.outcome_scale
         return self.assumptions["norm"].number(norm)
@@ -210,7 +210,7 @@ def unknown_noise_problem(
     )
     problem = mixture_problem(regression, radius, norm, assumptions)
     ends = joint.noise_interval(problem.constraints.norm)
-    lower, upper = map(EstimatedNumber, ends)
+    lower, upper = map(Estimate, ends)
     return problem._replace(noise_interval=(lower, upper))
 
 
@@ -227,7 +227,7 @@ def mixture_assumptions(
     assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
     if not isinstance(fit, PrequentialRadius):
         return assumptions
-    if is_estimate(fit.noise_std):
+    if isinstance(fit.noise_std, Estimate):
         noise = replace(assumptions["noise"], status=Status.ESTIMATED)
         assumptions = assumptions.with_item(noise)
     return assumptions.with_extra(PREDICTED)

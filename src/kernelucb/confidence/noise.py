@@ -19,7 +19,7 @@ from kernelucb._numerics.checks import (
     training_targets,
 )
 from kernelucb._numerics.digits import as_given, at_most
-from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate, plain
+from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit import Fit, MixtureFit
 from kernelucb.confidence.norm import least_misfit
@@ -59,14 +59,13 @@ class UnknownNoise:
             ``upper``.
     """
 
-    lower: float | None = None
-    upper: float | None = None
+    lower: Number | None = None
+    upper: Number | None = None
 
     def __post_init__(self) -> None:
         for name, limit in {"lower": self.lower, "upper": self.upper}.items():
             if limit is not None:
-                number = positive_scalar(f"{name} of UnknownNoise", limit)
-                object.__setattr__(self, name, number)
+                positive_scalar(f"{name} of UnknownNoise", limit)
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise ValueError(
                 f"UnknownNoise takes (lower, upper), got {self.lower:g} above "
@@ -91,7 +90,7 @@ class UnknownNoise:
 
     def assumption(self, words: str) -> Assumption:
         r"""The condition on the noise, in words and with its limits."""
-        estimated = is_estimate(self.lower) or is_estimate(self.upper)
+        estimated = any(isinstance(limit, Estimate) for limit in (self.lower, self.upper))
         if self.upper is not None and self.lower is not None:
             words += f" between {as_given(self.lower)} and {as_given(self.upper)}"
         elif self.lower is not None:
@@ -249,12 +248,12 @@ class NoiseGroup(NamedTuple):
 
     label: float
     degrees: int
-    estimate: float
+    estimate: Estimate
 
-    def limits(self, delta: float) -> tuple[float, float]:
+    def limits(self, delta: float) -> tuple[Estimate, Estimate]:
         r"""Lower and upper confidence limit, each at ``delta``, outcome units."""
         ends = self.degrees / chi2.ppf([1.0 - delta, delta], self.degrees)
-        lower, upper = map(EstimatedNumber, self.estimate * np.sqrt(ends))
+        lower, upper = (float(end) * self.estimate for end in np.sqrt(ends))
         return lower, upper
 
 
@@ -313,8 +312,8 @@ class ReplicateNoise:
             low, high = (positive_scalar("between", each) for each in between)
             if not low < high:
                 raise ValueError(f"between must be two increasing scales, got {between}.")
-            self.between = float(low), float(high)
-            self._guessed = is_estimate(low) or is_estimate(high)
+            self.between = low, high
+            self._guessed = any(isinstance(each, Estimate) for each in between)
         first, index = distinct_rows(train_X.detach().double())
         counts = torch.bincount(index).to(targets)
         means = torch.zeros_like(counts).index_add(0, index, targets) / counts
@@ -330,7 +329,7 @@ class ReplicateNoise:
                     f"Group {label:g} has no repeated input whose outcomes differ; merge "
                     "it with another group, or give noise_std as a number."
                 )
-            estimate = EstimatedNumber(math.sqrt(total / degrees))
+            estimate = Estimate(math.sqrt(total / degrees))
             self.groups += (NoiseGroup(label, degrees, estimate),)
         # Vectors of scales that share the band's delta.
         self.num_levels = 1
@@ -344,7 +343,7 @@ class ReplicateNoise:
             return torch.zeros(len(X), dtype=torch.float64)
         return torch.as_tensor(self._groups(X), dtype=torch.float64).reshape(len(X))
 
-    def limits(self, delta: float) -> dict[float, tuple[float, float]]:
+    def limits(self, delta: float) -> dict[float, tuple[Estimate, Estimate]]:
         r"""Lower and upper limits of the groups' scales by their labels, outcome units.
 
         All upper limits hold at once with probability ``1 - delta``, and so do all lower
@@ -353,7 +352,7 @@ class ReplicateNoise:
         part = probability("delta", delta) / len(self.groups)
         return {group.label: group.limits(part) for group in self.groups}
 
-    def scales(self, X: Tensor, delta: float) -> Tensor:
+    def scales(self, X: Tensor, delta: float) -> Estimate:
         r"""Noise scales at ``n x d`` inputs for a band at ``delta``, ``n`` values.
 
         They count as estimated when given to a band, which knows of no such ``delta``.
@@ -364,8 +363,8 @@ class ReplicateNoise:
         """
         low, high = self.between or (0.0, math.inf)
         known: dict[float, float] = {}
-        for label, (_, upper) in self.limits(self.share * delta).items():
-            known[label] = upper
+        for label, (_, limit) in self.limits(self.share * delta).items():
+            known[label] = upper = float(limit)
             if self.num_levels > 1:
                 level = max(0, math.ceil(math.log(upper / low) / math.log(_STEP)))
                 known[label] = low * _STEP**level
@@ -381,8 +380,8 @@ class ReplicateNoise:
                 f"There are no replicates of the groups {sorted(unknown)}, in which there "
                 "are inputs."
             )
-        values = torch.tensor([known[label] for label in labels], dtype=torch.float64)
-        return estimated(values)
+        values = [known[label] for label in labels]
+        return Estimate(torch.tensor(values, dtype=torch.float64))
 
     def applied(
         self, X: Tensor, fit: Fit, delta: float
@@ -399,7 +398,7 @@ class ReplicateNoise:
             factor = float(upper) / math.sqrt(self.between[0] * self.between[1])
         if isinstance(fit, MixtureFit) and fit.filters:
             fit = replace(fit, noise_factor=factor)
-        return plain(self.scales(X, delta)), fit, left, factor
+        return self.scales(X, delta).value, fit, left, factor
 
     def _of_these(self, X: Tensor, Y: Tensor) -> bool:
         r"""Whether most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""
@@ -429,7 +428,7 @@ class ReplicateNoise:
                 "The replicates are outcomes before the model's outcome transform, and the "
                 f"noise is additive{outcome_map.after}: transform them too, as Y.log()."
             )
-        limits = [upper for _, upper in self.limits(self.share * delta).values()]
+        limits = [float(upper) for _, upper in self.limits(self.share * delta).values()]
         scales = " and ".join(map(at_most, limits))
         degrees = " and ".join(str(group.degrees) for group in self.groups)
         where = "" if len(limits) == 1 else " in its group"

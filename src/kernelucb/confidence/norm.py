@@ -17,7 +17,7 @@ from kernelucb._numerics.checks import (
     probability,
 )
 from kernelucb._numerics.digits import assumed, at_least
-from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
+from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.filters import Appraisal, Array
 from kernelucb.confidence.fit import ClosedForm, DataFit, data_fit, fit_of
@@ -43,7 +43,7 @@ def least_consistent_norm(
     fit: ClosedForm = "filters",
     covariance_scale: CovarianceScale | None = None,
     model_error: float = 0.0,
-) -> float:
+) -> Estimate:
     r"""Lower bound on the RKHS norm of ``f - mean``, anytime.
 
     The smallest norm of a function that fits the data, by the fit of the confidence set. If
@@ -82,7 +82,7 @@ def least_consistent_norm(
     regression = KernelRegression.of(model, noise_std)
     chosen = fit_of(fit, covariance_scale)
     fitted = data_fit(chosen, regression, delta, model_error=model_error)
-    return EstimatedNumber(for_least_norm(fitted)[1] * regression.outcome_scale)
+    return Estimate(for_least_norm(fitted)[1] * regression.outcome_scale)
 
 
 class _Ridge(NamedTuple):
@@ -237,8 +237,8 @@ class NormBound(NamedTuple):
     value: float  # prior units
     assumption: Assumption  # where it comes from
 
-    def in_outcome_units(self, regression: RidgeState) -> float:
-        r"""The norm bound in outcome units, an ``EstimatedNumber`` unless it was given."""
+    def in_outcome_units(self, regression: RidgeState) -> Number:
+        r"""The norm bound in outcome units, an ``Estimate`` unless it was given."""
         return self.assumption.number(self.value * regression.outcome_scale)
 
     def checked(self, regression: RidgeState, radius: Radius) -> "NormBound":
@@ -308,7 +308,7 @@ class NormTracker:
                 "least consistent one contradicts the data."
             )
         self.floor = positive_scalar("floor", floor)
-        self.norm_bound = self.least_consistent_norm = EstimatedNumber(0.0)
+        self.norm_bound = self.least_consistent_norm = Estimate(0.0)
         self.outcomes: str | None = None
 
     @classmethod
@@ -327,7 +327,7 @@ class NormTracker:
         delta: float = 0.05,
         fit: ClosedForm = "filters",
         covariance_scale: CovarianceScale | None = None,
-    ) -> float:
+    ) -> Estimate:
         r"""Update with a model's data; return the norm bound, outcome units.
 
         Arguments as for ``least_consistent_norm``.
@@ -359,13 +359,13 @@ class NormTracker:
         if norm > before:
             words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
             _LOG.info(words, norm, before, least)
-        self.outcomes, self.norm_bound = outcomes, EstimatedNumber(norm)
-        self.least_consistent_norm = EstimatedNumber(least)
+        self.outcomes, self.norm_bound = outcomes, Estimate(norm)
+        self.least_consistent_norm = Estimate(least)
         return NormBound(norm / scale, estimated_norm(norm, least))
 
 
 # A number, or a tracker that estimates the norm bound (by name, or the default).
-NormBoundLike = float | NormTracker | Literal["cautious"] | None
+NormBoundLike = Number | NormTracker | Literal["cautious"] | None
 
 
 @dataclass(frozen=True)
@@ -386,15 +386,14 @@ class NearNormBall:
         ValueError: If ``model_error`` is not a finite number of at least 0.
     """
 
-    norm_bound: NormBoundLike | Sequence[float] = None
-    model_error: float = 0.0
+    norm_bound: NormBoundLike | Sequence[Number] = None
+    model_error: Number = 0.0
 
     def __post_init__(self) -> None:
-        error = nonnegative_scalar("model_error", self.model_error)
-        object.__setattr__(self, "model_error", error)
+        nonnegative_scalar("model_error", self.model_error)
 
 
-def ball_and_error(norm_bound: Any) -> tuple[Any, float]:
+def ball_and_error(norm_bound: Any) -> tuple[Any, Any]:
     r"""The norm bound and the model error of an argument ``norm_bound``."""
     if isinstance(norm_bound, NearNormBall):
         return norm_bound.norm_bound, norm_bound.model_error
@@ -415,10 +414,10 @@ def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
     return norm_bound if isinstance(norm_bound, NormTracker) else None
 
 
-def given_bound(norm_bound: object, regression: RidgeState) -> NormBound:
+def given_bound(norm_bound: Any, regression: RidgeState) -> NormBound:
     r"""A norm bound of the user's, outcome units, for data."""
     given = positive_scalar("norm_bound", norm_bound)
-    return NormBound(float(given) / regression.outcome_scale, given_norm(given))
+    return NormBound(given / regression.outcome_scale, given_norm(norm_bound))
 
 
 def resolve_norm_bound(
@@ -441,15 +440,15 @@ def norm_bound_under_prior(
     return resolve_norm_bound(norm_bound, *constraint).checked(*constraint)
 
 
-def given_norm(norm_bound: float) -> Assumption:
+def given_norm(norm_bound: Number) -> Assumption:
     r"""The statement for a norm bound of the user's, outcome units; or an estimate's."""
     statement = f"the RKHS norm of f - mean is at most {assumed(norm_bound)}"
-    if is_estimate(norm_bound):
+    if isinstance(norm_bound, Estimate):
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
 
 
-def estimated_norm(norm_bound: float, least: float) -> Assumption:
+def estimated_norm(norm_bound: Number, least: Number) -> Assumption:
     r"""The statement for an estimate and its certified part, outcome units."""
     statement = (
         f"the RKHS norm of f - mean is at most {at_least(norm_bound)}, an estimate from "
@@ -459,11 +458,11 @@ def estimated_norm(norm_bound: float, least: float) -> Assumption:
     return Assumption("norm", statement, Status.ESTIMATED)
 
 
-def near(item: Assumption, model_error: float) -> Assumption:
+def near(item: Assumption, model_error: Number) -> Assumption:
     r"""The assumption on the norm of a function within ``model_error`` of ``f``."""
     words = item.statement.replace("f - mean", "g - mean")
     statement = f"f is everywhere within {assumed(model_error)} of a function g; {words}"
     status = item.status
-    if is_estimate(model_error) and status is Status.GIVEN:
+    if isinstance(model_error, Estimate) and status is Status.GIVEN:
         status = Status.ESTIMATED
     return replace(item, statement=statement, status=status)

@@ -16,7 +16,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.digits import assumed
-from kernelucb._numerics.estimates import is_estimate
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -327,7 +327,7 @@ class BoundedNorm:
             gain, status = float(given), Status.GIVEN
             words = f"at most {assumed(gain)} nats; "
             words += f"that of the observed points is {observed:.6g}"
-            if is_estimate(given):
+            if isinstance(given, Estimate):
                 status = Status.ESTIMATED
             if observed > gain:
                 status = Status.VIOLATED

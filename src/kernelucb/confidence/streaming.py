@@ -14,14 +14,14 @@ term of the lower bound goes without a factor below one that the proof does not 
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.digits import at_least, at_most
-from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
+from kernelucb._numerics.estimates import Estimate, Number, plain
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
 from kernelucb.confidence.noise import JointSet, UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, given_norm, tracker_of
@@ -145,9 +145,10 @@ class StreamingNoiseTracker:
     """
 
     def __init__(
-        self, norm_bound: float, noise_std: UnknownNoise, delta: float = 0.05
+        self, norm_bound: float | Estimate, noise_std: UnknownNoise, delta: float = 0.05
     ) -> None:
-        self.norm_bound = positive_scalar("norm_bound", norm_bound)
+        positive_scalar("norm_bound", norm_bound)
+        self.norm_bound = norm_bound
         _check_lower_limit(noise_std)
         self.noise_std, self.delta = noise_std, probability("delta", delta)
         smallest, largest = (plain(each) for each in (noise_std.lower, noise_std.upper))
@@ -155,19 +156,19 @@ class StreamingNoiseTracker:
         self.num_observations = 0
         self.outcomes: str | None = None
         self.consistent = True
-        self.estimated = {"norm"} if is_estimate(self.norm_bound) else set[str]()
+        self.estimated = {"norm"} if isinstance(norm_bound, Estimate) else set[str]()
 
     @property
-    def lower(self) -> float:
+    def lower(self) -> Estimate:
         r"""Lower bound on the noise scale, outcome units; estimated if given as one."""
-        return EstimatedNumber(self.interval.lower)
+        return Estimate(self.interval.lower)
 
     @property
-    def upper(self) -> float:
+    def upper(self) -> Estimate:
         r"""Upper bound on the noise scale, outcome units; infinite while data are few."""
-        return EstimatedNumber(self.interval.upper)
+        return Estimate(self.interval.upper)
 
-    def observe(self, model: Model | KernelRegression) -> tuple[float, float]:
+    def observe(self, model: Model | KernelRegression) -> tuple[Estimate, Estimate]:
         r"""Update the bounds with new observations; without any, nothing changes.
 
         Takes one step of Corollary 1 for each new observation. If several observations are
@@ -265,8 +266,8 @@ def streaming_band(
         value, origin = estimate.value * regression.outcome_scale, estimate.assumption
     else:
         value = positive_scalar("norm_bound", norm_bound)
-        origin = given_norm(value)
-    new = StreamingNoiseTracker(float(value), noise, share)
+        origin = given_norm(cast(Number, norm_bound))
+    new = StreamingNoiseTracker(value, noise, share)
     tracker = new if tracker is None else tracker
     own, given = ((each.norm_bound, each.noise_std) for each in (tracker, new))
     if own != given or tracker.delta > delta:

@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite, positive_values, tensor
-from kernelucb._numerics.estimates import draft_of, estimated
+from kernelucb._numerics.estimates import Estimate, Number, draft_of
 from kernelucb._numerics.spectral import Sections, kernel_spectrum, split_variance
 from kernelucb.data.from_model import ModelData, NoiseStd, noise_values, read_model
 from kernelucb.data.outcome_map import OutcomeMap
@@ -150,10 +150,10 @@ class RidgeState(Module, ABC):
         return len(self.noise_scales)
 
     @property
-    def noise_std(self) -> Tensor:
-        r"""The noise scales to be handed on, marked where they were fitted to the data."""
+    def noise_std(self) -> Tensor | Estimate:
+        r"""The noise scales to be handed on, an estimate where fitted to the data."""
         noise = self.noise_scales
-        return estimated(noise) if "noise" in self.estimated else noise
+        return Estimate(noise) if "noise" in self.estimated else noise
 
     @property
     def pending_noise_std(self) -> Tensor:
@@ -378,7 +378,7 @@ class KernelRegression(RidgeState):
         train_X: Tensor,
         train_Y: Tensor,
         covar_module: Kernel,
-        noise_std: float | Tensor,
+        noise_std: Number | Tensor,
         mean_module: Mean | None = None,
     ) -> None:
         r"""State from tensors and a GPyTorch kernel.
@@ -496,7 +496,7 @@ class KernelRegression(RidgeState):
             feature_basis=basis,
         )
 
-    def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
+    def with_noise_std(self, noise_std: Number | Tensor) -> "KernelRegression":
         r"""The state of the same data and prior under another noise scale."""
         data = self.data.with_noise_std(noise_std)
         noise = data.noise_std.to(self.noise_scales)

@@ -15,10 +15,9 @@ from torch.nn import ModuleList
 
 from kernelucb._numerics.checks import finite, positive_values, training_targets
 from kernelucb._numerics.estimates import (
+    Number,
     estimated_parts,
-    is_estimate,
     learns,
-    plain,
     trainable,
     with_noise,
 )
@@ -36,7 +35,7 @@ _KEEP = (
 
 
 # One number, one for each observation, or a function of ``n x d`` raw inputs
-NoiseStd = float | Tensor | Callable[[Tensor], Tensor] | None
+NoiseStd = Number | Tensor | Callable[[Tensor], Tensor] | None
 
 
 class ModelData(NamedTuple):
@@ -69,7 +68,7 @@ class ModelData(NamedTuple):
         estimated = with_noise(estimated_parts(*modules), noise_std)
         return cls(prior, inputs, targets, noise, train_X.shape[-1], estimated)
 
-    def with_noise_std(self, noise_std: float | Tensor | None) -> "ModelData":
+    def with_noise_std(self, noise_std: Number | Tensor | None) -> "ModelData":
         r"""The same with another noise scale, one number or ``n``, where one is given."""
         if noise_std is None:
             return self
@@ -117,9 +116,9 @@ def read_model(given: object) -> ModelData:
     likelihood, mapped = model.likelihood, not units.outcome_map.is_identity
     # BoTorch's transforms take noise variances along by a slope at the noisy outcome.
     by_slopes = mapped and isinstance(likelihood, FixedNoiseGaussianLikelihood)
-    if by_slopes or trainable(likelihood) or is_estimate(likelihood.noise):
+    if by_slopes or trainable(likelihood):
         parts.add("noise")
-    noise = plain(likelihood.noise).detach().double().clamp_min(0.0).sqrt().reshape(-1)
+    noise = likelihood.noise.detach().double().clamp_min(0.0).sqrt().reshape(-1)
     if len(noise) not in (1, len(targets)):
         raise InputDataError(
             f"The likelihood has {len(noise)} noise variances for {len(targets)} "
@@ -178,7 +177,7 @@ def observed_inputs(model: Any) -> Tensor:
     )
 
 
-def noise_values(noise_std: NoiseStd, model: Any) -> float | Tensor | None:
+def noise_values(noise_std: NoiseStd, model: Any) -> Number | Tensor | None:
     r"""Noise scales as numbers, from a function of the raw inputs where they are one."""
     return noise_std(observed_inputs(model)) if callable(noise_std) else noise_std
 

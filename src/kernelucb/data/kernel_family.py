@@ -28,7 +28,6 @@ from scipy.special import expit
 from torch import Tensor
 from torch.nn import Parameter
 
-from kernelucb._numerics import estimates
 from kernelucb._numerics.checks import (
     LARGEST,
     as_double,
@@ -37,6 +36,13 @@ from kernelucb._numerics.checks import (
     positive_values,
 )
 from kernelucb._numerics.digits import coordinate, sides
+from kernelucb._numerics.estimates import (
+    Estimate,
+    Number,
+    frozen_copy,
+    remember_trained,
+    trained_parameters,
+)
 
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
@@ -70,8 +76,8 @@ def fixed_kernel(
     scaled = ScaleKernel(base).double()
     base.lengthscale = lengths
     scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
-    if estimates.is_estimate(outputscale):
-        estimates.remember_trained(scaled, frozenset({"raw_outputscale"}))
+    if isinstance(outputscale, Estimate):
+        remember_trained(scaled, frozenset({"raw_outputscale"}))
     return scaled.requires_grad_(False)
 
 
@@ -87,16 +93,16 @@ def check_lengths(
         )
 
 
-def fixed_mean(value: float | Mean | None) -> Mean | None:
+def fixed_mean(value: Number | Mean | None) -> Mean | None:
     r"""A mean as given, or a constant one, estimated if ``value`` is; zero is None."""
     if value is None or isinstance(value, Mean):
         return value
-    if value == 0.0 and not estimates.is_estimate(value):
+    if value == 0.0 and not isinstance(value, Estimate):
         return None
     module = ConstantMean().double()
     module.constant = as_double(finite_scalar("mean", value))
-    if estimates.is_estimate(value):
-        estimates.remember_trained(module, frozenset({"raw_constant"}))
+    if isinstance(value, Estimate):
+        remember_trained(module, frozenset({"raw_constant"}))
     return module.requires_grad_(False)
 
 
@@ -404,11 +410,9 @@ def _corners(
 
 def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
     r"""A frozen copy with other length scales; the rest is as estimated as it was."""
-    member: Any = estimates.frozen_copy(kernel)
+    member: Any = frozen_copy(kernel)
     base = unscaled(member)
-    estimates.remember_trained(
-        base, estimates.trained_parameters(base) - {"raw_lengthscale"}
-    )
+    remember_trained(base, trained_parameters(base) - {"raw_lengthscale"})
     lengths = lengths.to(base.raw_lengthscale.device)
     if len(lengths) > 1 and base.lengthscale.shape[-1] == 1:
         base.ard_num_dims = len(lengths)

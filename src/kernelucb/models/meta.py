@@ -21,10 +21,16 @@ from rich.progress import track
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from kernelucb._numerics import estimates
 from kernelucb._numerics.checks import as_double, finite, tensor
 from kernelucb._numerics.checks import probability as checked_probability
 from kernelucb._numerics.domains import checked_points
+from kernelucb._numerics.estimates import (
+    Estimate,
+    Number,
+    frozen_copy,
+    plain,
+    remember_trained,
+)
 
 # A conditional variance below this share of the prior variance is round-off.
 _RESOLUTION = 1e-12
@@ -343,15 +349,14 @@ class MetaModel(Model):
         return model
 
     def to_gp(
-        self, train_X: Tensor, train_Y: Tensor, noise_std: float | Tensor
+        self, train_X: Tensor, train_Y: Tensor, noise_std: Number | Tensor
     ) -> SingleTaskGP:
         r"""A GP with this prior and a noise term, for every bound of the package.
 
         From ``n x d`` evaluations of the new function, at least one, their ``n x 1``
         outcomes, and the noise scale of these, one number or ``n x 1``.
         """
-        noise = as_double(noise_std).to(train_Y)
-        noise = estimates.estimated(noise) if estimates.is_estimate(noise_std) else noise
+        noise = as_double(plain(noise_std)).to(train_Y)
         gp = SingleTaskGP(
             train_X,
             train_Y,
@@ -360,9 +365,13 @@ class MetaModel(Model):
             mean_module=self.mean_module,
             outcome_transform=None,
         )
+        if isinstance(noise_std, Estimate):  # read back from the model by name
+            remember_trained(gp.likelihood, frozenset({"noise"}))
         return gp.requires_grad_(False).eval()
 
-    def norm_bound(self, probability: float = 0.9, norms: Tensor | None = None) -> float:
+    def norm_bound(
+        self, probability: float = 0.9, norms: Tensor | None = None
+    ) -> float | Estimate:
         r"""A bound on ``||f - mean||`` under ``covar_module``, learnt from tasks.
 
         The ``ceil((n + 1) probability)``-th smallest of the norms of ``n`` tasks. With
@@ -401,7 +410,7 @@ class MetaModel(Model):
                 f"{probability:g} under this prior. Use more training tasks, fewer "
                 "candidates or features, or a lower probability."
             )
-        return estimates.EstimatedNumber(value) if norms is None else value
+        return Estimate(value) if norms is None else value
 
     def _checked_inputs(self, X: Tensor) -> Tensor:
         if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
@@ -797,7 +806,7 @@ class FeatureMetaModel(MetaModel):
             most = max(min(len(inputs) for inputs, _ in groups) // 2, 1)
             features = _trained(groups, min(num_features, most), seed, progress)
             features.of_the_tasks = trained = True
-        self.features = estimates.frozen_copy(features, remember=False)
+        self.features = frozen_copy(features, remember=False)
         self.estimated = frozenset({"features"} if trained else ())
         cutoff = _TRAINED if trained else _INDEPENDENT
         self._combinations = self._independent_combinations(groups, cutoff)

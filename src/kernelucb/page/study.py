@@ -24,7 +24,7 @@ import kernelucb
 from kernelucb import plotting
 from kernelucb._numerics import digits
 from kernelucb._numerics.checks import as_double, positive_scalar
-from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, remember_trained
+from kernelucb._numerics.estimates import Estimate, Number, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import (
     MixedSpace,
@@ -119,21 +119,21 @@ class Page:
                 "row: that shows neither noise nor norm; give --noise-std, --norm-bound."
             )
         # Where the noise is given, the outcomes of a setting count by themselves as well.
-        self._repeats = self._noise is not None and not is_estimate(self._noise)
+        self._repeats = self._noise is not None and not isinstance(self._noise, Estimate)
         self.set_delta = given.delta * (1.0 - _SHARE if self._repeats else 1.0)
         if self._noise is None:
             self._noise, self.origins["noise"] = _pooled(table)
         if self._mean is None and given.range and math.isfinite(sum(given.range)):
             self._mean, self.origins["mean"] = sum(given.range) / 2, "the middle of --range"
         elif self._mean is None:
-            self._mean = EstimatedNumber(table.outcomes.mean())
+            self._mean = Estimate(float(table.outcomes.mean()))
             self.origins["mean"] = "the mean of the outcomes"
         if norm is None:
             least = _least_norm(self._band(1.0, given.delta))
             if not math.isfinite(least):
                 message = "No function explains the data at this noise; give a larger"
                 raise ValueError(f"{message} --noise-std.")
-            norm = EstimatedNumber(ASSUMED * least or table.outcomes.std())
+            norm = Estimate(ASSUMED * least or float(table.outcomes.std()))
         table.check_names("--units", given.units.keys() - {table.outcome})
         self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
         self.band = self._band(norm, given.delta)
@@ -159,7 +159,7 @@ class Page:
         runs = self.table.inputs, self.table.outcomes
         return KernelRegression(*runs, kernel, self._noise, fixed_mean(self._mean))
 
-    def _band(self, norm: float, delta: float, factor: float = 1.0) -> Band:
+    def _band(self, norm: Number, delta: float, factor: float = 1.0) -> Band:
         given, data = self.given, self.regress(factor)
         options: dict[str, Any] = {"norm_bound": norm, "delta": delta}
         band = MartingaleMixtureUCB(data, maximize=not given.minimize, **options).band
@@ -282,7 +282,7 @@ class Page:
 
 def _least_norm(band: Band) -> float:
     r"""The least norm that explains the data of a band, outcome units."""
-    return float(band.least_norm_factor * band.norm_bounds[0])
+    return float(band.least_norm_factor) * float(band.norm_bounds[0])
 
 
 def _limits(
@@ -307,7 +307,7 @@ def _limits(
     return limits, [name for name in table.numbers if name not in given]
 
 
-def _pooled(table: Table) -> tuple[float, str]:
+def _pooled(table: Table) -> tuple[Estimate, str]:
     r"""The noise scale that repeated settings show, and where it comes from."""
     try:
         (group,) = ReplicateNoise(table.inputs, table.outcomes).groups
@@ -317,7 +317,7 @@ def _pooled(table: Table) -> tuple[float, str]:
             "the noise; give --noise-std, by how much a repeated run differs."
         ) from error
     degrees = f"{group.degrees} degree{'' if group.degrees == 1 else 's'} of freedom"
-    return EstimatedNumber(group.estimate), f"from repeated settings, {degrees}"
+    return group.estimate, f"from repeated settings, {degrees}"
 
 
 def facts(page: Page) -> dict[str, Any]:
