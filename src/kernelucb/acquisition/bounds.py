@@ -118,20 +118,15 @@ def _of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> B
     return Band(whole, data=state, observed=inputs_of(state.data), **fields)
 
 
-def relaxed_numbers(
-    band: Band, norm_factor: float, noise_factor: float, norm_bound: float | None = None
-) -> dict[str, Any]:
-    r"""A larger norm bound, and larger noise scales, as arguments of a builder.
-
-    ``norm_bound`` is multiplied by ``norm_factor``; by default the norm bound in use.
+def relaxed_numbers(band: Band, norm_factor: float, noise_factor: float) -> dict[str, Any]:
+    r"""Multiples of the norm bound in use and of noise scales, as arguments of a builder.
 
     Raises:
         ValueError: If a factor is out of its range.
         UnsupportedError: If the band has no noise scale that could be larger.
     """
-    used = band.norm_bounds[0] if norm_bound is None else norm_bound
-    norm = positive_scalar("norm_factor", norm_factor) * float(used)
-    changes: dict[str, Any] = {"norm_bound": band.assumptions["norm"].number(norm)}
+    factor = positive_scalar("norm_factor", norm_factor)
+    changes: dict[str, Any] = {"norm_bound": factor * band.norm_bounds[0]}
     if noise_factor == 1.0:
         return changes
     if not noise_factor > 1.0:

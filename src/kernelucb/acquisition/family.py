@@ -183,14 +183,12 @@ def _relaxed_family(
 ) -> dict[str, Any]:
     given = cast(Any, band.rebuild).keywords
     kernels: Sequence[Kernel] = given["kernels"]
-    ball, error = ball_and_error(given["norm_bound"])
-    norms = [float(norm) for norm in per_kernel(ball, kernels)]
-    largest = max(norms)
-    changes = relaxed_numbers(band, norm_factor, noise_factor, largest)
+    _, error = ball_and_error(given["norm_bound"])
+    changes = relaxed_numbers(band, norm_factor, noise_factor)
+    norms: list[Any] = [norm_factor * norm for norm in band.norm_bounds]
     if lengthscale is not None:
         kernels, kept = _from_length(kernels, lengthscale)
         norms = [norms[index] for index in kept]
-    norms = [changes["norm_bound"] * (norm / largest) for norm in norms]
     changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
     changes["kernels"] = kernels
     if isinstance(given["model"], LikelihoodRegression):
