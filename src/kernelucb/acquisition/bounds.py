@@ -107,6 +107,8 @@ class RegressionUCB(BandUCB):
         chosen = fixed_kernel(kernel, lengthscale, outputscale)
         data = data_of(model, scales)
         check_lengths(lengthscale, data.train_inputs)
+        # The model's kernel and mean are not used, so their training does not count; a
+        # learned scaling of the inputs does.
         prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
         data = data._replace(prior=prior, estimated=data.estimated_anyway)
         return cls(model=KernelRegression.from_data(data), **options)
@@ -147,6 +149,7 @@ def relaxed_fit(fit: Fit, noise_factor: float) -> Fit:
     if isinstance(chosen, PrequentialRadius) or not chosen.filters:
         return chosen
     factor = chosen.noise_factor * noise_factor
+    # Weights that no norm bound enters, else each norm bound had an event of its own.
     return replace(chosen, every_norm=True, noise_factor=factor)
 
 
@@ -159,6 +162,7 @@ def _relaxed_mixture(
     if error > 0.0:
         changes["norm_bound"] = NearNormBall(changes["norm_bound"], error)
     fit = fit_of(given.get("fit", "filters"), given.get("covariance_scale"))
+    # The fit has the covariance scale in it, and takes no second one.
     return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}
 
 
@@ -195,7 +199,7 @@ def martingale_mixture(
         state = KernelRegression.of(model, scales)
         problem = known_noise_problem(state, ball, chosen, delta, model_error=error)
     used: Any = problem.regression
-    # The data and the prior, without the filter by which the set weighs the data.
+    # What ``at`` and claims read: data and prior without the filter that weighs them.
     used = used.state if isinstance(used, FilteredRegression) else used
     assumptions = problem.assumptions
     if replicates is not None:
@@ -209,6 +213,7 @@ def martingale_mixture(
         fit, PrequentialRadius
     )
     noise = Noise(state.data, levels, factor, replicates is None) if numbers else None
+    # Designs are weighed for it, so it must not depend on outcomes.
     is_number = isinstance(ball, float | int | Tensor)
     return _of_state(
         found,
@@ -346,6 +351,7 @@ class MartingaleMixtureUCB(RegressionUCB):
                 f"X must be `1 x {state.dimension}`, got {tuple(X.shape)}."
             )
         constraints = self.band.function_constraints
+        # Whatever the form: the others bound the set without a function that attains it.
         exact = ExactSet(state, constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
@@ -361,6 +367,7 @@ def _ridge(
     r"""The data, at their largest noise scale for ``one_scale``, and the norm bound."""
     probability("delta", delta)
     state = KernelRegression.of(model, noise_std)
+    # Noise of a smaller scale is sub-Gaussian of the largest one as well.
     state = state.with_largest_noise() if one_scale else state
     return state, norm_bound_under_prior(norm_bound, state, delta)
 
@@ -533,7 +540,7 @@ def srinivas(
         assumptions = assumptions.without_guarantee(
             f"beta is multiplied by {scale:g}; no theorem covers that"
         )
-    width = math.sqrt(scale * beta)
+    width = math.sqrt(scale * beta)  # the papers' beta is of variances
     whole = fixed_ridge_band(used, 1.0, width, assumptions)
     return _of_state(whole, state, constants={"beta": beta})
 

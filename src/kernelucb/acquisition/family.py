@@ -158,7 +158,7 @@ def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: float) -> A
                 "vary. Leave that out."
             )
         return model
-    fit_of(fit, delta=delta, noise_std=noise_std)  # refuses what does not fit it
+    fit_of(fit, delta=delta, noise_std=noise_std)  # refuses a radius of other numbers
     return data_of(model, noise_std)
 
 
@@ -193,7 +193,7 @@ def _relaxed_family(
     changes["kernels"] = kernels
     if isinstance(given["model"], LikelihoodRegression):
         return changes
-    # No norm bound enters the event.
+    # Scales for all norm bounds at once: a tied one would make each norm bound an event.
     scale = given.get("covariance_scale")
     fit = fit_of(given.get("fit", "filters"), scale, EVERY_SCALE)
     return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}

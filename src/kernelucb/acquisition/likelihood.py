@@ -42,7 +42,7 @@ def likelihood(
         data=model,
         observed=inputs_of(model),
         norm_bounds=(norm,),
-        appraise=partial(_least_norm, model, level),
+        appraise=partial(_least_norm, model, level),  # a search, made when it is asked for
         relaxation=_relaxed,
     )
 
@@ -131,7 +131,7 @@ class LikelihoodUCB(BandUCB):
         state = band.required_set.regression
         super().__init__(band, maximize, posterior_transform, X_pending, state)
 
-    @classmethod
+    @classmethod  # Ax and BoTorch read the options from the signature.
     @_with_options_of(LikelihoodRegression.from_model)
     def from_model(
         cls, model: LikelihoodRegression | Model | ApproximateGP, **options: Any

@@ -50,6 +50,7 @@ def bkb(
         noise_std = positive_scalar("noise_std", noise_std)
     state: DTCRegression = model.regression(noise_std)
     norm = rule.norm(norm_bound, state)
+    # The width is in units of the model, which may standardise; the band in outcome units.
     noise = float(state.noise_scales) / state.outcome_scale
     width = rule.width(model.state, norm.value, noise, _BLOCK)
     assumptions = rule.assumptions(model.state, state, norm.assumption)
