@@ -286,7 +286,7 @@ class ConstrainedUCB(AroundBand):
             X_pending=X_pending,
         )
 
-    # BoTorch's initialisers read these two: ``is_nonnegative`` and samples around the best.
+    # BoTorch's generators of starting points read these two.
 
     @property
     def maximize(self) -> bool:
