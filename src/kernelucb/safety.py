@@ -145,6 +145,10 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
         same = (rows.unsqueeze(-2) == self.safe_points.to(rows)).all(-1).any(-1)
         return inside | same.reshape(inside.shape)
 
+    def after_safe_points(self, X: Tensor) -> Tensor:
+        r"""``safe_points`` followed by ``n x d`` points."""
+        return X if self.safe_points is None else torch.cat([self.safe_points.to(X), X])
+
     def filter(self, choices: Tensor) -> Tensor:
         r"""The safe points of ``n x d`` candidates, in their order: ``k x d``, ``k >= 1``.
 
@@ -378,8 +382,7 @@ class SafeSearch(NamedTuple):
         count = max(1, _COMPARED // len(self.combinations))
         seed = int(torch.randint(2**31, ()))
         drawn = draw_sobol_samples(self.bounds, n=count, q=1, seed=seed).squeeze(-2)
-        if self.safe_set.safe_points is not None:
-            drawn = torch.cat([self.safe_set.safe_points.to(drawn), drawn])
+        drawn = self.safe_set.after_safe_points(drawn)
         moved = [self.feasible(drawn, row) for row in self.combinations]
         pool, chosen = torch.cat(moved), list(range(len(moved)))
         counts = torch.tensor([len(each) for each in moved], device=pool.device)
@@ -420,10 +423,8 @@ class SafeSearch(NamedTuple):
             steps = ends.new_tensor([1e-9, 1e-6, 1e-3]).reshape(-1, 1, 1)
             inner = (ends + steps * (nearest - ends)).flatten(end_dim=1)
             found = torch.cat([inner, starts])
-        if self.safe_set.safe_points is not None:
-            found = torch.cat([self.safe_set.safe_points.to(found), found])
         # Steps back end at starting points, so the limits hold; safety is asked again.
-        found = self.feasible(found, combination)
+        found = self.feasible(self.safe_set.after_safe_points(found), combination)
         return found[self.safe_set.is_safe(found)]
 
     @torch.no_grad()
@@ -475,14 +476,9 @@ def gen_safe_initial_conditions(
         ``r x 1 x d`` starting points, ``1 <= r <= num_restarts``.
 
     Raises:
-        BotorchTensorDimensionError: If ``bounds`` are not ``2 x d``.
-        ValueError: If a number is not a whole number of at least 1.
         NoSafePointError: If no point was found at which the margin is at least zero.
         UnsupportedError: If ``q`` is above 1 or there are equality constraints.
     """
-    domains.checked_limits(bounds)
-    whole_number("num_restarts", num_restarts)
-    whole_number("raw_samples", raw_samples)
     if q != 1:
         raise UnsupportedError("Safe starting points are for q=1; use sequential=True.")
     if equality_constraints:
@@ -504,9 +500,7 @@ def _safe_starts(search: SafeSearch, fixed: domains.FixedFeatures) -> Tensor:
     safe_set, seed = search.safe_set, (search.options or {}).get("seed")
     sobol = draw_sobol_samples(search.bounds, n=search.raw_samples, q=1, seed=seed)
     sobol = domains.with_fixed(sobol.squeeze(-2), fixed)
-    anchors = sobol[safe_set.margin(sobol) >= 0.0]
-    if safe_set.safe_points is not None:
-        anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
+    anchors = safe_set.after_safe_points(sobol[safe_set.margin(sobol) >= 0.0])
     pool = torch.cat([sobol, anchors, _on_lines(anchors, sobol)])
     pool = search.feasible(pool, fixed)
     pool = pool[safe_set.margin(pool) >= 0.0]

@@ -120,8 +120,12 @@ def _of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> B
     return Band(whole, data=state, observed=inputs_of(state.data), **fields)
 
 
-def relaxed_numbers(band: Band, norm_factor: float, noise_factor: float) -> dict[str, Any]:
+def relaxed_numbers(
+    band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None = None
+) -> dict[str, Any]:
     r"""Multiples of the norm bound in use and of noise scales, as arguments of a builder.
+
+    ``lengthscale`` is for families of kernels; other bands do not change by it.
 
     Raises:
         ValueError: If a factor is out of its range.
@@ -254,7 +258,7 @@ class MartingaleMixtureUCB(RegressionUCB):
     With ``UnknownNoise`` the set holds pairs of a function and a noise scale, for
     independent Gaussian noise of one scale: no noise scale need be given, and with
     probability ``1 - delta``, at every round at once, the band holds the true function and
-    ``noise_interval`` holds the noise scale. No state is kept from round to round.
+    ``band.noise_interval`` the noise scale. No state is kept from round to round.
 
     Norms and noise scales that come from the data count as estimated when given to another
     bound, and so do numbers computed from these norms and noise scales.
@@ -551,7 +555,7 @@ class SrinivasUCB(RegressionUCB):
     ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
     be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``: at the
     points of the domain), Theorem 2 (``CompactDomain``: at the points played) or Theorem 3
-    (``BoundedNorm``: at every point).
+    (``BoundedNorm``: at every point). ``band.constants["beta"]`` is ``beta_t``.
 
     Other arguments and errors: see ``MartingaleMixtureUCB``.
 
@@ -562,9 +566,6 @@ class SrinivasUCB(RegressionUCB):
         theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
         scale: Factor of ``beta_t``. A factor below 1 (the paper's experiments use 0.2) has
             no guarantee, and ``assumptions`` says so.
-
-    Attributes:
-        beta: ``beta_t``, without ``scale``.
     """
 
     def __init__(
@@ -618,6 +619,9 @@ class StreamingKernelUCB(RegressionUCB):
     and minimum over all rounds so far. Without a tracker the corollary takes one step for
     each observation, every step on all data: valid, since the noise bounds hold for every
     regulariser on the same event, but the interval may widen again in the next round.
+    ``band.noise_interval`` holds the bounds on the noise scale, outcome units (the upper
+    one is infinite while no limit is given and data are few), and
+    ``band.constants["alpha"]`` the ridge parameter, outcome units squared.
 
     Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
     UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
@@ -646,12 +650,6 @@ class StreamingKernelUCB(RegressionUCB):
         ValueError: If the tracker has other limits, a larger ``delta`` or more observations
             than the model.
         UnsupportedError: If the model has one noise scale for each observation.
-
-    Attributes:
-        noise_interval: Lower and upper bound on the noise scale from the data, outcome
-            units; the upper bound is infinite while no limit is known and data are few.
-        alpha: Ridge parameter ``noise_upper^2 / B^2``, as the prior covariance in
-            outcome units squared.
     """
 
     def __init__(

@@ -43,18 +43,12 @@ def likelihood(
         observed=inputs_of(model),
         norm_bounds=(norm,),
         appraise=partial(_least_norm, model, level),  # a search, made when it is asked for
-        relaxation=_relaxed,
+        relaxation=relaxed_numbers,
     )
 
 
 def _least_norm(data: LikelihoodRegression, level: float) -> tuple[float]:
     return (least_norm_mode(data, level).norm,)
-
-
-def _relaxed(
-    band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
-) -> dict[str, Any]:
-    return relaxed_numbers(band, norm_factor, noise_factor)
 
 
 def _with_options_of(source: Callable[..., Any]) -> Callable[[Any], Any]:
