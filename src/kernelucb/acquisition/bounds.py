@@ -261,7 +261,7 @@ class MartingaleMixtureUCB(RegressionUCB):
     ``band.noise_interval`` the noise scale. No state is kept from round to round.
 
     Norms and noise scales that come from the data count as estimated when given to another
-    bound, and so do numbers computed from these norms and noise scales.
+    bound, and so do their multiples.
     """
 
     def __init__(
