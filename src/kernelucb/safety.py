@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.optim.initializers import initialize_q_batch
 from botorch.optim.parameter_constraints import evaluate_feasibility
@@ -17,12 +16,10 @@ from torch import Tensor
 from kernelucb._numerics import domains
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor, whole_number
-from kernelucb.acquisition.outcomes import outcome_bands
 from kernelucb.certificates import MixedSpace
 from kernelucb.confidence import outcome_constraints
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import BandLike, joined_assumptions
-from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.sets import Described
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
@@ -33,15 +30,12 @@ _STEPS = (
     *(0.5**k for k in range(2, 21)),
     0.0,
 )
-# Each line from a safe point is tried at this many lengths, halved from one to the next:
-# the shortest is 1/4096 of the way to a random point of the box.
-_LENGTHS = 13
-# How many points are compared altogether before numbers are searched.
-_COMPARED = 4096
+_LENGTHS = 13  # on a line from a safe point, each half of the last: down to 1/4096
+_COMPARED = 4096  # points by which combinations of listed values are ranked
 
 
 def no_safe_point(subject: str) -> NoSafePointError:
-    r"""The error for an empty safe set, with advice."""
+    r"""Error for an empty safe set, with advice."""
     return NoSafePointError(
         f"{subject[0].upper()}{subject[1:]} is known to be safe. Give safe_points: points "
         "known to satisfy the constraints, and observe the constraints there, several "
@@ -76,7 +70,9 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
 
     Args:
         bands: Confidence band of each constrained outcome, such as
-            ``MartingaleMixtureUCB``. Their failure probabilities add up.
+            ``MartingaleMixtureUCB``. Their failure probabilities add up; ``outcome_bands``
+            divides one ``delta`` among the outcomes of a model, and leaves a part for the
+            objective's band by ``num_bounds``.
         thresholds: One threshold for all outcomes or one for each, outcome units.
         sides: ``">="`` or ``"<="``, one side for all outcomes or one for each.
         names: Names of the outcomes; see ``OutcomeConstraints``.
@@ -109,38 +105,6 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
             data = [band.data for band in self.bands.values() if band.data is not None]
             dimension = data[0].dimension if data else None
             self.safe_points = domains.checked_points("safe_points", safe_points, dimension)
-
-    @classmethod
-    def from_models(
-        cls,
-        models: Model | Sequence[Model],
-        thresholds: float | Sequence[float] = 0.0,
-        *,
-        norm_bound: NormBoundLike | Sequence[NormBoundLike],
-        noise_std: Any = None,
-        delta: float = 0.05,
-        num_bounds: int | None = None,
-        sides: outcome_constraints.Side | Sequence[outcome_constraints.Side] = ">=",
-        names: Sequence[str] | None = None,
-        safe_points: Tensor | None = None,
-        allow_estimated: bool = False,
-        **options: Any,
-    ) -> "SafeSet":
-        r"""Safe set from models of the constrained outcomes.
-
-        Builds a ``MartingaleMixtureUCB`` of failure probability ``delta / num_bounds`` for
-        each outcome, so that all bands hold at once with probability ``1 - delta``; the
-        arguments are those of ``outcome_bands``, and ``options`` further ones of the bands.
-
-        ``num_bounds`` is the number of constraints by default. If the objective's band is
-        to hold together with the constraints' bands, add one to ``num_bounds`` and build
-        the objective's band at ``delta / num_bounds``; if the objective is a constrained
-        outcome, one band serves for both. Errors as for the class and ``outcome_bands``.
-        """
-        given: Any = {"noise_std": noise_std, "delta": delta, "num_bounds": num_bounds}
-        bands = outcome_bands(models, norm_bound=norm_bound, options=options, **given)
-        limits: Any = {"sides": sides, "names": names, "safe_points": safe_points}
-        return cls(bands, thresholds, **limits, allow_estimated=allow_estimated)
 
     @property
     def assumptions(self) -> Assumptions:
@@ -180,6 +144,10 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
         rows = domains.rows_of(X)
         same = (rows.unsqueeze(-2) == self.safe_points.to(rows)).all(-1).any(-1)
         return inside | same.reshape(inside.shape)
+
+    def after_safe_points(self, X: Tensor) -> Tensor:
+        r"""``safe_points`` followed by ``n x d`` points."""
+        return X if self.safe_points is None else torch.cat([self.safe_points.to(X), X])
 
     def filter(self, choices: Tensor) -> Tensor:
         r"""The safe points of ``n x d`` candidates, in their order: ``k x d``, ``k >= 1``.
@@ -414,8 +382,7 @@ class SafeSearch(NamedTuple):
         count = max(1, _COMPARED // len(self.combinations))
         seed = int(torch.randint(2**31, ()))
         drawn = draw_sobol_samples(self.bounds, n=count, q=1, seed=seed).squeeze(-2)
-        if self.safe_set.safe_points is not None:
-            drawn = torch.cat([self.safe_set.safe_points.to(drawn), drawn])
+        drawn = self.safe_set.after_safe_points(drawn)
         moved = [self.feasible(drawn, row) for row in self.combinations]
         pool, chosen = torch.cat(moved), list(range(len(moved)))
         counts = torch.tensor([len(each) for each in moved], device=pool.device)
@@ -456,10 +423,8 @@ class SafeSearch(NamedTuple):
             steps = ends.new_tensor([1e-9, 1e-6, 1e-3]).reshape(-1, 1, 1)
             inner = (ends + steps * (nearest - ends)).flatten(end_dim=1)
             found = torch.cat([inner, starts])
-        if self.safe_set.safe_points is not None:
-            found = torch.cat([self.safe_set.safe_points.to(found), found])
         # Steps back end at starting points, so the limits hold; safety is asked again.
-        found = self.feasible(found, combination)
+        found = self.feasible(self.safe_set.after_safe_points(found), combination)
         return found[self.safe_set.is_safe(found)]
 
     @torch.no_grad()
@@ -511,14 +476,9 @@ def gen_safe_initial_conditions(
         ``r x 1 x d`` starting points, ``1 <= r <= num_restarts``.
 
     Raises:
-        BotorchTensorDimensionError: If ``bounds`` are not ``2 x d``.
-        ValueError: If a number is not a whole number of at least 1.
         NoSafePointError: If no point was found at which the margin is at least zero.
         UnsupportedError: If ``q`` is above 1 or there are equality constraints.
     """
-    domains.checked_limits(bounds)
-    whole_number("num_restarts", num_restarts)
-    whole_number("raw_samples", raw_samples)
     if q != 1:
         raise UnsupportedError("Safe starting points are for q=1; use sequential=True.")
     if equality_constraints:
@@ -536,19 +496,18 @@ def gen_safe_initial_conditions(
 
 @torch.no_grad()
 def _safe_starts(search: SafeSearch, fixed: domains.FixedFeatures) -> Tensor:
-    r"""Up to ``num_restarts`` safe points of one combination; none if none is known."""
+    r"""Up to ``num_restarts`` safe points of one combination, perhaps ``0 x d``."""
     safe_set, seed = search.safe_set, (search.options or {}).get("seed")
     sobol = draw_sobol_samples(search.bounds, n=search.raw_samples, q=1, seed=seed)
     sobol = domains.with_fixed(sobol.squeeze(-2), fixed)
-    anchors = sobol[safe_set.margin(sobol) >= 0.0]
-    if safe_set.safe_points is not None:
-        anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
+    anchors = safe_set.after_safe_points(sobol[safe_set.margin(sobol) >= 0.0])
     pool = torch.cat([sobol, anchors, _on_lines(anchors, sobol)])
     pool = search.feasible(pool, fixed)
     pool = pool[safe_set.margin(pool) >= 0.0]
     if len(pool) <= search.num_restarts:
         return pool
     values = in_parts(pool.unsqueeze(-2), search.acqf)
+    # BoTorch's heuristic warns where all values are equal, and takes any.
     if bool((values == values[0]).all()):
         return pool[torch.randperm(len(pool), device=pool.device)[: search.num_restarts]]
     return initialize_q_batch(pool.unsqueeze(-2), values, search.num_restarts)[0].squeeze(
@@ -565,6 +524,7 @@ def _on_lines(anchors: Tensor, towards: Tensor) -> Tensor:
     steps = towards - origins
     column = torch.randint(steps.shape[-1], (count, 1), device=steps.device)
     single = torch.zeros_like(steps).scatter(1, column, steps.gather(1, column))
+    # Half of them along one coordinate: in a thin set most other directions leave at once.
     steps[::2] = single[::2]
     lengths = torch.rand(count, 1, 1).to(steps) * 0.5 + 0.5
     halvings = steps.new_tensor(0.5).pow(torch.arange(_LENGTHS).to(steps))

@@ -59,7 +59,6 @@ ROWS = [
     ("no trials", of(**TRIALS), ValueError, "needs num_trials"),
     ("trials of one", of(num_trials=3.0), ValueError, "leave it out"),
     ("too many", of(3.0 * Y, **TRIALS, num_trials=2), Data, "more successes"),
-    ("filters", of(fit="filters"), ValueError, "fit must be"),
     ("a weight of two", of(posterior_transform=DOUBLE), Unread, "weight 1 or -1"),
     ("threshold", lambda: OutcomeConstraints(of()(), 1.0), ValueError, "after Logit, got"),
 ]

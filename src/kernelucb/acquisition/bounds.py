@@ -62,7 +62,7 @@ from kernelucb.data.kernel_family import (
 
 
 class RegressionUCB(BandUCB):
-    r"""A bound from the regression of an exact GP."""
+    r"""Base of the bounds from an exact GP, with a kernel and mean by name."""
 
     @classmethod
     def from_model(
@@ -103,10 +103,12 @@ class RegressionUCB(BandUCB):
                 )
             return cls(model=model, **options)
         noise = options.get("noise_std")
-        known = None if isinstance(noise, UnknownNoise | ReplicateNoise) else noise
+        scales = None if isinstance(noise, UnknownNoise | ReplicateNoise) else noise
         chosen = fixed_kernel(kernel, lengthscale, outputscale)
-        data = data_of(model, known)
+        data = data_of(model, scales)
         check_lengths(lengthscale, data.train_inputs)
+        # The model's kernel and mean are not used, so their training does not count; a
+        # learned scaling of the inputs does.
         prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
         data = data._replace(prior=prior, estimated=data.estimated_anyway)
         return cls(model=KernelRegression.from_data(data), **options)
@@ -119,19 +121,18 @@ def _of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> B
 
 
 def relaxed_numbers(
-    band: Band, norm_factor: float, noise_factor: float, norm_bound: float | None = None
+    band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None = None
 ) -> dict[str, Any]:
-    r"""A larger norm bound, and larger noise scales, as arguments of a builder.
+    r"""Multiples of the norm bound in use and of noise scales, as arguments of a builder.
 
-    ``norm_bound`` is multiplied by ``norm_factor``; by default the norm bound in use.
+    ``lengthscale`` is for families of kernels; other bands do not change by it.
 
     Raises:
         ValueError: If a factor is out of its range.
         UnsupportedError: If the band has no noise scale that could be larger.
     """
-    used = band.norm_bounds[0] if norm_bound is None else norm_bound
-    norm = positive_scalar("norm_factor", norm_factor) * float(used)
-    changes: dict[str, Any] = {"norm_bound": band.assumptions["norm"].number(norm)}
+    factor = positive_scalar("norm_factor", norm_factor)
+    changes: dict[str, Any] = {"norm_bound": factor * band.norm_bounds[0]}
     if noise_factor == 1.0:
         return changes
     if not noise_factor > 1.0:
@@ -152,6 +153,7 @@ def relaxed_fit(fit: Fit, noise_factor: float) -> Fit:
     if isinstance(chosen, PrequentialRadius) or not chosen.filters:
         return chosen
     factor = chosen.noise_factor * noise_factor
+    # Weights that no norm bound enters, else each norm bound had an event of its own.
     return replace(chosen, every_norm=True, noise_factor=factor)
 
 
@@ -164,6 +166,7 @@ def _relaxed_mixture(
     if error > 0.0:
         changes["norm_bound"] = NearNormBall(changes["norm_bound"], error)
     fit = fit_of(given.get("fit", "filters"), given.get("covariance_scale"))
+    # The fit has the covariance scale in it, and takes no second one.
     return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}
 
 
@@ -200,7 +203,7 @@ def martingale_mixture(
         state = KernelRegression.of(model, scales)
         problem = known_noise_problem(state, ball, chosen, delta, model_error=error)
     used: Any = problem.regression
-    # The data and the prior, without the filter by which the set weighs the data.
+    # What ``at`` and claims read: data and prior without the filter that weighs them.
     used = used.state if isinstance(used, FilteredRegression) else used
     assumptions = problem.assumptions
     if replicates is not None:
@@ -214,6 +217,7 @@ def martingale_mixture(
         fit, PrequentialRadius
     )
     noise = Noise(state.data, levels, factor, replicates is None) if numbers else None
+    # Designs are weighed for it, so it must not depend on outcomes.
     is_number = isinstance(ball, float | int | Tensor)
     return _of_state(
         found,
@@ -254,10 +258,10 @@ class MartingaleMixtureUCB(RegressionUCB):
     With ``UnknownNoise`` the set holds pairs of a function and a noise scale, for
     independent Gaussian noise of one scale: no noise scale need be given, and with
     probability ``1 - delta``, at every round at once, the band holds the true function and
-    ``noise_interval`` holds the noise scale. No state is kept from round to round.
+    ``band.noise_interval`` the noise scale. No state is kept from round to round.
 
     Norms and noise scales that come from the data count as estimated when given to another
-    bound, and so do numbers computed from these norms and noise scales.
+    bound, and so do their multiples.
     """
 
     def __init__(
@@ -345,12 +349,13 @@ class MartingaleMixtureUCB(RegressionUCB):
             BotorchTensorDimensionError: If ``X`` is not ``1 x d``.
         """
         state = self.band.required_set.regression
-        if X.shape != (1, state.dimension):
+        check_points("X", X, state.dimension)
+        if len(X) != 1:
             raise BotorchTensorDimensionError(
                 f"X must be `1 x {state.dimension}`, got {tuple(X.shape)}."
             )
-        check_points("X", X, state.dimension)
         constraints = self.band.function_constraints
+        # Whatever the form: the others bound the set without a function that attains it.
         exact = ExactSet(state, constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
@@ -359,13 +364,14 @@ class MartingaleMixtureUCB(RegressionUCB):
 def _ridge(
     model: Any,
     norm_bound: NormBoundLike,
-    noise_std: float | Tensor | None,
+    noise_std: NoiseStd,
     delta: float,
-    one_scale: bool = False,
+    one_scale: bool,
 ) -> tuple[KernelRegression, NormBound]:
-    r"""The data, with one noise scale where that is wanted, and the norm bound."""
+    r"""The data, at their largest noise scale for ``one_scale``, and the norm bound."""
     probability("delta", delta)
     state = KernelRegression.of(model, noise_std)
+    # Noise of a smaller scale is sub-Gaussian of the largest one as well.
     state = state.with_largest_noise() if one_scale else state
     return state, norm_bound_under_prior(norm_bound, state, delta)
 
@@ -373,13 +379,13 @@ def _ridge(
 @rebuildable()
 def abbasi_yadkori(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: float | Tensor | None = None,
-    delta: float = 0.05,
-    alpha: float | None = None,
+    norm_bound: NormBoundLike,
+    noise_std: NoiseStd,
+    delta: float,
+    alpha: float | None,
 ) -> Band:
     r"""The band of ``AbbasiYadkoriUCB``."""
-    state, norm = _ridge(model, norm_bound, noise_std, delta)
+    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=False)
     noise_variance = float(state.noise_scales.max()) ** 2
     tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
     whole = abbasi_yadkori_theorem(delta, tau).band(state, norm)
@@ -409,7 +415,7 @@ class AbbasiYadkoriUCB(RegressionUCB):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | Tensor | None = None,
+        noise_std: NoiseStd = None,
         delta: float = 0.05,
         alpha: float | None = None,
         maximize: bool = True,
@@ -422,11 +428,7 @@ class AbbasiYadkoriUCB(RegressionUCB):
 
 @rebuildable()
 def igp(
-    model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: float | Tensor | None = None,
-    delta: float = 0.05,
-    horizon: int = 1000,
+    model: Any, norm_bound: NormBoundLike, noise_std: NoiseStd, delta: float, horizon: int
 ) -> Band:
     r"""The band of ``IGPUCB``."""
     positive_scalar("horizon", horizon)
@@ -463,7 +465,7 @@ class IGPUCB(RegressionUCB):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | Tensor | None = None,
+        noise_std: NoiseStd = None,
         delta: float = 0.05,
         horizon: int = 1000,
         maximize: bool = True,
@@ -477,10 +479,10 @@ class IGPUCB(RegressionUCB):
 @rebuildable()
 def wang_de_freitas(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: float | Tensor | None = None,
-    delta: float = 0.05,
-    fixed_design: bool = False,
+    norm_bound: NormBoundLike,
+    noise_std: NoiseStd,
+    delta: float,
+    fixed_design: bool,
 ) -> Band:
     r"""The band of ``WangDeFreitasUCB``."""
     state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=True)
@@ -510,7 +512,7 @@ class WangDeFreitasUCB(RegressionUCB):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | Tensor | None = None,
+        noise_std: NoiseStd = None,
         delta: float = 0.05,
         fixed_design: bool = False,
         maximize: bool = True,
@@ -526,11 +528,7 @@ _FINITE_DOMAIN = FiniteDomain()
 
 @rebuildable()
 def srinivas(
-    model: Any,
-    noise_std: float | Tensor | None = None,
-    delta: float = 0.05,
-    theorem: Theorem = _FINITE_DOMAIN,
-    scale: float = 1.0,
+    model: Any, noise_std: NoiseStd, delta: float, theorem: Theorem, scale: float
 ) -> Band:
     r"""The band of ``SrinivasUCB``."""
     probability("delta", delta)
@@ -547,7 +545,7 @@ def srinivas(
         assumptions = assumptions.without_guarantee(
             f"beta is multiplied by {scale:g}; no theorem covers that"
         )
-    width = math.sqrt(scale * beta)
+    width = math.sqrt(scale * beta)  # the papers' beta is of variances
     whole = fixed_ridge_band(used, 1.0, width, assumptions)
     return _of_state(whole, state, constants={"beta": beta})
 
@@ -558,7 +556,7 @@ class SrinivasUCB(RegressionUCB):
     ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
     be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``: at the
     points of the domain), Theorem 2 (``CompactDomain``: at the points played) or Theorem 3
-    (``BoundedNorm``: at every point).
+    (``BoundedNorm``: at every point). ``band.constants["beta"]`` is ``beta_t``.
 
     Other arguments and errors: see ``MartingaleMixtureUCB``.
 
@@ -569,16 +567,13 @@ class SrinivasUCB(RegressionUCB):
         theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
         scale: Factor of ``beta_t``. A factor below 1 (the paper's experiments use 0.2) has
             no guarantee, and ``assumptions`` says so.
-
-    Attributes:
-        beta: ``beta_t``, without ``scale``.
     """
 
     def __init__(
         self,
         model: Model | KernelRegression,
         *,
-        noise_std: float | Tensor | None = None,
+        noise_std: NoiseStd = None,
         delta: float = 0.05,
         theorem: Theorem = _FINITE_DOMAIN,
         scale: float = 1.0,
@@ -593,16 +588,14 @@ class SrinivasUCB(RegressionUCB):
 @rebuildable()
 def streaming(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: UnknownNoise | None = None,
-    delta: float = 0.05,
+    norm_bound: NormBoundLike,
+    noise_std: UnknownNoise,
+    delta: float,
     tracker: StreamingNoiseTracker | None = None,
 ) -> Band:
     r"""The band of ``StreamingKernelUCB``."""
     state = KernelRegression.of(model)
-    whole, tracker = streaming_band(
-        state, tracker, norm_bound, cast(UnknownNoise, noise_std), delta
-    )
+    whole, tracker = streaming_band(state, tracker, norm_bound, noise_std, delta)
     interval = tracker.lower, tracker.upper
     norm = whole.assumptions["norm"].number(tracker.norm_bound)
     prior_norm = float(tracker.norm_bound) / state.outcome_scale
@@ -627,6 +620,9 @@ class StreamingKernelUCB(RegressionUCB):
     and minimum over all rounds so far. Without a tracker the corollary takes one step for
     each observation, every step on all data: valid, since the noise bounds hold for every
     regulariser on the same event, but the interval may widen again in the next round.
+    ``band.noise_interval`` holds the bounds on the noise scale, outcome units (the upper
+    one is infinite while no limit is given and data are few), and
+    ``band.constants["alpha"]`` the ridge parameter, outcome units squared.
 
     Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
     UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
@@ -655,12 +651,6 @@ class StreamingKernelUCB(RegressionUCB):
         ValueError: If the tracker has other limits, a larger ``delta`` or more observations
             than the model.
         UnsupportedError: If the model has one noise scale for each observation.
-
-    Attributes:
-        noise_interval: Lower and upper bound on the noise scale from the data, outcome
-            units; the upper bound is infinite while no limit is known and data are few.
-        alpha: Ridge parameter ``noise_upper^2 / B^2``, as the prior covariance in
-            outcome units squared.
     """
 
     def __init__(

@@ -38,18 +38,16 @@ from kernelucb.confidence.band import (
     joined_assumptions,
     weighted_sum,
 )
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
 from kernelucb.confidence.sets import Described
 from kernelucb.data.from_model import per_output, single_output_models
 
 Limits = tuple[float | None, float | None]
 Weights = Mapping[int, float]  # of the outputs in a sum, none of them zero
 
-# More than the value of any acquisition function, also in single precision.
-_EXCLUDED = 1e30
-_PROBES = 64
-# Where paying starts, in temperatures: inside, a point pays less than exp(-4) = 0.018.
-_SHIFT = 4.0
+_EXCLUDED = 1e30  # above the value of any acquisition function, also in float32
+_PROBES = 64  # Sobol points for the spread of a function's values
+_SHIFT = 4.0  # temperatures outside at which 0.7 is paid; inside less than exp(-4) = 0.018
 
 
 class AroundBand(Described, AcquisitionFunction):
@@ -183,6 +181,7 @@ class ConstrainedUCB(AroundBand):
         check_dimensions("bands of objective and constraints", [objective, *bands])
         super().__init__(model=upper_bound.model)
         self.upper_bound, self.outcome_constraints = upper_bound, constraints
+        # Registered, so that they move to another device with the function.
         sets = [each.confidence_set for each in bands]
         self._sets = ModuleList([each for each in sets if isinstance(each, Module)])
         self.temperature, self._unit = nonnegative_scalar("temperature", temperature), 1.0
@@ -255,20 +254,19 @@ class ConstrainedUCB(AroundBand):
                     f"options holds {given[0]}, which is for the objective alone; give it "
                     "as an argument of its own."
                 )
-        matrix, limits = constraint_matrix(constraints, constraints_tuple, count)
-        rows = [_weights(row) for row in matrix.tolist()]
+        rows = constraint_rows(constraints, constraints_tuple, count)
         weights, offset = objective_weights(posterior_transform, objective_index, count)
         (index, weight), *others = weights.items()
-        used = sorted({*weights, *(j for row in rows for j in row)})
-        summed = bool(others) or any(index in row and len(row) > 1 for row in rows)
+        used = sorted({*weights, *(j for row, _ in rows for j in row)})
+        summed = bool(others) or any(index in row and len(row) > 1 for row, _ in rows)
         share, given = probability("delta", delta) / len(used), (bound, options)
         bands = bands_of_outputs(singles, used, share, norm_bound, noise_std, *given)
 
         def total(terms: Weights, offset: float = 0.0) -> Band:
             return weighted_sum([bands[j] for j in terms], [*terms.values()], offset)
 
-        limited: list[tuple[Any, float, Any]] = []
-        for row, limit in zip(rows, limits.flatten().tolist(), strict=True):
+        limited: list[tuple[Band, float, Side]] = []
+        for row, limit in rows:
             (output, factor), *rest = row.items()
             if rest:
                 limited.append((total(row), limit, "<="))
@@ -288,7 +286,7 @@ class ConstrainedUCB(AroundBand):
             X_pending=X_pending,
         )
 
-    # BoTorch's initialisers read these two.
+    # BoTorch's generators of starting points read these two.
 
     @property
     def maximize(self) -> bool:
@@ -302,17 +300,15 @@ class ConstrainedUCB(AroundBand):
 
     @property
     def X_pending(self) -> Tensor | None:
-        r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        r"""``p x d`` points under evaluation, on which the objective's variances are
+        conditioned; assigning them is ``set_X_pending``.
+        """
         return self.upper_bound.X_pending
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:
-        # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
+        # BoTorch's FixedFeatureAcquisitionFunction and its ``set_X_pending`` assign it.
         self.upper_bound.X_pending = X_pending
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Condition the objective's variances on ``p x d`` points under evaluation."""
-        self.upper_bound.set_X_pending(X_pending)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise at ``b x 1 x d`` points; ``b`` may be several dimensions.
@@ -355,14 +351,14 @@ def objective_weights(
     return _weights(weights), offset
 
 
-def constraint_matrix(
+def constraint_rows(
     constraints: Any, constraints_tuple: tuple[Tensor, Tensor] | None, count: int
-) -> tuple[Tensor, Tensor]:
-    r"""``(A, b)``, ``k x count`` and ``k x 1``: the constraints ``A f(x) <= b`` on outputs.
+) -> list[tuple[Weights, float]]:
+    r"""Weights and limit ``b`` of each constraint ``sum_j w_j f_j <= b`` on the outputs.
 
     Arguments and errors as for ``ConstrainedUCB.from_model``.
     """
-    named = isinstance(constraints, Mapping)
+    named: Mapping[int, Any] = constraints if isinstance(constraints, Mapping) else {}
     if named and constraints_tuple is not None:
         raise ValueError(
             "constraints and constraints_tuple are both given (in Ax, the latter are those "
@@ -373,36 +369,23 @@ def constraint_matrix(
             "constraints are functions of samples, from which no threshold can be read; "
             "give {output: (lower, upper)}, or constraints_tuple as Ax does."
         )
-    if constraints_tuple is None:
-        constraints_tuple = _matrix_of_limits(constraints or {}, count)
-    matrix, limits = (finite("constraints_tuple", each) for each in constraints_tuple)
-    if len(matrix) == 0:
-        raise ValueError(
-            "There are no constraints; give one, such as constraints={1: (0.9, None)}, or "
-            "use a bound without any, such as MartingaleMixtureUCB or ScalarizedUCB."
+    rows: list[tuple[Weights, float]] = []
+    if constraints_tuple is not None:
+        matrix, b = (
+            finite("constraints_tuple", each).double() for each in constraints_tuple
         )
-    if matrix.dim() != 2 or matrix.shape[1] != count or limits.numel() != len(matrix):
-        raise BotorchTensorDimensionError(
-            f"constraints_tuple must be `k x {count}` and `k x 1`, got shapes "
-            f"{tuple(matrix.shape)} and {tuple(limits.shape)}."
-        )
-    if not bool(matrix.any(-1).all()):
-        raise ValueError("constraints_tuple has a row without weights; leave it out.")
-    return matrix.double(), limits.double()
-
-
-def _matrix_of_limits(constraints: Mapping[int, Any], count: int) -> tuple[Tensor, Tensor]:
-    r"""One row for each limit of ``{output: (lower, upper)}``."""
-    matrix: list[list[float]] = []
-    limits: list[list[float]] = []
-    for output, pair in constraints.items():
+        if matrix.shape != (len(b), count) or b.numel() != len(b):
+            raise BotorchTensorDimensionError(
+                f"constraints_tuple must be `k x {count}` and `k x 1`, got shapes "
+                f"{tuple(matrix.shape)} and {tuple(b.shape)}."
+            )
+        rows += zip(map(_weights, matrix.tolist()), b.flatten().tolist(), strict=True)
+    for output, pair in named.items():
         name = f"constraints[{output}]"
+        _check_output(name, output, count)
         if not isinstance(pair, Sequence) or len(pair) != 2:
             raise ValueError(f"{name} must be (lower, upper), got {pair!r}.")
-        _check_output(name, output, count)
         lower, upper = pair
-        if lower is None and upper is None:
-            raise ValueError(f"{name} has no limit; leave it out.")
         if lower is not None and upper is not None and lower >= upper:
             raise ValueError(
                 f"{name}: the lower limit {lower:g} must be below the upper {upper:g}."
@@ -410,15 +393,20 @@ def _matrix_of_limits(constraints: Mapping[int, Any], count: int) -> tuple[Tenso
         for sign, limit in ((-1.0, lower), (1.0, upper)):
             if limit is not None:
                 value = finite_scalar(f"{name} (None for no limit)", limit)
-                matrix.append([sign if j == output else 0.0 for j in range(count)])
-                limits.append([sign * value])
-    return as_double(matrix), as_double(limits)
+                rows.append(({output: sign}, sign * value))
+    if not rows or not all(weights for weights, _ in rows):
+        raise ValueError(
+            "constraints has no limit, or constraints_tuple a row without weights; give "
+            "limits, such as constraints={1: (0.9, None)}, or use a bound without any, "
+            "such as MartingaleMixtureUCB or ScalarizedUCB."
+        )
+    return rows
 
 
 def _check_output(name: str, output: int, count: int) -> None:
     if not 0 <= output < count:
-        known = "0" if count == 1 else f"0 to {count - 1}"
-        raise ValueError(f"{name}: the model has the outputs {known}, not {output}.")
+        outputs = "0" if count == 1 else f"0 to {count - 1}"
+        raise ValueError(f"{name}: the model has the outputs {outputs}, not {output}.")
 
 
 def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
@@ -434,7 +422,7 @@ def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
 
 
 def observed_points(band: Any, observed: Tensor | None) -> Tensor:
-    r"""``n x d`` points as given, or else the inputs that a band has observed."""
+    r"""Return ``observed``, ``n x d`` points, or else the observed inputs of the band."""
     points = band.observed if observed is None else observed
     if points is None:
         raise UnsupportedError(

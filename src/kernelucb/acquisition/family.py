@@ -1,7 +1,8 @@
 r"""Upper confidence bound over a family of kernels, for an unknown kernel."""
 
 import warnings
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import torch
@@ -18,11 +19,9 @@ from kernelucb._numerics.estimates import Estimate, estimated_parts
 from kernelucb.acquisition.bounds import martingale_mixture, relaxed_fit, relaxed_numbers
 from kernelucb.acquisition.likelihood import likelihood
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.band import Band, Noise, inputs_of, rebuildable
 from kernelucb.confidence.combined import Union
-from kernelucb.confidence.counts import likelihood_assumptions
-from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.family import (
     covering,
     family_report,
@@ -37,12 +36,9 @@ from kernelucb.confidence.fit import (
     PrequentialRadius,
     fit_of,
 )
-from kernelucb.confidence.mixture import mixture_assumptions
 from kernelucb.confidence.norm import (
     NearNormBall,
-    NormBound,
     ball_and_error,
-    given_norm,
 )
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.data import KernelRegression
@@ -112,15 +108,23 @@ def kernel_family(
     # Of the union alone: each member has a number
     if any(isinstance(norm, Estimate) for norm in given):
         estimated |= {"norm"}
-    assumptions = _assumptions(bands, kernels, norms, estimated, chosen, error, delta)
+    counts = isinstance(data, LikelihoodRegression)
     left = [each for each, is_left in zip(bands, consistent, strict=True) if is_left]
+    flaws: list[Assumption] = []
     if not left:
         ratios = [low / norm for low, norm in zip(least, norms, strict=True)]
         nearest = ratios.index(min(ratios))
         found = kernel_in_words(kernels[nearest]), least[nearest], norms[nearest]
-        counts = isinstance(data, LikelihoodRegression)
-        item = _none_left(*found, len(kernels), counts)
-        assumptions, left = assumptions.with_item(item), [bands[nearest]]
+        flaws, left = [_none_left(*found, len(kernels), counts)], [bands[nearest]]
+    tied = not counts and is_tied(chosen)
+    # The union states its norms itself; a member's that is violated would stay so.
+    member = left[0].assumptions
+    norm = replace(member["norm"], status=Status.GIVEN)
+    items = tuple(norm if each.name == "norm" else each for each in member.items)
+    member = replace(member, items=items)
+    assumptions = of_family(member, kernels, norms, estimated, error, tied)
+    for flaw in flaws:
+        assumptions = assumptions.with_item(flaw)
     sets = [each.required_set for each in left]
     number = assumptions["norm"].number
     whole = Union(sets, assumptions)
@@ -128,7 +132,7 @@ def kernel_family(
         whole,
         data=whole.regression,
         observed=inputs_of(data),
-        noise=_noise(data, chosen),
+        noise=None if counts or isinstance(chosen, PrequentialRadius) else Noise(data),
         norm_bounds=tuple(map(number, norms)),
         least_norms=tuple(map(Estimate, least)),
         lengthscales=getattr(kernels, "lengthscales", ()),
@@ -154,37 +158,8 @@ def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: float) -> A
                 "vary. Leave that out."
             )
         return model
-    fit_of(fit, delta=delta, noise_std=noise_std)  # refuses what does not fit it
+    fit_of(fit, delta=delta, noise_std=noise_std)  # refuses a radius of other numbers
     return data_of(model, noise_std)
-
-
-def _noise(data: Any, fit: Fit) -> Noise | None:
-    r"""Noise scales that are numbers."""
-    if isinstance(data, LikelihoodRegression) or isinstance(fit, PrequentialRadius):
-        return None
-    return Noise(data)
-
-
-def _assumptions(
-    bands: Sequence[Band],
-    kernels: Sequence[Kernel],
-    norms: Sequence[float],
-    estimated: Set[str],
-    fit: Fit,
-    error: float,
-    delta: float,
-) -> Assumptions:
-    r"""The assumptions of the union, before a look at what the data contradict."""
-    largest, state = max(norms), bands[0].data
-    if isinstance(state, LikelihoodRegression):
-        given = state.outcomes.kind, frozenset(estimated), delta, given_norm(largest)
-        member, tied = likelihood_assumptions(*given), False
-    else:
-        chosen, tied = fit_of(fit, default_scale=tied_scale(largest)), is_tied(fit)
-        norm = NormBound(largest, given_norm(largest))
-        member = mixture_assumptions(chosen, state, delta, norm, error)
-        member = member.by(ExactSet.source)
-    return of_family(member, kernels, norms, estimated, error, tied)
 
 
 def _none_left(
@@ -208,19 +183,17 @@ def _relaxed_family(
 ) -> dict[str, Any]:
     given = cast(Any, band.rebuild).keywords
     kernels: Sequence[Kernel] = given["kernels"]
-    ball, error = ball_and_error(given["norm_bound"])
-    norms = [float(norm) for norm in per_kernel(ball, kernels)]
-    largest = max(norms)
-    changes = relaxed_numbers(band, norm_factor, noise_factor, largest)
+    _, error = ball_and_error(given["norm_bound"])
+    changes = relaxed_numbers(band, norm_factor, noise_factor)
+    norms: list[Any] = [norm_factor * norm for norm in band.norm_bounds]
     if lengthscale is not None:
         kernels, kept = _from_length(kernels, lengthscale)
         norms = [norms[index] for index in kept]
-    norms = [changes["norm_bound"] * (norm / largest) for norm in norms]
     changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
     changes["kernels"] = kernels
     if isinstance(given["model"], LikelihoodRegression):
         return changes
-    # No norm bound enters the event.
+    # Scales for all norm bounds at once: a tied one would make each norm bound an event.
     scale = given.get("covariance_scale")
     fit = fit_of(given.get("fit", "filters"), scale, EVERY_SCALE)
     return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}
@@ -359,10 +332,10 @@ class KernelFamilyUCB(BandUCB):
         kernels: Sequence[Kernel] | None = None,
         shortest: Lengths | None = None,
         longest: Lengths | None = None,
-        kernel: str | Sequence[str] | None = None,
-        ratio: float | None = None,
-        each_coordinate: bool | None = None,
-        outputscale: float | None = None,
+        kernel: str | Sequence[str] = "rbf",
+        ratio: float = 2.0,
+        each_coordinate: bool = False,
+        outputscale: float = 1.0,
         **options: Any,
     ) -> Self:
         r"""Build the bound from names and numbers, which Ax can store.
@@ -378,11 +351,11 @@ class KernelFamilyUCB(BandUCB):
             shortest: Shortest length scale, in units of the kernels' inputs; one number,
                 or one for each coordinate.
             longest: Longest length scale, of the same kind.
-            kernel: ``"rbf"`` (the default), ``"matern52"``, ``"matern32"`` or
-                ``"matern12"``, or several of them, the smoothest first.
+            kernel: ``"rbf"``, ``"matern52"``, ``"matern32"`` or ``"matern12"``, or several
+                of them, the smoothest first.
             ratio: See ``lengthscale_family``.
             each_coordinate: See ``lengthscale_family``.
-            outputscale: Prior variance, outcome units squared, 1 by default.
+            outputscale: Prior variance, outcome units squared.
             options: Further arguments of the class.
 
         Raises:
@@ -390,26 +363,20 @@ class KernelFamilyUCB(BandUCB):
                 number is out of its range, or there would be too many kernels.
             UnsupportedError: If the length scales do not fit the model's inputs.
         """
-        lengths: dict[str, Any] = {"shortest": shortest, "longest": longest}
-        lengths |= {"ratio": ratio, "each_coordinate": each_coordinate}
-        described = {"kernel": kernel, "outputscale": outputscale, **lengths}
-        given = [name for name, value in described.items() if value is not None]
-        if kernels is not None and given:
-            raise ValueError(
-                f"Both kernels and {given[0]} are given; leave out one of them."
-            )
         if kernels is None:
             if shortest is None or longest is None:
                 raise ValueError(
                     "KernelFamilyUCB needs the option `kernels`, or `shortest` and "
                     "`longest`."
                 )
-            names = [kernel or "rbf"] if isinstance(kernel, str | None) else kernel
-            one = torch.ones(1, 1, dtype=torch.float64)
-            scale = 1.0 if outputscale is None else outputscale
-            bases = [fixed_kernel(name, one, scale) for name in names]
-            some = {name: each for name, each in lengths.items() if each is not None}
-            kernels = lengthscale_family(bases, **some)
+            one = torch.ones(1, 1, dtype=torch.float64)  # replaced by the family's
+            names = [kernel] if isinstance(kernel, str) else kernel
+            bases = [fixed_kernel(name, one, outputscale) for name in names]
+            kernels = lengthscale_family(
+                bases, shortest, longest, ratio, each_coordinate=each_coordinate
+            )
+        elif shortest is not None or longest is not None:
+            raise ValueError("Both kernels and length scales are given; leave out one.")
         return cls(model=model, kernels=kernels, **options)
 
     @property

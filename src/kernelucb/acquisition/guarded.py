@@ -11,11 +11,7 @@ from botorch.acquisition import (
     PosteriorStandardDeviation,
     qPosteriorStandardDeviation,
 )
-from botorch.acquisition.analytic import (
-    LogProbabilityOfFeasibility,
-    ScalarizedPosteriorMean,
-)
-from botorch.acquisition.joint_entropy_search import qJointEntropySearch
+from botorch.acquisition.analytic import LogProbabilityOfFeasibility
 from botorch.acquisition.logei import qLogProbabilityOfFeasibility
 from botorch.acquisition.multi_objective.base import (
     MultiObjectiveAnalyticAcquisitionFunction,
@@ -50,25 +46,23 @@ from kernelucb.acquisition.constrained import (
     unit_of,
 )
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.band import band_of, inputs_of
+from kernelucb.confidence.band import inputs_of
 from kernelucb.confidence.family import GOLDEN_RATIO
 
 _FOR_SEVERAL = (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
 )
-_OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective)
-# Whatever their arguments, these seek neither large outcomes nor small ones.
+_OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective, type(None))
+# These seek neither large outcomes nor small ones, whatever their ``maximize``.
 _EXPLORING = (
     PosteriorStandardDeviation,
     qPosteriorStandardDeviation,
     LogProbabilityOfFeasibility,
     qLogProbabilityOfFeasibility,
 )
-# They seek large outcomes, without saying so by an attribute.
-_LARGEST = (ScalarizedPosteriorMean, qJointEntropySearch)
-# How many values of an outcome an objective is asked at, and at how many points.
-_LEVELS, _POINTS = 33, 64
+_LEVELS = 33  # outcomes at which an objective is asked
+_POINTS = 64  # observed inputs at which it is asked, at most
 
 
 class GuardedAcquisition(AroundBand):
@@ -204,7 +198,7 @@ class GuardedAcquisition(AroundBand):
         self.register_buffer("reference", _best_known(upper_bound, points[allowed]))
         self._unit = unit_of(acqf, points, self.temperature)
         inherited = getattr(acqf, "X_pending", None)
-        self._told = inherited is not None
+        self._acqf_has_pending = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
 
     @property
@@ -223,8 +217,9 @@ class GuardedAcquisition(AroundBand):
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
             self.band.data.num_observations + count, self.ucb_every
         )
-        # Some functions forget their own when told of none, and analytic ones refuse to be.
-        if not self._is_ucb_turn and (count > 0 or self._told):
+        # Not called without need: with None some functions drop pending points that they
+        # were built with, and analytic ones raise whatever is given.
+        if not self._is_ucb_turn and (count > 0 or self._acqf_has_pending):
             if isinstance(self.acqf, AnalyticAcquisitionFunction):
                 raise UnsupportedError(
                     f"{type(self.acqf).__name__} is analytic and cannot account for "
@@ -233,7 +228,7 @@ class GuardedAcquisition(AroundBand):
                     "qLogNoisyExpectedImprovement."
                 )
             self.acqf.set_X_pending(points)
-            self._told = count > 0
+            self._acqf_has_pending = count > 0
         self._X_pending = points
 
     def forward(self, X: Tensor) -> Tensor:
@@ -279,9 +274,10 @@ class GuardedAcquisition(AroundBand):
 
 
 def is_ucb_turn(count: int, every: int) -> bool:
-    r"""Whether the point after ``count`` others is the one of its block of ``every``.
+    r"""Return whether the bound chooses the point after ``count`` others.
 
-    Its place in the block moves by the golden ratio: no batch size always misses it.
+    It chooses one point in each block of ``every``, at a place that moves by the golden
+    ratio: no batch size always misses it.
     """
     block, place = divmod(count, every)
     return place == int(block * GOLDEN_RATIO % 1.0 * every)
@@ -289,9 +285,9 @@ def is_ucb_turn(count: int, every: int) -> bool:
 
 @torch.no_grad()
 def _best_known(band: Any, X: Tensor) -> Tensor:
-    r"""The point with the largest guaranteed value among ``n x d`` points, ``1 x d``.
+    r"""Best guaranteed point of ``n x d`` points, ``1 x d``.
 
-    With constraints, among the certainly feasible points; ``0 x d`` if there are none.
+    With constraints the best certainly feasible point; ``0 x d`` if there is none.
     """
     confidence_set, sign = band.band.required_set, band.band.direction
 
@@ -305,144 +301,102 @@ def _best_known(band: Any, X: Tensor) -> Tensor:
 
 
 def _check_guard(
-    acqf: AcquisitionFunction, band: BandUCB | ConstrainedUCB, feasible: bool
+    acqf: AcquisitionFunction, bound: BandUCB | ConstrainedUCB, feasible: bool
 ) -> None:
-    r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
-    band_of("band", band)
-    # The functions that BoTorch's wrappers change: fixed columns, penalties, proximity.
-    while inner := getattr(acqf, "acq_func", None) or getattr(acqf, "raw_acqf", None):
-        acqf = inner
-    name = type(acqf).__name__
-    if isinstance(acqf, OneShotAcquisitionFunction):
-        raise UnsupportedError(
-            f"{name} is a one-shot function: its points are candidates and fantasies "
-            "together. Guard another one, such as qLogNoisyExpectedImprovement."
-        )
-    explores = isinstance(acqf, _EXPLORING)
-    if not explores and _is_of_several(acqf):
-        raise UnsupportedError(
-            f"{name} is for several outcomes, and the band is for one objective: a point "
-            "that cannot be its optimum may be the best for another. Give an objective or "
-            "posterior_transform that makes one of them, or search without a guard."
-        )
-    if not explores and (why := _other_optimum(acqf, band, feasible)):
-        raise UnsupportedError(
-            f"{name} {why}, so a point that cannot be the band's optimum may be its best. "
-            "Guard it with a ConstrainedUCB of these constraints or give feasible points "
-            "as observed; build the band from values of the objective; or search without a "
-            "guard."
-        )
-    directions = _directions(acqf, band)
-    if len(directions) > 1:
-        raise UnsupportedError(
-            f"The objective of {name} both rises and falls with the outcome, or depends on "
-            "the inputs as well, so a point that cannot be the band's optimum may be its "
-            "best. Build the band from values of the objective, or search without a guard."
-        )
-    if -band.band.direction in directions:
-        names = {1: "large", -1: "small"}
-        raise UnsupportedError(
-            f"{name} seeks {names[-band.band.direction]} outcomes and the band "
-            f"{names[band.band.direction]} ones; give both the same maximize and "
-            "posterior_transform, and a band of small outcomes (maximize=False) to an "
-            "objective with a negative weight."
-        )
-
-
-def _is_of_several(acqf: AcquisitionFunction) -> bool:
-    r"""Whether it is for several objectives, or nothing makes one of several outcomes."""
-    if isinstance(acqf, _FOR_SEVERAL):
-        return True
-    objective: Any = getattr(acqf, "objective", None)
-    transform: Any = getattr(acqf, "posterior_transform", None)
-    is_one = (
-        hasattr(acqf, "objective_index")
-        or getattr(transform, "scalarize", False)
-        or (objective is not None and not isinstance(objective, _OF_EACH_OUTCOME))
-    )
-    return not is_one and getattr(getattr(acqf, "model", None), "num_outputs", 1) > 1
-
-
-def _other_optimum(acqf: Any, band: BandUCB | ConstrainedUCB, feasible: bool) -> str:
-    r"""Why the optimum that is sought need not be one of the band's outcome, in words.
+    r"""Refuse a function whose optimum may be another than that of the bound's outcome.
 
     The best feasible point is not excluded where the reference is ``feasible``.
     """
-    objective: Any = getattr(acqf, "objective", None)
-    model: Any = getattr(acqf, "model", None)
-    limits = [
-        getattr(acqf, name, None) or None
-        for name in ("_constraints", "constraints", "outcome_constraints")
-    ]
-    is_constrained = isinstance(objective, ConstrainedMCObjective) or any(
-        each is not None for each in limits
+    # The functions that BoTorch's wrappers change: fixed columns, penalties, proximity.
+    while inner := getattr(acqf, "acq_func", None) or getattr(acqf, "raw_acqf", None):
+        acqf = inner
+    if isinstance(acqf, _EXPLORING):
+        return
+    if reason := _conflict(acqf, bound, feasible):
+        raise UnsupportedError(
+            f"{type(acqf).__name__} {reason}, so a point that cannot be the band's optimum "
+            "may be its best. Give both the same objective, maximize and "
+            "posterior_transform (a band of small outcomes to a negative weight, a band of "
+            "values of the objective to any other); with constraints guard it with their "
+            "ConstrainedUCB, or give feasible points as observed; or use no guard."
+        )
+
+
+def _conflict(acqf: Any, bound: BandUCB | ConstrainedUCB, feasible: bool) -> str:
+    r"""Reason why the optima of a function and of a band may differ; empty if none."""
+    names = "objective", "posterior_transform", "model"
+    objective, transform, model = (getattr(acqf, name, None) for name in names)
+    if isinstance(acqf, OneShotAcquisitionFunction):
+        return "is a one-shot function of candidates and fantasies together"
+    is_single = (
+        hasattr(acqf, "objective_index")
+        or getattr(transform, "scalarize", False)
+        or not isinstance(objective, _OF_EACH_OUTCOME)
+        or getattr(model, "num_outputs", 1) == 1
     )
-    if is_constrained and band.outcome_constraints is None and not feasible:
+    if isinstance(acqf, _FOR_SEVERAL) or not is_single:
+        return "is for several outcomes, and the band is for one objective"
+    limits = "_constraints", "constraints", "outcome_constraints"
+    is_limited = isinstance(objective, ConstrainedMCObjective) or any(
+        getattr(acqf, name, None) for name in limits
+    )
+    if is_limited and bound.outcome_constraints is None and not feasible:
         return "has outcome constraints, and the band has none"
     spread = getattr(getattr(model, "input_transform", None), "is_one_to_many", False)
     if spread or isinstance(objective, RiskMeasureMCObjective):
         return "seeks a risk measure of outcomes at several points"
+    directions, sought = _directions(acqf, bound.band), bound.band.direction
+    if len(directions) > 1:
+        return "both rises and falls with the outcome, or depends on the inputs as well"
+    words = {1: "large", -1: "small"}
+    if -sought in directions:
+        return f"seeks {words[-sought]} outcomes and the band {words[sought]} ones"
     return ""
 
 
-def _directions(acqf: AcquisitionFunction, band: Any) -> set[int]:
-    r"""1 if it seeks large outcomes, -1 if small ones; both, or none where not known."""
+@torch.no_grad()
+def _directions(acqf: Any, band: Any) -> set[int]:
+    r"""Signs of the outcomes sought: 1 large, -1 small; both, or none where not known.
+
+    The objective is asked while outcomes rise from the least to the largest mean of the
+    model at its data: along the band's weights, or else each outcome by itself, where a
+    sign counts if all outcomes share it.
+    """
     if isinstance(acqf, BandUCB | AroundBand):
         return {acqf.band.direction}
-    maximize, objective = (getattr(acqf, name, None) for name in ("maximize", "objective"))
-    known = maximize is not None or isinstance(objective, MCAcquisitionObjective)
-    if isinstance(acqf, _EXPLORING) or not (known or isinstance(acqf, _LARGEST)):
+    names = "maximize", "objective", "posterior_transform"
+    maximize, objective, transform = (getattr(acqf, name, None) for name in names)
+    if maximize is None and not isinstance(objective, MCAcquisitionObjective):
         return set()
-    sign = 1 if maximize is None or maximize else -1
-    if isinstance(acqf, ScalarizedPosteriorMean):
-        weights = acqf.get_buffer("weights")
-        sign = int(weights.amin() >= 0.0) - int(weights.amax() <= 0.0)
-    return {sign * slope for slope in _slopes(acqf, band.band)} - {0}
-
-
-@torch.no_grad()
-def _slopes(acqf: Any, band: Any) -> set[int]:
-    r"""Signs of the changes of an objective while the band's outcome rises.
-
-    Asked at outcomes in the range of the model's means at its data. Where the band is for
-    one of several outcomes, the sign that all of them share.
-    """
-    objective: Any = getattr(acqf, "objective", None)
-    transform: Any = getattr(acqf, "posterior_transform", None)
-    if isinstance(objective, ConstrainedMCObjective):  # without its constraints
-        objective = GenericMCObjective(objective.objective)
-    plain = objective is None or isinstance(objective, IdentityMCObjective)
-    if plain and transform is None:
-        return {1}
-    X = inputs_of(acqf.model)
-    X = band.observed if X is None else X
+    sign = -1 if maximize is False else 1
+    if transform is None and isinstance(objective, IdentityMCObjective | None):
+        return {sign}
+    # Those of the band first: inputs of a model may have a column of tasks.
+    X = inputs_of(acqf.model) if band.observed is None else band.observed
     if X is None:
         return set()
-    if X.shape[-1] != band.data.dimension and band.observed is not None:
-        X = band.observed  # without the column of tasks
-    X = X.flatten(end_dim=-2)[:_POINTS]
-    means = acqf.model.posterior(X).mean  # of the first model of an ensemble
-    means = means.reshape(-1, *means.shape[-2:])[0].reshape(len(X), -1, means.shape[-1])
-    low, high = means.amin((0, 1)), means.amax((0, 1))
+    X = X[:_POINTS].unsqueeze(-2)
+    means = acqf.model.posterior(X.squeeze(-2)).mean
+    means = means.reshape(-1, *means.shape[-2:])[0].unsqueeze(-2)  # first of an ensemble
+    low, high = means.amin(0), means.amax(0)
     room = torch.where(low == high, 0.1 * low.abs() + (low == 0.0), 0.0)
     levels = torch.linspace(0.0, 1.0, _LEVELS).to(means).reshape(-1, 1, 1, 1)
-    up = torch.lerp(low - room, high + room, levels).expand(_LEVELS, *means.shape)
-    weights, count = means.new_tensor(band.output_weights), len(low)
-    paths = weights.unsqueeze(0) if len(weights) == count else torch.eye(count).to(means)
-    found: list[set[int]] = []
-    for path in paths:
-        Y = torch.where(path > 0.0, up, torch.where(path < 0.0, up.flip(0), means))
-        if transform is not None:
-            Y = transform.evaluate(Y)
-            Y = Y.unsqueeze(-1) if getattr(transform, "scalarize", False) else Y
-        values = Y if objective is None else objective(Y, X=X.unsqueeze(-2))
-        if isinstance(objective, GenericMCObjective):
-            moved = objective(Y, X=X.roll(1, 0).unsqueeze(-2))
-            if not torch.allclose(moved, values):
-                return {1, -1}  # it rises and falls by the inputs alone
-        # An objective that draws samples has all levels of the first sample first.
-        steps = values.reshape(-1, _LEVELS, values[0].numel()).mean(0).diff(dim=0)
-        least = 1e-9 * steps.abs().amax()
-        found.append({s for s in (1, -1) if bool((s * steps > least).any())})
-    shared = set[int]().union(*found)
-    return shared if len(paths) == 1 or len(shared) == 1 else set()
+    up = torch.lerp(low - room, high + room, levels)
+    weights, count = means.new_tensor(band.output_weights), means.shape[-1]
+    paths = weights if len(weights) == count else torch.eye(count).to(means)
+    paths = paths.reshape(-1, 1, 1, 1, count)
+    Y = torch.where(paths > 0.0, up, torch.where(paths < 0.0, up.flip(0), means))
+    if transform is not None:
+        Y = transform.evaluate(Y).reshape(*Y.shape[:-1], -1)
+    if isinstance(objective, ConstrainedMCObjective):  # without its constraints
+        objective = GenericMCObjective(objective.objective)
+    values = Y if objective is None else objective(Y, X=X)
+    if isinstance(objective, GenericMCObjective) and not torch.allclose(
+        objective(Y, X=X.roll(1, 0)), values
+    ):
+        return {1, -1}  # it rises and falls by the inputs alone
+    # An objective that draws samples has all paths of the first sample first.
+    steps = sign * values.unflatten(0, (-1, len(paths))).mean(0).diff(dim=1)
+    least = 1e-9 * steps.abs().amax()  # round-off where weights cancel
+    found = {s for s in (1, -1) if bool((s * steps > least).any())}
+    return found if len(paths) == 1 or len(found) == 1 else set()

@@ -3,7 +3,7 @@ r"""Upper confidence bound for outcomes that are successes or counts."""
 from collections.abc import Callable
 from functools import partial
 from inspect import Signature, signature
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -30,16 +30,10 @@ def likelihood(
     model: Any,
     norm_bound: NormBoundLike = None,
     delta: float = 0.05,
-    fit: Literal["martingale"] = "martingale",
     covariance_scale: CovarianceScale | None = None,
     form: LikelihoodForm = "cuts",
 ) -> Band:
-    r"""The band of ``LikelihoodUCB``; ``model`` is a ``LikelihoodRegression``."""
-    if fit != "martingale":
-        raise ValueError(
-            f'fit must be "martingale", got {fit!r}: filters and predictions are for '
-            "additive noise."
-        )
+    r"""Band of ``LikelihoodUCB``; ``model`` is a ``LikelihoodRegression``."""
     level = likelihood_level(model, probability("delta", delta), covariance_scale)
     whole = likelihood_set(model, norm_bound, delta, level, form)
     norm = whole.assumptions["norm"].number(whole.constraints.norm)
@@ -48,19 +42,13 @@ def likelihood(
         data=model,
         observed=inputs_of(model),
         norm_bounds=(norm,),
-        appraise=partial(_least_norm, model, level),
-        relaxation=_relaxed,
+        appraise=partial(_least_norm, model, level),  # a search, made when it is asked for
+        relaxation=relaxed_numbers,
     )
 
 
 def _least_norm(data: LikelihoodRegression, level: float) -> tuple[float]:
     return (least_norm_mode(data, level).norm,)
-
-
-def _relaxed(
-    band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
-) -> dict[str, Any]:
-    return relaxed_numbers(band, norm_factor, noise_factor)
 
 
 def _with_options_of(source: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -111,9 +99,8 @@ class LikelihoodUCB(BandUCB):
     Args:
         model: A ``LikelihoodRegression``, or a variational GP whose likelihood, kernel and
             mean are taken; see ``LikelihoodRegression.from_model``.
-        fit: ``"martingale"``, the mixture of functions ``N(mean, c k)``.
-        covariance_scale: One or several scales ``c``, fixed before the data; five from 1/16
-            to 16 by default.
+        covariance_scale: One or several scales ``c`` of the mixture of functions
+            ``N(mean, c k)``, fixed before the data; five from 1/16 to 16 by default.
         form: How the set is bounded. ``"cuts"``: by tangents of the losses at 256
             functions; bands are a few percent wider, more for rates in many dimensions.
             ``"tangent"``: by tangents at functions searched for each point as well;
@@ -127,7 +114,6 @@ class LikelihoodUCB(BandUCB):
         *,
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
-        fit: Literal["martingale"] = "martingale",
         covariance_scale: CovarianceScale | None = None,
         form: LikelihoodForm = "cuts",
         maximize: bool = True,
@@ -135,11 +121,11 @@ class LikelihoodUCB(BandUCB):
         X_pending: Tensor | None = None,
     ) -> None:
         data = LikelihoodRegression.from_model(model)
-        band = likelihood(data, norm_bound, delta, fit, covariance_scale, form)
+        band = likelihood(data, norm_bound, delta, covariance_scale, form)
         state = band.required_set.regression
         super().__init__(band, maximize, posterior_transform, X_pending, state)
 
-    @classmethod
+    @classmethod  # Ax and BoTorch read the options from the signature.
     @_with_options_of(LikelihoodRegression.from_model)
     def from_model(
         cls, model: LikelihoodRegression | Model | ApproximateGP, **options: Any

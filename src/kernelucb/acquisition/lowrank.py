@@ -27,18 +27,17 @@ from kernelucb.data.nystrom import DTCRegression
 _SOURCE = (
     "weak duality of Flynn & Reeb (2024), Theorem 4.5, in the span of a few features (ours)"
 )
-# Observed inputs that BKB's certified width takes together; about what a draw costs.
-_BLOCK = 256
+_BLOCK = 256  # observed inputs in one part of BKB's certified width, about as a draw costs
 
 
 @rebuildable(lambda model: model)
 def bkb(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    noise_std: float | None = None,
-    delta: float = 0.05,
-    radius: BKBRadius = "certified",
-    epsilon: float = 0.5,
+    norm_bound: NormBoundLike,
+    noise_std: float | None,
+    delta: float,
+    radius: BKBRadius,
+    epsilon: float,
 ) -> Band:
     r"""The band of ``BKBUCB``."""
     if not hasattr(model, "regression") or not hasattr(model, "qbar"):
@@ -51,6 +50,7 @@ def bkb(
         noise_std = positive_scalar("noise_std", noise_std)
     state: DTCRegression = model.regression(noise_std)
     norm = rule.norm(norm_bound, state)
+    # The width is in units of the model, which may standardise; the band in outcome units.
     noise = float(state.noise_scales) / state.outcome_scale
     width = rule.width(model.state, norm.value, noise, _BLOCK)
     assumptions = rule.assumptions(model.state, state, norm.assumption)
@@ -119,10 +119,10 @@ class BKBUCB(BandUCB):
 @rebuildable(lambda model: model)
 def sketched_mixture(
     model: Any,
-    norm_bound: NormBoundLike = None,
-    delta: float = 0.05,
-    fit: Fit = "filters",
-    covariance_scale: CovarianceScale | None = None,
+    norm_bound: NormBoundLike,
+    delta: float,
+    fit: Fit,
+    covariance_scale: CovarianceScale | None,
 ) -> Band:
     r"""The band of ``SketchedMartingaleMixtureUCB``."""
     probability("delta", delta)
@@ -203,7 +203,6 @@ class _SketchedSet(ExactSet):
     """
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at ``b x d`` points; see ``ConfidenceSet``."""
         lower, upper = super().bounds(X)
         if self.constraints.contradiction is None:
             return lower, upper

@@ -73,7 +73,6 @@ class PosteriorBand(ConfidenceSet):
         self.width = width
 
     def support(self, points: QueryPoints, sign: int) -> Tensor:
-        r"""Width times standard deviation; see ``ConfidenceSet``."""
         return self.width * safe_sqrt(points.design.variance)
 
 
@@ -129,7 +128,7 @@ _SMALLEST_RATIO = 1e-8
 
 
 @rebuildable(lambda model: model)
-def meta_band(model: Any, delta: float = 0.05) -> Band:
+def meta_band(model: Any, delta: float) -> Band:
     r"""The band of ``MetaUCB``."""
     _check_model(model)
     probability("delta", delta)
@@ -239,6 +238,7 @@ class MetaPI(BandUCB):
         lead = self.band.direction * (points.baseline - self.target)
         deviation = safe_sqrt(points.design.variance)
         open_ = deviation > _SMALLEST_RATIO * lead.detach().abs()
+        # Not 0 / 0: its NaN would reach the gradient, although ``where`` leaves it out.
         ratio = lead / deviation.where(open_, 1.0)
         # A point that is decided exceeds the target surely or never; leads order the rest.
         decided = torch.where(lead > 0, 1.0, -1.0) / _SMALLEST_RATIO + lead

@@ -90,6 +90,7 @@ def bands_of_outputs(
     Arguments are one value for all outputs or one for each.
     """
     norms = per_output("norm_bound", norm_bound, len(models))
+    # A tracker of two outcomes would take the norm of one for the other.
     trackers = [id(norm) for norm in norms if isinstance(norm, NormTracker)]
     if len(set(trackers)) < len(trackers):
         raise ValueError(
@@ -103,6 +104,7 @@ def bands_of_outputs(
     for j in used:
         named = {"norm_bound": norms[j], "noise_std": noises[j]}
         named = {name: value for name, value in named.items() if value is not None}
+        # Options by name, such as a kernel's, are those of ``from_model``.
         builder: Any = getattr(bounds[j], "from_model", bounds[j])
         bands[j] = builder(models[j], delta=delta, **named, **(further[j] or {})).band
     return bands
@@ -155,6 +157,7 @@ class ScalarizedUCB(BandUCB):
             )
         band = weighted_sum(bands, weights, offset)
         models = [getattr(each, "model", None) for each in bands]
+        # Registered, so that they move to another device with the function.
         model = ModuleList([each for each in models if isinstance(each, Module)])
         super().__init__(band, maximize, None, X_pending, model)
 

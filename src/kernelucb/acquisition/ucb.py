@@ -58,7 +58,7 @@ class BandUCB(Described, AcquisitionFunction):
     outcome_constraints: Any = None
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        r"""Answer calls made for BoTorch's UCB."""
+        r"""Refuse ``beta``, the argument of BoTorch's UCB."""
         if "beta" in options:
             raise TypeError(
                 f"{cls.__name__} has no beta: its width follows from delta and the other "
@@ -185,6 +185,7 @@ class BandUCB(Described, AcquisitionFunction):
         r"""Acquisition values of ``n x d`` points, ``n`` numbers."""
         points, sign = self._scoring_set.project(X), 1.0 if self.maximize else -1.0
         weight, offset = sign * self._weight, sign * self._offset
+        # For a negative weight the upper side is made of the set's lower one.
         half_width = support(points, 1 if weight > 0 else -1)
         return offset + weight * points.baseline + abs(weight) * half_width
 
@@ -242,9 +243,9 @@ def register_input_constructor(
 ) -> type[AcquisitionFunction]:
     r"""Register a BoTorch input constructor with the arguments of the class itself.
 
-    It takes what ``from_model`` of the class takes, or the class where it has none. It
-    checks that every required argument is there, and rejects what would otherwise be
-    ignored silently (constraints, objectives, thresholds).
+    It takes the arguments of ``from_model`` of the class, or of the class where it has
+    none, and refuses those that would otherwise be ignored silently (constraints,
+    objectives, thresholds).
     """
     parameters = parameters_of(acqf_class)
     names = {parameter.name for parameter in parameters}
@@ -258,12 +259,6 @@ def register_input_constructor(
                 raise UnsupportedError(
                     f"{acqf_class.__name__} does not take `{name}`: {reason}."
                 )
-        for parameter in parameters:
-            required = parameter.default is Parameter.empty
-            if required and parameter.name not in {"model", *options}:
-                raise ValueError(
-                    f"{acqf_class.__name__} needs the option `{parameter.name}`."
-                )
         # BoTorch asks for arguments where ``from_model`` gives an object. It ends in
         # ``cls(name=value, ...)``, so with ``dict`` as its class it gives these.
         build: Any = getattr(acqf_class, "from_model", None)
@@ -271,6 +266,7 @@ def register_input_constructor(
             return {"model": model, **options}
         return build.__func__(dict, model=model, **options)
 
+    # BoTorch reads the signature: it refuses options that are not named there.
     construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
     construct_inputs.__signature__ = Signature(parameters + rejected)  # type: ignore[attr-defined]
     acqf_input_constructor(acqf_class)(construct_inputs)
