@@ -6,19 +6,19 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 797,
-    "acquisition": 1930,
-    "ax": 1656,
-    "bandit": 642,
-    "certificates": 1652,
-    "confidence": 3905,
-    "data": 2284,
-    "models": 738,
+    "_numerics": 773,
+    "acquisition": 1821,
+    "ax": 1577,
+    "bandit": 614,
+    "certificates": 1627,
+    "confidence": 3890,
+    "data": 2250,
+    "models": 727,
     "optim": 244,
-    "page": 704,
-    "beside the rooms": 2197,
-    "tests": 19_267,
-    "benchmarks": 4948,
+    "page": 686,
+    "beside the rooms": 2123,
+    "tests": 16_249,
+    "benchmarks": 4949,
 }
 _SLACK = 25  # lines by which a number may be too large
 

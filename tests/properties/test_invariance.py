@@ -125,7 +125,7 @@ def test_units_of_the_least_norm(problem, scale):
     options = {"fit": "martingale", "covariance_scale": scale**2}
     least = least_consistent_norm(state_of(problem, scale=scale), **options) / scale
     expected = least_consistent_norm(problem.state, fit="martingale")
-    assert least == pytest.approx(expected, rel=SCALE, abs=SCALE)
+    assert float(least) == pytest.approx(float(expected), rel=SCALE, abs=SCALE)
 
 
 @given(problems, st.floats(-100.0, 100.0))

@@ -87,7 +87,7 @@ def test_far_from_data_what_the_data_leave_of_the_norm(noise_std, fit):
     """
     problem = make_problem(noise_std=noise_std, norm=2.0 if noise_std == 0.1 else 0.5)
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, fit=fit)
-    least = acqf.band.least_norms[0]
+    least = float(acqf.band.least_norms[0])
     assert 0.0 < least < 3.0 if noise_std == 0.1 else least == 0.0
     expected = torch.tensor([math.sqrt(3.0**2 - least**2)], dtype=torch.float64)
     sides = acqf.bounds(torch.full((1, 1), 50.0, dtype=torch.float64))

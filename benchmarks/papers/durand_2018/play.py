@@ -174,7 +174,7 @@ class PooledRegression(KernelRegression):
         noise, scatter = history.counts[played].rsqrt(), means.new_tensor(history.scatter)
         one = torch.ones_like(means)
         data = ModelData(history.prior, arms, means, one, 1, frozenset())
-        pooled = Pooled(arms, means, noise, scatter, torch.arange(len(arms)))
+        pooled = Pooled(arms, means, noise, scatter)
         state = cls.from_data(data, pooled)
         state.count = int(history.counts.sum())
         return state

@@ -38,6 +38,9 @@ class Estimate:
 
     __rmul__ = __mul__
 
+    def __truediv__(self, divisor: Any) -> "Estimate":
+        return Estimate(self.value / plain(divisor))
+
     def __eq__(self, other: object) -> bool:
         return bool(self.value == plain(other))
 
@@ -53,7 +56,7 @@ class Estimate:
             "number as yours."
         )
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = _refused
+    __add__ = __radd__ = __sub__ = __rsub__ = __rtruediv__ = _refused
     __pow__ = __rpow__ = __neg__ = __abs__ = _refused
 
 
