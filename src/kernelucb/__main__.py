@@ -91,10 +91,11 @@ def report(
         **options: Arguments of ``kernelucb.report``.
     """
     page = kernelucb.page.report(**options)
-    print(page.text)
-    if not text:
+    shown = page.text
+    if not text:  # before it is printed: a closed pipe must not lose the page
         output.write_text(page.to_html(), encoding="utf-8")
-        print(f"\nThe page: {output}")
+        shown += f"\n\nThe page: {output}"
+    print(shown)
     return 0
 
 
