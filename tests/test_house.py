@@ -7,7 +7,7 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 773,
-    "acquisition": 1821,
+    "acquisition": 1850,
     "ax": 1577,
     "bandit": 614,
     "certificates": 1627,
@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 686,
     "beside the rooms": 2124,
-    "tests": 16_249,
+    "tests": 16_265,
     "benchmarks": 4949,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -15,6 +15,7 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
+from kernelucb.acquisition.turns import turn_at
 from kernelucb.exceptions import SinglePrecisionWarning
 from problems import make_problem, uniform
 from tolerances import REARRANGED
@@ -112,3 +113,18 @@ def test_options_arrive(acqf_class):
     assert_close(value, at(acqf_class(PROBLEM.model, **options)))
     plain = at(acqf_class(PROBLEM.model, **OPTIONS[acqf_class]))
     assert (value - plain).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("pending", [None, PENDING[:1], PENDING])
+def test_a_turn_of_the_mean_is_near_the_estimate_and_changes_no_bounds(maximize, pending):
+    options = {"X_pending": pending, "maximize": maximize}
+    plain, turns = exact(**options), exact(**options, turns=("upper", "mean"))
+    upper, sign = at(plain), 1.0 if maximize else -1.0
+    near = sign * PROBLEM.state.mean(X)
+    near = near + 0.05 * (upper - near)
+    count = 8 + (0 if pending is None else len(pending))
+    expected = {"upper": upper, "mean": near}[turn_at(("upper", "mean"), count)]
+    assert_close(at(turns), expected, rtol=REARRANGED, atol=1e-12)
+    assert all(map(torch.equal, plain.bounds(X), turns.bounds(X)))
+    assert len({turn_at(turns.turns, n) for n in (8, 9)}) == 2

@@ -44,7 +44,7 @@ from kernelucb import (
     ScalarizedUCB,
 )
 from kernelucb.acquisition import outcome_bands
-from kernelucb.acquisition.guarded import is_ucb_turn
+from kernelucb.acquisition.turns import turn_at
 from problems import float64, make_problem, uniform
 from tolerances import GRADCHECK, REARRANGED
 
@@ -242,19 +242,18 @@ class TestSearch:
 
 
 class TestTurns:
-    @given(st.integers(1, 12), st.integers(0, 500), st.integers(1, 500))
-    def test_one_point_of_each_block_is_the_upper_bounds(self, every, start, rounds):
-        first = start * every
-        turns = [is_ucb_turn(count, every) for count in range(first, first + rounds)]
-        blocks = [turns[i : i + every] for i in range(0, rounds - every + 1, every)]
-        assert all(sum(block) == 1 for block in blocks)
+    @given(st.integers(1, 12), st.integers(0, 500))
+    def test_each_turn_of_a_block_comes_once(self, every, start):
+        turns = range(every)
+        found = [turn_at(turns, start * every + place) for place in turns]
+        assert sorted(found) == [*turns]
 
     @pytest.mark.parametrize("every", [2, 3, 4, 5, 8])
     @pytest.mark.parametrize("step", [2, 3, 4, 5, 8])
     def test_no_batch_size_misses_all_turns(self, every, step):
         for start in range(every):
-            turns = [is_ucb_turn(start + step * i, every) for i in range(400)]
-            assert 0.7 / every < sum(turns) / 400 < 1.4 / every
+            turns = [turn_at(range(every), start + step * i) for i in range(400)]
+            assert 0.7 / every < turns.count(0) / 400 < 1.4 / every
 
     @pytest.mark.parametrize("limited", [False, True])
     def test_on_its_turn_the_upper_bound_is_maximised(self, limited):
@@ -263,7 +262,7 @@ class TestTurns:
         for count in range(4):
             pending = GRID[:count] if count else None
             acqf = guarded(log_nei(), bound, ucb_every=4, X_pending=pending)
-            turns.append(is_ucb_turn(20 + count, 4))
+            turns.append(turn_at(range(4), 20 + count) == 0)
             assert torch.equal(at(acqf, GRID), at(bound, GRID)) == turns[-1]
         assert sum(turns) == 1
         with pytest.raises(BotorchTensorDimensionError, match="sequential=True"):

@@ -1,6 +1,7 @@
 r"""Bounds from the regression of an exact GP: a builder of the band, and its class."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -277,6 +278,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        turns: Sequence[str] = ("upper",),
     ) -> None:
         r"""Martingale-mixture upper confidence bound.
 
@@ -326,6 +328,7 @@ class MartingaleMixtureUCB(RegressionUCB):
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
+            turns: ``("upper", "mean")`` exploits with every second point; see ``BandUCB``.
 
         Raises:
             ValueError: If a scalar is out of its range, or ``fit`` has other observations.
@@ -335,7 +338,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         band = martingale_mixture(
             model, norm_bound, noise_std, delta, fit, covariance_scale, form
         )
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
+        super().__init__(band, maximize, posterior_transform, X_pending, model, turns)
 
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
         r"""The function that attains the set's upper (or lower) bound at a ``1 x d`` point.

@@ -45,9 +45,9 @@ from kernelucb.acquisition.constrained import (
     observed_points,
     unit_of,
 )
+from kernelucb.acquisition.turns import turn_at, turns_of
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import inputs_of
-from kernelucb.confidence.family import GOLDEN_RATIO
 
 _FOR_SEVERAL = (
     MultiObjectiveAnalyticAcquisitionFunction,
@@ -181,6 +181,12 @@ class GuardedAcquisition(AroundBand):
                 not ``2 x d``.
         """
         upper_bound = band if hasattr(band, "outcome_constraints") else BandUCB(band)
+        of_band: Any = getattr(upper_bound, "upper_bound", upper_bound)
+        if "mean" in of_band.turns:  # then a turn of the upper bound might be none
+            raise ValueError(
+                "The band of a guard has turns of its own; leave out its turns, and give "
+                "ucb_every=... to the guard."
+            )
         _check_guard(acqf, upper_bound, observed is not None)
         super().__init__(model=getattr(acqf, "model", upper_bound.model))
         self.acqf, self.upper_bound = acqf, upper_bound
@@ -214,9 +220,8 @@ class GuardedAcquisition(AroundBand):
         count = 0 if X_pending is None else len(X_pending)
         points = X_pending if count > 0 else None
         self.upper_bound.set_X_pending(points)
-        self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
-            self.band.data.num_observations + count, self.ucb_every
-        )
+        count_so_far = self.band.data.num_observations + count
+        self._is_ucb_turn = turn_at(turns_of(self.ucb_every), count_so_far) == "upper"
         # Not called without need: with None some functions drop pending points that they
         # were built with, and analytic ones raise whatever is given.
         if not self._is_ucb_turn and (count > 0 or self._acqf_has_pending):
@@ -271,16 +276,6 @@ class GuardedAcquisition(AroundBand):
             "band": type(self.upper_bound).__name__,
         }
         return {**names, **super()._described()}
-
-
-def is_ucb_turn(count: int, every: int) -> bool:
-    r"""Return whether the bound chooses the point after ``count`` others.
-
-    It chooses one point in each block of ``every``, at a place that moves by the golden
-    ratio: no batch size always misses it.
-    """
-    block, place = divmod(count, every)
-    return place == int(block * GOLDEN_RATIO % 1.0 * every)
 
 
 @torch.no_grad()

@@ -1,11 +1,12 @@
 r"""The acquisition function of a band, and how BoTorch and Ax build the bounds."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import Any, Self
 
+import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import (
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, tensor
+from kernelucb.acquisition.turns import SHARE, checked_turns, turn_at
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
@@ -43,6 +45,10 @@ class BandUCB(Described, AcquisitionFunction):
             with the band.
         posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
         X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
+        turns: Which function plays each point of a block, ``"upper"`` or ``"mean"``, by the
+            number of observed and pending points; the upper bound alone by default. A turn
+            of ``"mean"`` exploits: its value is the estimate and a twentieth of the way
+            from there to the upper bound.
         model: For BoTorch's tools that read ``model``; the bound does not.
 
     Raises:
@@ -73,8 +79,10 @@ class BandUCB(Described, AcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
         model: Any = None,
+        turns: Sequence[str] = ("upper",),
     ) -> None:
         super().__init__(model=model)
+        self.turns = checked_turns(turns, "upper", "mean")
         band = band_of("band", band)
         if band.confidence_set is None:
             raise UnsupportedError(
@@ -122,10 +130,13 @@ class BandUCB(Described, AcquisitionFunction):
         if X_pending is not None and tensor("X_pending", X_pending).numel() > 0:
             X = X_pending.detach().clone()
             check_points("X_pending", X, self.band.required_set.regression.dimension)
-        scoring = self._searched(0 if X is None else len(X))
+        num_pending = 0 if X is None else len(X)
+        scoring = self._searched(num_pending)
         # Conditioned first: a refused call changes nothing.
         self._scoring_set = scoring if X is None else scoring.with_pending(X)
         self._X_pending = X
+        count = self.band.data.num_observations + num_pending
+        self._turn = turn_at(self.turns, count)
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -162,6 +173,8 @@ class BandUCB(Described, AcquisitionFunction):
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.
 
+        In a turn of ``"mean"`` nearly the estimate, or minus it.
+
         Maps ``b x 1 x d`` candidate points, where ``b`` may be several dimensions, to a
         tensor of shape ``b``.
 
@@ -187,7 +200,10 @@ class BandUCB(Described, AcquisitionFunction):
         weight, offset = sign * self._weight, sign * self._offset
         # For a negative weight the upper side is made of the set's lower one.
         half_width = support(points, 1 if weight > 0 else -1)
-        return offset + weight * points.baseline + abs(weight) * half_width
+        upper = offset + weight * points.baseline + abs(weight) * half_width
+        if self._turn == "upper":
+            return upper
+        return torch.lerp(offset + weight * self.band.data.mean(X), upper, SHARE)
 
     def _described(self) -> dict[str, Any]:
         return self.band._described()  # pyright: ignore[reportPrivateUsage]
