@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 686,
     "beside the rooms": 2124,
-    "tests": 16_265,
+    "tests": 16_273,
     "benchmarks": 4949,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -3,6 +3,7 @@ r"""Refusals of acquisition functions: of bands, weights, families and constrain
 from functools import partial
 
 import torch
+from botorch.acquisition import UpperConfidenceBound
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import (
     ExpectationPosteriorTransform,
@@ -17,6 +18,7 @@ from botorch.models.transforms import Log
 from kernelucb import (
     BandUCB,
     ConstrainedUCB,
+    GuardedAcquisition,
     KernelBandit,
     KernelFamilyUCB,
     MartingaleMixtureUCB,
@@ -106,6 +108,12 @@ ROWS = [
     ("order of limits", limited(constraints={1: (1.0, 1.0)}), ValueError, "lower limit 1"),
     ("a turn", partial(bound, turns=("upper", "lower")), ValueError, "Each of turns must"),
     ("turns as a word", partial(bound, turns="mean"), ValueError, "turns must be words"),
+    (
+        "turns of a guard's band",
+        lambda: GuardedAcquisition(UpperConfidenceBound(MODEL, 2.0), bound(turns=["mean"])),
+        ValueError,
+        "leave out its turns",
+    ),
     ("no turns", partial(bound, turns=()), ValueError, "turns must be words"),
     ("temperature", limited(**LIMIT, temperature=-1.0), ValueError, "not be negative"),
     ("twice", limited(**LIMIT, options={"maximize": False}), ValueError, "holds maximize"),

@@ -110,12 +110,12 @@ def kernel_family(
         estimated |= {"norm"}
     counts = isinstance(data, LikelihoodRegression)
     left = [each for each, is_left in zip(bands, consistent, strict=True) if is_left]
-    flaws: list[Assumption] = []
+    flaw: Assumption | None = None
     if not left:
         ratios = [low / norm for low, norm in zip(least, norms, strict=True)]
         nearest = ratios.index(min(ratios))
         found = kernel_in_words(kernels[nearest]), least[nearest], norms[nearest]
-        flaws, left = [_none_left(*found, len(kernels), counts)], [bands[nearest]]
+        flaw, left = _none_left(*found, len(kernels), counts), [bands[nearest]]
     tied = not counts and is_tied(chosen)
     # The union states its norms itself; a member's that is violated would stay so.
     member = left[0].assumptions
@@ -123,7 +123,7 @@ def kernel_family(
     items = tuple(norm if each.name == "norm" else each for each in member.items)
     member = replace(member, items=items)
     assumptions = of_family(member, kernels, norms, estimated, error, tied)
-    for flaw in flaws:
+    if flaw is not None:
         assumptions = assumptions.with_item(flaw)
     sets = [each.required_set for each in left]
     number = assumptions["norm"].number

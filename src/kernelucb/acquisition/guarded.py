@@ -184,7 +184,7 @@ class GuardedAcquisition(AroundBand):
         of_band: Any = getattr(upper_bound, "upper_bound", upper_bound)
         if "mean" in of_band.turns:  # then a turn of the upper bound might be none
             raise ValueError(
-                "The band of a guard has turns of its own; leave out its turns, and give "
+                "The band of a guard has turns already; leave out its turns, and give "
                 "ucb_every=... to the guard."
             )
         _check_guard(acqf, upper_bound, observed is not None)
@@ -220,8 +220,8 @@ class GuardedAcquisition(AroundBand):
         count = 0 if X_pending is None else len(X_pending)
         points = X_pending if count > 0 else None
         self.upper_bound.set_X_pending(points)
-        count_so_far = self.band.data.num_observations + count
-        self._is_ucb_turn = turn_at(turns_of(self.ucb_every), count_so_far) == "upper"
+        turn = turn_at(turns_of(self.ucb_every), self.band.data.num_observations + count)
+        self._is_ucb_turn = turn == "upper"
         # Not called without need: with None some functions drop pending points that they
         # were built with, and analytic ones raise whatever is given.
         if not self._is_ucb_turn and (count > 0 or self._acqf_has_pending):
@@ -280,7 +280,7 @@ class GuardedAcquisition(AroundBand):
 
 @torch.no_grad()
 def _best_known(band: Any, X: Tensor) -> Tensor:
-    r"""Best guaranteed point of ``n x d`` points, ``1 x d``.
+    r"""Point of the largest lower bound among ``n x d`` points, ``1 x d``.
 
     With constraints the best certainly feasible point; ``0 x d`` if there is none.
     """

@@ -15,15 +15,15 @@ from kernelucb.confidence.family import GOLDEN_RATIO
 SHARE = 0.05
 
 
-def checked_turns(turns: Sequence[str], *words: str) -> tuple[str, ...]:
-    r"""Turns as a tuple.
+def checked_turns(turns: Sequence[str]) -> tuple[str, ...]:
+    r"""Turns of a bound, ``"upper"`` or ``"mean"``, as a tuple.
 
     Raises:
-        ValueError: If there are none, or one is not among ``words``.
+        ValueError: If there are none, or one is another word.
     """
     if isinstance(turns, str) or len(turns) == 0:
         raise ValueError(f'turns must be words such as ("upper", "mean"), got {turns!r}.')
-    return tuple(one_of("Each of turns", each, *words) for each in turns)
+    return tuple(one_of("Each of turns", each, "upper", "mean") for each in turns)
 
 
 def turns_of(ucb_every: int | None) -> tuple[str, ...]:

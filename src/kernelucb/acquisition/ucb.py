@@ -82,7 +82,7 @@ class BandUCB(Described, AcquisitionFunction):
         turns: Sequence[str] = ("upper",),
     ) -> None:
         super().__init__(model=model)
-        self.turns = checked_turns(turns, "upper", "mean")
+        self.turns = checked_turns(turns)
         band = band_of("band", band)
         if band.confidence_set is None:
             raise UnsupportedError(
