@@ -51,7 +51,7 @@ _PEOPLE = ("log_ei", "q_log_nei", "thompson", "irgp_ucb", "random")
 
 @STUDY.table(
     "compare",
-    runs(COMMON, range(20, 60), "ucb_02", "ucb_2", "ucb_4", *_PEOPLE, *OURS[::-1]),
+    runs(COMMON, range(400, 440), "ucb_02", "ucb_2", "ucb_4", *_PEOPLE, *OURS[::-1]),
     play,
 )
 def compare(played: pd.DataFrame) -> dict[str, Summary]:

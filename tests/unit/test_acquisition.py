@@ -17,7 +17,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition.turns import turn_at
 from kernelucb.exceptions import SinglePrecisionWarning
-from problems import make_problem, uniform
+from problems import frozen_kernel, frozen_model, make_problem, uniform
 from tolerances import REARRANGED
 
 PROBLEM = make_problem(n=8, d=2, noise_std=0.3, seed=21)
@@ -115,16 +115,41 @@ def test_options_arrive(acqf_class):
     assert (value - plain).abs().max() > 1e-2
 
 
+TURNS = (1.0, 0.05)
+
+
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("pending", [None, PENDING[:1], PENDING])
-def test_a_turn_of_the_mean_is_near_the_estimate_and_changes_no_bounds(maximize, pending):
+def test_a_turn_is_a_share_of_the_way_and_changes_no_bounds(maximize, pending):
     options = {"X_pending": pending, "maximize": maximize}
-    plain, turns = exact(**options), exact(**options, turns=("upper", "mean"))
+    plain, turns = exact(**options), exact(**options, turns=TURNS)
     upper, sign = at(plain), 1.0 if maximize else -1.0
-    near = sign * PROBLEM.state.mean(X)
-    near = near + 0.05 * (upper - near)
+    mean = sign * PROBLEM.state.mean(X)
     count = 8 + (0 if pending is None else len(pending))
-    expected = {"upper": upper, "mean": near}[turn_at(("upper", "mean"), count)]
-    assert_close(at(turns), expected, rtol=REARRANGED, atol=1e-12)
+    share = turn_at(TURNS, count)
+    means = sign * PROBLEM.state.mean(PROBLEM.X)
+    if pending is None and means[-1] > means[:-1].max() + 0.01:
+        share = 0.05
+    assert_close(at(turns), mean + share * (upper - mean), rtol=REARRANGED, atol=1e-12)
     assert all(map(torch.equal, plain.bounds(X), turns.bounds(X)))
-    assert len({turn_at(turns.turns, n) for n in (8, 9)}) == 2
+
+
+def test_exploitation_goes_on_while_the_newest_observation_is_the_best():
+    def shares(newest, **options):
+        for n in range(4, 8):
+            X, Y = torch.linspace(0.0, 0.8, n).double()[:, None], torch.zeros(n, 1).double()
+            Y[-1] = newest
+            model = frozen_model(X, Y, frozen_kernel("rbf", 0.1), 0.1)
+            yield MartingaleMixtureUCB(model, noise_std=0.1, turns=TURNS, **options)._share
+
+    assert {*shares(1.0)} == {*shares(-1.0, maximize=False)} == {0.05}
+    assert {*shares(-1.0)} == {*shares(0.0)} == {*shares(1.0, maximize=False)} == {*TURNS}
+    assert {*shares(1.0, X_pending=torch.ones(1, 1).double())} == {*TURNS}
+
+
+def test_only_an_estimated_norm_brings_turns_that_exploit():
+    assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=2.0).turns == (1.0,)
+    guess = MartingaleMixtureUCB(PROBLEM.model)
+    assert len(guess.turns) > 1 and min(guess.turns) < 0.1
+    for norm_bound in ("cautious", guess.band.norm_bounds[0]):
+        assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=norm_bound).turns == guess.turns

@@ -29,7 +29,7 @@ from kernelucb.acquisition.outcomes import (
     NormBounds,
     bands_of_outputs,
 )
-from kernelucb.acquisition.ucb import BandUCB, affine_weights
+from kernelucb.acquisition.ucb import BandUCB, affine_weights, upper_bound_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import (
     Band,
@@ -176,7 +176,7 @@ class ConstrainedUCB(AroundBand):
                 tensor has the wrong shape.
             UnsupportedError: If the inputs that were observed are not known.
         """
-        upper_bound = band if isinstance(band, BandUCB) else BandUCB(band)
+        upper_bound = upper_bound_of(band)
         objective, bands = band_of("band", band), [*constraints.bands.values()]
         check_dimensions("bands of objective and constraints", [objective, *bands])
         super().__init__(model=upper_bound.model)

@@ -45,8 +45,8 @@ from kernelucb.acquisition.constrained import (
     observed_points,
     unit_of,
 )
-from kernelucb.acquisition.turns import turn_at, turns_of
-from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.acquisition.turns import is_upper_turn
+from kernelucb.acquisition.ucb import BandUCB, upper_bound_of
 from kernelucb.confidence.band import inputs_of
 
 _FOR_SEVERAL = (
@@ -180,13 +180,8 @@ class GuardedAcquisition(AroundBand):
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or ``bounds`` are
                 not ``2 x d``.
         """
-        upper_bound = band if hasattr(band, "outcome_constraints") else BandUCB(band)
-        of_band: Any = getattr(upper_bound, "upper_bound", upper_bound)
-        if "mean" in of_band.turns:  # then a turn of the upper bound might be none
-            raise ValueError(
-                "The band of a guard has turns already; leave out its turns, and give "
-                "ucb_every=... to the guard."
-            )
+        constrained = getattr(band, "outcome_constraints", None) is not None
+        upper_bound: Any = band if constrained else upper_bound_of(band)
         _check_guard(acqf, upper_bound, observed is not None)
         super().__init__(model=getattr(acqf, "model", upper_bound.model))
         self.acqf, self.upper_bound = acqf, upper_bound
@@ -220,8 +215,8 @@ class GuardedAcquisition(AroundBand):
         count = 0 if X_pending is None else len(X_pending)
         points = X_pending if count > 0 else None
         self.upper_bound.set_X_pending(points)
-        turn = turn_at(turns_of(self.ucb_every), self.band.data.num_observations + count)
-        self._is_ucb_turn = turn == "upper"
+        num_points = self.band.data.num_observations + count
+        self._is_ucb_turn = is_upper_turn(self.ucb_every, num_points)
         # Not called without need: with None some functions drop pending points that they
         # were built with, and analytic ones raise whatever is given.
         if not self._is_ucb_turn and (count > 0 or self._acqf_has_pending):

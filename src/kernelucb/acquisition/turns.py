@@ -6,33 +6,26 @@ within the mean width of the band at them of the optimum, whatever plays the oth
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-from kernelucb._numerics.checks import one_of
+from kernelucb._numerics.checks import nonnegative_scalar
 from kernelucb.confidence.family import GOLDEN_RATIO
 
-# A turn of "mean" maximises a point this far on the way from the estimate to the upper
-# side: not quite the estimate, whose maximum pending points would not move.
-SHARE = 0.05
+Turn = TypeVar("Turn")
 
 
-def checked_turns(turns: Sequence[str]) -> tuple[str, ...]:
-    r"""Turns of a bound, ``"upper"`` or ``"mean"``, as a tuple.
+def checked_turns(turns: Sequence[float]) -> tuple[float, ...]:
+    r"""Shares of the way from the estimate to the upper bound, one for each turn.
 
     Raises:
-        ValueError: If there are none, or one is another word.
+        ValueError: If there are none, or one is no number of at least 0.
     """
     if isinstance(turns, str) or len(turns) == 0:
-        raise ValueError(f'turns must be words such as ("upper", "mean"), got {turns!r}.')
-    return tuple(one_of("Each of turns", each, "upper", "mean") for each in turns)
+        raise ValueError(f"turns must be numbers such as (1.0, 0.05), got {turns!r}.")
+    return tuple(nonnegative_scalar("Each of turns", each) for each in turns)
 
 
-def turns_of(ucb_every: int | None) -> tuple[str, ...]:
-    r"""A block of ``ucb_every`` points, one of them by the upper bound; none for None."""
-    others = ["search"] * ((ucb_every or 1) - 1)
-    return ("search",) if ucb_every is None else ("upper", *others)
-
-
-def turn_at(turns: Sequence[str], count: int) -> str:
+def turn_at(turns: Sequence[Turn], count: int) -> Turn:
     r"""Return the turn of the point after ``count`` observed and pending ones.
 
     Each block begins at another place, which moves by the golden ratio, so no batch size
@@ -41,3 +34,8 @@ def turn_at(turns: Sequence[str], count: int) -> str:
     block, place = divmod(count, len(turns))
     start = int(block * GOLDEN_RATIO % 1.0 * len(turns))
     return turns[(place - start) % len(turns)]
+
+
+def is_upper_turn(every: int | None, count: int) -> bool:
+    r"""Whether that point is the one in its block of ``every`` points; never for None."""
+    return every is not None and turn_at(range(every), count) == 0

@@ -2,7 +2,7 @@ r"""The acquisition function of a band, and how BoTorch and Ax build the bounds.
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from inspect import Parameter, Signature, signature
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, tensor
-from kernelucb.acquisition.turns import SHARE, checked_turns, turn_at
+from kernelucb.acquisition.turns import checked_turns, turn_at
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
@@ -27,6 +27,7 @@ from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.data.outcome_map import check_identity
 
+_NOTICED = 0.01  # a rise of the largest estimate, in prior standard deviations
 # Optimisers of BoTorch that end with one value of all points: names end so.
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
@@ -45,10 +46,10 @@ class BandUCB(Described, AcquisitionFunction):
             with the band.
         posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
         X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
-        turns: Which function plays each point of a block, ``"upper"`` or ``"mean"``, by the
-            number of observed and pending points; the upper bound alone by default. A turn
-            of ``"mean"`` exploits: its value is the estimate and a twentieth of the way
-            from there to the upper bound.
+        turns: How far on the way from the estimate to the upper bound each point of a block
+            is sought, by the number of observed and pending points: 1 is the upper bound,
+            ``(1.0, 0.05)`` exploits in every second turn. The least of several is played
+            again while the newest observation raises the largest estimate.
         model: For BoTorch's tools that read ``model``; the bound does not.
 
     Raises:
@@ -79,7 +80,7 @@ class BandUCB(Described, AcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
         model: Any = None,
-        turns: Sequence[str] = ("upper",),
+        turns: Sequence[float] = (1.0,),
     ) -> None:
         super().__init__(model=model)
         self.turns = checked_turns(turns)
@@ -135,8 +136,21 @@ class BandUCB(Described, AcquisitionFunction):
         # Conditioned first: a refused call changes nothing.
         self._scoring_set = scoring if X is None else scoring.with_pending(X)
         self._X_pending = X
-        count = self.band.data.num_observations + num_pending
-        self._turn = turn_at(self.turns, count)
+        self._share = self._share_after(num_pending)
+
+    def _share_after(self, num_pending: int) -> float:
+        r"""The turn of the next point: one that exploits goes on while it succeeds."""
+        if len(self.turns) > 1 and num_pending == 0 and self._newest_is_best:
+            return min(self.turns)
+        return turn_at(self.turns, self.band.data.num_observations + num_pending)
+
+    @cached_property
+    def _newest_is_best(self) -> bool:
+        r"""Whether the newest observation raised the largest estimate noticeably."""
+        if self.band.observed is None or len(self.band.observed) < 2:
+            return False
+        means = self.band.direction * self.band.data.mean(self.band.observed)
+        return bool(means[-1] > means[:-1].max() + _NOTICED * self.band.prior_std)
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -173,7 +187,7 @@ class BandUCB(Described, AcquisitionFunction):
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.
 
-        In a turn of ``"mean"`` nearly the estimate, or minus it.
+        In a turn below 1 a part of the way there from the estimate, or minus it.
 
         Maps ``b x 1 x d`` candidate points, where ``b`` may be several dimensions, to a
         tensor of shape ``b``.
@@ -201,12 +215,22 @@ class BandUCB(Described, AcquisitionFunction):
         # For a negative weight the upper side is made of the set's lower one.
         half_width = support(points, 1 if weight > 0 else -1)
         upper = offset + weight * points.baseline + abs(weight) * half_width
-        if self._turn == "upper":
+        if self._share == 1.0:
             return upper
-        return torch.lerp(offset + weight * self.band.data.mean(X), upper, SHARE)
+        return torch.lerp(offset + weight * self.band.data.mean(X), upper, self._share)
 
     def _described(self) -> dict[str, Any]:
         return self.band._described()  # pyright: ignore[reportPrivateUsage]
+
+
+def upper_bound_of(band: Any) -> BandUCB:
+    r"""The function that plays the upper bound of a band in every turn."""
+    if not isinstance(band, BandUCB):
+        return BandUCB(band)
+    if band.turns == (1.0,):
+        return band
+    given = band.maximize, band.posterior_transform, band.X_pending, band.model
+    return BandUCB(band.band, *given)
 
 
 def affine_weights(

@@ -33,7 +33,7 @@ from kernelucb.acquisition import (
     LikelihoodUCB,
     ScalarizedUCB,
 )
-from kernelucb.acquisition.turns import turn_at, turns_of
+from kernelucb.acquisition.turns import is_upper_turn
 from kernelucb.ax import options as stored
 from kernelucb.ax.experiment import mixed_space, parameters_of_columns
 from kernelucb.confidence.band import Band
@@ -268,7 +268,7 @@ class BoundAcquisition(Acquisition):
         # A turn counts trials under way, so that parallel trials do not share one.
         count = max(map(len, self.surrogate.Xs))
         count += 0 if self.X_pending is None else len(self.X_pending)
-        widens = turn_at(turns_of(every), count) == "upper"
+        widens = is_upper_turn(every, count)
         acqf = ConstraintWidth(safe_set) if widens else self.acqf
         space = mixed_space(
             self.search_space_digest, fixed, inequality_constraints, _MOST_COMBINATIONS
