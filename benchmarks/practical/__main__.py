@@ -9,6 +9,7 @@ from itertools import chain
 
 import pandas as pd
 
+from benchmarks.practical import circuit
 from benchmarks.practical.figures import draw_ranks, draw_regret
 from benchmarks.practical.play import play
 from benchmarks.practical.problems import PROBLEMS
@@ -35,7 +36,8 @@ FUNCTIONS = [*PROBLEMS][:6]
 COMMON = [*PROBLEMS][:11]
 WIDER = [*PROBLEMS][11:19]
 BATCHES = [*PROBLEMS][19:22]
-LABORATORIES = [*PROBLEMS][22:]
+LABORATORIES = [*PROBLEMS][22:25]
+SIMULATORS = [*PROBLEMS][25:]
 # Compared with every other method in pairs, where they are played.
 OURS = ["guarded_every_4", "mixture_ucb"]
 
@@ -93,6 +95,16 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
     play,
 )
 @STUDY.table(
+    "simulators",
+    runs(
+        SIMULATORS,
+        range(400, 420),
+        *("ucb_2", "log_ei", "q_log_nei", "thompson", "random"),
+        *("mixture_ucb", "guarded_every_4"),
+    ),
+    play,
+)
+@STUDY.table(
     "ax",
     runs(FUNCTIONS, range(20, 30), "ax_default", "q_log_nei", "ucb_2", *OURS[::-1]),
     play,
@@ -124,6 +136,21 @@ def choice(played: pd.DataFrame) -> dict[str, Summary]:
         lines = chain.from_iterable(["", *part] for part in ours)
         tables["paired"] = Summary(None, [*lines][1:])
     return tables
+
+
+_CIRCUIT = {"trials": 30, "initial": 5, "noise_std": 0.05}
+
+
+def _experiments(seeds: range) -> list[Settings]:
+    return grid(_CIRCUIT, {"seed": seeds, "method": [*circuit.STRATEGIES]})
+
+
+# As above, the first are the reported seeds, and choices were made on the second ones.
+@STUDY.table("circuit", _experiments(range(400, 420)), circuit.play)
+@STUDY.table("circuit_choice", _experiments(range(100, 105)), circuit.play)
+def filters(played: pd.DataFrame) -> Summary:
+    r"""Ax's default and our strategies on a Sallen-Key filter."""
+    return Summary(None, circuit.circuit_table(played))
 
 
 if __name__ == "__main__":

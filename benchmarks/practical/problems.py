@@ -1,4 +1,4 @@
-r"""What is optimised: synthetic functions and tables of hyper-parameters, with noise.
+r"""What is optimised: synthetic functions, simulators and tables, with noise.
 
 Inputs are in the unit cube, large values are sought. Domain, random starts and noise
 follow from problem and seed, so that all methods of a seed share them.
@@ -20,11 +20,14 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from botorch.test_functions.synthetic import AckleyMixed
 from botorch.utils.sampling import draw_sobol_samples, manual_seed
 from botorch.utils.transforms import unnormalize
+from scipy.optimize import minimize
 from torch import Tensor
 
-from benchmarks.runner import stream
+from benchmarks.runner import sobol_points, stream, unit_cube
 from benchmarks.runner.files import replicates_of
+from benchmarks.runner.simulators import SIMULATORS
 
+_SAMPLE = 2**14  # points from which a simulator's optimum is sought
 _Problem = tuple[str, dict[str, Any]]
 
 
@@ -87,6 +90,23 @@ PROBLEMS |= {
     )
     for name, d in LABORATORIES.items()
 }
+# Processes of ``benchmarks.runner.simulators``; noise is a share of the standard deviation
+# of values over the box, since the range is that of one corner.
+SIMULATED = (
+    "batch reaction",
+    "heat exchanger",
+    "optical stack",
+    "suspension",
+    "column",
+)
+PROBLEMS |= {
+    name.replace(" ", "_"): (
+        name,
+        {"family": "simulator", "source": name, "dimension": SIMULATORS[name].dimension}
+        | {"batch": 1, "rounds": 40, "noise_share": 0.05},
+    )
+    for name in SIMULATED
+}
 _NOISE = {"direct_arylation": 2.0}
 _SOUGHT = {"agnp": -1.0}  # a loss
 
@@ -141,8 +161,8 @@ class Synthetic(Environment):
         self.function = self.function_of(task)
         self.optimum = float(self.function.optimal_value)
         self.box = torch.as_tensor(self.function.bounds, dtype=torch.float64)
-        unit = torch.zeros(2, task.dimension, dtype=torch.float64)
-        self.unit_cube = unit.index_fill(0, torch.tensor(1), 1.0)
+        self.unit_cube = unit_cube(task.dimension)
+        self.noise_std = task.noise_std
 
     def function_of(self, task: SimpleNamespace) -> test_functions.SyntheticTestFunction:
         r"""The function on its usual box, to be maximised."""
@@ -158,7 +178,7 @@ class Synthetic(Environment):
         return float(self.function(unnormalize(point, self.box), noise=False))
 
     def observe(self, point: Tensor) -> float:
-        return self.value(point) + self.task.noise_std * self._noise.standard_normal()
+        return self.value(point) + self.noise_std * self._noise.standard_normal()
 
     def spread(self, count: int) -> Tensor:
         return draw_sobol_samples(self.unit_cube, n=count, q=1)[:, 0]
@@ -217,6 +237,43 @@ class Mixed(Synthetic):
         rounded = points.clone()
         rounded[..., self.binary] = points[..., self.binary].round()
         return rounded
+
+
+class Simulated(Synthetic):
+    r"""A simulator of a process, with Gaussian noise."""
+
+    def __init__(self, task: SimpleNamespace) -> None:
+        Environment.__init__(self, task)
+        self.task, self.unit_cube = task, unit_cube(task.dimension)
+        self.optimum, std = optimum_and_std(task.source)
+        self.noise_std = task.noise_share * std
+
+    def value(self, point: Tensor) -> float:
+        return float(SIMULATORS[self.task.source](point.numpy())[0])
+
+
+@cache
+def optimum_and_std(source: str) -> tuple[float, float]:
+    r"""Largest value of a simulator, and the standard deviation over a Sobol sample.
+
+    The best 20 points of the sample are improved by Nelder and Mead's search.
+    """
+    simulator = SIMULATORS[source]
+    points = sobol_points(_SAMPLE, simulator.dimension, seed=0).numpy()
+    values = simulator(points)
+    std = float(values.std())
+    searches = [
+        minimize(
+            lambda x: -float(simulator(x)[0]),
+            points[i],
+            method="Nelder-Mead",
+            bounds=[(0.0, 1.0)] * simulator.dimension,
+            options={"xatol": 1e-4, "fatol": 1e-6 * std},
+        )
+        for i in values.argsort()[-20:]
+    ]
+    largest = max(-float(each.fun) for each in searches)
+    return max(largest, float(values.max())), std
 
 
 class Table(Environment):
@@ -281,7 +338,7 @@ class Laboratory(Table):
 def environment_of(task: SimpleNamespace) -> Environment:
     r"""What the task's method plays."""
     families = {"synthetic": Synthetic, "mixed": Mixed, "table": Table}
-    families |= {"laboratory": Laboratory}
+    families |= {"laboratory": Laboratory, "simulator": Simulated}
     return families[task.family](task)
 
 

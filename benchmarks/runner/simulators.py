@@ -267,6 +267,27 @@ def column(X: Array) -> Array:
     )
 
 
+def sallen_key(X: Array) -> Array:
+    r"""Minus the error (dB) of a Sallen-Key low-pass against Butterworth's of 10 kHz.
+
+    Node equations of resistors R1 and R2 in series, C1 from between them to the output and
+    C2 from behind them to ground, with a follower of finite gain and 10 MHz bandwidth. The
+    error is a root mean square over 61 log-spaced frequencies, 100 Hz to 1 MHz.
+    """
+    R, C = (1e3, 1e5), (1e-10, 1e-7)  # ohm, farad
+    columns = _scaled(X, R, R, C, C, log=(0, 1, 2, 3))
+    R1, R2, C1, C2 = (column[:, None] for column in columns)
+    frequency = np.geomspace(1e2, 1e6, 61)
+    s = 2j * np.pi * frequency
+    # For an output of 1: voltages behind R2, between the resistors, and at the input.
+    behind = 1.0 + 1e-5 + s / (2.0 * np.pi * 1e7)
+    between = behind * (1.0 + s * R2 * C2)
+    source = between + R1 * (s * C2 * behind + s * C1 * (between - 1.0))
+    wanted = -10.0 * np.log10(1.0 + (frequency / 1e4) ** 4)
+    gain = -20.0 * np.log10(np.abs(source))
+    return -np.sqrt(np.mean((gain - wanted) ** 2, -1))
+
+
 SIMULATORS = {
     "batch reaction": Simulator(
         batch_reaction, ("temperature", "time", "catalyst"), (0.0, 100.0)
@@ -289,3 +310,5 @@ SIMULATORS = {
         column, ("flow", "length", "particle", "gradient", "temperature", "share")
     ),
 }
+# Not among those above, of which other studies take all.
+SALLEN_KEY = Simulator(sallen_key, ("R1", "R2", "C1", "C2"))

