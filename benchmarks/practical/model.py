@@ -47,7 +47,10 @@ class LeanGP(SingleTaskGP):
         factor, weights = self._solve()
         kernel, scale = self._covariance(X, self.train_inputs[0]), self._scale
         mean = self._constant + kernel @ weights
-        half = torch.linalg.solve_triangular(factor, kernel.mT, upper=False)
+        # One right-hand side for all batches; a solve for each would cost much more.
+        columns = kernel.flatten(end_dim=-2).mT
+        half = torch.linalg.solve_triangular(factor, columns, upper=False)
+        half = half.mT.reshape(kernel.shape).mT
         if X.shape[-2] == 1:
             variance = self._variance(half)
             covariance = DiagLinearOperator(variance * scale**2)
