@@ -33,16 +33,16 @@ def small_data(tmp_path_factory, monkeypatch):
 
 
 def _hpob(random):
-    r"""Tables of 40 rows with a constant input and a row that comes twice; random runs."""
+    r"""Tables of 120 rows with a constant input and a row that comes twice; random runs."""
     from benchmarks.hpob.problems import PUBLISHED, TABLES
 
     arrays = {}
     for name in TABLES:
-        X = np.insert(random.random((40, 2)), 1, 0.5, axis=1)
+        X = np.insert(random.random((120, 2)), 1, 0.5, axis=1)
         X[1], y = X[0], np.sin(4.0 * X.sum(1))
         arrays[f"table:{name}"] = np.column_stack([X, y]).astype(np.float32)
         normalised = (y - y.min()) / np.ptp(y)
-        starts = random.choice(np.sort(normalised)[10:30], (5, 1))
+        starts = random.choice(np.sort(normalised)[30:90], (5, 1))
         for method in PUBLISHED:
             values = np.hstack([starts, random.choice(normalised, (5, 100))])
             best = np.maximum.accumulate(values, axis=1).astype(np.float32)

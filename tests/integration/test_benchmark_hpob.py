@@ -31,9 +31,9 @@ def settings(name=NAMES[0], method="ucb_2", seed=1):
 def test_a_run_starts_at_the_published_best_and_repeats_no_row():
     task = SimpleNamespace(**settings())
     environment = problems.HPOB(task)
-    assert environment.rows.shape == (39, 2)
+    assert environment.rows.shape == (119, 2)
     run = played(task, environment, problems.STARTS)
-    assert int(environment.left.sum()) == 39 - 16
+    assert int(environment.left.sum()) == 119 - 16
     evaluated = environment.true[~environment.left]
     assert sorted(run["regret"]) == pytest.approx(sorted(1.0 - evaluated))
     starts = run["regret"][: problems.STARTS]
@@ -59,7 +59,7 @@ def test_candidates_are_those_near_the_best_and_random_ones_that_are_left():
     assert set(near) <= set(chosen.tolist())
     assert 3 <= len(chosen) <= 6 + 3
     assert (
-        len(problems.HPOB(SimpleNamespace(**settings() | {"rows": 99})).candidates()) == 39
+        len(problems.HPOB(SimpleNamespace(**settings() | {"rows": 119})).candidates()) == 119
     )
 
 
