@@ -44,6 +44,15 @@ def test_a_run_starts_at_the_published_best_and_repeats_no_row():
 
 
 @pytest.mark.usefixtures("small_data")
+def test_a_run_ends_at_the_optimum():
+    run = hpob.play(settings() | {"rounds": 100, "rows": 119})
+    found = run["regret"].index(0.0)
+    assert problems.STARTS < found < 50
+    assert len(run["recommended"]) == 1 + found - problems.STARTS + 1
+    assert run["regret"][found:] == [0.0] * (problems.STARTS + 100 - found)
+
+
+@pytest.mark.usefixtures("small_data")
 def test_candidates_are_those_near_the_best_and_random_ones_that_are_left():
     environments = [problems.HPOB(SimpleNamespace(**settings())) for _ in range(2)]
     first, second = environments
@@ -58,9 +67,8 @@ def test_candidates_are_those_near_the_best_and_random_ones_that_are_left():
     near = [row for row in distance.argsort() if first.left[row]][:3]
     assert set(near) <= set(chosen.tolist())
     assert 3 <= len(chosen) <= 6 + 3
-    assert (
-        len(problems.HPOB(SimpleNamespace(**settings() | {"rows": 119})).candidates()) == 119
-    )
+    everything = SimpleNamespace(**settings() | {"rows": 119})
+    assert len(problems.HPOB(everything).candidates()) == 119
 
 
 def test_random_search_is_the_mean_over_all_orders(monkeypatch):
