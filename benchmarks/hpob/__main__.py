@@ -23,7 +23,7 @@ PROTOCOL = {
 }
 OURS = ["mixture_ucb", "guarded_every_4"]
 METHODS = ["log_ei", "q_log_nei", "ucb_2", *OURS]
-GRID = grid(PROTOCOL, {"seed": range(3), "problem": TABLES, "method": METHODS})
+GRID = grid(PROTOCOL, {"seed": range(5), "problem": TABLES, "method": METHODS})
 
 
 def play(settings: Settings) -> dict[str, Any]:
