@@ -25,7 +25,10 @@ Hyperparameters = dict[str, Tensor]
 
 
 def fitted_model(
-    inputs: Tensor, outcomes: Tensor, previous: Hyperparameters | None
+    inputs: Tensor,
+    outcomes: Tensor,
+    previous: Hyperparameters | None,
+    refit: bool = True,
 ) -> tuple[LeanGP, bool]:
     r"""Model of the data with its hyper-parameters refitted.
 
@@ -34,11 +37,15 @@ def fitted_model(
         outcomes: ``n``.
         previous: Hyper-parameters to take where the fit fails; the modes of their priors
             without.
+        refit: Whether there is a fit; these are taken otherwise.
 
     Returns:
         The model in evaluation mode, and whether the fit failed.
     """
     model = LeanGP(inputs, outcomes[:, None])
+    if previous and not refit:
+        model.load_state_dict(previous, strict=False)
+        return model.eval(), False
     if Objective(model).fit():
         return model.eval(), False
     initial = {name: value.clone() for name, value in hyperparameters(model).items()}

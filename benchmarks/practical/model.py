@@ -44,14 +44,15 @@ class LeanGP(SingleTaskGP):
         r"""Posterior at ``b x q x d`` points, outcome units; latent, or with noise."""
         if output_indices or posterior_transform:
             raise NotImplementedError("Only the posterior of the one output.")
-        factor, weights = self._solve()
-        kernel, scale = self._covariance(X, self.train_inputs[0]), self._scale
-        mean = self._constant + kernel @ weights
-        half = torch.linalg.solve_triangular(factor, kernel.mT, upper=False)
-        if X.shape[-2] == 1:
-            variance = self._variance(half)
-            covariance = DiagLinearOperator(variance * scale**2)
+        scale = self._scale
+        if X.ndim == 3 and X.shape[1] > 1 and torch.equal(X[1:, :-1], X[:-1, :-1]):
+            mean, covariance = self._joint(X[0, :-1], X[:, -1])
+            covariance = DenseLinearOperator(covariance * scale**2)
+        elif X.shape[-2] == 1:
+            mean, half = self._half(X)
+            covariance = DiagLinearOperator(self._variance(half) * scale**2)
         else:
+            mean, half = self._half(X)
             dense = self._covariance(X, X) - half.mT @ half
             covariance = DenseLinearOperator(dense * scale**2)
         if observation_noise:
@@ -60,6 +61,27 @@ class LeanGP(SingleTaskGP):
         return GPyTorchPosterior(
             MultivariateNormal(self._offset + scale * mean, covariance)
         )
+
+    def _half(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Mean, and what the covariance loses by the data as ``half.mT @ half``."""
+        factor, weights = self._solve()
+        kernel = self._covariance(X, self.train_inputs[0])
+        # One right-hand side for all batches; a solve for each would cost much more.
+        columns = kernel.flatten(end_dim=-2).mT
+        half = torch.linalg.solve_triangular(factor, columns, upper=False)
+        return self._constant + kernel @ weights, half.mT.reshape(kernel.shape).mT
+
+    def _joint(self, baseline: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Means and covariances of the ``m`` same points with each of ``b`` others."""
+        b, m = len(points), len(baseline)
+        mean, half = self._half(torch.cat([baseline, points]))
+        ours, theirs = half[:, :m], half[:, m:]
+        covariance = mean.new_empty(b, m + 1, m + 1)
+        covariance[:, :m, :m] = self._covariance(baseline, baseline) - ours.mT @ ours
+        cross = self._covariance(points, baseline) - theirs.mT @ ours
+        covariance[:, m, :m] = covariance[:, :m, m] = cross
+        covariance[:, m, m] = self._variance(theirs)
+        return torch.cat([mean[:m].expand(b, m), mean[m:, None]], dim=-1), covariance
 
     def _variance(self, half: Tensor) -> Tensor:
         return 1.0 - half.square().sum(-2)

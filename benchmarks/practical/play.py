@@ -1,6 +1,8 @@
 r"""One run: a method plays a problem."""
 
+import math
 import warnings
+from collections.abc import Callable
 from time import process_time
 from types import SimpleNamespace
 from typing import Any
@@ -78,32 +80,45 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
         itself. ``fit_seconds``, ``search_seconds``: processor time.
     """
     task = SimpleNamespace(**settings)
+    starts = min(task.starts_per_dimension * task.dimension, task.most_starts)
+    return played(task, environment_of(task), starts)
+
+
+def played(
+    task: SimpleNamespace,
+    environment: Environment,
+    starts: int,
+    refit: Callable[[int], bool] = lambda _: True,
+    until: float = -math.inf,
+) -> dict[str, Any]:
+    r"""The same in an environment, with the number of random starts.
+
+    Args:
+        refit: Whether the hyper-parameters are refitted after so many points chosen.
+        until: The run ends early where regret is no larger.
+    """
     own = stream(task.seed, "own", task.problem, task.method)
-    with manual_seed(int(own.integers(2**31))):
-        return _play(task)
-
-
-def _play(task: SimpleNamespace) -> dict[str, Any]:
-    environment, (_, make) = environment_of(task), METHODS[task.method]
+    (_, make), left = METHODS[task.method], task.rounds
     history, search = _History(environment), _Search(make(), environment)
-    for _ in range(min(task.starts_per_dimension * task.dimension, task.most_starts)):
-        history.evaluate(environment.random_point())
     recommended, failed_fits, fit_seconds, previous = [], 0, 0.0, None
-    left = task.rounds
-    while True:
-        start = process_time()
-        model, failed = fitted_model(*history.data(), previous)
-        fit_seconds += process_time() - start
-        failed_fits += failed
-        previous = hyperparameters(model)
-        recommended.append(history.recommended(model))
-        if not left:
-            break
-        count = min(task.batch, left)
-        for point in search.next_points(model, count):
-            history.evaluate(point)
-        recommended += recommended[-1:] * (count - 1)
-        left -= count
+    with manual_seed(int(own.integers(2**31))):
+        for _ in range(starts):
+            history.evaluate(environment.random_point())
+        while True:
+            start = process_time()
+            chosen = task.rounds - left
+            model, failed = fitted_model(*history.data(), previous, refit(chosen))
+            fit_seconds += process_time() - start
+            failed_fits += failed
+            previous = hyperparameters(model)
+            recommended.append(history.recommended(model))
+            if not left or min(history.regret) <= until:
+                break
+            count = min(task.batch, left)
+            for point in search.next_points(model, count):
+                history.evaluate(point)
+            recommended += recommended[-1:] * (count - 1)
+            left -= count
     if not np.all(np.isfinite(history.regret)):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
     return {

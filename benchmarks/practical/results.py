@@ -138,7 +138,7 @@ def rank_table(results: Results) -> list[str]:
     for measure in MEASURES:
         values, normalised = results.values(measure), results.normalised(measure)
         columns += [
-            [_text(m.mean, m.standard_error) for m in mean_ranks(values)],
+            [with_error(m.mean, m.standard_error) for m in mean_ranks(values)],
             _with_errors(ranks_of_means, values),
             _with_errors(geometric_means, normalised),
             _with_errors(worst_deciles, normalised),
@@ -154,11 +154,11 @@ def rank_table(results: Results) -> list[str]:
         "",
         *markdown_table(["method", *header], rows),
         "",
-        *_effort_table(results),
+        *effort_table(results),
     ]
 
 
-def _effort_table(results: Results) -> list[str]:
+def effort_table(results: Results) -> list[str]:
     r"""Processor time, and what went wrong."""
     rows = []
     for method, runs in results.runs.groupby("method", sort=False):
@@ -180,7 +180,7 @@ def paired_table(results: Results, method: str) -> list[str]:
         differences = [paired_difference(ranks[ours], row) for row in ranks]
         behind = np.sign(values[:, [ours]] - values).mean(axis=(0, 2))
         columns += [
-            [_text(m.mean, m.standard_error) for m in differences],
+            [with_error(m.mean, m.standard_error) for m in differences],
             [f"{0.5 - 0.5 * share:.0%}" for share in behind],
             _with_errors(partial(_ratios, ours), results.normalised(measure)),
         ]
@@ -212,7 +212,7 @@ def regret_table(results: Results, measure: str) -> list[str]:
     rows = []
     for problem, of_problem, start in zip(results.problems, values, starts, strict=True):
         moments = [Moments.of(row) for row in of_problem]
-        cells = [_text(m.mean, m.standard_error) for m in moments]
+        cells = [with_error(m.mean, m.standard_error) for m in moments]
         best = int(np.argmin([m.mean for m in moments]))
         cells[best] = f"**{cells[best]}**"
         rows.append([PROBLEMS[problem][0], f"{start:.3g}", *cells])
@@ -227,8 +227,8 @@ def regret_table(results: Results, measure: str) -> list[str]:
 
 def _with_errors(statistic: Callable, values: np.ndarray) -> list[str]:
     errors = bootstrap_error(statistic, values)
-    return [_text(*pair) for pair in zip(statistic(values), errors, strict=True)]
+    return [with_error(*pair) for pair in zip(statistic(values), errors, strict=True)]
 
 
-def _text(value: float, error: float) -> str:
+def with_error(value: float, error: float) -> str:
     return f"{value:.3g} ± {error:.2g}"

@@ -68,8 +68,10 @@ def test_objective_fit_and_posterior_are_those_of_botorch():
     assert ours(ours.point())[0] <= objective(objective.point())[0] + 1e-7
     other.load_state_dict(model.state_dict())
     other.eval()
-    for q, noisy in itertools.product((1, 4), (False, True)):
+    cases = itertools.product((1, 4), (0, 3), (False, True))
+    for q, same, noisy in cases:  # the same first points in every batch, as for qLogNEI
         X = torch.rand(3, q, 3, dtype=torch.float64)
+        X[:, :same] = X[0, :same]
         ours, theirs = (m.posterior(X, observation_noise=noisy) for m in (model, other))
         covariances = [p.distribution.covariance_matrix for p in (ours, theirs)]
         for actual, wanted in ((ours.mean, theirs.mean), covariances):
