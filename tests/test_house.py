@@ -17,8 +17,8 @@ LINES = {
     "optim": 244,
     "page": 686,
     "beside the rooms": 2124,
-    "tests": 16_273,
-    "benchmarks": 4949,
+    "tests": 16_354,
+    "benchmarks": 5260,
 }
 _SLACK = 25  # lines by which a number may be too large
 

