@@ -6,6 +6,7 @@ follow from problem and seed, so that all methods of a seed share them.
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -335,11 +336,18 @@ class Laboratory(Table):
         return self.rows[order[:count]]
 
 
+FAMILIES: dict[str, Callable[[SimpleNamespace], Environment]] = {
+    "synthetic": Synthetic,
+    "mixed": Mixed,
+    "table": Table,
+    "laboratory": Laboratory,
+    "simulator": Simulated,
+}
+
+
 def environment_of(task: SimpleNamespace) -> Environment:
     r"""What the task's method plays."""
-    families = {"synthetic": Synthetic, "mixed": Mixed, "table": Table}
-    families |= {"laboratory": Laboratory, "simulator": Simulated}
-    return families[task.family](task)
+    return FAMILIES[task.family](task)
 
 
 @cache

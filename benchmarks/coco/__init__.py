@@ -1,0 +1,1 @@
+r"""COCO's functions, and rivals from their own packages."""
