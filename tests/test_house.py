@@ -7,7 +7,7 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 773,
-    "acquisition": 1850,
+    "acquisition": 1865,
     "ax": 1577,
     "bandit": 614,
     "certificates": 1627,
@@ -17,8 +17,8 @@ LINES = {
     "optim": 244,
     "page": 686,
     "beside the rooms": 2124,
-    "tests": 16_379,
-    "benchmarks": 5226,
+    "tests": 16_511,
+    "benchmarks": 5707,
 }
 _SLACK = 25  # lines by which a number may be too large
 
