@@ -152,7 +152,8 @@ class BoundAcquisition(Acquisition):
                 lower, upper = ranges[name]
                 lower = -math.inf if lower is None else lower
                 upper = math.inf if upper is None else upper
-                bound = BandUCB(bound.band.within(lower, upper), X_pending=bound.X_pending)
+                within = bound.band.within(lower, upper)
+                bound = BandUCB(within, X_pending=bound.X_pending, turns=bound.turns)
             functions = bound.band.required_set
             for item in self.options.get("notes", []):
                 functions.assumptions = functions.assumptions.with_extra(item)

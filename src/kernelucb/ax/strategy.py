@@ -39,6 +39,7 @@ from kernelucb.acquisition import (
     META_ACQUISITIONS,
     ConstrainedUCB,
     GuardedAcquisition,
+    MartingaleMixtureUCB,
     MetaPI,
 )
 from kernelucb.acquisition.ucb import BandUCB
@@ -68,7 +69,7 @@ _HINT = " (import kernelucb.ax first)"
 
 
 def generation_strategy(
-    acqf_class: type[BandUCB],
+    acqf_class: type[BandUCB] = MartingaleMixtureUCB,
     options: stored.Options | None = None,
     *,
     num_initial: int = 5,
@@ -85,6 +86,9 @@ def generation_strategy(
     allow_estimated: bool = False,
 ) -> GenerationStrategy:
     r"""Initial trials, then trials that maximise a confidence bound, or search within it.
+
+    Without arguments the search is that of ``MartingaleMixtureUCB(model)``, whose trials
+    explore and exploit in turns.
 
     Outcomes stay in the units in which they are reported. Ax fits a model in every trial.
     The bound takes kernel and mean from it, marked as estimated, unless the options name a
