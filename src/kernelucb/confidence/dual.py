@@ -5,10 +5,11 @@ valid bound; the search over ``tau`` decides only how tight the bound is.
 """
 
 import math
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.arrays import (
     Array,
@@ -39,6 +40,7 @@ class FunctionSet(ConfidenceSet):
     """
 
     source: ClassVar[str]
+    _last_reference: tuple[Tensor, Projection] | None = None
 
     def __init__(
         self,
@@ -58,10 +60,24 @@ class FunctionSet(ConfidenceSet):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))`` over the set, ``b`` values."""
-        points, other = map(self.regression.project, (X, reference))
+        points, other = self.regression.project(X), self._projected(reference)
         change = self.regression.difference(points, other)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support
+
+    def _projected(self, reference: Tensor) -> Projection:
+        r"""A reference in the state of the data: a search asks about the same one."""
+        if reference.requires_grad or torch.is_inference_mode_enabled():
+            return self.regression.project(reference)
+        kept = self._last_reference
+        if kept is None or kept[0].dtype != reference.dtype or not torch.equal(kept[0], reference):
+            kept = reference.clone(), self.regression.project(reference)
+            self._last_reference = kept
+        return kept[1]
+
+    def _apply(self, *arguments: Any, **options: Any) -> Any:
+        self._last_reference = None  # it would not move to the other device
+        return super()._apply(*arguments, **options)
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
         r"""Support of ``b`` differences of values; with ``cheap`` its majorant."""
@@ -120,11 +136,46 @@ class Ellipsoids:
         At minimising regularisers these gradients are those of the minima, by the envelope
         theorem: the derivative by the regulariser is zero there.
         """
-        column = tau.unsqueeze(-1)
-        deviation = self.regression.deviation_at(self.points.centre, column)
-        variance = self.design.variance_at(self.points.design, column)
+        column, (centre, design) = tau.unsqueeze(-1), self.points
         excess = self.constraints.excess(self.regression, tau).clamp_min(0.0)
-        return self.sign * deviation + safe_sqrt(excess / tau * variance)
+        return EllipsoidBound.apply(
+            *(centre.features, design.features, design.residual_variance),
+            self.sign * self.regression.mean_terms / (self.regression.eigenvalues + column),
+            (self.design.eigenvalues / column + 1.0).reciprocal(),
+            excess / tau,
+        )
+
+
+class EllipsoidBound(torch.autograd.Function):
+    r"""``<weights, v> + sqrt(squared_width (rest + <shrinkage, v^2>))`` at ``b`` points.
+
+    Of features and residual variance alone: the rest is chosen for the points, which by the
+    envelope theorem changes no gradient.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        design_features: Tensor,
+        residual_variance: Tensor,
+        weights: Tensor,
+        shrinkage: Tensor,
+        squared_width: Tensor,
+    ) -> Tensor:
+        variance = residual_variance + (design_features.square() * shrinkage).sum(-1)
+        half_width = (squared_width * variance).sqrt()
+        pull = torch.where(half_width > 0, 0.5 * squared_width / half_width, 0.0)
+        ctx.save_for_backward(weights, design_features * shrinkage, pull)
+        return (features * weights).sum(-1) + half_width
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: Tensor) -> Any:
+        weights, shrunk, pull = ctx.saved_tensors
+        pull = slopes * pull
+        by_features = slopes.unsqueeze(-1) * weights
+        return by_features, 2.0 * pull.unsqueeze(-1) * shrunk, pull, None, None, None
 
 
 class GridSet(FunctionSet):
@@ -174,7 +225,13 @@ class GridSet(FunctionSet):
         r"""Least ellipsoid bound over the grid."""
         with torch.no_grad():  # which one is least has no gradient; its value has
             index = self.ellipsoid_bounds(points, sign).argmin(dim=-1)
-        return Ellipsoids(self, points, sign).bounds(self.regularizers[index])
+        design = points.design
+        return EllipsoidBound.apply(
+            *(points.centre.features, design.features, design.residual_variance),
+            sign * self.mean_weights.mT[index],
+            self.shrinkage.mT[index],
+            self.squared_widths[index],
+        )
 
     def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
