@@ -40,7 +40,7 @@ class FunctionSet(ConfidenceSet):
     """
 
     source: ClassVar[str]
-    _last_reference: tuple[Tensor, Projection] | None = None
+    _last: Any = None  # a reference, a copy of its values, and its projection
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class FunctionSet(ConfidenceSet):
         r"""A reference in the state of the data: a search asks about the same one."""
         if reference.requires_grad or torch.is_inference_mode_enabled():
             return self.regression.project(reference)
-        kept = self._last_reference
-        if kept is None or kept[0].dtype != reference.dtype or not torch.equal(kept[0], reference):
-            kept = reference.clone(), self.regression.project(reference)
-            self._last_reference = kept
-        return kept[1]
+        given, values, points = self._last or (None, None, None)
+        if given is not reference or not torch.equal(values, reference):  # or changed since
+            points = self.regression.project(reference)
+            self._last = reference, reference.clone(), points
+        return points
 
     def _apply(self, *arguments: Any, **options: Any) -> Any:
-        self._last_reference = None  # it would not move to the other device
+        self._last = None  # it would not move to the other device
         return super()._apply(*arguments, **options)
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
