@@ -6,18 +6,18 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 773,
+    "_numerics": 781,
     "acquisition": 1850,
     "ax": 1577,
-    "bandit": 614,
+    "bandit": 615,
     "certificates": 1627,
-    "confidence": 3890,
-    "data": 2250,
+    "confidence": 3931,
+    "data": 2254,
     "models": 727,
     "optim": 244,
     "page": 686,
     "beside the rooms": 2124,
-    "tests": 16_273,
+    "tests": 16_307,
     "benchmarks": 4949,
 }
 _SLACK = 25  # lines by which a number may be too large
