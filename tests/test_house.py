@@ -6,19 +6,19 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 773,
+    "_numerics": 781,
     "acquisition": 1865,
-    "ax": 1577,
-    "bandit": 614,
+    "ax": 1579,
+    "bandit": 615,
     "certificates": 1627,
-    "confidence": 3890,
-    "data": 2250,
+    "confidence": 3931,
+    "data": 2254,
     "models": 727,
     "optim": 244,
     "page": 686,
     "beside the rooms": 2124,
-    "tests": 16_511,
-    "benchmarks": 5707,
+    "tests": 16_545,
+    "benchmarks": 5714,
 }
 _SLACK = 25  # lines by which a number may be too large
 

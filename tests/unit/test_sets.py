@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from kernelucb import KernelBandit, MartingaleMixtureUCB, SafeSet
 from kernelucb.confidence.band import Band
+from kernelucb.confidence.dual import Ellipsoids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from problems import frozen_kernel, make_problem, uniform
 
@@ -21,6 +22,36 @@ def test_a_gain_has_a_gradient_by_its_reference():
     step = 1e-5 * slope / slope.norm()
     ends = [functions.max_gain_over(X[1:], X[:1] + s * step).sum() for s in (1.0, -1.0)]
     assert float(ends[0] - ends[1]) == pytest.approx(2e-5 * float(slope.norm()), rel=1e-3)
+
+
+def test_a_reference_that_changed_in_place_is_read_again():
+    functions, reference = ACQF.band.confidence_set, X[:1].clone()
+    functions.max_gain_over(X, reference)
+    reference += 0.1
+    gains = functions.max_gain_over(X, reference), functions.max_gain_over(X, X[:1] + 0.1)
+    assert_close(*gains, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("pending", [None, X[:2] + 0.05])
+def test_the_gradient_at_chosen_regularisers_is_that_of_the_formula(pending):
+    functions = ACQF.band.confidence_set
+    if pending is not None:
+        functions = functions.with_pending(pending)
+    given = uniform(4, 2, seed=3).requires_grad_()
+    tau, slopes = torch.linspace(0.1, 5.0, 4, dtype=torch.float64), []
+    for plain in (False, True):
+        points = functions.project(given)
+        found = Ellipsoids(functions, points, -1).bounds(tau)
+        if plain:
+            column, state = tau.unsqueeze(-1), functions.regression
+            variance = functions.design.variance_at(points.design, column)
+            width = (functions.constraints.excess(state, tau) / tau * variance).sqrt()
+            assert_close(found, width - state.deviation_at(points.centre, column))
+            found = width - state.deviation_at(points.centre, column)
+        slopes += torch.autograd.grad(found.square().sum(), given, create_graph=not plain)
+    assert_close(*slopes)
+    with pytest.raises(RuntimeError, match=r"twice|not implemented"):
+        torch.autograd.grad(slopes[0].sum(), given)
 
 
 class Elsewhere(Band):

@@ -34,10 +34,10 @@ def library_of(array: Array) -> ModuleType:
     return torch if isinstance(array, Tensor) else np
 
 
-def safe_sqrt(value: Tensor) -> Tensor:
+def safe_sqrt(value: Array) -> Array:
     r"""Square root with gradient zero instead of infinity at zero."""
-    positive = value > 0
-    return torch.where(positive, torch.where(positive, value, 1.0).sqrt(), 0.0)
+    xp, positive = library_of(value), value > 0
+    return xp.where(positive, xp.sqrt(xp.where(positive, value, 1.0)), 0.0)
 
 
 def in_parts(X: Tensor, evaluate: Callable[[Tensor], Tensor]) -> Tensor:

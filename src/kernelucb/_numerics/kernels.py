@@ -195,15 +195,13 @@ class Stationary(NamedTuple):
     falls = True  # see ``read_kernel``
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
+        both = _selected(left, self.columns), _selected(right, self.columns)
+        left, right = (each / self.lengthscale for each in both)
+        if pairs:
+            return self.of_squared((left - right).square().sum(-1))
         # One pass, without the differences as a tensor; but differentiable only once.
-        graded = torch.is_grad_enabled() and (left.requires_grad or right.requires_grad)
-        fast = not (pairs or graded)
-        left, right = _aligned(left, right, self.columns, pairs or fast)
-        left, right = left / self.lengthscale, right / self.lengthscale
-        if fast:
-            mode = "donot_use_mm_for_euclid_dist"
-            return self.of_squared(torch.cdist(left, right, compute_mode=mode).square_())
-        return self.of_squared((left - right).square().sum(-1))
+        mode = "donot_use_mm_for_euclid_dist"
+        return self.of_squared(torch.cdist(left, right, compute_mode=mode).square())
 
     def of_squared(self, squared: Tensor) -> Tensor:
         r"""Values at scaled squared distances."""

@@ -1,10 +1,18 @@
 r"""Spectrum and features of a kernel matrix, and what round-off hides of both."""
 
+from collections.abc import Callable
+
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from kernelucb._numerics.arrays import Array, as_array
+
 _CUT_OFF = 4.0  # of epsilon times the largest eigenvalue
+# A residual variance that exceeds its bound by this factor, as round-off of one that
+# attains it, may stay: it is an upper bound as well.
+_UNSEEN = 1.0 + 1e-13
 
 
 def kernel_spectrum(matrix: Tensor) -> tuple[Tensor, Tensor, float]:
@@ -40,17 +48,24 @@ def cutoff_of(eigenvalues: Tensor) -> float:
 
 
 def split_variance(
-    raw_features: Tensor, prior_variance: Tensor, reach: Tensor
+    raw_features: Tensor,
+    prior_variance: Tensor,
+    reach: Callable[..., Array],
+    *given: Tensor,
 ) -> tuple[Tensor, Tensor]:
     r"""``b x n`` features and residual variance, consistent with each other.
 
-    ``reach`` bounds the rest from above: it is sharp near a section, where the difference
-    of ``prior_variance`` and the squared features is round-off.
+    ``reach``, a function of what is ``given``, bounds the rest from above: it is sharp near
+    a section, where the difference of ``prior_variance`` and the squared features is
+    round-off.
     """
-    squared = raw_features.square().sum(-1)
-    rest = prior_variance - squared
+    rest = prior_variance - raw_features.square().sum(-1)
     # Mostly nothing is hidden: no copy, and the gradient of a plain difference.
-    if bool(((rest >= 0.0) & (rest <= reach)).all()):
+    values = as_array(rest)
+    with np.errstate(all="ignore"):  # what is not finite is refused elsewhere
+        most = _UNSEEN * reach(*map(as_array, given))
+        plain = (values >= 0.0) & (values <= most)
+    if plain.all():
         return raw_features, rest
     features, excessive = raw_features, rest < 0.0
     if bool(excessive.any()):
@@ -58,7 +73,7 @@ def split_variance(
         rows = rows * _room_factors(rows, prior_variance[excessive])
         features = features.index_put((excessive,), rows)
         rest = prior_variance - features.square().sum(-1)
-    return features, torch.minimum(rest.clamp_min(0.0), reach)
+    return features, torch.minimum(rest.clamp_min(0.0), reach(*given))
 
 
 @torch.no_grad()

@@ -390,11 +390,12 @@ class KernelBandit(OfBoundedNorm, Band):
                 # The older set holds on the same event, at the same delta, so both may be
                 # intersected. Where they miss each other the newer one stands: a
                 # contradiction shows in `_widths`, for all arms at once.
+                seen = QueryPoints(points.older, points.older)
                 below, above = (
-                    older.ellipsoid_bounds(QueryPoints(points.older, points.older), sign)
+                    torch.as_tensor(older.ellipsoid_bounds(seen, sign)).amin(-1)
                     for sign in (-1, 1)
                 )
-                below, above = lower.minimum(below.amin(-1)), upper.minimum(above.amin(-1))
+                below, above = lower.minimum(below), upper.minimum(above)
                 meet = above >= -below
                 lower, upper = below.where(meet, lower), above.where(meet, upper)
             # `lower` is minus the lower side of `f - mean`.

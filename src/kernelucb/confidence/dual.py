@@ -5,10 +5,11 @@ valid bound; the search over ``tau`` decides only how tight the bound is.
 """
 
 import math
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.arrays import (
     Array,
@@ -39,6 +40,7 @@ class FunctionSet(ConfidenceSet):
     """
 
     source: ClassVar[str]
+    _last: Any = None  # a reference, a copy of its values, and its projection
 
     def __init__(
         self,
@@ -58,10 +60,24 @@ class FunctionSet(ConfidenceSet):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))`` over the set, ``b`` values."""
-        points, other = map(self.regression.project, (X, reference))
+        points, other = self.regression.project(X), self._projected(reference)
         change = self.regression.difference(points, other)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support
+
+    def _projected(self, reference: Tensor) -> Projection:
+        r"""A reference in the state of the data: a search asks about the same one."""
+        if reference.requires_grad or torch.is_inference_mode_enabled():
+            return self.regression.project(reference)
+        given, values, points = self._last or (None, None, None)
+        if given is not reference or not torch.equal(values, reference):  # or changed since
+            points = self.regression.project(reference)
+            self._last = reference, reference.clone(), points
+        return points
+
+    def _apply(self, *arguments: Any, **options: Any) -> Any:
+        self._last = None  # it would not move to the other device
+        return super()._apply(*arguments, **options)
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
         r"""Support of ``b`` differences of values; with ``cheap`` its majorant."""
@@ -120,11 +136,47 @@ class Ellipsoids:
         At minimising regularisers these gradients are those of the minima, by the envelope
         theorem: the derivative by the regulariser is zero there.
         """
-        column = tau.unsqueeze(-1)
-        deviation = self.regression.deviation_at(self.points.centre, column)
-        variance = self.design.variance_at(self.points.design, column)
         excess = self.constraints.excess(self.regression, tau).clamp_min(0.0)
-        return self.sign * deviation + safe_sqrt(excess / tau * variance)
+        column = as_array(tau)[:, None]
+        weights = self.mean_terms / (self.eigenvalues + column)
+        shrinkage = 1.0 / (as_array(self.design.eigenvalues) / column + 1.0)
+        return bound_at(self.points, weights, shrinkage, as_array(excess / tau))
+
+
+def bound_at(
+    points: QueryPoints, weights: Array, shrinkage: Array, squared_width: Array
+) -> Tensor:
+    r"""``<weights, v> + sqrt(squared_width (rest + <shrinkage, v^2>))`` at ``b`` points.
+
+    Differentiable once in the points; the arrays, which are chosen for the points, change
+    no gradient by the envelope theorem.
+    """
+    design = points.design
+    given = points.centre.features, design.features, design.residual_variance
+    return _EllipsoidBound.apply(*given, weights, shrinkage, squared_width)
+
+
+class _EllipsoidBound(torch.autograd.Function):
+    r"""``bound_at``: one step of a gradient, on arrays."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Tensor:
+        *parts, weights, shrinkage, squared_width = given
+        features, design_features, rest = map(as_array, parts)
+        xp, shrunk = library_of(features), design_features * shrinkage
+        variance = rest + (design_features * shrunk).sum(-1)
+        half_width = xp.sqrt(squared_width * variance)
+        positive = xp.where(half_width > 0.0, half_width, xp.inf)
+        ctx.slopes = weights, 2.0 * shrunk, 0.5 * squared_width / positive
+        return torch.as_tensor((features * weights).sum(-1) + half_width)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: Tensor) -> Any:
+        (weights, shrunk, pull), given = ctx.slopes, as_array(slopes)
+        pull = given * pull
+        found = given[:, None] * weights, pull[:, None] * shrunk, pull
+        return *map(torch.as_tensor, found), None, None, None
 
 
 class GridSet(FunctionSet):
@@ -137,7 +189,7 @@ class GridSet(FunctionSet):
 
     source = "Flynn & Reeb (2024), Eq. (12) over a grid"
     regularizers: Tensor
-    mean_weights: Tensor
+    mean_weights: Tensor  # `g x r`, as is the shrinkage
     shrinkage: Tensor
     squared_widths: Tensor
 
@@ -164,25 +216,31 @@ class GridSet(FunctionSet):
         self.register_buffer("regularizers", grid)  # moves with the set to a device
         tau = grid.unsqueeze(-1)
         mean_weights = regression.mean_terms / (regression.eigenvalues + tau)
-        shrinkage = tau / (self.design.eigenvalues + tau)
-        self.register_buffer("mean_weights", mean_weights.mT)
-        self.register_buffer("shrinkage", shrinkage.mT)
+        self.register_buffer("mean_weights", mean_weights)
+        self.register_buffer("shrinkage", tau / (self.design.eigenvalues + tau))
         excess = self.constraints.excess(regression, grid).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / grid)
 
     def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over the grid."""
-        with torch.no_grad():  # which one is least has no gradient; its value has
-            index = self.ellipsoid_bounds(points, sign).argmin(dim=-1)
-        return Ellipsoids(self, points, sign).bounds(self.regularizers[index])
+        index = self.ellipsoid_bounds(points, sign).argmin(-1)
+        mean_weights, shrinkage, squared_widths = self._grid
+        weights = sign * mean_weights[index]
+        return bound_at(points, weights, shrinkage[index], squared_widths[index])
 
-    def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
+    def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Array:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
-        deviation = points.centre.features @ self.mean_weights
-        design = points.design
-        variance = design.features.square() @ self.shrinkage
-        variance = variance + design.residual_variance.unsqueeze(-1)
-        return sign * deviation + safe_sqrt(variance * self.squared_widths)
+        mean_weights, shrinkage, squared_widths = self._grid
+        deviation = as_array(points.centre.features) @ mean_weights.T
+        variance = as_array(points.design.features) ** 2 @ shrinkage.T
+        variance = variance + as_array(points.design.residual_variance)[:, None]
+        return sign * deviation + (variance * squared_widths) ** 0.5
+
+    @property
+    def _grid(self) -> tuple[Array, Array, Array]:
+        r"""Weights of the mean and shrinkage, ``g x r``, and ``g`` squared widths."""
+        grid: Any = self.mean_weights, self.shrinkage, self.squared_widths
+        return tuple(map(as_array, grid))
 
 
 class ExactSet(GridSet):
@@ -229,7 +287,7 @@ class ExactSet(GridSet):
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
         ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
         with torch.no_grad():
-            values = as_array(self.ellipsoid_bounds(points, sign))
+            values = self.ellipsoid_bounds(points, sign)
             nodes, best = xp.log(as_array(self.regularizers)), values.argmin(-1)
             half_width = as_array(ball)
             found = minimize_quasiconvex(

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
 
-from kernelucb._numerics.arrays import safe_sqrt
+from kernelucb._numerics.arrays import Array, as_array, library_of, safe_sqrt
 from kernelucb._numerics.checks import finite, positive_values, tensor
 from kernelucb._numerics.estimates import Estimate, Number, draft_of
 from kernelucb._numerics.spectral import kernel_spectrum, split_variance
@@ -125,7 +125,8 @@ class RidgeState(Module, ABC):
         """
         mean, prior_variance = self.prior.mean(inputs), self.prior.variance(inputs)
         features, rest = self.coordinates(inputs, prior_variance)
-        if not bool(torch.isfinite(mean + rest).all()):
+        total = as_array(mean) + as_array(rest)
+        if not library_of(total).isfinite(total).all():
             raise InputDataError(
                 "The kernel or the prior mean is not finite at some points: they are too "
                 "large for 64-bit numbers. Rescale the inputs, those of the data as well "
@@ -140,20 +141,21 @@ class RidgeState(Module, ABC):
         """
         covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
         prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
-        same = (points.inputs == other.inputs).all(-1)  # the difference is round-off there
-        prior_variance = torch.where(same, 0.0, prior_variance).clamp_min(0.0)
-        farthest = safe_sqrt(points.residual_variance) + safe_sqrt(other.residual_variance)
-        given = points.features - other.features, prior_variance, farthest.square()
-        mean = points.baseline - other.baseline
-        return Projection(
-            points.inputs, mean, prior_variance, *self._split_difference(*given)
+        same = (as_array(points.inputs) == as_array(other.inputs)).all(-1)
+        nothing = torch.as_tensor(same | (as_array(prior_variance) < 0.0))
+        if bool(nothing.any()):  # the difference is round-off there
+            prior_variance = torch.where(nothing, 0.0, prior_variance)
+        mean, features = points.baseline - other.baseline, points.features - other.features
+        split = self._split_difference(
+            features, prior_variance, points.residual_variance, other.residual_variance
         )
+        return Projection(points.inputs, mean, prior_variance, *split)
 
     def _split_difference(
-        self, features: Tensor, prior_variance: Tensor, reach: Tensor
+        self, features: Tensor, prior_variance: Tensor, *residual_variances: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""Features and residual variance of a difference, which is at most ``reach``."""
-        return split_variance(features, prior_variance, reach)
+        r"""Features and residual variance of a difference of two points."""
+        return split_variance(features, prior_variance, farthest, *residual_variances)
 
     @property
     def num_observations(self) -> int:
@@ -285,6 +287,12 @@ class RidgeState(Module, ABC):
         return torch.as_tensor(regularizer, dtype=lam.dtype, device=lam.device).unsqueeze(
             -1
         )
+
+
+def farthest(*squares: Array) -> Array:
+    r"""Squared sum of two lengths, of which the squares are given."""
+    one, other = map(safe_sqrt, squares)
+    return (one + other) ** 2
 
 
 class Pooled(NamedTuple):
@@ -534,16 +542,10 @@ class KernelRegression(RidgeState):
     def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
         covariance = self.prior.covariance(inputs, self.distinct_inputs)
         raw_features = covariance @ self.feature_basis
-        with torch.no_grad():
-            reach = self._reach(inputs, prior_variance, covariance)
-        features, rest = split_variance(raw_features, prior_variance, reach)
-        # With gradient only where it counts, which is at few points, if any.
-        if covariance.requires_grad and bool((rest == reach).any()):
-            reach = self._reach(inputs, prior_variance, covariance)
-            features, rest = split_variance(raw_features, prior_variance, reach)
-        return features, rest
+        given = inputs, prior_variance, covariance
+        return split_variance(raw_features, prior_variance, self._reach, *given)
 
-    def _reach(self, inputs: Tensor, prior_variance: Tensor, covariance: Tensor) -> Tensor:
+    def _reach(self, inputs: Array, prior_variance: Array, covariance: Array) -> Array:
         r"""Bound on the variance outside the kept span at ``b x d'`` inputs, ``b`` values.
 
         ``prior_variance`` is ``k(x, x)``, ``covariance`` ``b x m`` with the sections.
@@ -553,12 +555,16 @@ class KernelRegression(RidgeState):
         ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
         input, and rounded up elsewhere.
         """
-        variance, eps = self.distinct_variance, torch.finfo(prior_variance.dtype).eps
-        most, index = (covariance - 0.5 * variance).max(-1)
+        kept: Any = self.distinct_inputs, self.distinct_variance, self.distinct_lost
+        xp, eps = library_of(covariance), torch.finfo(self.distinct_lost.dtype).eps
+        distinct, variance, lost = kept if xp is torch else map(as_array, kept)
+        products = covariance - 0.5 * variance
+        index = products.argmax(-1)
+        most = products[xp.arange(len(index)), index]
         rounding = 8.0 * eps * (prior_variance + variance[index])
-        repeated = (inputs == self.distinct_inputs[index]).all(-1)
-        squared = torch.where(repeated, 0.0, prior_variance - 2.0 * most + rounding)
-        return (safe_sqrt(squared) + self.distinct_lost[index]).square()
+        repeated = (inputs == distinct[index]).all(-1)
+        squared = xp.where(repeated, 0.0, prior_variance - 2.0 * most + rounding)
+        return (safe_sqrt(squared) + lost[index]) ** 2
 
     def observed_features(self, rows: Tensor) -> Tensor:
         r"""Coordinates of ``b`` rows of ``distinct_inputs``, ``b x r``."""

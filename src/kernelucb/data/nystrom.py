@@ -30,7 +30,7 @@ from torch.nn.functional import pad
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
 from kernelucb._numerics.estimates import Estimate, draft_of
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
-from kernelucb.data.exact import RidgeState, distinct_rows, pool
+from kernelucb.data.exact import RidgeState, distinct_rows, farthest, pool
 from kernelucb.data.from_model import ModelData, read_model
 from kernelucb.data.prior import Prior
 
@@ -585,11 +585,11 @@ class NystromRegression(RidgeState):
         return features, (1.0 + self.split) * rest + left
 
     def _split_difference(
-        self, features: Tensor, prior_variance: Tensor, reach: Tensor
+        self, features: Tensor, prior_variance: Tensor, *residual_variances: Tensor
     ) -> tuple[Tensor, Tensor]:
         # Residuals of the two count as opposite: features and rest are no parts of the
         # variance here.
-        return features, reach
+        return features, farthest(*residual_variances)
 
 
 class Sketch(NamedTuple):
