@@ -150,6 +150,8 @@ def test_exploitation_goes_on_while_the_newest_observation_is_the_best():
 def test_only_an_estimated_norm_brings_turns_that_exploit():
     assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=2.0).turns == (1.0,)
     guess = MartingaleMixtureUCB(PROBLEM.model)
-    assert len(guess.turns) > 1 and min(guess.turns) < 0.1
-    for norm_bound in ("cautious", guess.band.norm_bounds[0]):
-        assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=norm_bound).turns == guess.turns
+    assert len(guess.turns) > 1
+    assert min(guess.turns) < 0.1
+    for bound in ("cautious", guess.band.norm_bounds[0]):
+        again = MartingaleMixtureUCB(PROBLEM.model, norm_bound=bound)
+        assert again.turns == guess.turns
