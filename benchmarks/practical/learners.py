@@ -73,7 +73,7 @@ def _mixture(model: LeanGP) -> AcquisitionFunction:
 
 
 def _upper_bound(model: LeanGP) -> AcquisitionFunction:
-    return MartingaleMixtureUCB(model.plain(), turns=(1.0,))
+    return MartingaleMixtureUCB(model.plain(), turns=("upper",))
 
 
 def _gibbon(model: LeanGP, environment: Environment, count: int) -> Tensor:
@@ -175,5 +175,5 @@ METHODS: dict[str, tuple[str, Callable[[], Chooser]]] = {
     "guarded_every_4": ("Guarded qLogNEI, every fourth by U", _guarded(4)),
     "guarded_joint": ("Guarded qLogNEI, joint batches", _guarded(joint=True)),
     "mixture_ucb": ("MartingaleMixtureUCB", _maximised(_mixture)),
-    "upper_bound": ("MartingaleMixtureUCB, turns=(1.0,)", _maximised(_upper_bound)),
+    "upper_bound": ('MartingaleMixtureUCB, turns=("upper",)', _maximised(_upper_bound)),
 }

@@ -16,8 +16,9 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 from kernelucb.acquisition.turns import turn_at
+from kernelucb.acquisition.ucb import upper_bound_of
 from kernelucb.exceptions import SinglePrecisionWarning
-from problems import frozen_kernel, frozen_model, make_problem, uniform
+from problems import make_problem, uniform
 from tolerances import REARRANGED
 
 PROBLEM = make_problem(n=8, d=2, noise_std=0.3, seed=21)
@@ -115,43 +116,49 @@ def test_options_arrive(acqf_class):
     assert (value - plain).abs().max() > 1e-2
 
 
-TURNS = (1.0, 0.05)
+TURNS = ("upper", "gain")
 
 
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("pending", [None, PENDING[:1], PENDING])
-def test_a_turn_is_a_share_of_the_way_and_changes_no_bounds(maximize, pending):
+def test_turns_follow_the_number_of_points_and_change_no_bounds(maximize, pending):
     options = {"X_pending": pending, "maximize": maximize}
     plain, turns = exact(**options), exact(**options, turns=TURNS)
-    upper, sign = at(plain), 1.0 if maximize else -1.0
-    mean = sign * PROBLEM.state.mean(X)
     count = 8 + (0 if pending is None else len(pending))
-    share = turn_at(TURNS, count)
-    means = sign * PROBLEM.state.mean(PROBLEM.X)
-    if pending is None and means[-1] > means[:-1].max() + 0.01:
-        share = 0.05
-    assert_close(at(turns), mean + share * (upper - mean), rtol=REARRANGED, atol=1e-12)
+    is_upper = turn_at(TURNS, count) == "upper"
+    assert torch.equal(at(turns), at(plain)) == is_upper
     assert all(map(torch.equal, plain.bounds(X), turns.bounds(X)))
+    assert torch.equal(at(upper_bound_of(turns)), at(plain))
 
 
-def test_exploitation_goes_on_while_the_newest_observation_is_the_best():
-    def shares(newest, **options):
-        for n in range(4, 8):
-            X, Y = torch.linspace(0.0, 0.8, n).double()[:, None], torch.zeros(n, 1).double()
-            Y[-1] = newest
-            model = frozen_model(X, Y, frozen_kernel("rbf", 0.1), 0.1)
-            yield MartingaleMixtureUCB(model, noise_std=0.1, turns=TURNS, **options)._share
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("pending", [None, PENDING[:1]])
+def test_the_gain_is_the_expected_improvement_on_the_best_observed_point(maximize, pending):
+    acqf = exact(maximize=maximize, X_pending=pending, turns=("gain",))
+    model, sign = PROBLEM.model, 1.0 if maximize else -1.0
+    wider = model
+    if pending is not None:
+        fantasy = model.posterior(pending).mean.detach()
+        wider = model.condition_on_observations(pending, fantasy)
+    best = PROBLEM.X[(sign * model.posterior(PROBLEM.X).mean).argmax()][None]
+    pairs = torch.stack([X, best.expand_as(X)], dim=-2)
+    mean = -sign * model.posterior(pairs).mean.diff(dim=-2)[:, 0, 0]
+    covariance = wider.posterior(pairs).distribution.covariance_matrix
+    contrast = torch.tensor([1.0, -1.0]).double()
+    std = (contrast @ covariance @ contrast).sqrt()
+    normal = torch.distributions.Normal(0.0, 1.0)
+    z = mean / std
+    gain = std * (normal.log_prob(z).exp() + z * normal.cdf(z))
+    apart = std > 1e-3  # a difference of nearly the same values is round-off
+    assert apart.sum() >= 5
+    assert_close(at(acqf)[apart].exp(), gain[apart], rtol=1e-6, atol=1e-12)
+    nothing = acqf(best[:, None])
+    assert float(nothing) < float(at(acqf)[apart].min()) < float(at(acqf).max())
 
-    assert {*shares(1.0)} == {*shares(-1.0, maximize=False)} == {0.05}
-    assert {*shares(-1.0)} == {*shares(0.0)} == {*shares(1.0, maximize=False)} == {*TURNS}
-    assert {*shares(1.0, X_pending=torch.ones(1, 1).double())} == {*TURNS}
 
-
-def test_only_an_estimated_norm_brings_turns_that_exploit():
-    assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=2.0).turns == (1.0,)
+def test_only_an_estimated_norm_brings_turns_of_the_gain():
+    assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=2.0).turns == ("upper",)
     guess = MartingaleMixtureUCB(PROBLEM.model)
-    assert len(guess.turns) > 1
-    assert min(guess.turns) < 0.1
+    assert guess.turns == TURNS
     for bound in ("cautious", guess.band.norm_bounds[0]):
-        again = MartingaleMixtureUCB(PROBLEM.model, norm_bound=bound)
-        assert again.turns == guess.turns
+        assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=bound).turns == TURNS

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb._numerics.estimates import Estimate
+from kernelucb.acquisition.turns import Turn
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
@@ -60,9 +61,6 @@ from kernelucb.data.kernel_family import (
     fixed_kernel,
     fixed_mean,
 )
-
-# Turns where the norm is estimated; chosen on seeds of their own (benchmarks.practical)
-_EXPLOITING = (0.75, 0.05)
 
 
 class RegressionUCB(BandUCB):
@@ -281,7 +279,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        turns: Sequence[float] | None = None,
+        turns: Sequence[Turn] | None = None,
     ) -> None:
         r"""Martingale-mixture upper confidence bound.
 
@@ -331,9 +329,9 @@ class MartingaleMixtureUCB(RegressionUCB):
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
-            turns: Which points exploit; see ``BandUCB``. By default none where
-                ``norm_bound`` is given, and every second one, ``(0.75, 0.05)``, where it is
-                estimated, so that no theorem speaks of the upper bound anyway.
+            turns: See ``BandUCB``. By default ``("upper",)`` where ``norm_bound`` is given,
+                and ``("upper", "gain")`` where it is estimated, so that no theorem speaks of
+                the upper bound anyway.
 
         Raises:
             ValueError: If a scalar is out of its range, or ``fit`` has other observations.
@@ -344,7 +342,8 @@ class MartingaleMixtureUCB(RegressionUCB):
             model, norm_bound, noise_std, delta, fit, covariance_scale, form
         )
         if turns is None:
-            turns = _EXPLOITING if "norm" in band.assumptions.estimated else (1.0,)
+            is_estimate = "norm" in band.assumptions.estimated
+            turns = ("upper", "gain") if is_estimate else ("upper",)
         super().__init__(band, maximize, posterior_transform, X_pending, model, turns)
 
     def witness(self, X: Tensor, upper: bool = True) -> Witness:

@@ -6,26 +6,27 @@ within the mean width of the band at them of the optimum, whatever plays the oth
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from kernelucb._numerics.checks import nonnegative_scalar
+from kernelucb._numerics.checks import one_of
 from kernelucb.confidence.family import GOLDEN_RATIO
 
-Turn = TypeVar("Turn")
+Turn = Literal["upper", "gain"]
+Each = TypeVar("Each")
 
 
-def checked_turns(turns: Sequence[float]) -> tuple[float, ...]:
-    r"""Shares of the way from the estimate to the upper bound, one for each turn.
+def checked_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    r"""Turns of a bound as a tuple.
 
     Raises:
-        ValueError: If there are none, or one is no number of at least 0.
+        ValueError: If there are none, or one is another word.
     """
     if isinstance(turns, str) or len(turns) == 0:
-        raise ValueError(f"turns must be numbers such as (1.0, 0.05), got {turns!r}.")
-    return tuple(nonnegative_scalar("Each of turns", each) for each in turns)
+        raise ValueError(f'turns must be words such as ("upper", "gain"), got {turns!r}.')
+    return tuple(one_of("Each of turns", each, "upper", "gain") for each in turns)
 
 
-def turn_at(turns: Sequence[Turn], count: int) -> Turn:
+def turn_at(turns: Sequence[Each], count: int) -> Each:
     r"""Return the turn of the point after ``count`` observed and pending ones.
 
     Each block begins at another place, which moves by the golden ratio, so no batch size

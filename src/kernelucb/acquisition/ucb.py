@@ -8,6 +8,9 @@ from typing import Any, Self
 
 import torch
 from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import (
+    _log_ei_helper,  # pyright: ignore[reportPrivateUsage]
+)
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import (
     IdentityMCObjective,
@@ -19,15 +22,17 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, tensor
-from kernelucb.acquisition.turns import checked_turns, turn_at
+from kernelucb.acquisition.turns import Turn, checked_turns, turn_at
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
 from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described
+from kernelucb.data.exact import Projection, RidgeState
 from kernelucb.data.outcome_map import check_identity
 
-_NOTICED = 0.01  # a rise of the largest estimate, in prior standard deviations
+_POSTERIOR = torch.ones((), dtype=torch.float64)  # regulariser of a GP's posterior
+_SAME = 1e-6  # prior standard deviations by which two points differ at least
 # Optimisers of BoTorch that end with one value of all points: names end so.
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
@@ -46,10 +51,10 @@ class BandUCB(Described, AcquisitionFunction):
             with the band.
         posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
         X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
-        turns: How far on the way from the estimate to the upper bound each point of a block
-            is sought, by the number of observed and pending points: 1 is the upper bound,
-            ``(1.0, 0.05)`` exploits in every second turn. The least of several is played
-            again while the newest observation raises the largest estimate.
+        turns: Which function plays each point of a block, by the number of observed and
+            pending points: ``"upper"``, the upper bound, alone by default; ``"gain"``, the
+            logarithm of the expected gain over the observed point of the largest estimate
+            (expected improvement, Mockus 1975, with the correlation of both points).
         model: For BoTorch's tools that read ``model``; the bound does not.
 
     Raises:
@@ -80,7 +85,7 @@ class BandUCB(Described, AcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
         model: Any = None,
-        turns: Sequence[float] = (1.0,),
+        turns: Sequence[Turn] = ("upper",),
     ) -> None:
         super().__init__(model=model)
         self.turns = checked_turns(turns)
@@ -89,6 +94,11 @@ class BandUCB(Described, AcquisitionFunction):
             raise UnsupportedError(
                 f"{type(band).__name__} is no set of functions, whose largest values are "
                 "sought; give a band such as that of MartingaleMixtureUCB."
+            )
+        if "gain" in self.turns and not isinstance(band.data, RidgeState):
+            raise UnsupportedError(
+                'A turn of "gain" needs the posterior of an exact GP; leave out the turns of '
+                f"this {type(self).__name__}."
             )
         self._set = band.required_set  # a module: moves with the function
         self.maximize = band.direction == 1 if maximize is None else maximize
@@ -136,21 +146,10 @@ class BandUCB(Described, AcquisitionFunction):
         # Conditioned first: a refused call changes nothing.
         self._scoring_set = scoring if X is None else scoring.with_pending(X)
         self._X_pending = X
-        self._share = self._share_after(num_pending)
-
-    def _share_after(self, num_pending: int) -> float:
-        r"""The turn of the next point: one that exploits goes on while it succeeds."""
-        if len(self.turns) > 1 and num_pending == 0 and self._newest_is_best:
-            return min(self.turns)
-        return turn_at(self.turns, self.band.data.num_observations + num_pending)
-
-    @cached_property
-    def _newest_is_best(self) -> bool:
-        r"""Whether the newest observation raised the largest estimate noticeably."""
-        if self.band.observed is None or len(self.band.observed) < 2:
-            return False
-        means = self.band.direction * self.band.data.mean(self.band.observed)
-        return bool(means[-1] > means[:-1].max() + _NOTICED * self.band.prior_std)
+        self._turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
+        if self._turn == "gain":
+            data = self.band.data
+            self._design: RidgeState = data if X is None else data.with_pending(X)
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -187,7 +186,7 @@ class BandUCB(Described, AcquisitionFunction):
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.
 
-        In a turn below 1 a part of the way there from the estimate, or minus it.
+        In a turn of ``"gain"`` the logarithm of the expected gain.
 
         Maps ``b x 1 x d`` candidate points, where ``b`` may be several dimensions, to a
         tensor of shape ``b``.
@@ -210,14 +209,36 @@ class BandUCB(Described, AcquisitionFunction):
 
     def _value(self, support: Callable[[Any, int], Tensor], X: Tensor) -> Tensor:
         r"""Acquisition values of ``n x d`` points, ``n`` numbers."""
+        if self._turn == "gain":
+            return self._log_expected_gain(X)
         points, sign = self._scoring_set.project(X), 1.0 if self.maximize else -1.0
         weight, offset = sign * self._weight, sign * self._offset
         # For a negative weight the upper side is made of the set's lower one.
         half_width = support(points, 1 if weight > 0 else -1)
-        upper = offset + weight * points.baseline + abs(weight) * half_width
-        if self._share == 1.0:
-            return upper
-        return torch.lerp(offset + weight * self.band.data.mean(X), upper, self._share)
+        return offset + weight * points.baseline + abs(weight) * half_width
+
+    def _log_expected_gain(self, X: Tensor) -> Tensor:
+        r"""Logarithm of the posterior's expected gain over the best observed point."""
+        best, data = self._best.to(X), self.band.data
+
+        def change_in(state: RidgeState) -> Projection:
+            points = state.project(torch.cat([X, best]))
+            return state.difference(points.rows(slice(-1)), points.rows(slice(-1, None)))
+
+        change = wider = change_in(data)
+        if self._design is not data:  # means ignore pending points
+            wider = change_in(self._design)
+        mean = change.baseline + data.deviation_at(change, _POSTERIOR)
+        least = (_SAME * data.prior_std) ** 2  # nothing is gained at the point itself
+        std = self._design.variance_at(wider, _POSTERIOR).clamp_min(least).sqrt()
+        return _log_ei_helper(self.band.direction * mean / std) + std.log()
+
+    @cached_property
+    def _best(self) -> Tensor:
+        r"""``1 x d``, the observed point of the largest estimate."""
+        X: Any = self.band.observed
+        means = self.band.direction * self.band.data.mean(X)
+        return X[means.argmax()].unsqueeze(0)
 
     def _described(self) -> dict[str, Any]:
         return self.band._described()  # pyright: ignore[reportPrivateUsage]
@@ -227,7 +248,7 @@ def upper_bound_of(band: Any) -> BandUCB:
     r"""The function that plays the upper bound of a band in every turn."""
     if not isinstance(band, BandUCB):
         return BandUCB(band)
-    if band.turns == (1.0,):
+    if "gain" not in band.turns:
         return band
     given = band.maximize, band.posterior_transform, band.X_pending, band.model
     return BandUCB(band.band, *given)
