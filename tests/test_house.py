@@ -7,7 +7,7 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 781,
-    "acquisition": 1865,
+    "acquisition": 1886,
     "ax": 1579,
     "bandit": 615,
     "certificates": 1627,
@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 686,
     "beside the rooms": 2124,
-    "tests": 16_545,
+    "tests": 16_555,
     "benchmarks": 5714,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -97,8 +97,8 @@ class BandUCB(Described, AcquisitionFunction):
             )
         if "gain" in self.turns and not isinstance(band.data, RidgeState):
             raise UnsupportedError(
-                'A turn of "gain" needs the posterior of an exact GP; leave out the turns of '
-                f"this {type(self).__name__}."
+                f'A turn of "gain" needs the posterior of an exact GP, and {band!r:.60} has '
+                "none; leave out turns."
             )
         self._set = band.required_set  # a module: moves with the function
         self.maximize = band.direction == 1 if maximize is None else maximize
