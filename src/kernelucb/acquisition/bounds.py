@@ -330,8 +330,8 @@ class MartingaleMixtureUCB(RegressionUCB):
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
             turns: See ``BandUCB``. By default ``("upper",)`` where ``norm_bound`` is given;
-                ``("upper", "gain")`` where it is estimated and no theorem speaks of the upper
-                bound.
+                ``("upper", "gain")`` where it is estimated and no theorem speaks of the
+                upper bound.
 
         Raises:
             ValueError: If a scalar is out of its range, or ``fit`` has other observations.
