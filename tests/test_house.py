@@ -7,11 +7,11 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 781,
-    "acquisition": 1886,
+    "acquisition": 1888,
     "ax": 1579,
     "bandit": 615,
     "certificates": 1627,
-    "confidence": 3931,
+    "confidence": 3934,
     "data": 2254,
     "models": 727,
     "optim": 244,

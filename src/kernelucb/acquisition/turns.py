@@ -23,7 +23,9 @@ def checked_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """
     if isinstance(turns, str) or len(turns) == 0:
         raise ValueError(f'turns must be words such as ("upper", "gain"), got {turns!r}.')
-    return tuple(one_of("Each of turns", each, "upper", "gain") for each in turns)
+    for each in turns:
+        one_of("Each of turns", each, "upper", "gain")
+    return tuple(turns)
 
 
 def turn_at(turns: Sequence[Each], count: int) -> Each:

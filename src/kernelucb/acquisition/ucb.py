@@ -97,8 +97,8 @@ class BandUCB(Described, AcquisitionFunction):
             )
         if "gain" in self.turns and not isinstance(band.data, RidgeState):
             raise UnsupportedError(
-                'A turn of "gain" needs the posterior of an exact GP, and this band has none; '
-                "leave out turns."
+                'A turn of "gain" needs the posterior of an exact GP, which this band has '
+                "not; leave out turns."
             )
         self._set = band.required_set  # a module: moves with the function
         self.maximize = band.direction == 1 if maximize is None else maximize

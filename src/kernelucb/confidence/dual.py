@@ -40,7 +40,8 @@ class FunctionSet(ConfidenceSet):
     """
 
     source: ClassVar[str]
-    _last: Any = None  # a reference, a copy of its values, and its projection
+    # A reference, a copy of its values, and its projection
+    _last: tuple[Any, Any, Any] | None = None
 
     def __init__(
         self,
@@ -69,7 +70,8 @@ class FunctionSet(ConfidenceSet):
         r"""A reference in the state of the data: a search asks about the same one."""
         if reference.requires_grad or torch.is_inference_mode_enabled():
             return self.regression.project(reference)
-        given, values, points = self._last or (None, None, None)
+        nothing: Any = None, reference, None
+        given, values, points = self._last or nothing
         if given is not reference or not torch.equal(values, reference):  # or changed since
             points = self.regression.project(reference)
             self._last = reference, reference.clone(), points
@@ -172,8 +174,10 @@ class _EllipsoidBound(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Tensor) -> Any:
-        (weights, shrunk, pull), given = ctx.slopes, as_array(slopes)
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Any
+    ) -> Any:
+        (weights, shrunk, pull), given = ctx.slopes, as_array(*grad_outputs)
         pull = given * pull
         found = given[:, None] * weights, pull[:, None] * shrunk, pull
         return *map(torch.as_tensor, found), None, None, None
