@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 686,
     "beside the rooms": 2124,
-    "tests": 16_555,
+    "tests": 16_574,
     "benchmarks": 5714,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -30,6 +30,8 @@ from kernelucb import (
     lengthscale_family,
 )
 from kernelucb.acquisition import BoundedNorm
+from kernelucb.acquisition.turns import turn_at
+from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import CosineFeatures, FeatureMetaModel
 from problems import frozen_kernel
@@ -192,6 +194,27 @@ class TestSpaces:
 def test_a_norm_bound_for_a_fitted_kernel_warns():
     with pytest.warns(UserInputWarning, match="no theorem covers .* KernelFamilyUCB"):
         kernelucb.ax.generation_strategy(MartingaleMixtureUCB, {"norm_bound": 3.0})
+
+
+def test_without_arguments_the_upper_bound_and_the_gain_play_in_turns(
+    monkeypatch,
+):
+    build, played = BoundAcquisition._build_bands, []
+
+    def noted(self, *arguments):
+        build(self, *arguments)
+        played.append(self.bound._turn)
+
+    monkeypatch.setattr(BoundAcquisition, "_build_bands", noted)
+    client = Client(random_seed=0)
+    client.configure_experiment(UNIT)
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(kernelucb.ax.generation_strategy())
+    for _ in range(9):
+        index, parameters = next_trial(client)
+        client.complete_trial(index, {"y": -((parameters["x"] - 0.4) ** 2)})
+    assert played == [turn_at(("upper", "gain"), count) for count in range(5, 9)]
+    assert {*played} == {"upper", "gain"}
 
 
 def test_without_ax_the_import_says_what_to_install(monkeypatch):
