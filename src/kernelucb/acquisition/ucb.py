@@ -54,7 +54,7 @@ class BandUCB(Described, AcquisitionFunction):
         turns: Which function plays each point of a block, by the number of observed and
             pending points: ``"upper"``, the upper bound, alone by default; ``"gain"``, the
             logarithm of the expected gain over the observed point of the largest estimate
-            (expected improvement, Mockus 1975, with the correlation of both points).
+            (expected improvement, Jones et al. 1998, with the correlation of both points).
         model: For BoTorch's tools that read ``model``; the bound does not.
 
     Raises:
