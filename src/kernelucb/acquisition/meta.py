@@ -234,7 +234,7 @@ class MetaPI(BandUCB):
         self.target = best if given is None else given
 
     def _value(self, support: Any, X: Tensor) -> Tensor:
-        points = self._scoring_set.project(X)
+        points = self._scoring.project(X)
         lead = self.band.direction * (points.baseline - self.target)
         deviation = safe_sqrt(points.design.variance)
         open_ = deviation > _SMALLEST_RATIO * lead.detach().abs()

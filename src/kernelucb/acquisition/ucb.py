@@ -142,14 +142,12 @@ class BandUCB(Described, AcquisitionFunction):
             X = X_pending.detach().clone()
             check_points("X_pending", X, self.band.required_set.regression.dimension)
         num_pending = 0 if X is None else len(X)
-        scoring = self._searched(num_pending)
+        turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
+        # The posterior of the data gives the gain, the set searched the upper bound.
+        source: Any = self.band.data if turn == "gain" else self._searched(num_pending)
         # Conditioned first: a refused call changes nothing.
-        self._scoring_set = scoring if X is None else scoring.with_pending(X)
-        self._X_pending = X
-        self._turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
-        if self._turn == "gain":
-            data = self.band.data
-            self._design: RidgeState = data if X is None else data.with_pending(X)
+        self._scoring = source if X is None else source.with_pending(X)
+        self._X_pending, self._turn = X, turn
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -195,23 +193,25 @@ class BandUCB(Described, AcquisitionFunction):
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
-        return self._values(X, self._scoring_set.support)
+        if self._turn == "gain":
+            return self._values(X, self._log_expected_gain)
+        return self._values(X, partial(self._value, self._scoring.support))
 
     def majorant(self, X: Tensor) -> Tensor:
         r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
-        return self._values(X, self._scoring_set.majorant)
+        if self._turn == "gain":
+            return self(X)
+        return self._values(X, partial(self._value, self._scoring.majorant))
 
-    def _values(self, X: Tensor, support: Callable[[Any, int], Tensor]) -> Tensor:
+    def _values(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor:
         check_points("X", X, self.band.required_set.regression.dimension, q=True)
         batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
-        values = in_parts(X.reshape(-1, X.shape[-1]), partial(self._value, support))
+        values = in_parts(X.reshape(-1, X.shape[-1]), value)
         return values.reshape(batch_shape).to(X.dtype)
 
     def _value(self, support: Callable[[Any, int], Tensor], X: Tensor) -> Tensor:
-        r"""Acquisition values of ``n x d`` points, ``n`` numbers."""
-        if self._turn == "gain":
-            return self._log_expected_gain(X)
-        points, sign = self._scoring_set.project(X), 1.0 if self.maximize else -1.0
+        r"""Value of the upper bound at ``n x d`` points, ``n`` numbers."""
+        points, sign = self._scoring.project(X), 1.0 if self.maximize else -1.0
         weight, offset = sign * self._weight, sign * self._offset
         # For a negative weight the upper side is made of the set's lower one.
         half_width = support(points, 1 if weight > 0 else -1)
@@ -226,11 +226,11 @@ class BandUCB(Described, AcquisitionFunction):
             return state.difference(points.rows(slice(-1)), points.rows(slice(-1, None)))
 
         change = wider = change_in(data)
-        if self._design is not data:  # means ignore pending points
-            wider = change_in(self._design)
+        if self._scoring is not data:  # means ignore pending points
+            wider = change_in(self._scoring)
         mean = change.baseline + data.deviation_at(change, _POSTERIOR)
         least = (_SAME * data.prior_std) ** 2  # nothing is gained at the point itself
-        std = self._design.variance_at(wider, _POSTERIOR).clamp_min(least).sqrt()
+        std = self._scoring.variance_at(wider, _POSTERIOR).clamp_min(least).sqrt()
         return _log_ei_helper(self.band.direction * mean / std) + std.log()
 
     @cached_property
