@@ -213,8 +213,8 @@ def test_without_arguments_the_upper_bound_and_the_gain_play_in_turns(
     for _ in range(9):
         index, parameters = next_trial(client)
         client.complete_trial(index, {"y": -((parameters["x"] - 0.4) ** 2)})
-    assert played == [turn_at(("upper", "gain"), count) for count in range(5, 9)]
-    assert {*played} == {"upper", "gain"}
+    assert played == [turn_at(("upper", "mean"), count) for count in range(5, 9)]
+    assert {*played} == {"upper", "mean"}
 
 
 def test_without_ax_the_import_says_what_to_install(monkeypatch):

@@ -116,7 +116,7 @@ def test_options_arrive(acqf_class):
     assert (value - plain).abs().max() > 1e-2
 
 
-TURNS = ("upper", "gain")
+TURNS = ("upper", "mean")
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -132,31 +132,37 @@ def test_turns_follow_the_number_of_points_and_change_no_bounds(maximize, pendin
 
 
 @pytest.mark.parametrize("maximize", [True, False])
-@pytest.mark.parametrize("pending", [None, PENDING[:1]])
-def test_the_gain_is_the_expected_improvement_on_the_best_observed_point(maximize, pending):
-    acqf = exact(maximize=maximize, X_pending=pending, turns=("gain",))
-    model, sign = PROBLEM.model, 1.0 if maximize else -1.0
-    wider = model
-    if pending is not None:
-        fantasy = model.posterior(pending).mean.detach()
-        wider = model.condition_on_observations(pending, fantasy)
-    best = PROBLEM.X[(sign * model.posterior(PROBLEM.X).mean).argmax()][None]
-    pairs = torch.stack([X, best.expand_as(X)], dim=-2)
-    mean = -sign * model.posterior(pairs).mean.diff(dim=-2)[:, 0, 0]
-    covariance = wider.posterior(pairs).distribution.covariance_matrix
-    contrast = torch.tensor([1.0, -1.0]).double()
-    std = (contrast @ covariance @ contrast).sqrt()
-    normal = torch.distributions.Normal(0.0, 1.0)
-    z = mean / std
-    gain = std * (normal.log_prob(z).exp() + z * normal.cdf(z))
-    apart = std > 1e-3  # a difference of nearly the same values is round-off
-    assert apart.sum() >= 5
-    assert_close(at(acqf)[apart].exp(), gain[apart], rtol=1e-6, atol=1e-12)
-    nothing = acqf(best[:, None])
-    assert float(nothing) < float(at(acqf)[apart].min()) < float(at(acqf).max())
+@pytest.mark.parametrize(("weight", "offset"), [(1.0, 0.0), (-2.0, 0.5)])
+def test_a_turn_of_the_mean_is_the_posterior_mean(maximize, weight, offset):
+    acqf = exact(maximize=maximize, turns=("mean",), **weighted(weight, offset))
+    mean = offset + weight * PROBLEM.model.posterior(X).mean[:, 0]
+    assert_close(at(acqf), mean if maximize else -mean, rtol=0.0, atol=1e-8)
+    assert torch.equal(acqf.majorant(X[:, None]), at(acqf))
 
 
-def test_only_an_estimated_norm_brings_turns_of_the_gain():
+def test_a_turn_of_the_mean_plays_no_point_again_while_there_is_another():
+    means = PROBLEM.model.posterior(PROBLEM.X).mean[:, 0]
+    best = PROBLEM.X[means.argsort(descending=True)]
+    acqf = exact(turns=("mean",))
+    again = at(acqf, best)
+    assert float(again.max()) < float(at(acqf).min())  # X has none of them
+    assert torch.equal(again.argsort(descending=True), torch.arange(8))
+    prior_std = acqf.band.data.prior_std
+    assert_close(at(acqf, best) + 10.0 * prior_std, means.sort(descending=True)[0])
+
+
+def test_a_turn_of_the_mean_plays_nothing_near_a_pending_point():
+    plain, acqf = exact(turns=("mean",)), exact(turns=("mean",), X_pending=PENDING[:1])
+    steps = torch.linspace(0.0, 1.0, 51, dtype=torch.float64)[:, None]
+    line = PENDING[:1] + steps * (X[:1] - PENDING[:1])
+    loss = at(plain, line) - at(acqf, line)
+    prior_std = acqf.band.data.prior_std
+    assert_close(float(loss[0]), prior_std, rtol=1e-6, atol=0.0)
+    assert bool((loss.diff() <= 1e-9).all())
+    assert float(loss[-1]) == 0.0
+
+
+def test_only_an_estimated_norm_brings_turns_of_the_mean():
     assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=2.0).turns == ("upper",)
     guess = MartingaleMixtureUCB(PROBLEM.model)
     assert guess.turns == TURNS

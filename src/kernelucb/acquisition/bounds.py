@@ -330,7 +330,7 @@ class MartingaleMixtureUCB(RegressionUCB):
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
             turns: See ``BandUCB``. By default ``("upper",)`` where ``norm_bound`` is given;
-                ``("upper", "gain")`` where it is estimated and no theorem speaks of the
+                ``("upper", "mean")`` where it is estimated and no theorem speaks of the
                 upper bound.
 
         Raises:
@@ -343,7 +343,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         )
         if turns is None:
             is_estimate = "norm" in band.assumptions.estimated
-            turns = ("upper", "gain") if is_estimate else ("upper",)
+            turns = ("upper", "mean") if is_estimate else ("upper",)
         super().__init__(band, maximize, posterior_transform, X_pending, model, turns)
 
     def witness(self, X: Tensor, upper: bool = True) -> Witness:

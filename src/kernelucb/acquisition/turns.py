@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from kernelucb._numerics.checks import one_of
 from kernelucb.confidence.family import GOLDEN_RATIO
 
-Turn = Literal["upper", "gain"]
+Turn = Literal["upper", "mean"]
 Each = TypeVar("Each")
 
 
@@ -22,9 +22,9 @@ def checked_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
         ValueError: If there are none, or one is another word.
     """
     if isinstance(turns, str) or len(turns) == 0:
-        raise ValueError(f'turns must be words such as ("upper", "gain"), got {turns!r}.')
+        raise ValueError(f'turns must be words such as ("upper", "mean"), got {turns!r}.')
     for each in turns:
-        one_of("Each of turns", each, "upper", "gain")
+        one_of("Each of turns", each, "upper", "mean")
     return tuple(turns)
 
 

@@ -2,15 +2,12 @@ r"""The acquisition function of a band, and how BoTorch and Ax build the bounds.
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import Any, Self
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.analytic import (
-    _log_ei_helper,  # pyright: ignore[reportPrivateUsage]
-)
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import (
     IdentityMCObjective,
@@ -28,11 +25,13 @@ from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
 from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described
-from kernelucb.data.exact import Projection, RidgeState
+from kernelucb.data.exact import KernelRegression
 from kernelucb.data.outcome_map import check_identity
 
 _POSTERIOR = torch.ones((), dtype=torch.float64)  # regulariser of a GP's posterior
-_SAME = 1e-6  # prior standard deviations by which two points differ at least
+# What a turn of the mean loses at points closer than a distance to observed and to pending
+# ones: distance and loss, prior standard deviations. A gentle loss can be searched.
+_SAME, _NEAR = (1e-6, 10.0), (0.3, 1.0)
 # Optimisers of BoTorch that end with one value of all points: names end so.
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
@@ -52,9 +51,8 @@ class BandUCB(Described, AcquisitionFunction):
         posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
         X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
         turns: Which function plays each point of a block, by the number of observed and
-            pending points: ``"upper"``, the upper bound, alone by default; ``"gain"``, the
-            logarithm of the expected gain over the observed point of the largest estimate
-            (expected improvement, Jones et al. 1998, with the correlation of both points).
+            pending points: ``"upper"``, the upper bound, alone by default; ``"mean"``, the
+            posterior mean, at no observed or pending point while there is another.
         model: For BoTorch's tools that read ``model``; the bound does not.
 
     Raises:
@@ -95,10 +93,10 @@ class BandUCB(Described, AcquisitionFunction):
                 f"{type(band).__name__} is no set of functions, whose largest values are "
                 "sought; give a band such as that of MartingaleMixtureUCB."
             )
-        if "gain" in self.turns and not isinstance(band.data, RidgeState):
+        if "mean" in self.turns and not isinstance(band.data, KernelRegression):
             raise UnsupportedError(
-                'A turn of "gain" needs the posterior of an exact GP, which this band has '
-                "not; leave out turns."
+                'A turn of "mean" needs the posterior mean of an exact GP, which this band '
+                "has not; leave out turns."
             )
         self._set = band.required_set  # a module: moves with the function
         self.maximize = band.direction == 1 if maximize is None else maximize
@@ -142,12 +140,11 @@ class BandUCB(Described, AcquisitionFunction):
             X = X_pending.detach().clone()
             check_points("X_pending", X, self.band.required_set.regression.dimension)
         num_pending = 0 if X is None else len(X)
-        turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
-        # The posterior of the data gives the gain, the set searched the upper bound.
-        source: Any = self.band.data if turn == "gain" else self._searched(num_pending)
+        source: Any = self._searched(num_pending)
         # Conditioned first: a refused call changes nothing.
         self._scoring = source if X is None else source.with_pending(X)
-        self._X_pending, self._turn = X, turn
+        self._turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
+        self._X_pending = X
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -184,7 +181,7 @@ class BandUCB(Described, AcquisitionFunction):
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.
 
-        In a turn of ``"gain"`` the logarithm of the expected gain.
+        In a turn of ``"mean"`` the posterior mean, or minus it.
 
         Maps ``b x 1 x d`` candidate points, where ``b`` may be several dimensions, to a
         tensor of shape ``b``.
@@ -193,13 +190,13 @@ class BandUCB(Described, AcquisitionFunction):
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
-        if self._turn == "gain":
-            return self._values(X, self._log_expected_gain)
+        if self._turn == "mean":
+            return self._values(X, self._mean)
         return self._values(X, partial(self._value, self._scoring.support))
 
     def majorant(self, X: Tensor) -> Tensor:
         r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
-        if self._turn == "gain":
+        if self._turn == "mean":
             return self(X)
         return self._values(X, partial(self._value, self._scoring.majorant))
 
@@ -217,28 +214,23 @@ class BandUCB(Described, AcquisitionFunction):
         half_width = support(points, 1 if weight > 0 else -1)
         return offset + weight * points.baseline + abs(weight) * half_width
 
-    def _log_expected_gain(self, X: Tensor) -> Tensor:
-        r"""Logarithm of the posterior's expected gain over the best observed point."""
-        best, data = self._best.to(X), self.band.data
-
-        def change_in(state: RidgeState) -> Projection:
-            points = state.project(torch.cat([X, best]))
-            return state.difference(points.rows(slice(-1)), points.rows(slice(-1, None)))
-
-        change = wider = change_in(data)
-        if self._scoring is not data:  # means ignore pending points
-            wider = change_in(self._scoring)
-        mean = change.baseline + data.deviation_at(change, _POSTERIOR)
-        least = (_SAME * data.prior_std) ** 2  # nothing is gained at the point itself
-        std = self._scoring.variance_at(wider, _POSTERIOR).clamp_min(least).sqrt()
-        return _log_ei_helper(self.band.direction * mean / std) + std.log()
-
-    @cached_property
-    def _best(self) -> Tensor:
-        r"""``1 x d``, the observed point of the largest estimate."""
-        X: Any = self.band.observed
-        means = self.band.direction * self.band.data.mean(X)
-        return X[means.argmax()].unsqueeze(0)
+    def _mean(self, X: Tensor) -> Tensor:
+        r"""Posterior mean, less where points have been chosen."""
+        data: Any = self.band.data
+        points = data.project(X)
+        value = points.baseline + data.deviation_at(points, _POSTERIOR)
+        value = self._offset + self._weight * value
+        value = value if self.maximize else -value
+        chosen = [(data.train_inputs, *_SAME)]
+        if self._X_pending is not None:
+            chosen += [(data.prior.transform(self._X_pending.to(data.targets)), *_NEAR)]
+        for inputs, distance, loss in chosen:
+            products = data.prior.covariance(points.inputs, inputs)
+            squared = points.prior_variance[:, None] - 2.0 * products
+            squared = (squared + data.prior.variance(inputs)) / data.prior_std**2
+            near = (1.0 - squared / distance**2).clamp_min(0.0).square().sum(-1)
+            value = value - loss * data.prior_std * abs(self._weight) * near
+        return value
 
     def _described(self) -> dict[str, Any]:
         return self.band._described()  # pyright: ignore[reportPrivateUsage]
@@ -248,7 +240,7 @@ def upper_bound_of(band: Any) -> BandUCB:
     r"""The function that plays the upper bound of a band in every turn."""
     if not isinstance(band, BandUCB):
         return BandUCB(band)
-    if "gain" not in band.turns:
+    if "mean" not in band.turns:
         return band
     given = band.maximize, band.posterior_transform, band.X_pending, band.model
     return BandUCB(band.band, *given)
