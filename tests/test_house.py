@@ -7,17 +7,17 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 781,
-    "acquisition": 1888,
+    "acquisition": 1894,
     "ax": 1579,
     "bandit": 615,
-    "certificates": 1627,
-    "confidence": 3934,
+    "certificates": 1625,
+    "confidence": 4089,
     "data": 2254,
     "models": 727,
     "optim": 244,
     "page": 686,
-    "beside the rooms": 2124,
-    "tests": 16_574,
+    "beside the rooms": 2409,
+    "tests": 16_867,
     "benchmarks": 5714,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -2,7 +2,8 @@ r"""Imports go one way; the statements themselves are read.
 
 ``_numerics -> data -> confidence -> {acquisition, bandit, certificates} ->
 {optim, safety} -> ax``, which also reads ``models``; these stand beside on ``data``.
-``diagnostics`` stands beside ``certificates`` on ``confidence``.
+``diagnostics`` stands beside ``certificates`` on ``confidence``; ``pairs`` on
+``_numerics`` alone, without torch.
 ``_public`` collects the public names, which the package root hands out; ``plotting``,
 ``page``, ``__main__`` and its ``_demo`` stand on top.
 """
@@ -20,12 +21,13 @@ FILES = sorted(ROOT.rglob("*.py"))
 LOWER = {
     "exceptions": set(),
     "_numerics": set(),
+    "pairs": {"_numerics"},
     "models": {"_numerics", "data"},
     "data": {"_numerics"},
     "confidence": {"_numerics", "data"},
     "bandit": {"_numerics", "data", "confidence"},
     "acquisition": {"_numerics", "data", "confidence"},
-    "certificates": {"_numerics", "data", "confidence"},
+    "certificates": {"_numerics", "data", "confidence", "pairs"},
     "diagnostics": {"_numerics", "data", "confidence"},
     "optim": {"_numerics", "data", "confidence", "acquisition"},
     "safety": {"_numerics", "data", "confidence", "acquisition", "certificates"},

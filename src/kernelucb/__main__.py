@@ -1,4 +1,4 @@
-r"""The commands: ``python -m kernelucb report`` and ``python -m kernelucb demo``.
+r"""The commands: ``python -m kernelucb report``, ``confirm`` and ``demo``.
 
 Here is only what must be there before torch is: wrong options are answered at once.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import kernelucb.page
+import kernelucb.pairs  # neither imports torch
 
 
 class _Parser(argparse.ArgumentParser):
@@ -71,9 +72,10 @@ def boxes(text: str) -> dict[str, tuple[float, float]]:
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     **dict.fromkeys(("table", "output"), (Path, "PATH")),
     **dict.fromkeys(("function", "outcome", "decimal", "kernel"), (str, "NAME")),
+    **dict.fromkeys(("setting", "against"), (str, "NAME")),
     **dict.fromkeys(("inputs", "ignore", "categories", "missing"), (names, "A,B")),
     **dict.fromkeys(("baseline", "units"), (settings, "A=1,B=2")),
-    **dict.fromkeys(("rounds", "seed"), (int, "N")),
+    **dict.fromkeys(("rounds", "seed", "expected_runs"), (int, "N")),
     "bounds": (boxes, "A=50:110,B=1:10"),
     "range": (limits, "0:100"),
     "lengthscale": (numbers, "0.5,1"),
@@ -96,6 +98,49 @@ def report(
         output.write_text(page.to_html(), encoding="utf-8")
         shown += f"\n\nThe page: {output}"
     print(shown)
+    return 0
+
+
+def confirm(
+    *,
+    table: Path = Path("-"),
+    setting: str | None = None,
+    outcome: str | None = None,
+    against: str | None = None,
+    noise_std: float | None = None,
+    range: tuple[float, float] | None = None,
+    delta: float = 0.05,
+    expected_runs: int = 10,
+    minimize: bool = False,
+) -> int:
+    r"""Is this improvement real or noise? Settings against a baseline, at any look.
+
+    Pairs of outcomes, the first of a setting with the first of the baseline and so on, from
+    a csv or from standard input. Look after every pair, stop when you like.
+
+    Args:
+        table: The outcomes, ``-`` for standard input. A row is a round with a column for
+            each setting; with --setting and --outcome it is a run.
+        setting: Column with the name of the setting.
+        outcome: Column with the outcome.
+        against: Name of the baseline, by default the first setting.
+        noise_std: Noise scale of an outcome, known beforehand. Without it and --range the
+            differences are taken for Gaussian, of any scale.
+        range: Limits of all outcomes.
+        delta: Probability that anything said is wrong at any look.
+        expected_runs: Number of pairs to expect, fixed beforehand.
+        minimize: Whether small outcomes are better.
+    """
+    found = kernelucb.pairs.confirm(
+        kernelucb.pairs.read_outcomes(table, setting, outcome),
+        against,
+        noise_std=noise_std,
+        range=range,
+        delta=delta,
+        expected_runs=expected_runs,
+        maximize=not minimize,
+    )
+    print(found)
     return 0
 
 
@@ -139,7 +184,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=parser.print_help)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     entry = re.compile(r"^    (\w+): (.+?)(?=\n    \S|\n\n|\Z)", re.MULTILINE | re.DOTALL)
-    for run, sources in (report, [kernelucb.page.report, report]), (demo, [demo]):
+    every = (report, [kernelucb.page.report, report]), (confirm, [confirm]), (demo, [demo])
+    for run, sources in every:
         about, _, _ = cleandoc(run.__doc__ or "").partition("\n\nArgs:")
         command = commands.add_parser(
             run.__name__, help=about.partition("\n")[0], description=about
@@ -164,7 +210,8 @@ def _add_option(command: argparse.ArgumentParser, parameter: Parameter, about: s
     elif default not in (None, ()):
         about += " (default %(default)s)"
     if name == "table":
-        command.add_argument(name, type=read, metavar="RUNS.CSV", help=about)
+        many = {} if default is Parameter.empty else {"nargs": "?", "default": default}
+        command.add_argument(name, type=read, metavar="RUNS.CSV", help=about, **many)
     elif parameter.kind is not Parameter.VAR_KEYWORD:
         command.add_argument(f"--{name.replace('_', '-')}", help=about, **options)
 
@@ -186,10 +233,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("kernelucb: interrupted", file=sys.stderr)
         return 130
     except Exception as error:
-        from botorch.exceptions import InputDataError
+        if not isinstance(error, ValueError | ImportError | OSError):
+            from botorch.exceptions import InputDataError
 
-        if not isinstance(error, InputDataError | ValueError | ImportError | OSError):
-            raise
+            if not isinstance(error, InputDataError):
+                raise
         print(f"kernelucb: {error}", file=sys.stderr)
         return 2
 

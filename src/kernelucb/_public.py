@@ -39,6 +39,11 @@ from kernelucb.confidence.norm import (
     NormTracker as NormTracker,
     least_consistent_norm as least_consistent_norm,
 )
+from kernelucb.confidence.tasks import (
+    NormFromTasks as NormFromTasks,
+    norm_from_simulator as norm_from_simulator,
+    norm_from_tasks as norm_from_tasks,
+)
 from kernelucb.confidence.outcome_constraints import (
     OutcomeConstraints as OutcomeConstraints,
 )
@@ -52,6 +57,7 @@ from kernelucb.diagnostics import (
 )
 from kernelucb.optim import KernelThompsonSampling as KernelThompsonSampling
 from kernelucb.page import report as report
+from kernelucb.pairs import confirm as confirm
 from kernelucb.data import (
     KernelRegression as KernelRegression,
     NystromRegression as NystromRegression,

@@ -52,6 +52,7 @@ from kernelucb.confidence.ridge import (
 )
 from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
+from kernelucb.confidence.tasks import NormFromTasks
 from kernelucb.data import KernelRegression
 from kernelucb.data.exact import FilteredRegression, data_of
 from kernelucb.data.from_model import NoiseStd, observed_inputs
@@ -164,8 +165,11 @@ def _relaxed_mixture(
 ) -> dict[str, Any]:
     changes = relaxed_numbers(band, norm_factor, noise_factor)
     given = cast(Any, band.rebuild).keywords
-    _, error = ball_and_error(given.get("norm_bound"))
-    if error > 0.0:
+    ball, error = ball_and_error(given.get("norm_bound"))
+    if isinstance(ball, NormFromTasks):
+        in_use = float(changes["norm_bound"])  # larger where the bound was contradicted
+        changes["norm_bound"] = ball.relaxed(in_use / float(ball.norm_bound))
+    elif error > 0.0:
         changes["norm_bound"] = NearNormBall(changes["norm_bound"], error)
     fit = fit_of(given.get("fit", "filters"), given.get("covariance_scale"))
     # The fit has the covariance scale in it, and takes no second one.
@@ -175,7 +179,7 @@ def _relaxed_mixture(
 @rebuildable()
 def martingale_mixture(
     model: Any,
-    norm_bound: NormBoundLike | NearNormBall = None,
+    norm_bound: NormBoundLike | NearNormBall | NormFromTasks = None,
     noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
     delta: float = 0.05,
     fit: Fit = "filters",
@@ -185,6 +189,10 @@ def martingale_mixture(
     r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
     probability("delta", delta)
     ball, error = ball_and_error(norm_bound)
+    tasks = ball if isinstance(ball, NormFromTasks) else None
+    if tasks is not None:
+        ball, error = float(tasks.norm_bound), tasks.model_error
+        delta = tasks.left_of(delta)
     chosen = fit_of(fit, covariance_scale, None, delta, noise_std)
     replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
     scales: Any = noise_std
@@ -212,6 +220,9 @@ def martingale_mixture(
         runs = observed_inputs(model), state.train_targets
         assumptions = replicates.assumptions(assumptions, whole, *runs, state.outcome_map)
         problem = problem._replace(assumptions=assumptions)
+    if tasks is not None:
+        tasks.check_prior(used.prior)
+        problem = problem._replace(assumptions=tasks.assumptions(problem.assumptions))
     found = confidence_set(problem, form)
     if error > 0.0:
         found = PlusError(found, error)
@@ -226,7 +237,8 @@ def martingale_mixture(
         used,
         noise=noise,
         given_norm=float(ball) / state.outcome_scale if is_number else None,
-        norm_bounds=(problem.norm_bound,),
+        # A norm from tasks is a number without its probability.
+        norm_bounds=(Estimate(problem.norm_bound) if tasks else problem.norm_bound,),
         least_norms=(Estimate(problem.least_consistent_norm),),
         noise_interval=problem.noise_interval,
         relaxation=_relaxed_mixture,
@@ -270,7 +282,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         self,
         model: Model | KernelRegression,
         *,
-        norm_bound: NormBoundLike | NearNormBall = None,
+        norm_bound: NormBoundLike | NearNormBall | NormFromTasks = None,
         noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
         delta: float = 0.05,
         fit: Fit = "filters",
@@ -295,7 +307,8 @@ class MartingaleMixtureUCB(RegressionUCB):
                 several by ``relaxed``. By default estimated from the data, and
                 ``assumptions`` says so; ``"cautious"`` is a larger estimate, and a
                 ``NormTracker`` keeps the estimate from falling in later rounds. Give a
-                ``NearNormBall`` if ``f`` is only near a function of bounded norm.
+                ``NearNormBall`` if ``f`` is only near a function of bounded norm, and
+                what ``norm_from_tasks`` makes of earlier tasks.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
                 observation, or a function that maps ``n x d`` inputs to ``n`` scales and
                 was known beforehand; from the likelihood (or ``train_Yvar``) when absent. A

@@ -1,6 +1,5 @@
 r"""About how many runs a certified gap takes, and what further runs of a setting say."""
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -15,6 +14,7 @@ from kernelucb.certificates.words import Confirmation, Plan
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.mixture import known_noise_problem
 from kernelucb.data import KernelRegression
+from kernelucb.pairs import NARROWEST, normal_half_width
 
 _FIRST = 8  # runs that are tried first
 _POINTS = 512  # at which the gap is looked for
@@ -84,10 +84,6 @@ def runs_needed(
     return Plan(count, gap, most, gaps)
 
 
-# `rho` times the number of runs at which the interval is narrowest, at delta 0.05.
-_NARROWEST = 8.2
-
-
 def confirmation(
     outcomes: Tensor | Sequence[float],
     baseline_outcomes: Tensor | Sequence[float] | None = None,
@@ -123,8 +119,8 @@ def confirmation(
         InputDataError: If an outcome is not finite.
     """
     noise = float(checks.positive_scalar("noise_std", noise_std))
-    level = math.log(1.0 / checks.probability("delta", delta))
-    rho = _NARROWEST / checks.whole_number("expected_runs", expected_runs)
+    checks.probability("delta", delta)
+    rho = NARROWEST / checks.whole_number("expected_runs", expected_runs)
     counts: list[int] = []
     means: list[float] = []
     given = {"outcomes": outcomes, "baseline_outcomes": baseline_outcomes}
@@ -136,9 +132,8 @@ def confirmation(
             raise ValueError(f"{name} is empty; give at least one outcome.")
         counts.append(len(sample))
         means.append(float(sample.mean()))
-    squared = sum(math.log1p(rho * count) for count in counts) + 2.0 * level
-    width = sum((1.0 + 1.0 / (rho * count)) / count for count in counts)
-    half, estimate = noise * math.sqrt(squared * width), means[0] - sum(means[1:])
+    half = noise * normal_half_width(counts, delta, rho)
+    estimate = means[0] - sum(means[1:])
     ends, certified = (
         (estimate - half, estimate + half),
         not isinstance(noise_std, Estimate),

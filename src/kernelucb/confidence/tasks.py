@@ -1,0 +1,264 @@
+r"""A norm bound from earlier tasks, or from draws of a simulator."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.models.transforms.input import InputTransform
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+
+from kernelucb._numerics.arrays import increasing_root
+from kernelucb._numerics.checks import (
+    finite,
+    nonnegative_scalar,
+    training_targets,
+    whole_number,
+)
+from kernelucb._numerics.digits import assumed
+from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.data.kernel_family import fixed_mean
+from kernelucb.data.prior import Prior
+
+SOURCE = "ranks of exchangeable norms (ours)"
+_RESOLVED = 1e3  # times round-off: the smallest eigenvalue of an interpolation
+_CLOSE = 1e-6  # relative difference of two kernels that are one
+_COMPARED = 64  # points of the first task at which they are compared
+_ROOT = 1e-9  # tolerance of a regulariser's logarithm
+_INFINITE = 600.0  # that of a regulariser with which the mean is left
+
+
+@dataclass(frozen=True)
+class NormFromTasks:
+    r"""A bound on the norm of the next task, with its failure probability.
+
+    Given as ``norm_bound`` of a ``MartingaleMixtureUCB``, whose kernel and mean must be
+    those of the tasks. The band's ``delta`` counts the failure probability. The band is
+    about the points of its task, as the tasks' norms are about theirs: between these points
+    the function may be another one.
+
+    Source: ours; of ``m + 1`` exchangeable numbers the last is above the ``j``-th smallest
+    of the others with probability at most ``1 - j / (m + 1)``. Assumes that the tasks, with
+    their points, and the next one are exchangeable, kernel and mean fixed beforehand (or
+    chosen on other tasks), and one use, for the next task. See ``docs/mathematics.md``.
+
+    Attributes:
+        norms: Norms of the tasks, outcome units, ascending.
+        rank: Which of them is the bound, from 1 for the smallest.
+        model_error: Distance from its values that a task's function may have, outcome
+            units. Bands are wider by it, as with a ``NearNormBall``.
+        prior: Kernel and mean.
+        points: ``n x d`` points at which the band's kernel is compared with it.
+        tasks: What the tasks are, in words.
+        factor: What the norm is multiplied by.
+    """
+
+    norms: tuple[float, ...]
+    rank: int
+    model_error: float
+    prior: Prior
+    points: Tensor
+    tasks: str
+    factor: float = 1.0
+
+    @property
+    def norm_bound(self) -> Estimate:
+        r"""The bound, outcome units; estimated where given without its probability."""
+        return Estimate(self.factor * self.norms[self.rank - 1])
+
+    @property
+    def failure_probability(self) -> float:
+        r"""Largest probability that the norm of the next task is above the bound."""
+        return 1.0 - self.rank / (len(self.norms) + 1)
+
+    def relaxed(self, factor: float) -> "NormFromTasks":
+        r"""The same with a multiple of the norm; at least the same probability above 1."""
+        whole = factor * self.factor
+        return replace(self, factor=1.0 if math.isclose(whole, 1.0) else whole)
+
+    def left_of(self, delta: float) -> float:
+        r"""What is left of a band's failure probability for its fit.
+
+        Raises:
+            ValueError: If nothing is.
+        """
+        left = delta - self.failure_probability
+        if left > 0.0:
+            return left
+        raise ValueError(
+            f"The norm from {len(self.norms)} {self.tasks} fails with probability up to "
+            f"{self.failure_probability:.4g}, and delta is {delta:.4g}: give a larger "
+            f"delta, more of them (at least {int(1.0 / delta) + 1}), or a higher rank."
+        )
+
+    def check_prior(self, prior: Prior) -> None:
+        r"""Refuse a band with another kernel or mean.
+
+        Raises:
+            ValueError: If they differ at the points of the first task.
+        """
+        ours, unit = self.prior, prior.scale**2
+        mine, theirs = (each.transform(self.points) for each in (ours, prior))
+        pairs = [(ours.covariance(mine, mine), prior.covariance(theirs, theirs) / unit)]
+        pairs += [(ours.mean(mine), prior.mean(theirs))]
+        for first, second in pairs:
+            scale = max(float(first.abs().max()), float(self.norm_bound) * 1e-9)
+            if float((first - second).abs().max()) > _CLOSE * scale:
+                raise ValueError(
+                    "The norm is of functions of another kernel or mean than the model's: "
+                    "give norm_from_tasks the kernel and mean that the band has, at the "
+                    "same inputs, and leave out Standardize."
+                )
+
+    def assumptions(self, given: Assumptions) -> Assumptions:
+        r"""The assumptions of a band with this norm bound, from those with a number."""
+        several = "" if self.factor == 1.0 else f"{self.factor:.4g} times "
+        statement = (
+            f"at the points of this task f - mean is as one of RKHS norm at most "
+            f"{assumed(float(self.norm_bound))}, {several}the norm of rank {self.rank} of "
+            f"{len(self.norms)} {self.tasks}: this one is exchangeable with them, and the "
+            "kernel was fixed before; at other points nothing but your word says so"
+        )
+        # A smaller norm than that of the rank has no probability.
+        status = Status.GIVEN if self.factor >= 1.0 else Status.ESTIMATED
+        if given["norm"].status is Status.VIOLATED:
+            statement, status = f"{statement}; {given['norm'].statement}", Status.VIOLATED
+        item = Assumption("norm", statement, status)
+        return given.spending(SOURCE, self.failure_probability).with_item(item)
+
+
+def norm_from_tasks(
+    tasks: Sequence[tuple[Tensor, Tensor]],
+    kernel: Kernel,
+    mean: Mean | Number = 0.0,
+    *,
+    input_transform: InputTransform | None = None,
+    rank: int | None = None,
+    model_error: float = 0.0,
+) -> NormFromTasks:
+    r"""Bound the norm of the next task by those of earlier ones.
+
+    The norm of a task is that of the function of least norm with the task's values at its
+    points.
+
+    Example:
+        >>> kernel = SingleTaskGP(...).covar_module  # of fixed hyper-parameters
+        >>> norm = norm_from_tasks([(X1, f1), (X2, f2), ...], kernel)
+        >>> band = MartingaleMixtureUCB(model, norm_bound=norm, delta=0.1).band
+
+    Args:
+        tasks: Points, ``n x d``, and values of each, ``n`` or ``n x 1``, without noise: or
+            means of replicates that define the task.
+        kernel: Kernel of the band, fixed beforehand or chosen on other tasks.
+        mean: Its mean, a number or a module.
+        input_transform: The model's, if it has one.
+        rank: Which of the norms is the bound, from 1 for the smallest; the largest when
+            absent, which fails with probability ``1 / (len(tasks) + 1)``.
+        model_error: With a number above 0, outcome units, the function of a task may be
+            this far from its values: of smooth kernels exact values have huge norms, or
+            round-off decides them.
+
+    Raises:
+        ValueError: If there is no task, or a number is out of its range.
+        InputDataError: If values are not finite, or round-off decides a norm.
+    """
+    return _of(tasks, kernel, mean, input_transform, rank, model_error, "earlier tasks")
+
+
+def norm_from_simulator(
+    draw: Callable[[int], Tensor],
+    points: Tensor,
+    kernel: Kernel,
+    num_draws: int,
+    mean: Mean | Number = 0.0,
+    *,
+    input_transform: InputTransform | None = None,
+    rank: int | None = None,
+    model_error: float = 0.0,
+) -> NormFromTasks:
+    r"""Bound the norm of a function by those of a simulator's draws.
+
+    As ``norm_from_tasks``, with draws in place of tasks: the true function must be another
+    draw, so the unknown parameters must be drawn from what is believed of them.
+
+    Args:
+        draw: Values of one draw, ``n``, at the points; its argument counts draws from 0.
+        points: ``n x d`` points, the candidates of the band.
+        num_draws: Number of draws.
+        kernel: As for ``norm_from_tasks``, as are the following.
+        mean: The mean, a number or a module.
+        input_transform: The model's, if it has one.
+        rank: Which of the norms is the bound, from 1; the largest when absent.
+        model_error: Distance from its values that a draw's function may have.
+
+    Raises:
+        ValueError: If a number is out of its range.
+        InputDataError: If values are not finite, or round-off decides a norm.
+    """
+    whole_number("num_draws", num_draws)
+    tasks = [(points, draw(index)) for index in range(num_draws)]
+    words = "draws of a simulator"
+    return _of(tasks, kernel, mean, input_transform, rank, model_error, words)
+
+
+def _of(
+    tasks: Sequence[tuple[Tensor, Tensor]],
+    kernel: Kernel,
+    mean: Any,
+    input_transform: InputTransform | None,
+    rank: int | None,
+    model_error: float,
+    words: str,
+) -> NormFromTasks:
+    if len(tasks) == 0:
+        raise ValueError("norm_from_tasks needs at least one task of points and values.")
+    model_error = nonnegative_scalar("model_error", model_error)
+    rank = len(tasks) if rank is None else whole_number("rank", rank)
+    if rank > len(tasks):
+        raise ValueError(f"rank must be at most the number of tasks, {len(tasks)}.")
+    prior = Prior(kernel, fixed_mean(mean), input_transform)
+    first = tasks[0][0].detach().double()
+    prior.check_fits(prior.transform(first))
+    norms = [
+        _least_norm(prior, *task, model_error, f"task {number + 1}")
+        for number, task in enumerate(tasks)
+    ]
+    return NormFromTasks(
+        tuple(sorted(norms)), rank, model_error, prior, first[:_COMPARED], words
+    )
+
+
+@torch.no_grad()
+def _least_norm(prior: Prior, X: Tensor, Y: Tensor, model_error: float, name: str) -> float:
+    r"""Norm of a function within ``model_error`` of the values of a task."""
+    values = finite(f"The values of {name}", training_targets(X, Y))
+    inputs = prior.transform(X.detach().to(values))
+    lam, vectors = torch.linalg.eigh(prior.gram(inputs))
+    shares = vectors.mT @ (values - prior.mean(inputs))
+    round_off = len(lam) * torch.finfo(lam.dtype).eps * float(lam[-1])
+
+    def farthest(tau: float) -> float:
+        return float((vectors @ (tau / (lam + tau) * shares)).abs().max())
+
+    def excess(log_tau: float) -> float:
+        return farthest(math.exp(log_tau)) - model_error
+
+    lowest, tau = math.log(round_off), 0.0
+    if excess(_INFINITE) < 0.0:  # the mean is near enough
+        return 0.0
+    if model_error > 0.0:
+        # Any regulariser within the distance would do; all tasks find theirs by one rule.
+        root = increasing_root(excess, lowest, lowest, _ROOT)
+        tau = 0.0 if root is None else math.exp(root - 2.0 * _ROOT)
+    if tau == 0.0 and float(lam[0]) < _RESOLVED * round_off:
+        raise InputDataError(
+            f"Round-off decides the norm of {name}: its points are too close for this "
+            "kernel, or a point has two values. Take a rougher kernel (Matern), a shorter "
+            "length scale, or give a larger model_error."
+        )
+    return float((lam * (shares / (lam + tau)).square()).sum().sqrt())
