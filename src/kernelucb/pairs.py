@@ -13,7 +13,7 @@ from kernelucb._numerics.digits import between, nearest, one_minus
 
 # `rho` times the number of runs at which a normal mixture is narrowest, at delta 0.05.
 NARROWEST = 8.2
-_CAP = 0.5  # of a bet: a pair can take half of the capital, as in the paper
+_CAP = 0.75  # of a bet: share of the capital that one pair can take, as in the paper
 _HALVINGS = 50  # of the interval in which a limit is sought
 _AGAIN = 20  # times that bounded pairs come again for an outlook
 _MOST_PAIRS = 10_000  # of an outlook

@@ -65,8 +65,8 @@ def test_bets_lose_a_mean_outside_the_interval_and_keep_one_inside():
             variance = (0.25 + squares) / t
             bet = math.sqrt(2 * math.log(40.0) / (variance * t * math.log(t + 1)))
             step = values[t - 1] - mean
-            up *= 1 + min(bet, 0.5 / mean) * step
-            down *= 1 - min(bet, 0.5 / (1 - mean)) * step
+            up *= 1 + min(bet, 0.75 / mean) * step
+            down *= 1 - min(bet, 0.75 / (1 - mean)) * step
             best = max(best, up, down)
         return best
 
