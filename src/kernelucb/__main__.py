@@ -70,7 +70,7 @@ def boxes(text: str) -> dict[str, tuple[float, float]]:
 
 # How options are read, and an example; all others are single numbers.
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
-    **dict.fromkeys(("table", "output"), (Path, "PATH")),
+    **dict.fromkeys(("table", "output", "earlier"), (Path, "PATH")),
     **dict.fromkeys(("function", "outcome", "decimal", "kernel"), (str, "NAME")),
     **dict.fromkeys(("setting", "against"), (str, "NAME")),
     **dict.fromkeys(("inputs", "ignore", "categories", "missing"), (names, "A,B")),

@@ -9,7 +9,12 @@ import torch
 from botorch.exceptions import InputDataError
 
 import kernelucb
-from kernelucb import KernelRegression, MartingaleMixtureUCB, regret_certificate
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    norm_from_tasks,
+    regret_certificate,
+)
 from kernelucb.__main__ import main
 from kernelucb._numerics.digits import at_most
 from kernelucb.certificates import claims
@@ -267,3 +272,46 @@ def test_names_of_any_type_and_sides_that_are_open():
     assert page.limits.flatten().tolist() == [0.0, 90.0]
     assert page.band.bounds(page.table.inputs)[0].min() >= -9.0
     assert page.table.left_out["tags"] == "as asked by --ignore; ['a'] in every row"
+
+
+def earlier(tasks=4):
+    r"""Tasks at five settings, the first of them run twice."""
+    rows = ["task,yield,hours,heat"]
+    for task in range(tasks):
+        for i, heat in enumerate((55, 70, 85, 100, 55)):
+            value = 50 + 3 * task - 0.2 * (heat - 80) ** 2 + (2.0 if i == 4 else 0.0)
+            rows.append(f"batch {task},{value},{1 + i % 4},{heat}")
+    return "\n".join(rows)
+
+
+def test_the_norm_comes_from_earlier_tasks(tmp_path):
+    (tmp_path / "earlier.csv").write_text(earlier())
+    given = GIVEN | {"range": (0.0, 100.0), "delta": 0.5}
+    page = report(tmp_path, TABLE, earlier=tmp_path / "earlier.csv", **given)
+    limits = float64([[50.0, 1.0], [110.0, 8.0]])
+    kernel = fixed_kernel("matern52", 0.5 * (limits[1] - limits[0]), 1.0)
+    X = float64([[55.0, 1.0], [70.0, 2.0], [85.0, 3.0], [100.0, 4.0]])
+    mean = fixed_mean(50.0)
+    tasks = [(X, 50 + 3 * t - 0.2 * (X[:, 0] - 80) ** 2) for t in range(4)]
+    tasks = [(X, Y + float64([1.0, 0.0, 0.0, 0.0])) for X, Y in tasks]
+    norm = norm_from_tasks(tasks, kernel, mean)
+    assert page.norm_given == pytest.approx(float(norm.norm_bound))
+    item = page.band.assumptions["norm"]
+    assert "rank 4 of 4 earlier tasks" in item.statement
+    assert "the largest norm of the earlier tasks" in words(page.text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "reason"),
+    [
+        (earlier().replace("task,", "batch,"), {"delta": 0.5}, "column 'task'"),
+        (earlier().replace("hours", "minutes"), {"delta": 0.5}, "'hours'"),
+        (earlier(), {"delta": 0.5, "norm_bound": 1.0}, "not both"),
+        (earlier(), {"delta": 0.05}, "give a larger delta"),
+    ],
+)
+def test_earlier_tasks_that_do_not_fit_are_refused(rows, options, reason, tmp_path):
+    (tmp_path / "earlier.csv").write_text(rows)
+    given = GIVEN | {"range": (0.0, 100.0)} | options
+    with pytest.raises((ValueError, InputDataError), match=reason):
+        report(tmp_path, TABLE, earlier=tmp_path / "earlier.csv", **given)

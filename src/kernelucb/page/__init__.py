@@ -27,6 +27,7 @@ def report(
     lengthscale: float | Sequence[float] | None = None,
     mean: float | None = None,
     norm_bound: float | None = None,
+    earlier: Any = None,
     range: tuple[float | None, float | None] | None = None,
     baseline: Mapping[str, Any] | None = None,
     threshold: float | None = None,
@@ -70,6 +71,10 @@ def report(
             ``range``, or the mean of the outcomes.
         norm_bound: Bound on the RKHS norm of outcome minus mean, outcome units; without,
             the numbers are at 1.5 times the least norm that explains the data.
+        earlier: Table of earlier tasks of the same kind, with a column ``task`` and the
+            columns of this table: the largest of their norms is the norm bound
+            (``norm_from_tasks``). ``delta`` counts its failure probability, one over the
+            number of tasks and one. A setting's mean outcome counts as its value.
         range: Limits that the outcome without noise certainly keeps, outcome units; None
             for a side without one.
         baseline: A setting to compare with, by column.

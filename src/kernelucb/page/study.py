@@ -25,7 +25,7 @@ import kernelucb
 from kernelucb import plotting
 from kernelucb._numerics import digits
 from kernelucb._numerics.checks import as_double, positive_scalar
-from kernelucb._numerics.estimates import Estimate, Number, remember_trained
+from kernelucb._numerics.estimates import Estimate, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import (
     MixedSpace,
@@ -39,12 +39,13 @@ from kernelucb.certificates.words import Claim, OptimumReport, Wording
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.noise import ReplicateNoise
+from kernelucb.confidence.tasks import NormFromTasks, norm_from_tasks
 from kernelucb.data import KernelRegression
 from kernelucb.data.exact import distinct_rows
 from kernelucb.data.kernel_family import fixed_kernel, fixed_mean, kind_of, unscaled
 from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.page.table import Table, names_of, table_of
+from kernelucb.page.table import Table, earlier_tasks, names_of, table_of
 
 # The page says what these warnings say.
 quiet: Any = partial(
@@ -84,6 +85,7 @@ class Page:
         wording: Names and units.
         best: Place among the runs of the one that is worth most at least.
         point: ``d`` coordinates of the best run.
+        norm_given: The norm bound given, or that of the earlier tasks; None without.
         norm_bound: In use, larger where the data contradict it; outcome units.
         least_norm: The least norm that explains the data, outcome units.
         noise: The noise scale in use, outcome units.
@@ -129,6 +131,12 @@ class Page:
         elif self._mean is None:
             self._mean = Estimate(float(table.outcomes.mean()))
             self.origins["mean"] = "the mean of the outcomes"
+        if given.earlier is not None:
+            if norm is not None:
+                raise ValueError("Give --norm-bound or --earlier, not both.")
+            norm = norm_from_tasks(earlier_tasks(given, table), self._kernel(), self._mean)
+        number: Any = norm.norm_bound if isinstance(norm, NormFromTasks) else norm
+        self.norm_given = None if number is None else float(number)
         if norm is None:
             least = _least_norm(self._band(1.0, given.delta))
             if not math.isfinite(least):
@@ -150,18 +158,23 @@ class Page:
             self.tolerance = float(f"{_SPREAD * max(spread, self.noise):.1g}")
         positive_scalar("--tolerance", self.tolerance)
 
-    def regress(self, factor: float = 1.0) -> KernelRegression:
-        r"""The runs under a kernel with its length scales times a factor."""
+    def _kernel(self, factor: float = 1.0) -> Any:
+        r"""The kernel with its length scales times a factor."""
         kernel: Any = fixed_kernel(
             self.given.kernel or _KERNEL, factor * self._lengths, 1.0
         )
         # Shares of limits that the table's runs gave make the kernel an estimate.
         if self._open:
             remember_trained(unscaled(kernel), frozenset({"raw_lengthscale"}))
+        return kernel
+
+    def regress(self, factor: float = 1.0) -> KernelRegression:
+        r"""The runs under that kernel."""
         runs = self.table.inputs, self.table.outcomes
+        kernel = self._kernel(factor)
         return KernelRegression(*runs, kernel, self._noise, fixed_mean(self._mean))
 
-    def _band(self, norm: Number, delta: float, factor: float = 1.0) -> Band:
+    def _band(self, norm: Any, delta: float, factor: float = 1.0) -> Band:
         given, data = self.given, self.regress(factor)
         options: dict[str, Any] = {"norm_bound": norm, "delta": delta}
         band = MartingaleMixtureUCB(data, maximize=not given.minimize, **options).band
@@ -323,7 +336,7 @@ def facts(page: Page) -> dict[str, Any]:
     top = int(outcomes.argmin() if page.given.minimize else outcomes.argmax())
     described = describe_norm_bound(page.regress(), page.norm_bound, bounds=page.limits)
     steps = [described.inputs[i].over_step for i in table.numbers.values()]
-    norm = page.given.norm_bound or page.norm_bound
+    norm = page.norm_given or page.norm_bound
     found = check_consistency(page.regress(), norm, delta=page.set_delta)
     wrong = {i.name: f"{i.statement}." for i in rests.items if i.status is Status.VIOLATED}
     if not found.consistent:  # the remedy speaks of norm and noise

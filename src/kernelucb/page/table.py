@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
@@ -271,6 +272,35 @@ def table_of(given: Namespace) -> Table:
         unused_rows={row: f"{outcome} is {text or 'blank'}" for row, text in unused},
         left_out={name: left_out[name] for name in names if name in left_out},
     )
+
+
+def earlier_tasks(given: Namespace, now: Table) -> list[tuple[Tensor, Tensor]]:
+    r"""Settings and mean outcomes of each task of ``given.earlier``, read as this table."""
+    frame, _, _ = _read(given.earlier)
+    frame = frame.set_axis(names_of(frame.columns), axis=1)
+    if "task" not in frame:
+        raise InputDataError(
+            "--earlier needs a column 'task' with the name of each row's task; there are "
+            f"{', '.join(frame.columns)}."
+        )
+    same = {"inputs": [*now.columns], "categories": [*now.choices], "ignore": ()}
+    whole = table_of(Namespace(**vars(given) | same | {"table": frame}))
+    if whole.labels != now.labels:
+        raise InputDataError(
+            f"--earlier has {', '.join(whole.labels)}, the table {', '.join(now.labels)}; "
+            "the words must be the same in both."
+        )
+    tasks = dict[str, list[int]]()
+    for place, row in enumerate(whole.rows):
+        tasks.setdefault(str(frame["task"].iloc[row - 1]), []).append(place)
+    found = list[tuple[Tensor, Tensor]]()
+    for places in tasks.values():
+        settings, which = whole.inputs[places].unique(dim=0, return_inverse=True)
+        counts = torch.bincount(which)
+        sums = torch.zeros_like(settings[:, 0])
+        sums.index_add_(0, which, whole.outcomes[places])
+        found.append((settings, sums / counts))
+    return found
 
 
 def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any, str]:
