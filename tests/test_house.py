@@ -15,10 +15,10 @@ LINES = {
     "data": 2254,
     "models": 727,
     "optim": 244,
-    "page": 686,
+    "page": 724,
     "beside the rooms": 2409,
-    "tests": 16_867,
-    "benchmarks": 5714,
+    "tests": 16_908,
+    "benchmarks": 5800,
 }
 _SLACK = 25  # lines by which a number may be too large
 

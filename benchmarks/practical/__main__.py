@@ -55,8 +55,8 @@ _PEOPLE = ("log_ei", "q_log_nei", "thompson", "irgp_ucb", "random")
     "compare",
     runs(
         COMMON,
-        range(410, 440),  # 400 to 409 were looked at for a rule that was dropped
-        *("ucb_02", "ucb_2", "ucb_4", *_PEOPLE, *OURS, "upper_bound"),
+        range(410, 430),  # 400 to 409 were looked at for a rule that was dropped
+        *("ucb_02", "ucb_2", "ucb_4", *_PEOPLE, "mixture_ucb"),
     ),
     play,
 )
