@@ -7,7 +7,7 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 781,
-    "acquisition": 1894,
+    "acquisition": 1895,
     "ax": 1579,
     "bandit": 615,
     "certificates": 1625,
@@ -16,7 +16,7 @@ LINES = {
     "models": 727,
     "optim": 244,
     "page": 724,
-    "beside the rooms": 2409,
+    "beside the rooms": 2410,
     "tests": 16_908,
     "benchmarks": 5800,
 }

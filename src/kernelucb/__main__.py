@@ -210,7 +210,9 @@ def _add_option(command: argparse.ArgumentParser, parameter: Parameter, about: s
     elif default not in (None, ()):
         about += " (default %(default)s)"
     if name == "table":
-        many = {} if default is Parameter.empty else {"nargs": "?", "default": default}
+        many: dict[str, Any] = (
+            {} if default is Parameter.empty else {"nargs": "?", "default": default}
+        )
         command.add_argument(name, type=read, metavar="RUNS.CSV", help=about, **many)
     elif parameter.kind is not Parameter.VAR_KEYWORD:
         command.add_argument(f"--{name.replace('_', '-')}", help=about, **options)

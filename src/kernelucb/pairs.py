@@ -134,8 +134,9 @@ def confirm(
             its range.
     """
     names = [*outcomes]
-    baseline = names[0] if baseline is None and names else baseline
-    if baseline not in outcomes:
+    if baseline is None and names:
+        baseline = names[0]
+    if baseline is None or baseline not in outcomes:
         raise ValueError(f"baseline is one of {', '.join(names)}, got {baseline!r}.")
     challengers = [name for name in names if name != baseline]
     if not challengers:
@@ -145,11 +146,11 @@ def confirm(
     if expected_runs < 2:
         raise ValueError(f"expected_runs must be at least 2, got {expected_runs}.")
     share, rho = delta / len(challengers), NARROWEST / expected_runs
+    low, high = range or (-math.inf, math.inf)
     if noise_std is not None and range is not None:
         raise ValueError("Give noise_std or range, not both.")
     if range is not None:
-        low, high = range
-        if not low < high:
+        if not -math.inf < low < high < math.inf:
             raise ValueError(f"range must be two increasing numbers, got {range}.")
         rule: Any = _Bets(low - high, high - low, share)
         words = _WORDS["range"].format(low, high)
@@ -166,9 +167,7 @@ def confirm(
         pairs = [*zip(outcomes[name], outcomes[baseline], strict=False)]
         if not all(map(math.isfinite, chain.from_iterable(pairs))):
             raise ValueError(f"An outcome of {name} or {baseline} is not a finite number.")
-        if range is not None and not all(
-            low <= value <= high for value in chain.from_iterable(pairs)
-        ):
+        if not all(low <= value <= high for value in chain.from_iterable(pairs)):
             raise ValueError(f"An outcome of {name} or {baseline} is outside the range.")
         differences = [float(a) - float(b) for a, b in pairs]
         lower, upper = rule.limits(differences)

@@ -188,6 +188,7 @@ def martingale_mixture(
 ) -> Band:
     r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
     probability("delta", delta)
+    ball: Any
     ball, error = ball_and_error(norm_bound)
     tasks = ball if isinstance(ball, NormFromTasks) else None
     if tasks is not None:
