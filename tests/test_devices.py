@@ -134,14 +134,20 @@ def margins(t):
     found = k.breakdown(t.band, lambda band: float(band.bounds(t.points)[1][0]) < 99)
     parts = k.confirmation(t.Y[:, 0], t.Y[:, 0] - 1.0, **NOISE)
     plan = k.runs_needed(t.kernel, t.square, 1.0, 0.5, 3.0, max_runs=8)
-    return [found.norm_bound, parts.lower, *plan.gaps.values()]
+    pairs = k.confirm({"a": t.Y[:, 0].tolist(), "b": (2.0 * t.Y[:, 0]).tolist()}).parts
+    return [found.norm_bound, parts.lower, *plan.gaps.values(), pairs[0].estimate]
 
 
 def norms(t):
     k.describe_norm_bound(t.model, 3.0, candidates=t.points)
     gain = partial(k.information_gain, t.model, t.points)
     consistent = k.check_consistency(t.model, 3.0).least_consistent_norm
-    return [consistent, k.least_consistent_norm(t.model), gain(), gain(method="exact")]
+    values, near = t.points.sum(-1), {"model_error": 0.3}
+    tasks = k.norm_from_tasks([(t.points, values)], t.kernel, **near)
+    drawn = k.norm_from_simulator(lambda i: (i + 1) * values, t.points, t.kernel, 2, **near)
+    assert isinstance(drawn, k.NormFromTasks)
+    least = [consistent, k.least_consistent_norm(t.model), *tasks.norms, *drawn.norms]
+    return [*least, gain(), gain(method="exact")]
 
 
 def certificate(t, band=None, **domain):

@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 724,
     "beside the rooms": 2410,
-    "tests": 16_908,
+    "tests": 16_916,
     "benchmarks": 5800,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -104,7 +104,7 @@ ROWS = [
     ("too long", shortest(RANGE, 0.7), ValueError, r"give at most 0\.6"),
     ("no limits", limited(constraints={}), ValueError, "has no limit"),
     ("order of limits", limited(constraints={1: (1.0, 1.0)}), ValueError, "lower limit 1"),
-    ("a turn", partial(bound, turns=("upper", "mean")), ValueError, "Each of turns must"),
+    ("a turn", partial(bound, turns=("upper", "gain")), ValueError, "Each of turns must"),
     ("turns as a word", partial(bound, turns="mean"), ValueError, "turns must be words"),
     ("no turns", partial(bound, turns=()), ValueError, "turns must be words"),
     ("temperature", limited(**LIMIT, temperature=-1.0), ValueError, "not be negative"),

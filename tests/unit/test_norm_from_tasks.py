@@ -13,6 +13,7 @@ from kernelucb import (
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
+    NearNormBall,
     norm_from_simulator,
     norm_from_tasks,
     regret_certificate,
@@ -154,6 +155,7 @@ def test_another_kernel_or_class_is_refused():
         band(norm_from_tasks(TASKS, KERNEL, 1.0))
     for build in (
         lambda: IGPUCB(regression(), norm_bound=norm),
+        lambda: band(NearNormBall(norm, 0.1)),
         lambda: KernelFamilyUCB(regression(), [KERNEL], norm_bound=norm),
     ):
         with pytest.raises((ValueError, TypeError), match="number"):

@@ -165,7 +165,8 @@ def _relaxed_mixture(
 ) -> dict[str, Any]:
     changes = relaxed_numbers(band, norm_factor, noise_factor)
     given = cast(Any, band.rebuild).keywords
-    ball, error = ball_and_error(given.get("norm_bound"))
+    ball = given.get("norm_bound")
+    _, error = ball_and_error(ball)
     if isinstance(ball, NormFromTasks):
         in_use = float(changes["norm_bound"])  # larger where the bound was contradicted
         changes["norm_bound"] = ball.relaxed(in_use / float(ball.norm_bound))
@@ -188,9 +189,8 @@ def martingale_mixture(
 ) -> Band:
     r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
     probability("delta", delta)
-    ball: Any
     ball, error = ball_and_error(norm_bound)
-    tasks = ball if isinstance(ball, NormFromTasks) else None
+    tasks = norm_bound if isinstance(norm_bound, NormFromTasks) else None
     if tasks is not None:
         ball, error = float(tasks.norm_bound), tasks.model_error
         delta = tasks.left_of(delta)
