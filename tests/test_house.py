@@ -7,17 +7,17 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 781,
-    "acquisition": 1895,
+    "acquisition": 1896,
     "ax": 1579,
     "bandit": 615,
     "certificates": 1625,
-    "confidence": 4089,
+    "confidence": 4076,
     "data": 2254,
     "models": 727,
     "optim": 244,
-    "page": 724,
-    "beside the rooms": 2410,
-    "tests": 16_916,
+    "page": 723,
+    "beside the rooms": 2405,
+    "tests": 16_924,
     "benchmarks": 5800,
 }
 _SLACK = 25  # lines by which a number may be too large

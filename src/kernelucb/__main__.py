@@ -106,12 +106,7 @@ def confirm(
     table: Path = Path("-"),
     setting: str | None = None,
     outcome: str | None = None,
-    against: str | None = None,
-    noise_std: float | None = None,
-    range: tuple[float, float] | None = None,
-    delta: float = 0.05,
-    expected_runs: int = 10,
-    minimize: bool = False,
+    **options: Any,
 ) -> int:
     r"""Is this improvement real or noise? Settings against a baseline, at any look.
 
@@ -123,24 +118,10 @@ def confirm(
             each setting; with --setting and --outcome it is a run.
         setting: Column with the name of the setting.
         outcome: Column with the outcome.
-        against: Name of the baseline, by default the first setting.
-        noise_std: Noise scale of an outcome, known beforehand. Without it and --range the
-            differences are taken for Gaussian, of any scale.
-        range: Limits of all outcomes.
-        delta: Probability that anything said is wrong at any look.
-        expected_runs: Number of pairs to expect, fixed beforehand.
-        minimize: Whether small outcomes are better.
+        **options: Arguments of ``kernelucb.confirm``.
     """
-    found = kernelucb.pairs.confirm(
-        kernelucb.pairs.read_outcomes(table, setting, outcome),
-        against,
-        noise_std=noise_std,
-        range=range,
-        delta=delta,
-        expected_runs=expected_runs,
-        maximize=not minimize,
-    )
-    print(found)
+    outcomes = kernelucb.pairs.read_outcomes(table, setting, outcome)
+    print(kernelucb.pairs.confirm(outcomes, **options))
     return 0
 
 
@@ -184,8 +165,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=parser.print_help)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     entry = re.compile(r"^    (\w+): (.+?)(?=\n    \S|\n\n|\Z)", re.MULTILINE | re.DOTALL)
-    every = (report, [kernelucb.page.report, report]), (confirm, [confirm]), (demo, [demo])
-    for run, sources in every:
+    every = {
+        report: [kernelucb.page.report, report],
+        confirm: [confirm, kernelucb.pairs.confirm],
+        demo: [demo],
+    }
+    for run, sources in every.items():
         about, _, _ = cleandoc(run.__doc__ or "").partition("\n\nArgs:")
         command = commands.add_parser(
             run.__name__, help=about.partition("\n")[0], description=about
@@ -214,7 +199,7 @@ def _add_option(command: argparse.ArgumentParser, parameter: Parameter, about: s
             {} if default is Parameter.empty else {"nargs": "?", "default": default}
         )
         command.add_argument(name, type=read, metavar="RUNS.CSV", help=about, **many)
-    elif parameter.kind is not Parameter.VAR_KEYWORD:
+    elif parameter.kind not in (Parameter.VAR_KEYWORD, Parameter.POSITIONAL_ONLY):
         command.add_argument(f"--{name.replace('_', '-')}", help=about, **options)
 
 

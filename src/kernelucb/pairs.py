@@ -38,7 +38,7 @@ class Comparison:
         estimate: Mean difference, challenger minus baseline.
         lower: Lower limit of the mean difference, at every look at once.
         upper: Upper limit.
-        maximize: Whether larger outcomes are better.
+        minimize: Whether smaller outcomes are better.
         outlook: About how many pairs decide, if the differences go on as so far; None where
             it is decided, or more than 10,000 would.
     """
@@ -49,22 +49,30 @@ class Comparison:
     estimate: float
     lower: float
     upper: float
-    maximize: bool
+    minimize: bool
     outlook: int | None
 
     @property
     def verdict(self) -> str:
-        r"""``"better"``, ``"worse"``, or ``"not decided"``."""
+        r"""``"better"``, ``"worse"``, ``"not decided"``, or ``"contradicted"``.
+
+        Contradicted: limits of different looks exclude each other, so that what they rest
+        on is not true, such as one mean difference for all pairs.
+        """
+        if self.lower > self.upper:
+            return "contradicted"
         if not self.lower > 0.0 and not self.upper < 0.0:
             return "not decided"
-        return "better" if (self.lower > 0.0) == self.maximize else "worse"
+        return "better" if (self.upper < 0.0) == self.minimize else "worse"
 
     def __str__(self) -> str:
-        lower, upper = between(self.lower, self.upper)
+        lower, upper = between(*sorted((self.lower, self.upper)))
         limits = f"between {lower} and {upper}"
-        if not math.isfinite(self.upper - self.lower):
+        if self.verdict == "contradicted":
+            limits = f"by different looks above {upper} and below {lower}"
+        elif not math.isfinite(self.upper - self.lower):
             limits = "no limits yet"
-        mean = nearest(self.estimate, self.upper - self.lower)
+        mean = nearest(self.estimate, abs(self.upper - self.lower))
         more = f"; about {self.outlook} pairs would decide" if self.outlook else ""
         return (
             f"{self.challenger} against {self.baseline}: {self.verdict} "
@@ -100,13 +108,14 @@ class Comparisons:
 
 def confirm(
     outcomes: Mapping[str, Sequence[float]],
-    baseline: str | None = None,
+    /,
+    against: str | None = None,
     *,
     noise_std: float | None = None,
     range: tuple[float, float] | None = None,
     delta: float = 0.05,
     expected_runs: int = 10,
-    maximize: bool = True,
+    minimize: bool = False,
 ) -> Comparisons:
     r"""Whether settings are better than a baseline, at any look.
 
@@ -121,23 +130,23 @@ def confirm(
 
     Args:
         outcomes: For each setting, by name, its outcomes in their order.
-        baseline: Name of the baseline; the first setting when absent.
-        noise_std: Scale of sub-Gaussian noise in each outcome, known beforehand.
+        against: Name of the baseline, by default the first setting.
+        noise_std: Scale of sub-Gaussian noise in each outcome, known beforehand. Without it
+            and ``range`` the differences are taken for Gaussian, of any scale.
         range: Limits of all outcomes.
         delta: Failure probability of all comparisons at all looks together.
         expected_runs: Number of pairs at which the interval is to be narrowest, fixed
             beforehand; valid at any other.
-        maximize: Whether larger outcomes are better.
+        minimize: Whether smaller outcomes are better.
 
     Raises:
         ValueError: If there is no challenger, a pair is not finite, or a number is out of
             its range.
     """
     names = [*outcomes]
-    if baseline is None and names:
-        baseline = names[0]
-    if baseline is None or baseline not in outcomes:
-        raise ValueError(f"baseline is one of {', '.join(names)}, got {baseline!r}.")
+    baseline = next(iter(names), "") if against is None else against
+    if baseline not in outcomes:
+        raise ValueError(f"against is one of {', '.join(names)}, got {baseline!r}.")
     challengers = [name for name in names if name != baseline]
     if not challengers:
         raise ValueError("There is one setting; a comparison needs a second one.")
@@ -175,7 +184,7 @@ def confirm(
         undecided = lower <= 0.0 <= upper
         outlook = rule.outlook(differences) if undecided and len(differences) > 1 else None
         ends = len(differences), mean, lower, upper
-        parts.append(Comparison(name, baseline, *ends, maximize, outlook))
+        parts.append(Comparison(name, baseline, *ends, minimize, outlook))
     return Comparisons(tuple(parts), delta, words)
 
 

@@ -31,6 +31,7 @@ COMMANDS = [
     (BKB, "regret", "trial=0,1", "arms=40 rounds=15", 286),
     (BKB, "theorem1", "trial=0", SEQUENCES, 24),
     (BKB, "time", "", "shown=[3,6]", 3),
+    ("confirm", "calls", "law=Gaussian effect=0.0,1.0", "runs=5", None),
     ("hpob", "compare", "problem=4796_3549,5889_9971 seed=0,1 method=ucb_2", TWO, None),
     ("hpob", "random", "", "", None),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),

@@ -111,11 +111,20 @@ def test_a_difference_of_two_deviations_is_found_in_thirty_pairs(rule):
 def test_several_challengers_share_delta_and_small_may_be_better():
     shared = confirm({"a": A, "b": B, "c": A}, delta=0.1)
     assert shared.parts[0].lower == only(A, B, delta=0.05).lower
-    assert only(A, B, maximize=False).verdict == "worse"
-    assert only(B, A, maximize=False).verdict == "better"
+    assert only(A, B, minimize=True).verdict == "worse"
+    assert only(B, A, minimize=True).verdict == "better"
     assert confirm({"a": A, "b": B}, "b").parts[0].verdict == "worse"
     assert only(A, B[:3]).pairs == 3
     assert "no limits yet" in str(only(A[:1], B[:1]))
+
+
+def test_a_difference_that_moved_is_no_improvement():
+    late = [10.0, 9.9, 10.1, 9.8, 10.2] * 8
+    found = only([0.0] * 80, late + [-each for each in late], noise_std=0.5)
+    assert found.lower > found.upper
+    assert found.verdict == "contradicted"
+    assert "contradicted (mean difference" in str(found)
+    assert "by different looks above" in str(found)
 
 
 def test_an_outlook_is_near_the_number_of_pairs_that_decides():

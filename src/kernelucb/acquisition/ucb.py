@@ -140,11 +140,12 @@ class BandUCB(Described, AcquisitionFunction):
             X = X_pending.detach().clone()
             check_points("X_pending", X, self.band.required_set.regression.dimension)
         num_pending = 0 if X is None else len(X)
+        turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
         source: Any = self._searched(num_pending)
+        if X is not None and turn == "upper":  # the mean ignores pending points
+            source = source.with_pending(X)
         # Conditioned first: a refused call changes nothing.
-        self._scoring = source if X is None else source.with_pending(X)
-        self._turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
-        self._X_pending = X
+        self._scoring, self._X_pending, self._turn = source, X, turn
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -221,7 +222,7 @@ class BandUCB(Described, AcquisitionFunction):
         value = points.baseline + data.deviation_at(points, _POSTERIOR)
         value = self._offset + self._weight * value
         value = value if self.maximize else -value
-        chosen = [(data.train_inputs, *_SAME)]
+        chosen = [(data.distinct_inputs, *_SAME)]
         if self._X_pending is not None:
             chosen += [(data.prior.transform(self._X_pending.to(data.targets)), *_NEAR)]
         for inputs, distance, loss in chosen:

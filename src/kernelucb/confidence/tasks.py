@@ -167,54 +167,6 @@ def norm_from_tasks(
         ValueError: If there is no task, or a number is out of its range.
         InputDataError: If values are not finite, or round-off decides a norm.
     """
-    return _of(tasks, kernel, mean, input_transform, rank, model_error, "earlier tasks")
-
-
-def norm_from_simulator(
-    draw: Callable[[int], Tensor],
-    points: Tensor,
-    kernel: Kernel,
-    num_draws: int,
-    mean: Mean | Number = 0.0,
-    *,
-    input_transform: InputTransform | None = None,
-    rank: int | None = None,
-    model_error: float = 0.0,
-) -> NormFromTasks:
-    r"""Bound the norm of a function by those of a simulator's draws.
-
-    As ``norm_from_tasks``, with draws in place of tasks: the true function must be another
-    draw, so the unknown parameters must be drawn from what is believed of them.
-
-    Args:
-        draw: Values of one draw, ``n``, at the points; its argument counts draws from 0.
-        points: ``n x d`` points, the candidates of the band.
-        num_draws: Number of draws.
-        kernel: As for ``norm_from_tasks``, as are the following.
-        mean: The mean, a number or a module.
-        input_transform: The model's, if it has one.
-        rank: Which of the norms is the bound, from 1; the largest when absent.
-        model_error: Distance from its values that a draw's function may have.
-
-    Raises:
-        ValueError: If a number is out of its range.
-        InputDataError: If values are not finite, or round-off decides a norm.
-    """
-    whole_number("num_draws", num_draws)
-    tasks = [(points, draw(index)) for index in range(num_draws)]
-    words = "draws of a simulator"
-    return _of(tasks, kernel, mean, input_transform, rank, model_error, words)
-
-
-def _of(
-    tasks: Sequence[tuple[Tensor, Tensor]],
-    kernel: Kernel,
-    mean: Any,
-    input_transform: InputTransform | None,
-    rank: int | None,
-    model_error: float,
-    words: str,
-) -> NormFromTasks:
     if len(tasks) == 0:
         raise ValueError("norm_from_tasks needs at least one task of points and values.")
     model_error = nonnegative_scalar("model_error", model_error)
@@ -229,8 +181,39 @@ def _of(
         for number, task in enumerate(tasks)
     ]
     return NormFromTasks(
-        tuple(sorted(norms)), rank, model_error, prior, first[:_COMPARED], words
+        tuple(sorted(norms)), rank, model_error, prior, first[:_COMPARED], "earlier tasks"
     )
+
+
+def norm_from_simulator(
+    draw: Callable[[int], Tensor],
+    points: Tensor,
+    kernel: Kernel,
+    num_draws: int,
+    mean: Mean | Number = 0.0,
+    **options: Any,
+) -> NormFromTasks:
+    r"""Bound the norm of a function by those of a simulator's draws.
+
+    As ``norm_from_tasks``, with draws in place of tasks: the true function must be another
+    draw, so the unknown parameters must be drawn from what is believed of them.
+
+    Args:
+        draw: Values of one draw, ``n``, at the points; its argument counts draws from 0.
+        points: ``n x d`` points, the candidates of the band.
+        kernel: Kernel of the band, fixed beforehand.
+        num_draws: Number of draws.
+        mean: Its mean, a number or a module.
+        options: Further arguments of ``norm_from_tasks``.
+
+    Raises:
+        ValueError: If a number is out of its range.
+        InputDataError: If values are not finite, or round-off decides a norm.
+    """
+    count = whole_number("num_draws", num_draws)
+    tasks = [(points, draw(index)) for index in range(count)]
+    norm = norm_from_tasks(tasks, kernel, mean, **options)
+    return replace(norm, tasks="draws of a simulator")
 
 
 @torch.no_grad()

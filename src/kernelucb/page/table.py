@@ -16,6 +16,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double
+from kernelucb.data.exact import pool
 
 _MISSING = {"", "-", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "none", "null"}
 # The last word of the name of a column that numbers the rows.
@@ -295,11 +296,9 @@ def earlier_tasks(given: Namespace, now: Table) -> list[tuple[Tensor, Tensor]]:
         tasks.setdefault(str(frame["task"].iloc[row - 1]), []).append(place)
     found = list[tuple[Tensor, Tensor]]()
     for places in tasks.values():
-        settings, which = whole.inputs[places].unique(dim=0, return_inverse=True)
-        counts = torch.bincount(which)
-        sums = torch.zeros_like(settings[:, 0])
-        sums.index_add_(0, which, whole.outcomes[places])
-        found.append((settings, sums / counts))
+        outcomes = whole.outcomes[places]
+        means = pool(whole.inputs[places], outcomes, torch.ones_like(outcomes))
+        found.append((means.inputs, means.residuals))
     return found
 
 
