@@ -28,6 +28,7 @@ LAWS: dict[str, Callable[[np.random.Generator, tuple[int, int], float], Array]] 
     "Gaussian": lambda rng, shape, effect: rng.normal(effect, np.sqrt(0.5), shape),
     "exponential": lambda rng, shape, effect: effect + rng.exponential(np.sqrt(0.5), shape),
     "accuracy of 20": _accuracy,
+    "skewed": lambda rng, shape, effect: effect + rng.exponential(1.0, shape),
 }
 RULES: dict[str, dict[str, Any]] = {
     "confirm": {},
@@ -73,6 +74,8 @@ def play(settings: Settings) -> dict[str, Any]:
     shape = settings["runs"], PAIRS[-1]
     law = LAWS[settings["law"]]
     first, second = law(rng, shape, 0.0), law(rng, shape, settings["effect"])
+    if settings["law"] == "skewed":  # against outcomes without noise, of the same mean
+        first = np.ones(shape)
     rule, delta = settings["rule"], settings["delta"]
     if rule in RULES:
         verdicts = [
@@ -94,7 +97,8 @@ def calls(runs: pd.DataFrame) -> Summary:
     lines = [
         "Share of 2000 runs in which a challenger was called better (of effect 0: better "
         "or worse, always falsely; standard error 0.005) after at most so many pairs, "
-        "delta 0.05. Effect in standard deviations of a difference.",
+        "delta 0.05. Effect in standard deviations of a difference. Skewed: an exponential "
+        "law against a constant of the same mean.",
         "",
         "| outcomes | effect | rule | " + " | ".join(map(str, PAIRS)) + " |",
         "|" + "---|" * (3 + len(PAIRS)),
