@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks.hpob import tasks
 from benchmarks.hpob.problems import HPOB, STARTS, TABLES
 from benchmarks.hpob.results import Comparison, random_lines
 from benchmarks.practical.play import played
@@ -58,6 +59,8 @@ def random() -> Summary:
     r"""The published random search against its expectation."""
     return Summary(None, random_lines())
 
+
+STUDY.table("tasks", tasks.GRID, tasks.held_out)(tasks.tables)
 
 if __name__ == "__main__":
     STUDY.main()

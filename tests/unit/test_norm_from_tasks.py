@@ -176,6 +176,8 @@ def test_the_share_of_norms_above_the_bound_is_the_promised_one():
     false = int((norms[:, 9] > bound).sum())
     sd = math.sqrt(count * 0.2 * 0.8)
     assert abs(false - 0.2 * count) <= 4.0 * sd
+    # A new task of twice the scale is not exchangeable: 183 of 200 are above, not 40.
+    assert int((2.0 * norms[:, 9] > bound).sum()) > 4 * 40
 
 
 def norms_of(points, columns):
