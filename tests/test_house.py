@@ -17,8 +17,8 @@ LINES = {
     "optim": 244,
     "page": 723,
     "beside the rooms": 2405,
-    "tests": 16_924,
-    "benchmarks": 5800,
+    "tests": 16_976,
+    "benchmarks": 5982,
 }
 _SLACK = 25  # lines by which a number may be too large
 

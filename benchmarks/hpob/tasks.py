@@ -169,7 +169,7 @@ def tables(runs: pd.DataFrame) -> dict[str, Summary]:
     labels = ["norm bound", "length"]
     return {
         "": Summary(None, captioned(_SHARES, [*labels, *_COUNTED], failures)),
-        "gaps": Summary(None, captioned(_MEDIANS, [*labels, *_SAID.values()], gaps)),
+        "gaps": Summary(None, captioned(_MEDIANS, [*labels, *_SAID.values(), _LAST], gaps)),
         "norms": Summary(None, captioned(_NORMS, ["space", "norms"], spread)),
     }
 
@@ -190,6 +190,7 @@ _NORMS = (
     f"Norms of the tables of each space at length {LENGTHS[1]:g}, medians of the seeds."
 )
 _COUNTED = "promised", "norm above", "band missed", "untold", "gap false", "norm over it"
+_LAST = "share of gaps below 1 at the end"
 _SAID = {"gap": "gap", "known": "with means and range", "value": "value", "true": "regret"}
 
 
@@ -212,7 +213,8 @@ def _frame(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _failures(part: pd.DataFrame) -> list[str]:
-    by_space, promise = part.groupby("space"), part["promised"].mean()
+    by_space = part.groupby("space")
+    promise = by_space["promised"].mean().mean()
     columns = ("above", "missed", "untold", "false")
     shares = [Moments.of(by_space[name].mean()) for name in columns]
     cells = [f"{each.mean:.3f} ± {each.standard_error:.3f}" for each in shares]
@@ -224,4 +226,5 @@ def _failures(part: pd.DataFrame) -> list[str]:
 
 def _gaps(part: pd.DataFrame) -> list[str]:
     medians = (np.median([*part[name]], axis=0) for name in _SAID)
-    return [", ".join(f"{number:.2g}" for number in each) for each in medians]
+    cells = [", ".join(f"{float(f'{n:.2g}'):g}" for n in each) for each in medians]
+    return [*cells, f"{np.mean([each[-1] < 1.0 for each in part['gap']]):.2f}"]
