@@ -34,7 +34,7 @@ COMMANDS = [
     ("confirm", "calls", "law=Gaussian effect=0.0,1.0", "runs=5", None),
     ("hpob", "compare", "problem=4796_3549,5889_9971 seed=0,1 method=ucb_2", TWO, None),
     ("hpob", "random", "", "", None),
-    ("hpob", "tasks", "problem=4796_3549,5527_31 seed=0", "points=12 tasks=2", None),
+    ("hpob", "tasks", "problem=4796_3549 seed=0", "points=12 tasks=2", None),
     ("practical", "compare", "problem=branin seed=20 method=ucb_2,random", TWO, None),
     ("practical", "simulators", "problem=column seed=400 method=random", TWO, None),
     ("practical", "circuit_choice", "seed=100", "trials=10 initial=9", None),
