@@ -85,6 +85,7 @@ ACQUISITIONS = {
     **{name: partial(of_the_contract, name) for name in bands.BANDS if name != "meta"},
     **{make.__name__: make for make in (predicted, replicated, guarded, improvement)},
     "tracked norm": lambda t: t.mixture(norm_bound=k.NormTracker()),
+    "ambiguity": lambda t: k.LevelSetAmbiguity(t.band, 0.1),
     "several noises": lambda t: t.mixture(noise_std=t.noise),
     "earlier tasks": lambda t: k.MetaUCB(t.features, delta=0.9),
 }
@@ -176,6 +177,18 @@ def over_the_best(t):
     return k.GuardedAcquisition(search, t.band)(t.points.unsqueeze(-2))
 
 
+def level(t):
+    boxes = k.level_set(t.band, 0.1, bounds=t.square, max_evaluations=9)
+    share = k.failure_probability(t.band, 0.1, t.points)
+    return [boxes.status, boxes.shares, boxes.lower, share.lower, share.upper]
+
+
+def front(t):
+    found = k.pareto_set([t.band] * 2, t.points, 0.1, constraints=t.limits)
+    width = k.ParetoWidth([t.band] * 2, found.epsilon)(t.points.unsqueeze(-2))
+    return [found.optimal, found.dominated, found.open, width, found.hypervolume([-9] * 2)]
+
+
 def thompson(t):
     sampler = k.KernelThompsonSampling(t.state, noise_std=k.UnknownNoise(0.05), **NORM)
     return [sampler(t.points, 2), sampler.optimize(t.square, num_features=4, **FAST)]
@@ -186,7 +199,7 @@ VALUES = {
     "bandit": partial(played, lambda t, **given: k.KernelBandit(t.kernel, **given)),
     "family": partial(played, lambda t, **given: k.FamilyBandit(t.kernels, **given | NORM)),
     **{f.__name__: f for f in (batches, on_candidates, margins, norms, report, stopping)},
-    **{f.__name__: f for f in (sums, over_the_best)},
+    **{f.__name__: f for f in (sums, over_the_best, level, front)},
     "sum": lambda t: certificate(
         t, k.ScalarizedUCB([t.band] * 2, [1.0, -2.0]), bounds=t.square
     ),

@@ -24,13 +24,18 @@ from kernelucb import (
     GuardedAcquisition,
     KernelFamilyUCB,
     KernelRegression,
+    LevelSetAmbiguity,
     MartingaleMixtureUCB,
     OutcomeConstraints,
+    ParetoWidth,
     SafeSet,
     ScalarizedUCB,
     SrinivasUCB,
     WangDeFreitasUCB,
+    failure_probability,
+    level_set,
     optimum_report,
+    pareto_set,
     regret_certificate,
 )
 from kernelucb._numerics.estimates import Estimate
@@ -139,6 +144,11 @@ WORDS = {
     "report as data": lambda b: report(b).to_json(),
     "report of a constraint": lambda b: str(beside(b)),
     "certificate": lambda b: str(regret_certificate(b, **SHORT)),
+    "level set": lambda b: str(level_set(b, -90.0, candidates=LIST)),
+    "failures": lambda b: str(failure_probability(b, -90.0, LIST)),
+    "front": lambda b: str(pareto_set([band(), b], LIST, 0.1)),
+    "next of a level": lambda b: repr(LevelSetAmbiguity(b, -90.0)),
+    "next of a front": lambda b: repr(ParetoWidth([band(), b], 0.1)),
     "stop": lambda b: CertifiedGapStopping(1e6, LIST, allow_estimated=True)(b).reason,
     "certified stop": lambda b: CertifiedGapStopping(1e6, LIST)(b).reason,
     "constraints": lambda b: str(OutcomeConstraints(b, -90.0).assumptions),
@@ -150,7 +160,8 @@ WORDS = {
 
 # Of these the objective's band alone is asked, which is certified.
 OF_THE_OBJECTIVE = {
-    *("set", "report of a constraint", "constraints", "safe set", "estimated safe set")
+    *("set", "report of a constraint", "constraints", "safe set", "estimated safe set"),
+    *("level set", "failures", "front", "next of a level", "next of a front"),
 }
 
 

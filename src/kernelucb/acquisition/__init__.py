@@ -16,6 +16,7 @@ from kernelucb.acquisition.lowrank import BKBUCB, SketchedMartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.outcomes import ScalarizedUCB, outcome_bands
 from kernelucb.acquisition.ucb import BandUCB, register_input_constructor
+from kernelucb.acquisition.undecided import LevelSetAmbiguity, ParetoWidth
 from kernelucb.confidence.ridge import BoundedNorm, CompactDomain, FiniteDomain
 
 BOUNDS = (
@@ -54,11 +55,13 @@ __all__ = [
     "GuardedAcquisition",
     "IGPUCB",
     "KernelFamilyUCB",
+    "LevelSetAmbiguity",
     "LikelihoodUCB",
     "MartingaleMixtureUCB",
     "META_ACQUISITIONS",
     "MetaPI",
     "MetaUCB",
+    "ParetoWidth",
     "ScalarizedUCB",
     "SketchedMartingaleMixtureUCB",
     "SrinivasUCB",

@@ -203,8 +203,7 @@ def possible_maximisers(
         cells = cover(search, max_evaluations)
         lower = torch.cat([lower, cells.centres - cells.halves])
         upper = torch.cat([upper, cells.centres + cells.halves])
-        sides = (region.upper - region.lower).amax(0)
-        shares = (2.0 * cells.halves / sides).where(sides > 0.0, 1.0).prod(-1)
+        shares = region.sizes(cells.halves)
         if region.constraints:  # which may leave any part of a box
             shares = torch.full_like(shares, torch.inf)
         sizes = torch.cat([sizes, shares])

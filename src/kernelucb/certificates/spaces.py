@@ -120,6 +120,11 @@ class Region(NamedTuple):
             allowed &= middle @ weights + room @ weights.abs() >= limit - slack
         return allowed
 
+    def sizes(self, halves: Tensor) -> Tensor:
+        r"""Shares that cells of ``n x d`` half sides take of the box that they lie in."""
+        sides = (self.upper - self.lower).amax(0)
+        return (2.0 * halves / sides).where(sides > 0.0, 1.0).prod(-1)
+
     def sample(self, count: int) -> Tensor:
         r"""All points of a finite region, else about ``count`` Sobol points of boxes."""
         if self.is_finite:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import torch
+from botorch.utils.multi_objective.hypervolume import Hypervolume
+from botorch.utils.multi_objective.pareto import is_non_dominated
 from torch import Tensor
 
 from kernelucb._numerics.digits import (
@@ -186,8 +189,40 @@ class Wording(NamedTuple):
         return domain._replace(values=f" ({self.point(point, names)})")
 
 
+class Verdict:
+    r"""What a statement about a whole domain rests on, and what is missing."""
+
+    assumptions: Any  # a field, or a property of several bands
+    rigorous: bool
+
+    @property
+    def certified(self) -> bool:
+        r"""Whether the numbers are rigorous, the band holds everywhere, all was given."""
+        return self.rigorous and self.assumptions.all_points and self.assumptions.certified
+
+    @property
+    def summary(self) -> str:
+        r"""``"certified"``, or the reasons why the statement is not certified."""
+        if self.certified:
+            return "certified" + ("" if self.assumptions.anytime else " in one round only")
+        lacking = [] if self.assumptions.certified else [self.assumptions.summary]
+        if not self.assumptions.all_points:
+            lacking.append("heuristic: the band does not hold at all points at once")
+        if not self.rigorous:
+            lacking.append("heuristic: the maximum over the domain comes from a search")
+        return "; ".join(lacking)
+
+    @property
+    def sentence(self) -> str:
+        r"""The statement with its numbers."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return f"{self.summary}: {self.sentence}\n{self.assumptions}"
+
+
 @dataclass(frozen=True)
-class RegretCertificate:
+class RegretCertificate(Verdict):
     r"""Upper bound on how much better than the recommended point any point can be.
 
     If the certificate is ``certified`` and the given assumptions are true, the optimum over
@@ -221,23 +256,6 @@ class RegretCertificate:
     domain: Domain = field(default_factory=Domain)
 
     @property
-    def certified(self) -> bool:
-        r"""Whether the gap is rigorous, the band holds at all points, and all was given."""
-        return self.rigorous and self.assumptions.all_points and self.assumptions.certified
-
-    @property
-    def summary(self) -> str:
-        r"""``"certified"``, or the reasons why the certificate is not certified."""
-        if self.certified:
-            return "certified" + ("" if self.assumptions.anytime else " in one round only")
-        lacking = [] if self.assumptions.certified else [self.assumptions.summary]
-        if not self.assumptions.all_points:
-            lacking.append("heuristic: the band does not hold at all points at once")
-        if not self.rigorous:
-            lacking.append("heuristic: the maximum over the domain comes from a search")
-        return "; ".join(lacking)
-
-    @property
     def obstacle(self) -> str:
         r"""Why the certificate may not be acted on, however small its gap; or nothing."""
         if self.assumptions.violated:
@@ -255,9 +273,6 @@ class RegretCertificate:
         r"""Why an experiment stops or goes on, where a gap of ``accepted`` is accepted."""
         why = self.obstacle or self.summary
         return f"{why}: {self.sentence}, accepted {as_given(accepted)}"
-
-    def __str__(self) -> str:
-        return f"{self.summary}: {self.sentence}\n{self.assumptions}"
 
 
 def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
@@ -660,3 +675,183 @@ class Plan:
         runs = many if self.runs is None else f"about {self.runs:,}"
         tried = ", ".join(f"{n:,} runs {gap:.3g}" for n, gap in sorted(self.gaps.items()))
         return f"{runs} runs until the gap can be {as_given(self.gap)} (gaps: {tried})"
+
+
+def _at_least(side: str, threshold: float) -> str:
+    return f"at {'least' if side == '>=' else 'most'} {as_given(threshold)}"
+
+
+class _OfLimits(Verdict):
+    limits: Any  # OutcomeConstraints
+    rigorous = True
+
+    @property
+    def kept(self) -> str:
+        r"""``"the outcome is at least 80"``, for all limits."""
+        pairs = zip(self.limits.names, self.limits.constraints, strict=True)
+        return " and ".join(f"{n} is {_at_least(c.side, c.threshold)}" for n, c in pairs)
+
+
+@dataclass(frozen=True)
+class LevelSet(_OfLimits):
+    r"""Where limits on outcomes are kept, as points or as boxes that cover the domain.
+
+    If it is ``certified`` and what was given is true, every part that is inside keeps all
+    limits, and every part that is outside violates one, with the probability that
+    ``assumptions`` state; in every round at once if the band is anytime.
+
+    Attributes:
+        limits: The bands and their thresholds.
+        lower: ``m x d`` lower limits of the parts; points are boxes without sides.
+        upper: Their upper limits.
+        status: ``m`` integers: 1 inside, -1 outside, 0 open.
+        shares: ``m`` shares of the domain: of the points, or of the volume (of a
+            ``MixedSpace`` each combination of listed values counts the same).
+        unresolved: Share that is open in spite of a decided centre: more evaluations of the
+            search, rather than more runs, may decide it.
+        domain: Names of the points that count, for sentences.
+    """
+
+    limits: Any
+    lower: Tensor
+    upper: Tensor
+    status: Tensor
+    shares: Tensor
+    unresolved: float
+    domain: Domain = field(default_factory=Domain)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the probability rests on."""
+        return self.limits.assumptions
+
+    @property
+    def inside(self) -> float:
+        r"""Share of the domain that surely keeps all limits."""
+        return float(self.shares[self.status == 1].sum())
+
+    @property
+    def outside(self) -> float:
+        r"""Share of the domain that surely violates a limit."""
+        return float(self.shares[self.status == -1].sum())
+
+    @property
+    def open(self) -> float:
+        r"""Share that is neither."""
+        return float(self.shares[self.status == 0].sum())
+
+    @property
+    def sentence(self) -> str:
+        r"""``"the outcome is at least 80 in 31.2 % of the domain at least, ..."``."""
+        shares = [f"{at_least(100.0 * x, count=3)} %" for x in (self.inside, self.outside)]
+        rest = f"{at_most(100.0 * self.open, count=3)} %"
+        if self.unresolved > 0.0:
+            rest += f", {self.unresolved:.2%} for want of evaluations of the search"
+        of = "candidates" if self.domain.noun == "candidate" else "domain"
+        return (
+            f"{self.kept} in at least {shares[0]} of the {of}{self.domain.context}, "
+            f"not in at least {shares[1]}; open: {rest}"
+        )
+
+
+@dataclass(frozen=True)
+class FailureProbability(_OfLimits):
+    r"""Limits on how often an outcome fails to keep its limits.
+
+    Attributes:
+        limits: The bands and their thresholds.
+        lower: Lower limit on the probability of a failure.
+        upper: Upper limit.
+        surely: Share of the sample that surely fails.
+        possibly: Share of the sample that may fail.
+        assumptions: What the limits rest on; their ``delta`` is for band and sample.
+    """
+
+    limits: Any
+    lower: float
+    upper: float
+    surely: float
+    possibly: float
+    assumptions: Assumptions
+
+    @property
+    def sentence(self) -> str:
+        r"""Between which numbers the probability of a failure lies."""
+        low, high = between(self.lower, self.upper)
+        return (
+            f"of points as in the sample a share between {low} and {high} fails to have "
+            f"that {self.kept}"
+        )
+
+
+@dataclass(frozen=True)
+class ParetoSet(Verdict):
+    r"""Which candidates are a trade-off that no other one beats by much.
+
+    If it is ``certified`` and what was given is true, then with the probability that
+    ``assumptions`` state, in every round at once if all bands are anytime: no candidate is
+    better than one of ``optimal`` by more than ``epsilon`` in every objective; every
+    candidate of ``dominated`` is beaten; and where none is ``open``, every candidate has
+    one of ``optimal`` that is at most ``epsilon`` worse in every objective (an
+    epsilon-accurate Pareto set, Zuluaga et al. 2016).
+
+    Attributes:
+        candidates: ``n x d`` points.
+        optimal: ``n`` booleans: certainly feasible and epsilon-optimal.
+        dominated: ``n`` booleans: certainly dominated by a feasible candidate, or surely
+            not feasible.
+        open: ``n`` booleans: neither, and without one of ``optimal`` that is certainly at
+            most ``epsilon`` worse in every objective.
+        undecided: ``n`` booleans: the open ones, and those that may beat an open one; the
+            next run is one of them.
+        epsilon: Largest difference that does not matter, for each objective.
+        lower: ``n x m`` lower bounds on the values, outcome units.
+        upper: ``n x m`` upper bounds.
+        maximize: For each objective whether large values are sought.
+        feasible: ``2 x n`` booleans: certainly feasible, and possibly feasible.
+        assumptions: What the probability rests on.
+    """
+
+    candidates: Tensor
+    optimal: Tensor
+    dominated: Tensor
+    open: Tensor
+    undecided: Tensor
+    epsilon: tuple[float, ...]
+    lower: Tensor
+    upper: Tensor
+    maximize: tuple[bool, ...]
+    feasible: Tensor
+    assumptions: Assumptions
+    rigorous: bool = True
+
+    @property
+    def stop(self) -> bool:
+        r"""Whether no candidate is open, and the verdict may be acted on at any round."""
+        settled = not bool(self.open.any()) and bool(self.optimal.any())
+        return settled and self.assumptions.all_points and self.assumptions.anytime
+
+    def hypervolume(self, reference: Sequence[float]) -> tuple[float, float]:
+        r"""Limits on the hypervolume of the feasible candidates' front.
+
+        Args:
+            reference: The worst value that counts, for each objective, outcome units.
+        """
+        signs = self.lower.new_tensor([1.0 if each else -1.0 for each in self.maximize])
+        sides = torch.stack([self.lower, self.upper]) * signs
+        volume = Hypervolume(signs * self.lower.new_tensor(reference)).compute
+        ends = zip(sides.sort(0).values, self.feasible, strict=True)
+        least, most = (each[mask] for each, mask in ends)
+        lower, upper = (volume(each[is_non_dominated(each)]) for each in (least, most))
+        return lower, upper
+
+    @property
+    def sentence(self) -> str:
+        r"""How many candidates are optimal, dominated and open."""
+        parts = self.optimal, self.dominated, self.open
+        counts = [int(each.sum()) for each in parts]
+        within = " and ".join(map(as_given, self.epsilon))
+        return (
+            f"of {len(self.candidates)} candidates {counts[0]} are beaten by none by more "
+            f"than {within} in every objective, {counts[1]} are dominated, {counts[2]} open"
+        )

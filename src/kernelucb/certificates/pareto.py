@@ -1,0 +1,131 @@
+r"""Which trade-offs between several outcomes are real."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.arrays import in_parts
+from kernelucb._numerics.checks import nonnegative_scalar
+from kernelucb._numerics.domains import checked_points
+from kernelucb.certificates.words import ParetoSet
+from kernelucb.confidence.band import (
+    BandLike,
+    band_of,
+    check_dimensions,
+    joined_assumptions,
+)
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.data.from_model import per_output
+from kernelucb.data.outcome_map import check_identity
+
+
+@torch.no_grad()
+def pareto_set(
+    bands: Sequence[BandLike],
+    candidates: Tensor,
+    epsilon: float | Sequence[float],
+    *,
+    constraints: OutcomeConstraints | None = None,
+) -> ParetoSet:
+    r"""Sort candidates into optimal, dominated and open ones, for several objectives.
+
+    Differences of two candidates are bounded over the set of functions, which is narrower
+    than the difference of two sides of the band.
+
+    Example:
+        >>> front = pareto_set([strength_band, cost_band], candidates, [1.0, 0.2])
+        >>> while not front.stop:
+        ...     width = ParetoWidth([strength_band, cost_band], front.epsilon)
+        ...     x, _ = optimize_acqf_discrete(width, 1, candidates[front.undecided])
+        ...     ...
+
+    Source: on the event of all bands (a union bound). A candidate is dominated if a
+    feasible one is certainly at least as good in all objectives and better in one; it is
+    epsilon-optimal if each possible rival certainly gains at most ``epsilon`` in some
+    objective (Zuluaga et al. 2016, with the bands' theorems and with gains over the sets).
+
+    Args:
+        bands: A band, or a bound of this package, for each of two or more objectives; small
+            outcomes are sought where the band seeks them (``maximize=False``).
+        candidates: ``n x d`` points, the whole domain.
+        epsilon: Difference that does not matter, outcome units; one for all objectives or
+            one for each.
+        constraints: Outcomes that must stay on their side of a threshold; the front is that
+            of the feasible candidates.
+
+    Raises:
+        ValueError: If there are fewer than two bands, or a number is out of its range.
+        UnsupportedError: If a band is no set of functions, or its outcome is transformed
+            by more than ``Standardize``.
+        BotorchTensorDimensionError: If the inputs' dimensions differ.
+        InputDataError: If a value is not finite.
+    """
+    listed = [band_of("bands", each) for each in bands]
+    if len(listed) < 2:
+        raise ValueError("A front is of two or more objectives; give a band for each.")
+    limits = {} if constraints is None else constraints.bands
+    check_dimensions("bands", [*listed, *limits.values()])
+    for band in listed:
+        check_identity(band.outcome_map, "epsilon", "give a model of the plain outcome")
+    levels = per_output("epsilon", epsilon, len(listed))
+    levels = [nonnegative_scalar("epsilon", each) for each in levels]
+    sets = [(band.required_set, band.direction) for band in listed]
+    X = checked_points("candidates", candidates, sets[0][0].regression.dimension)
+    sides = torch.stack([torch.stack(band.bounds(X)) for band in listed], -1)
+    signs = sides.new_tensor([sign for _, sign in sets])
+    low, high = (sides * signs).sort(0).values  # large is good
+    every = torch.ones_like(X[:, 0], dtype=torch.bool)
+    feasible = possible = every
+    if constraints is not None:
+        feasible, possible = constraints.is_feasible(X), constraints.may_be_feasible(X)
+
+    # Sides first, then gains among the others: who is beaten by a beaten one is beaten.
+    rivals = possible.clone()
+    if bool(feasible.any()):
+        least = low[feasible]
+        rivals &= ~in_parts(high, lambda part: _beaten(part, least))
+    kept = X[rivals]
+    gains = low.new_zeros(len(sets), len(kept), len(kept))
+    for matrix, (functions, sign) in zip(gains, sets, strict=True):
+        for column, x in enumerate(kept):
+            matrix[:, column] = functions.max_gain_over(kept, x[None], sign)
+    same = (kept[:, None] == kept).all(-1)  # nothing is gained but round-off
+    gains = gains.masked_fill(same, 0.0)
+    # Column by column the rivals' gains over one of them, row by row its losses.
+    beats = (gains <= 0.0).all(0) & (gains < 0.0).any(0) & feasible[rivals]
+    dominated = (beats & ~beats.mT).any(1)  # round-off could beat both of two
+    near = gains <= gains.new_tensor(levels)[:, None, None]
+    challenges = ~near.any(0) & ~dominated[:, None]
+    optimal = feasible[rivals] & ~challenges.any(0) & ~dominated
+    covered = (near.all(0) & optimal).any(1)
+    still = ~(dominated | optimal | covered)
+    undecided = still | challenges[:, still].any(1)
+
+    def of_all(mask: Tensor) -> Tensor:
+        found = torch.zeros_like(every)
+        found[rivals] = mask
+        return found
+
+    named = {f"objective {i}": band for i, band in enumerate(listed, 1)}
+    return ParetoSet(
+        candidates=X,
+        optimal=of_all(optimal),
+        dominated=~rivals | of_all(dominated),
+        open=of_all(still),
+        undecided=of_all(undecided),
+        epsilon=tuple(levels),
+        lower=sides[0],
+        upper=sides[1],
+        maximize=tuple(sign == 1 for _, sign in sets),
+        feasible=torch.stack([feasible, possible]),
+        assumptions=joined_assumptions(
+            named | limits, "optimal and dominated candidates are what they are called"
+        ),
+    )
+
+
+def _beaten(most: Tensor, least: Tensor) -> Tensor:
+    r"""Which of ``n x m`` largest values are dominated by one of ``k x m`` least values."""
+    ahead = least - most[:, None]
+    return ((ahead >= 0.0).all(-1) & (ahead > 0.0).any(-1)).any(-1)

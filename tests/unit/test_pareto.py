@@ -1,0 +1,215 @@
+r"""The front of several outcomes: a slow oracle, what holds of the truth, the next run."""
+
+import pytest
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.transforms.outcome import Log
+from botorch.optim import optimize_acqf_discrete
+
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    OutcomeConstraints,
+    ParetoWidth,
+    pareto_set,
+)
+from problems import (
+    RKHSFunction,
+    frozen_kernel,
+    frozen_model,
+    generator,
+    make_problem,
+    uniform,
+)
+
+NOISE, NORM = 0.02, 2.0
+X = uniform(40, 2, 5)
+
+
+def truths(seed, count=2):
+    kernel = frozen_kernel("rbf", lengthscale=0.5)
+    return [RKHSFunction.random(kernel, NORM, 2, 10 * seed + j) for j in range(count)]
+
+
+def bands(functions, rows, seed=0, signs=None, norm=NORM):
+    noise = generator(seed)
+    signs = signs or [1] * len(functions)
+    made = []
+    for function, sign in zip(functions, signs, strict=True):
+        Y = sign * function(rows) + NOISE * torch.randn(
+            len(rows), generator=noise, dtype=torch.float64
+        )
+        state = KernelRegression(rows, Y, function.kernel, NOISE)
+        acqf = MartingaleMixtureUCB(state, norm_bound=norm, maximize=sign == 1)
+        made.append(acqf.band)
+    return made
+
+
+def by_definition(listed, candidates, epsilon, feasible=None, possible=None):
+    r"""Dominated and optimal candidates from all pairs of gains, without short cuts."""
+    n = len(candidates)
+    every = torch.ones(n, dtype=torch.bool)
+    feasible = every if feasible is None else feasible
+    possible = every if possible is None else possible
+    gains = torch.stack(
+        [
+            torch.stack(
+                [b.max_gain_over(candidates, x[None], b.direction) for x in candidates], 1
+            )
+            for b in listed
+        ]
+    )
+    dominated, optimal = ~possible, feasible.clone()
+    for i in range(n):
+        for r in range(n):
+            if i == r:
+                continue
+            over = gains[:, i, r]
+            if feasible[r] and bool((over <= 0.0).all()) and bool((over < 0.0).any()):
+                dominated[i] = True
+            if possible[i] and bool((over > epsilon).all()):
+                optimal[r] = False
+    return dominated, optimal & ~dominated
+
+
+def front(values):
+    beaten = (values[None] >= values[:, None]).all(-1)
+    return ~(beaten & (values[None] > values[:, None]).any(-1)).any(1)
+
+
+@pytest.mark.parametrize("signs", [[1, 1], [1, -1], [-1, 1, 1]])
+def test_sorted_as_by_all_pairs(signs):
+    functions = truths(3, len(signs))
+    listed = bands(functions, X[:25], signs=signs)
+    found = pareto_set(listed, X, 0.3)
+    dominated, optimal = by_definition(listed, X, 0.3)
+    assert torch.equal(found.dominated, dominated)
+    assert torch.equal(found.optimal, optimal)
+    assert bool(dominated.any())
+    assert bool(optimal.any())
+    assert not bool((found.open & (found.dominated | found.optimal)).any())
+    assert bool(found.undecided[found.open].all())
+    assert found.maximize == tuple(sign == 1 for sign in signs)
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_what_is_said_is_true_of_the_truth():
+    r"""On 12 problems whose bands hold nothing may be false (delta is .1 in all).
+
+    Each band fails with probability at most .05, so more than 5 of 12 problems with a
+    false word have probability below 1e-3. With a quarter of the true norm all are: the
+    power of this test.
+    """
+    false = {NORM: 0, NORM / 4: 0}
+    for seed in range(12):
+        functions = truths(seed)
+        values = torch.stack([f(X) for f in functions], -1)
+        gains = (values[:, None] - values).masked_fill(torch.eye(40).bool()[..., None], 0.0)
+        for norm in false:
+            listed = bands(functions, X[::4], seed, norm=norm)
+            said = pareto_set(listed, X, 0.2)
+            wrong = bool(said.dominated[front(values)].any())
+            best = (gains - 0.2).amin(-1).amax(0)  # by how much a candidate is beaten
+            wrong |= bool((best[said.optimal] > 0.0).any())
+            covered = (gains <= 0.2).all(-1)[:, said.optimal].any(1)
+            wrong |= said.stop and not bool(covered.all())
+            lower, upper = said.hypervolume([-3.0, -3.0])
+            true = type(said).hypervolume(
+                said.__class__(**(vars(said) | {"lower": values, "upper": values})),
+                [-3.0, -3.0],
+            )[0]
+            wrong |= not lower <= true <= upper
+            false[norm] += wrong
+    assert false[NORM] <= 5
+    assert false[NORM / 4] > 5
+
+
+def test_runs_by_the_rule_decide_every_candidate():
+    functions, rows = truths(1), X[:3]
+    for _ in range(60):
+        listed = bands(functions, rows)
+        found = pareto_set(listed, X, 0.4)
+        if found.stop:
+            break
+        width = ParetoWidth(listed, found.epsilon)
+        new, _ = optimize_acqf_discrete(width, 1, X[found.undecided])
+        rows = torch.cat([rows, new])
+    assert found.stop
+    assert 3 < len(rows) < 60
+    assert "0 open" in str(found)
+    assert str(found).startswith("certified: of 40 candidates")
+    # Undecided candidates with bands of half of epsilon: nothing is left open.
+    assert not bool(found.open.any())
+
+
+def test_two_equal_candidates_do_not_beat_each_other():
+    functions = truths(1)
+    listed = bands(functions, X[:20])
+    twice = torch.cat([X, X])
+    once, found = pareto_set(listed, X, 0.3), pareto_set(listed, twice, 0.3)
+    assert torch.equal(found.dominated, torch.cat([once.dominated] * 2))
+    assert torch.equal(found.optimal, torch.cat([once.optimal] * 2))
+
+
+def test_the_front_is_of_feasible_candidates():
+    functions = truths(2, 3)
+    *listed, limited = bands(functions, X[:25])
+    limits = OutcomeConstraints(limited, float(limited.bounds(X)[0].median()))
+    found = pareto_set(listed, X, 0.3, constraints=limits)
+    feasible, possible = limits.is_feasible(X), limits.may_be_feasible(X)
+    assert 0 < int(feasible.sum()) < int(possible.sum()) < 40
+    dominated, optimal = by_definition(listed, X, 0.3, feasible, possible)
+    assert torch.equal(found.dominated, dominated)
+    assert torch.equal(found.optimal, optimal)
+    assert found.assumptions.delta == pytest.approx(0.15)
+    # The limit alone: one candidate may be feasible, none is.
+    alone = pareto_set(listed, X, 0.3, constraints=OutcomeConstraints(limited, 9.0))
+    assert bool(alone.dominated.all())
+    assert not alone.stop
+
+
+def test_the_hypervolume_is_that_of_lower_and_upper_sides():
+    r"""Of one candidate: a rectangle from the reference to each end of its sides."""
+    listed = bands(truths(1), X[:10], signs=[1, -1])
+    found = pareto_set(listed, X[:1], 0.1)
+    (low, most), (least, high) = (band.bounds(X[:1]) for band in listed)
+    lower, upper = found.hypervolume([-9.0, 9.0])
+    assert lower == pytest.approx(float((low + 9.0) * (9.0 - high)))
+    assert upper == pytest.approx(float((most + 9.0) * (9.0 - least)))
+
+
+def test_widths_are_in_units_of_epsilon_and_fall_at_pending_points():
+    listed = bands(truths(1), X[:10])
+    acqf = ParetoWidth(listed, [0.1, 0.4])
+    sides = [band.bounds(X) for band in listed]
+    widths = [upper - lower for lower, upper in sides]
+    expected = torch.maximum(widths[0] / 0.1, widths[1] / 0.4)
+    assert torch.allclose(acqf(X.unsqueeze(1)), expected)
+    pending = ParetoWidth(listed, [0.1, 0.4], X_pending=X[20:22])
+    assert float(pending(X[20:21].unsqueeze(0))) < float(expected[20])
+    assert pending.X_pending.equal(X[20:22])
+    pending.X_pending = None
+    assert torch.allclose(pending(X.unsqueeze(1)), expected)
+    assert acqf.assumptions.delta == pytest.approx(0.1)
+
+
+def test_refusals():
+    listed = bands(truths(1), X[:10])
+    with pytest.raises(ValueError, match="two or more objectives"):
+        pareto_set(listed[:1], X, 0.1)
+    with pytest.raises(ValueError, match="epsilon"):
+        pareto_set(listed, X, -0.1)
+    with pytest.raises(ValueError, match="epsilon"):
+        ParetoWidth(listed, 0.0)
+    with pytest.raises(BotorchTensorDimensionError):
+        pareto_set(listed, X[:, :1], 0.1)
+    line = make_problem(n=5)
+    other = MartingaleMixtureUCB(line.model, norm_bound=2.0).band
+    with pytest.raises(BotorchTensorDimensionError, match="columns"):
+        pareto_set([listed[0], other], X, 0.1)
+    model = frozen_model(
+        line.X, line.Y.exp(), frozen_kernel("rbf"), 0.1, outcome_transform=Log()
+    )
+    logs = MartingaleMixtureUCB(model, norm_bound=2.0).band
+    with pytest.raises(UnsupportedError, match="plain outcome"):
+        pareto_set([other, logs], line.X, 0.1)
