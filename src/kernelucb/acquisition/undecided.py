@@ -24,7 +24,7 @@ class LevelSetAmbiguity(BandUCB):
     longer side is wrong by at most this much. A band within a range is taken without the
     range.
 
-    Source: Gotovos et al. (2013), with the band's own theorem.
+    Source: the ambiguity of Gotovos et al. (2013), with the band's own theorem.
 
     Example:
         >>> acqf = LevelSetAmbiguity(MartingaleMixtureUCB(model, norm_bound=5.0), 80.0)

@@ -45,7 +45,7 @@ def level_set(
 
     Source: on the event of the band ``f >= t`` wherever ``L >= t``, and ``f < t`` wherever
     ``U < t`` (Gotovos et al. 2013, with the band's own theorem); on boxes with the bounds
-    on changes of ``regret_certificate``. Anytime if the band is.
+    on changes of ``regret_certificate`` (ours). Anytime if the band is.
 
     Args:
         band: A bound of this package, or ``OutcomeConstraints`` of several, all of whose

@@ -40,10 +40,10 @@ def pareto_set(
         ...     x, _ = optimize_acqf_discrete(width, 1, candidates[front.undecided])
         ...     ...
 
-    Source: on the event of all bands (a union bound). A candidate is dominated if a
-    feasible one is certainly at least as good in all objectives and better in one; it is
-    epsilon-optimal if each possible rival certainly gains at most ``epsilon`` in some
-    objective (Zuluaga et al. 2016, with the bands' theorems and with gains over the sets).
+    Source: an epsilon-accurate Pareto set (Zuluaga et al. 2016), with the bands' theorems
+    and gains over the sets, by a union bound. A candidate is dominated if a feasible one is
+    certainly at least as good in all objectives and better in one; it is epsilon-optimal if
+    each possible rival certainly gains at most ``epsilon`` in some objective.
 
     Args:
         bands: A band, or a bound of this package, for each of two or more objectives; small
