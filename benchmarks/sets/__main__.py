@@ -1,0 +1,109 @@
+r"""Command line: ``python -m benchmarks.sets sequences``."""
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.runner import Moments, captioned
+from benchmarks.runner.study import Study, Summary, grid
+from benchmarks.sets.play import failures, front, sequences
+from benchmarks.sets.problems import OURS, VOPY
+
+STUDY = Study("benchmarks.sets", "Level sets, failure probabilities and fronts.")
+_NOISE = {"noise_std": 0.1}
+
+
+@STUDY.table(
+    "sequences",
+    grid(
+        _NOISE | {"sequences": 50},
+        {"norm_factor": [1.0, 0.5, 0.25], "seed": range(20)},
+        [{"kind": "level", "rounds": 25}, {"kind": "front", "rounds": 15}],
+    ),
+    sequences,
+)
+def false_sets(runs: pd.DataFrame) -> Summary:
+    r"""How often a set was false in any round, with points chosen by the rule."""
+    rows = []
+    for (kind, factor), part in runs.groupby(["kind", "norm_factor"], sort=False):
+        count = int(part["sequences"].sum())
+        shares = [part[name].sum() / count for name in ("false", "silent", "decided")]
+        rows.append([kind, f"{factor:g}", str(count), *(f"{each:.3f}" for each in shares)])
+    text = (
+        "Shares of sequences in which a set was false in any round (delta 0.05), in which "
+        "it was and the band did not say that data contradict its norm, and share of "
+        "candidates decided in the end. Norm bound in parts of the true norm."
+    )
+    names = ["set", "norm bound", "sequences", "false", "false and untold", "decided"]
+    return Summary(None, captioned(text, names, rows))
+
+
+_FRONT = _NOISE | {"epsilon": 0.2, "delta": 0.05, "runs": 300, "model_error": 0.01}
+_METHODS = ["ours", "VOPy, its theorem", "VOPy, practical", "qLogNEHVI"]
+
+
+@STUDY.table(
+    "fronts",
+    grid(_FRONT, {"seed": range(5), "problem": [*VOPY, *OURS], "method": _METHODS}),
+    front,
+)
+def fronts(runs: pd.DataFrame) -> Summary:
+    r"""Runs until a front is decided, whether it was right, and hypervolumes."""
+    rows = []
+    for (problem, method), part in runs.groupby(["problem", "method"], sort=False):
+        done = part["used"].notna()
+        used = part["used"].fillna(np.inf).median()
+        row = [problem, method, "-", "-", "-"]
+        if method != "qLogNEHVI":
+            false = int((part["accurate"][done] == False).sum())  # noqa: E712  (of objects)
+            used = f"{used:.0f}" if np.isfinite(used) else "above 300"
+            row = [problem, method, f"{int(done.sum())} of {len(part)}", used, str(false)]
+        columns = [name for name in part if name.startswith("volume")]
+        volumes = [part[name].dropna() for name in columns]
+        rows.append(row + [f"{v.mean():.3f}" if len(v) else "-" for v in volumes])
+    text = (
+        "Front to within 0.2 of a standard deviation, noise 0.1, runs in batches of five, "
+        "kernels fitted to the whole table by VOPy, for all methods; our norm bounds are "
+        "the least norms on the table. Decided within 300 runs, median runs, how many of "
+        "these were false; true hypervolume of what was run over that of the table, after "
+        "so many runs."
+    )
+    names = ["table", "method", "decided", "runs", "false"]
+    return Summary(None, captioned(text, [*names, "20", "50", "100"], rows))
+
+
+_SHOWN = [50, 100, 200]
+_FAILURES = {
+    **{"share": 0.1, "sample": 2000, "noise_std": 0.05, "lengthscale": 0.5},
+    **{"delta": 0.05, "sample_delta": 0.01, "model_error": 0.01, "shown": [_SHOWN]},
+}
+_PROBLEMS = ["throw", "batch reaction", "beam"]
+
+
+@STUDY.table(
+    "failures",
+    grid(
+        _FAILURES, {"seed": range(5), "problem": _PROBLEMS, "method": ["ours", "posterior"]}
+    ),
+    failures,
+)
+def failing(runs: pd.DataFrame) -> Summary:
+    r"""Width of limits on a failure probability of 0.1, and how often they were false."""
+    rows = []
+    for (problem, method), part in runs.groupby(["problem", "method"], sort=False):
+        row = [problem, "level_set's" if method == "ours" else "AK-MCS, 2 deviations"]
+        for count in _SHOWN:
+            low, high = np.array([*part[f"ends {count}"]]).T
+            width = Moments.of(high - low)
+            missed = int(((low > 0.1) | (high < 0.1)).sum())
+            row.append(f"{width.mean:.3f} ± {width.standard_error:.3f}, {missed}")
+        rows.append(row)
+    text = (
+        "Width of the interval for a failure probability of 0.1, and in how many of "
+        f"{runs['seed'].nunique()} runs it missed, after so many runs; kernel Matern 5/2, "
+        "noise 0.05 of the outcomes' deviation, least norm of the sample's values."
+    )
+    return Summary(None, captioned(text, ["simulator", "limits", *map(str, _SHOWN)], rows))
+
+
+if __name__ == "__main__":
+    STUDY.main()
