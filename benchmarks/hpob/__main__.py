@@ -22,7 +22,7 @@ PROTOCOL = {
     "refit_all": 25,  # After so many rounds hyper-parameters are refitted only
     "refit_every": 5,  # in every fifth.
 }
-OURS = ["mixture_ucb", "guarded_every_4"]
+OURS = ["mixture_ucb"]
 METHODS = ["log_ei", "q_log_nei", "ucb_2", *OURS]
 GRID = grid(PROTOCOL, {"seed": range(5), "problem": TABLES, "method": METHODS})
 
