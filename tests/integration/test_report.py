@@ -136,8 +136,8 @@ def test_estimates_and_defaults_are_said(tmp_path):
         "1.5 times the least that explains the data: no bound was given",
         "hours 3.5, shares of the table's limits of heat, hours (--bounds, --kernel",
         "from repeated settings, 1 degree of freedom",
-        "With probability 0.95, if the norm bound is right and kernel, mean, noise had",
-        "hours 3.5, shares of the table's limits of heat, hours (--bounds, --kernel",
+        "Covered by no theorem: with probability 0.95, if the norm bound is right and "
+        "kernel, mean, noise had been given before the data, yield at",
         "the mean of the outcomes (--mean)",
     ):
         assert sentence in text

@@ -159,8 +159,7 @@ class Page:
             if not math.isfinite(least):
                 message = "No function explains the data at this noise; give a larger"
                 raise ValueError(f"{message} --noise-std.")
-            least = float(digits.at_most(ASSUMED * least))
-            norm = Estimate(least or float(table.outcomes.std()))
+            norm = Estimate(ASSUMED * least or float(table.outcomes.std()))
         self._norm = norm
         table.check_names("--units", given.units.keys() - {table.outcome})
         self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
@@ -436,8 +435,9 @@ def _read(page: Page) -> dict[str, str]:
     runs = distinct_rows(table.inputs)[1].bincount()
     several, most = int((runs > 1).sum()), int(runs.max())
     often = f"{several} of them run more than once, up to {most} times"
-    low, high = (plain(float(end)) for end in table.outcomes.aminmax())
-    outcome = f"{table.outcome} {low} to {wording.value(high)}, to be "
+    low, high = map(float, table.outcomes.aminmax())
+    low, high = plain(low, high - low), wording.value(plain(high, high - low))
+    outcome = f"{table.outcome} {low} to {high}, to be "
     read = {
         "table": table.origin,
         "rows": f"{rows} (row 1 is the first below the header)",
@@ -531,7 +531,7 @@ def pictures_of(page: Page) -> dict[str, str]:
 
 
 def _curve(plt: Any, page: Page) -> Any:
-    figure, ax = plt.subplots(figsize=(3.55, 2.35), layout="constrained")
+    figure, ax = plt.subplots(figsize=(3.55, 2.8), layout="constrained")
     norms, near, anywhere = zip(*page.curve, strict=True)
     ax.plot(norms, anywhere, color=plotting.BLUE, marker="o", ms=3, label="anywhere")
     ax.plot(norms, near, color=plotting.ORANGE, marker="s", ms=3, label="near the best run")
@@ -547,17 +547,18 @@ def _curve(plt: Any, page: Page) -> Any:
     ticks = [first * factor for factor in (1, 2, 5, 10, 20) if first * factor <= norms[-1]]
     ax.set_xticks(ticks, map(digits.at_least, ticks))
     ax.minorticks_off()
-    ax.legend(loc="best")
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
 def _history(plt: Any, page: Page) -> Any:
-    figure, ax = plt.subplots(figsize=(3.55, 2.1), layout="constrained")
+    figure, ax = plt.subplots(figsize=(3.55, 2.3), layout="constrained")
     looks, label = page.history, f"gap, {page.wording.label(page.table.outcome)}"
     plotting.plot_gap(
         [*looks.values()], rounds=[*looks], x_label="row", y_label=label, ax=ax
     )
-    ax.legend(loc="best")
+    ax.get_legend().remove()
+    figure.legend(loc="outside upper center")
     return figure
 
 
