@@ -15,9 +15,9 @@ LINES = {
     "data": 2254,
     "models": 727,
     "optim": 244,
-    "page": 723,
+    "page": 794,
     "beside the rooms": 2405,
-    "tests": 16_924,
+    "tests": 16_995,
     "benchmarks": 5800,
 }
 _SLACK = 25  # lines by which a number may be too large

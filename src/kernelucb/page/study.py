@@ -489,8 +489,9 @@ def _rests_on(page: Page) -> Iterator[tuple[str, str, str]]:
 
 def paragraph(text: str, indent: str = "") -> str:
     r"""A text in lines, those after the first indented as well."""
-    later = " " * len(indent)
-    return fill(text.strip(), 92, initial_indent=indent, subsequent_indent=later)
+    options: dict[str, Any] = {"subsequent_indent": " " * len(indent)}
+    options |= {"break_on_hyphens": False}  # an option stays in one line
+    return fill(text.strip(), 92, initial_indent=indent, **options)
 
 
 def paragraphs(text: str) -> list[str]:
