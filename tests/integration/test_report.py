@@ -376,14 +376,16 @@ def test_the_history_is_that_of_reports_on_the_first_rows(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "why", "first"),
     [
-        ({"norm_bound": None}, "(gap, heuristic: norm estimated): what is estimated was"),
-        ({"bounds": None}, "(gap, heuristic: kernel estimated): what is estimated was"),
-        ({"norm_bound": 25.0}, "(gap, certified in "),
+        # Numbers at a norm bound that the data chose are covered, up to that norm.
+        ({"norm_bound": None}, "(gap, heuristic: norm estimated): what is", "With"),
+        ({"bounds": None}, "(gap, heuristic: kernel estimated): what is", "Covered by no"),
+        ({"norm_bound": 25.0}, "(gap, certified in ", "Without any"),
     ],
 )
-def test_looks_without_a_guarantee_have_no_probability(changes, why, tmp_path):
+def test_looks_without_a_guarantee_have_no_probability(changes, why, first, tmp_path):
     text = words(report(tmp_path, TABLE, **HISTORY | changes).text)
+    assert f"about yield {first} " in text
     assert f"No probability belongs to these numbers together {why}" in text
     assert TOGETHER not in text
