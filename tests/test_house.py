@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 794,
     "beside the rooms": 2405,
-    "tests": 16_995,
+    "tests": 16_996,
     "benchmarks": 5800,
 }
 _SLACK = 25  # lines by which a number may be too large
