@@ -16,8 +16,8 @@ LINES = {
     "models": 727,
     "optim": 244,
     "page": 794,
-    "beside the rooms": 2405,
-    "tests": 16_996,
+    "beside the rooms": 2411,
+    "tests": 17_006,
     "benchmarks": 5800,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -389,3 +389,15 @@ def test_looks_without_a_guarantee_have_no_probability(changes, why, first, tmp_
     assert f"about yield {first} " in text
     assert f"No probability belongs to these numbers together {why}" in text
     assert TOGETHER not in text
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "form"),
+    [("--noise-std", "1,0", "1.5"), ("--range", "0-100", "0:100"), ("--seed", "1.5", "10")],
+)
+def test_a_wrong_option_is_told_how_to_be_written(option, text, form, capsys):
+    command = ["demo"] if option == "--seed" else ["report", "a.csv", "--outcome", "y"]
+    with pytest.raises(SystemExit):
+        main([*command, option, text])
+    said = f"argument {option}: {text!r} cannot be read, write it as {form} (see --help)"
+    assert said in capsys.readouterr().err
