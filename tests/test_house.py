@@ -7,18 +7,18 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 781,
-    "acquisition": 1896,
+    "acquisition": 1960,
     "ax": 1579,
     "bandit": 615,
-    "certificates": 1625,
+    "certificates": 1948,
     "confidence": 4076,
     "data": 2254,
     "models": 727,
     "optim": 244,
-    "page": 723,
-    "beside the rooms": 2405,
-    "tests": 16_976,
-    "benchmarks": 5982,
+    "page": 794,
+    "beside the rooms": 2416,
+    "tests": 17_429,
+    "benchmarks": 6340,
 }
 _SLACK = 25  # lines by which a number may be too large
 

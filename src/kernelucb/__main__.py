@@ -28,7 +28,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"kernelucb: {message} (see --help)\n")
 
 
-# Readers of options: argparse names them where they cannot read a text.
+# Readers of options; a text that one cannot read is refused with its example.
 
 
 def number(text: str) -> float:
@@ -75,7 +75,7 @@ _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     **dict.fromkeys(("setting", "against"), (str, "NAME")),
     **dict.fromkeys(("inputs", "ignore", "categories", "missing"), (names, "A,B")),
     **dict.fromkeys(("baseline", "units"), (settings, "A=1,B=2")),
-    **dict.fromkeys(("rounds", "seed", "expected_runs"), (int, "N")),
+    **dict.fromkeys(("rounds", "seed", "expected_runs"), (int, "10")),
     "bounds": (boxes, "A=50:110,B=1:10"),
     "range": (limits, "0:100"),
     "lengthscale": (numbers, "0.5,1"),
@@ -186,8 +186,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_option(command: argparse.ArgumentParser, parameter: Parameter, about: str) -> None:
     name, default = parameter.name, parameter.default
-    read, example = _READERS.get(name, (number, "X"))
-    options: dict[str, Any] = {"type": read, "metavar": example, "default": default}
+    read, example = _READERS.get(name, (number, "1.5"))
+
+    def reads(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            message = f"{text!r} cannot be read, write it as {example}"
+            raise argparse.ArgumentTypeError(message) from error
+
+    options: dict[str, Any] = {"type": reads, "metavar": example, "default": default}
     if default is False:
         options = {"action": "store_true"}
     elif default is Parameter.empty:

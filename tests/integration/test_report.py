@@ -2,7 +2,9 @@ r"""A page from a table of runs, in-process."""
 
 import re
 from html import unescape
+from itertools import pairwise
 
+import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 import torch
@@ -83,10 +85,14 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
     assert anywhere.numbers == pytest.approx((gap,))
     sides = made.wording.interval(*(float(side) for side in band.bounds(best[None])))
     for sentence in (
-        "Best run: rows 9, 10, heat 78, hours 4. Observed: 77, 75.6 %.",
-        f"yield there is {sides}, with probability 0.95 if what this page rests on",
+        "certified, if what was given is true",
+        "With probability 0.95, if what this page rests on is true, yield at heat 78, "
+        f"hours 4, without noise, is {sides}.",
+        "This is the best run: rows 9, 10. Observed: 77, 75.6 %.",
         *(words(claim.statement) for claim in made.claims),
-        f"it may still be better by {at_most(gap)} %",
+        f"it may be better by up to {at_most(gap)} %",
+        "9 different, 1 of them run more than once, up to 2 times",
+        "yield 40.2 to 77 %, to be large",
         "[given] the RKHS norm of f - mean is at most 200",
         "[default] the kernel was fixed before the data: Matern 5/2",
         "[default] the prior mean was fixed before the data: 50 %, the middle of --range",
@@ -96,6 +102,10 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
     ):
         assert sentence in text
         assert sentence in shown
+    heads = "With probability", "What this rests on", "The data", "What may be said"
+    for each in (text, shown):
+        places = [each.index(head) for head in (*heads, "What to do next")]
+        assert places == sorted(places)
     # Every number of the text is on the page, the curve's in words for the picture.
     numbers, shown = (set(re.findall(r"\d+\.\d+", x)) for x in (made.text, unescape(page)))
     assert numbers <= shown
@@ -124,10 +134,11 @@ def test_estimates_and_defaults_are_said(tmp_path):
     for sentence in (
         "heuristic: kernel, mean, noise, norm estimated",
         "1.5 times the least that explains the data: no bound was given",
-        "hours 3.5, shares of the table's limits of heat, hours",
+        "hours 3.5, shares of the table's limits of heat, hours (--bounds, --kernel",
         "from repeated settings, 1 degree of freedom",
-        "64.1, the mean of the outcomes",
-        "0.95 if the norm bound is right and kernel and mean and noise had been given",
+        "Covered by no theorem: with probability 0.95, if the norm bound is right and "
+        "kernel, mean, noise had been given before the data, yield at",
+        "the mean of the outcomes (--mean)",
     ):
         assert sentence in text
     assert "[given]" not in text
@@ -155,6 +166,17 @@ def test_a_counter_is_asked_about(name, index):
     assert page.table.left_out == {name or "column_1": "not among --inputs"}
 
 
+SPREADS = ["yield_std", "Stdabw. Ausbeute", "Standard Error (%)", "SEM", "s.d."]
+
+
+@pytest.mark.parametrize("name", SPREADS)
+def test_a_spread_of_the_outcome_is_asked_about(name):
+    frame = FRAME.assign(**{name: [1.0, 0.8, 1.2, 1.0, 0.9, 1.1, 1.0, 0.7]})
+    said = f"'{re.escape(name)}' .*spread of the outcome.*--ignore .*--inputs A,B"
+    with pytest.raises(InputDataError, match=said):
+        kernelucb.report(frame, "yield", **OTHERS)
+
+
 @pytest.mark.parametrize("level", [range(8), [20, 1, 40, 2.5, 60, 2, 80, 3]])
 def test_designs_are_no_counters(level):
     name = "level" if level == range(8) else "time"
@@ -174,13 +196,26 @@ def test_semicolons_commas_and_words_are_read(encoding, tmp_path):
     text = words(page.text)
     assert "rows: 4 of 6 used; not row 4: Ausbeute is n/a; not row 5: Ausbeute is" in text
     assert "inputs: Temperatur °C 20.5 to 60; Lösung: Wasser, Äther" in text
-    assert "Best run: row 2, Temperatur °C 40, Lösung Wasser. Observed: 1070.5." in text
+    assert "Ausbeute at Temperatur °C 40, Lösung Wasser, without noise, is" in text
+    assert "This is the best run: row 2. Observed: 1070.5." in text
     assert "the baseline, Temperatur °C 30, Lösung Wasser" in text
     assert ("read as Windows-1252" in text) == (encoding == "cp1252")
     assert page.table.labels == ["Temperatur °C", "Lösung=Wasser", "Lösung=Äther"]
     assert (page.table.inputs[:, 1:].sum(1) == 1.0).all()
     assert page.report.combination_count == 2
     assert "Äther" in page.to_html()  # with the band at each word
+
+
+def test_long_words_do_not_overlap_and_the_next_run_has_few_digits():
+    frame = pd.DataFrame({"ligand": [f"a ligand of {i}" for i in range(9)]})
+    frame = frame.assign(heat=[1.0, 7, 3, 5, 2, 8, 4, 9, 6], y=range(9))
+    page = kernelucb.report(frame, "y", categories=["ligand"], noise_std=1.0)
+    figure = study._slices(plt, page)
+    labels = [x.get_window_extent() for x in figure.axes[0].get_xticklabels()]
+    assert not any(a.overlaps(b) for a, b in pairwise(labels))
+    (heat,) = re.findall(r"Run ligand [^,]*, heat ([\d.]+):", words(page.text))
+    assert len(heat.replace(".", "")) <= 4
+    plt.close(figure)
 
 
 @pytest.mark.parametrize(
@@ -213,8 +248,9 @@ def test_numbers_as_they_are_written(table, decimal, heat, tmp_path):
 def test_contradictions_are_named(options, sentence, tmp_path):
     text = words(report(tmp_path, TABLE, **GIVEN | options).text)
     first = text.partition("Gap over")[0]
-    for each in (sentence, "without any guarantee", "no guarantee:"):
+    for each in (sentence, "Without any guarantee", "no guarantee:"):
         assert each in text
+    assert not re.search("norm_bound|noise_std|heuristic", text)
     assert "The data contradict what was given: " in first
     assert not re.search("with probability|, as given", first)
     assert "No contradiction" not in text
@@ -298,7 +334,9 @@ def test_the_norm_comes_from_earlier_tasks(tmp_path):
     assert page.norm_given == pytest.approx(float(norm.norm_bound))
     item = page.band.assumptions["norm"]
     assert "rank 4 of 4 earlier tasks" in item.statement
-    assert "the largest norm of the earlier tasks" in words(page.text)
+    text = words(page.text)
+    assert "the largest norm of the earlier tasks, at their settings" in text
+    assert re.search("earlier: earlier.csv, sha256 [0-9a-f]{64}, 4 tasks", text)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +345,7 @@ def test_the_norm_comes_from_earlier_tasks(tmp_path):
         (earlier().replace("task,", "batch,"), {"delta": 0.5}, "column 'task'"),
         (earlier().replace("hours", "minutes"), {"delta": 0.5}, "'hours'"),
         (earlier(), {"delta": 0.5, "norm_bound": 1.0}, "not both"),
-        (earlier(), {"delta": 0.05}, "give a larger delta"),
+        (earlier(), {"delta": 0.05}, r"--delta above 0\.4, or 40 tasks or more"),
     ],
 )
 def test_earlier_tasks_that_do_not_fit_are_refused(rows, options, reason, tmp_path):
@@ -315,3 +353,51 @@ def test_earlier_tasks_that_do_not_fit_are_refused(rows, options, reason, tmp_pa
     given = GIVEN | {"range": (0.0, 100.0)} | options
     with pytest.raises((ValueError, InputDataError), match=reason):
         report(tmp_path, TABLE, earlier=tmp_path / "earlier.csv", **given)
+
+
+HISTORY = GIVEN | {"norm_bound": 200.0, "mean": 50.0, "history": True}
+TOGETHER = "With probability 0.95 all of these numbers hold together"
+
+
+def test_the_history_is_that_of_reports_on_the_first_rows(tmp_path, monkeypatch):
+    page = report(tmp_path, TABLE, **HISTORY)
+    assert [*page.history] == [*range(1, 11)]
+    assert page.history[10].gap == pytest.approx(page.report.gap)
+    for count in (3, 7):
+        first = report(tmp_path, "\n".join(ROWS[: count + 1]), **HISTORY)
+        assert page.history[count].gap == pytest.approx(first.report.gap)
+        assert torch.equal(page.history[count].recommended, first.point)
+    text = words(page.text)
+    assert f"{at_most(page.history[7].gap)} 8 {at_most(page.history[8].gap)} 9" in text
+    assert TOGETHER in text
+    assert page.to_html().count("data:image/svg+xml;base64,") == 3
+    monkeypatch.setattr(study, "_LOOKS", 3)
+    assert [*report(tmp_path, TABLE, **HISTORY).history] == [3, 6, 10]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why", "first"),
+    [
+        # Numbers at a norm bound that the data chose are covered, up to that norm.
+        ({"norm_bound": None}, "(gap, heuristic: norm estimated): what is", "With"),
+        ({"bounds": None}, "(gap, heuristic: kernel estimated): what is", "Covered by no"),
+        ({"norm_bound": 25.0}, "(gap, certified in ", "Without any"),
+    ],
+)
+def test_looks_without_a_guarantee_have_no_probability(changes, why, first, tmp_path):
+    text = words(report(tmp_path, TABLE, **HISTORY | changes).text)
+    assert f"about yield {first} " in text
+    assert f"No probability belongs to these numbers together {why}" in text
+    assert TOGETHER not in text
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "form"),
+    [("--noise-std", "1,0", "1.5"), ("--range", "0-100", "0:100"), ("--seed", "1.5", "10")],
+)
+def test_a_wrong_option_is_told_how_to_be_written(option, text, form, capsys):
+    command = ["demo"] if option == "--seed" else ["report", "a.csv", "--outcome", "y"]
+    with pytest.raises(SystemExit):
+        main([*command, option, text])
+    said = f"argument {option}: {text!r} cannot be read, write it as {form} (see --help)"
+    assert said in capsys.readouterr().err

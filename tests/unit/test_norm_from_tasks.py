@@ -1,6 +1,8 @@
 r"""A norm bound from earlier tasks: its number, its probability, and what it refuses."""
 
 import math
+import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -85,6 +87,16 @@ def test_a_multiple_keeps_the_probability_and_a_smaller_one_has_none(factor):
     assert relaxed.delta == pytest.approx(0.1)
     assert relaxed.assumptions.certified == (factor >= 1.0)
     assert float(relaxed.norm_bounds[0]) == pytest.approx(factor * norm.norms[-1])
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.1, 0.3, 1.0 / 49.0])
+def test_as_many_tasks_as_are_asked_for_are_enough(delta):
+    norm = norm_from_tasks(TASKS[:1], KERNEL)
+    with pytest.raises(ValueError, match="at least ") as refusal:
+        norm.left_of(delta)
+    (asked,) = re.findall(r"at least (\d+)", str(refusal.value))
+    norms = [replace(norm, norms=(1.0,) * n, rank=n) for n in (int(asked) - 1, int(asked))]
+    assert [each.failure_probability < delta - 1e-12 for each in norms] == [False, True]
 
 
 def test_the_number_alone_is_an_estimate():

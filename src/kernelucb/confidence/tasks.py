@@ -93,7 +93,7 @@ class NormFromTasks:
         raise ValueError(
             f"The norm from {len(self.norms)} {self.tasks} fails with probability up to "
             f"{self.failure_probability:.4g}, and delta is {delta:.4g}: give a larger "
-            f"delta, more of them (at least {int(1.0 / delta) + 1}), or a higher rank."
+            f"delta, more of them (at least {int(1.0 / delta)}), or a higher rank."
         )
 
     def check_prior(self, prior: Prior) -> None:

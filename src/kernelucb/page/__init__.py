@@ -35,6 +35,7 @@ def report(
     window: float = 0.05,
     delta: float = 0.05,
     units: Mapping[str, str] | None = None,
+    history: bool = False,
 ) -> "Page":
     r"""Report on a table of past runs, as the command ``python -m kernelucb report``.
 
@@ -84,6 +85,8 @@ def report(
         window: Half the sides of the box that is near a setting, as a share.
         delta: Probability that a claim is false although what is given is true.
         units: Units of columns, for print.
+        history: Whether to show the gap after each of the rows, of long tables after 20 of
+            them (``page.history``).
 
     Raises:
         InputDataError: If a column could be taken for several things; the message asks, and

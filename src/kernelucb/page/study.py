@@ -33,9 +33,13 @@ from kernelucb.certificates import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.certificates.spaces import Region
-from kernelucb.certificates.task import in_print
-from kernelucb.certificates.words import Claim, OptimumReport, Wording
+from kernelucb.certificates.words import (
+    Claim,
+    OptimumReport,
+    RegretCertificate,
+    Wording,
+    gaps_in_words,
+)
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.noise import ReplicateNoise
@@ -57,6 +61,7 @@ _KERNEL, _LENGTHSCALE = "matern52", 0.5
 _MARGINS = (1.02, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 _MAP_MARGINS = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
 _EVALUATIONS = 3_000  # of branch and bound, for each gap of the curve and the map
+_LOOKS = 20  # rows of a history
 _SPREAD = 0.05  # of the outcomes: the tolerance where none is given
 _SHARE = 0.5  # of the failure probability, for settings by themselves
 _LISTED = 8  # repeats of the best run, or rows that are left out
@@ -65,7 +70,9 @@ _ESTIMATED = {
     "kernel": "the kernel is right, although its unit was taken from the table",
     "mean": "the mean is right, although it was taken from the table",
 }
-_COLUMNS = 3
+_COLUMNS = 3  # of slices
+_LETTERS = 24  # of words below a slice; more are upright
+_UPRIGHT = 14  # letters of such a word
 _STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": plotting.BLACK}
 _STAR |= {"zorder": 5, "clip_on": False}
 
@@ -80,6 +87,7 @@ class Page:
         given: The arguments of ``report``, by name.
         table: The runs.
         limits: ``2 x d`` limits of the settings in question.
+        earlier: File of the earlier tasks and its hash; empty without.
         origins: Where numbers that were not given come from, by the assumption's name.
         band: At the norm bound in use.
         wording: Names and units.
@@ -104,6 +112,7 @@ class Page:
             given.range = tuple(end if at is None else at for at, end in ends)
         table = table_of(given)
         self.given, self.table, self.origins = given, table, dict[str, str]()
+        self.earlier = ""
         self.limits, self._open = _limits(table, given.bounds)
         if self._open:
             where = f"shares of the table's limits of {', '.join(self._open)}"
@@ -134,7 +143,15 @@ class Page:
         if given.earlier is not None:
             if norm is not None:
                 raise ValueError("Give --norm-bound or --earlier, not both.")
-            norm = norm_from_tasks(earlier_tasks(given, table), self._kernel(), self._mean)
+            tasks, self.earlier = earlier_tasks(given, table)
+            norm = norm_from_tasks(tasks, self._kernel(), self._mean)
+            if (failure := norm.failure_probability) >= self.set_delta:
+                least = failure * given.delta / self.set_delta
+                raise ValueError(
+                    f"The largest norm of {len(tasks)} tasks fails with probability up to "
+                    f"{failure:.4g}, more than --delta leaves for it: give --delta above "
+                    f"{least:.4g}, or {int(1.0 / self.set_delta)} tasks or more."
+                )
         number: Any = norm.norm_bound if isinstance(norm, NormFromTasks) else norm
         self.norm_given = None if number is None else float(number)
         if norm is None:
@@ -143,12 +160,12 @@ class Page:
                 message = "No function explains the data at this noise; give a larger"
                 raise ValueError(f"{message} --noise-std.")
             norm = Estimate(ASSUMED * least or float(table.outcomes.std()))
+        self._norm = norm
         table.check_names("--units", given.units.keys() - {table.outcome})
         self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
         self.band = self._band(norm, given.delta)
         relaxed = self.band.relaxed()
-        lower, upper = relaxed.bounds(table.inputs)
-        self.best = int(upper.argmin() if given.minimize else lower.argmax())
+        self.best = self._best(relaxed)
         self.point = table.inputs[self.best]
         self.norm_bound = float(relaxed.norm_bounds[0])
         self.least_norm, self.tolerance = _least_norm(relaxed), given.tolerance
@@ -157,6 +174,11 @@ class Page:
             spread = float(table.outcomes.max() - table.outcomes.min())
             self.tolerance = float(f"{_SPREAD * max(spread, self.noise):.1g}")
         positive_scalar("--tolerance", self.tolerance)
+
+    def _best(self, band: Band) -> int:
+        r"""Place among the band's runs of the one that is worth most at least."""
+        lower, upper = band.bounds(band.data.train_inputs)
+        return int(upper.argmin() if self.given.minimize else lower.argmax())
 
     def _kernel(self, factor: float = 1.0) -> Any:
         r"""The kernel with its length scales times a factor."""
@@ -168,14 +190,16 @@ class Page:
             remember_trained(unscaled(kernel), frozenset({"raw_lengthscale"}))
         return kernel
 
-    def regress(self, factor: float = 1.0) -> KernelRegression:
-        r"""The runs under that kernel."""
-        runs = self.table.inputs, self.table.outcomes
+    def regress(self, factor: float = 1.0, rows: int | None = None) -> KernelRegression:
+        r"""The runs, all or the first rows, under that kernel."""
+        runs = self.table.inputs[:rows], self.table.outcomes[:rows]
         kernel = self._kernel(factor)
         return KernelRegression(*runs, kernel, self._noise, fixed_mean(self._mean))
 
-    def _band(self, norm: Any, delta: float, factor: float = 1.0) -> Band:
-        given, data = self.given, self.regress(factor)
+    def _band(
+        self, norm: Any, delta: float, factor: float = 1.0, rows: int | None = None
+    ) -> Band:
+        given, data = self.given, self.regress(factor, rows)
         options: dict[str, Any] = {"norm_bound": norm, "delta": delta}
         band = MartingaleMixtureUCB(data, maximize=not given.minimize, **options).band
         if given.range is not None:
@@ -222,6 +246,25 @@ class Page:
             claimed = {claim.kind: claim.numbers[0] for claim in self.claims}
             rows.append((used, claimed["window"], claimed["anywhere"]))
         return sorted(rows)
+
+    @cached_property
+    def history(self) -> dict[int, RegretCertificate]:
+        r"""By the number of a row, the certificate of the rows up to it.
+
+        The best of these runs is recommended; kernel, mean, noise and norm bound are those
+        of the whole table. At most 20 rows, evenly spaced, the last among them.
+        """
+        found, numbers = dict[int, RegretCertificate](), self.table.rows
+        most = min(len(numbers), _LOOKS)
+        for count in (len(numbers) * (look + 1) // most for look in range(most)):
+            band = self._band(self._norm, self.given.delta, rows=count).relaxed()
+            found[numbers[count - 1]] = regret_certificate(
+                band,
+                **self._domain(),
+                recommended=self.table.inputs[self._best(band)],
+                max_evaluations=6 * _EVALUATIONS,
+            )
+        return found
 
     @cached_property
     def map(self) -> list[tuple[float, list[float | None]]]:
@@ -349,7 +392,9 @@ def facts(page: Page) -> dict[str, Any]:
     }
     enough = [count for count in widths if widths[count] <= page.tolerance]
     count, (lower, upper) = min(enough, default=5), page.report.claims[0].numbers
-    challenger = page.report.certificate.challenger
+    # To few digits: the gap is at least what any setting may be better by.
+    pairs = zip(page.report.certificate.challenger, page.limits.diff(dim=0)[0], strict=True)
+    challenger = as_double([float(plain(float(x), 10.0 * float(w))) for x, w in pairs])
     return {
         "here": [table.rows[i] for i in here],
         "seen": [plain(float(outcomes[i]), spread) for i in here],
@@ -362,9 +407,10 @@ def facts(page: Page) -> dict[str, Any]:
         "count": count,
         "width": widths[count],
         "half": 0.5 * (upper - lower),
-        "challenger": in_print(challenger, Region.of(page.limits)),
+        "challenger": challenger.clamp(*page.limits),
         "read": _read(page),
-        "rests_on": _rests_on(page),
+        "rests_on": [*_rests_on(page)],
+        "looks": gaps_in_words([*page.history.values()]) if page.given.history else "",
     }
 
 
@@ -386,18 +432,27 @@ def _read(page: Page) -> dict[str, str]:
         asked = "" if (least, most) == (lower, upper) else asked
         inputs.append(f"{name} {least} to {wording.value(most, name)}{asked}")
     left_out = [f"{name} ({why})" for name, why in table.left_out.items()]
-    return {
+    runs = distinct_rows(table.inputs)[1].bincount()
+    several, most = int((runs > 1).sum()), int(runs.max())
+    often = f"{several} of them run more than once, up to {most} times"
+    low, high = map(float, table.outcomes.aminmax())
+    low, high = plain(low, high - low), wording.value(plain(high, high - low))
+    outcome = f"{table.outcome} {low} to {high}, to be "
+    read = {
         "table": table.origin,
-        "rows": rows,
+        "rows": f"{rows} (row 1 is the first below the header)",
         "inputs": "; ".join(inputs),
-        "outcome": f"{table.outcome}, to be {'small' if page.given.minimize else 'large'}",
+        "settings": f"{len(runs)} different, {often if several else 'each run once'}",
+        "outcome": outcome + ("small" if page.given.minimize else "large"),
         "left out": "; ".join(left_out) or "no column",
+        "earlier": page.earlier,
         "made": f"{date.today().isoformat()} by kernelucb {kernelucb.__version__}",
     }
+    return {name: text for name, text in read.items() if text}
 
 
-def _rests_on(page: Page) -> Iterator[tuple[str, str]]:
-    r"""All that the claims rest on: whose word it is, and the sentence."""
+def _rests_on(page: Page) -> Iterator[tuple[str, str, str]]:
+    r"""All that the claims rest on: whose word it is, its name, and the sentence."""
     prior, value, outcomes = page.band.data.prior, page.wording.value, page.table.outcomes
     base: Any = unscaled(prior.covar_module)
     lengths = base.lengthscale.expand(1, page.table.inputs.shape[1])[0].tolist()
@@ -429,13 +484,14 @@ def _rests_on(page: Page) -> Iterator[tuple[str, str]]:
             label = "default"  # "given" is only what was given with this table
         remarks = [values.get(item.name, ""), page.origins.get(item.name, "")]
         remark = ", ".join(each for each in remarks if each)
-        yield label, f"{statement}: {remark}" if remark else statement
+        yield label, item.name, f"{statement}: {remark}" if remark else statement
 
 
 def paragraph(text: str, indent: str = "") -> str:
     r"""A text in lines, those after the first indented as well."""
-    later = " " * len(indent)
-    return fill(text.strip(), 92, initial_indent=indent, subsequent_indent=later)
+    options: dict[str, Any] = {"subsequent_indent": " " * len(indent)}
+    options |= {"break_on_hyphens": False}  # an option stays in one line
+    return fill(text.strip(), 92, initial_indent=indent, **options)
 
 
 def paragraphs(text: str) -> list[str]:
@@ -460,9 +516,12 @@ def listed(values: Iterable[Any]) -> str:
 def pictures_of(page: Page) -> dict[str, str]:
     r"""The curve of the gap over the norm bound, and slices through the best run."""
     plt, found = plotting.load_pyplot(), dict[str, str]()
+    drawn = {"curve": _curve, "slices": _slices}
+    if page.given.history:
+        drawn["history"] = _history
     sizes = {"font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7.5}
     with plt.rc_context(plotting.RC | sizes):
-        for name, draw in ("curve", _curve), ("slices", _slices):
+        for name, draw in drawn.items():
             figure, buffer = draw(plt, page), BytesIO()
             # Without a date the same runs give the same page.
             figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -473,7 +532,7 @@ def pictures_of(page: Page) -> dict[str, str]:
 
 
 def _curve(plt: Any, page: Page) -> Any:
-    figure, ax = plt.subplots(figsize=(3.55, 2.35), layout="constrained")
+    figure, ax = plt.subplots(figsize=(3.55, 2.8), layout="constrained")
     norms, near, anywhere = zip(*page.curve, strict=True)
     ax.plot(norms, anywhere, color=plotting.BLUE, marker="o", ms=3, label="anywhere")
     ax.plot(norms, near, color=plotting.ORANGE, marker="s", ms=3, label="near the best run")
@@ -489,15 +548,28 @@ def _curve(plt: Any, page: Page) -> Any:
     ticks = [first * factor for factor in (1, 2, 5, 10, 20) if first * factor <= norms[-1]]
     ax.set_xticks(ticks, map(digits.at_least, ticks))
     ax.minorticks_off()
-    ax.legend(loc="best")
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure
+
+
+def _history(plt: Any, page: Page) -> Any:
+    figure, ax = plt.subplots(figsize=(3.55, 2.3), layout="constrained")
+    looks, label = page.history, f"gap, {page.wording.label(page.table.outcome)}"
+    plotting.plot_gap(
+        [*looks.values()], rounds=[*looks], x_label="row", y_label=label, ax=ax
+    )
+    ax.get_legend().remove()
+    figure.legend(loc="outside upper center")
     return figure
 
 
 def _slices(plt: Any, page: Page) -> Any:
     table, seen = page.table, float(page.table.outcomes[page.best])
-    columns = min(len(table.columns), _COLUMNS)
     rows = math.ceil(len(table.columns) / _COLUMNS)
-    shape: dict[str, Any] = {"figsize": (7.2, 1.95 * rows + 0.25), "layout": "constrained"}
+    columns = math.ceil(len(table.columns) / rows)
+    is_long = {n: len("".join(words)) > _LETTERS for n, words in table.choices.items()}
+    height = rows * (2.8 if any(is_long.values()) else 1.95) + 0.25
+    shape: dict[str, Any] = {"figsize": (7.2, height), "layout": "constrained"}
     figure, axes = plt.subplots(rows, columns, sharey=True, squeeze=False, **shape)
     entries: dict[str, Any] = {}
     for ax, (name, at) in zip(axes.flat, table.columns.items(), strict=False):
@@ -507,7 +579,11 @@ def _slices(plt: Any, page: Page) -> Any:
             points[:, at] = torch.eye(len(at), dtype=points.dtype)
             lower, upper = (side.tolist() for side in page.band.bounds(points))
             ax.vlines(range(len(at)), lower, upper, color=plotting.BLUE, lw=6, alpha=0.4)
-            ax.set_xticks(range(len(at)), words)
+            if is_long[name]:
+                words = [
+                    w if len(w) <= _UPRIGHT else f"{w[: _UPRIGHT - 1]}…" for w in words
+                ]
+            ax.set_xticks(range(len(at)), words, rotation=90 if is_long[name] else 0)
             ax.set_xlim(-0.5, len(at) - 0.5)
             here = float(page.point[at].argmax())
         else:

@@ -26,6 +26,11 @@ _COUNTER = re.compile(
 )
 # The last word of the name of a column without a name, or of one that numbers repeats.
 _LABEL = re.compile(r"(^|[^a-z])(column|rep|repeat|replicate|unnamed)[^a-z]*$")
+# A word in the name of a column that says how far outcomes spread.
+_SPREAD = re.compile(
+    r"(^|[^a-z])(deviation|err|error|s\.d|sd|sem|stabw|stdabw|std|stddev|stderr|stdev"
+    r"|uncertainty|variance)([^a-z]|$)"
+)
 
 
 @dataclass(frozen=True)
@@ -275,9 +280,12 @@ def table_of(given: Namespace) -> Table:
     )
 
 
-def earlier_tasks(given: Namespace, now: Table) -> list[tuple[Tensor, Tensor]]:
-    r"""Settings and mean outcomes of each task of ``given.earlier``, read as this table."""
-    frame, _, _ = _read(given.earlier)
+def earlier_tasks(given: Namespace, now: Table) -> tuple[list[tuple[Tensor, Tensor]], str]:
+    r"""Settings and mean outcomes of each task of ``given.earlier``, and its origin.
+
+    It is read as this table.
+    """
+    frame, origin, _ = _read(given.earlier)
     frame = frame.set_axis(names_of(frame.columns), axis=1)
     if "task" not in frame:
         raise InputDataError(
@@ -299,7 +307,7 @@ def earlier_tasks(given: Namespace, now: Table) -> list[tuple[Tensor, Tensor]]:
         outcomes = whole.outcomes[places]
         means = pool(whole.inputs[places], outcomes, torch.ones_like(outcomes))
         found.append((means.inputs, means.residuals))
-    return found
+    return found, f"{origin}, {len(found)} tasks"
 
 
 def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any, str]:
@@ -334,18 +342,20 @@ def _question(column: Any, words: Any, gaps: Any, is_default: bool) -> str:
     if gaps.any():
         row = f"in row {gaps.idxmax()}, which has an outcome"
         return f"is blank {row}: fill it in, or --ignore {name}"
-    if is_default and is_number and _counts(column.dropna()):
+    if not (is_default and is_number):
+        return ""
+    seems, spaced = "", re.sub(r"([a-z])([A-Z])", r"\1 \2", column.name).lower()
+    if _SPREAD.search(spaced):
+        seems = "is a spread of the outcome"
+    elif _counts(column.dropna(), spaced):
         first = ", ".join(f"{number:g}" for number in column.dropna()[:3])
-        return (
-            f"counts the rows ({first}, ...), or so it seems: --ignore {name}, or name all "
-            "that was set, with it: --inputs A,B"
-        )
-    return ""
+        seems = f"counts the rows ({first}, ...)"
+    answers = f"--ignore {name}, or name all that was set, with it: --inputs A,B"
+    return f"{seems}, or so it seems: {answers}" if seems else ""
 
 
-def _counts(column: Any) -> bool:
+def _counts(column: Any, spaced: str) -> bool:
     r"""Whether a column numbers the rows, by its name and the order of its numbers."""
-    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", column.name).lower()
     if _LABEL.search(spaced) or not _COUNTER.search(spaced):
         return bool(_LABEL.search(spaced))
     # A clock or counter, unless its numbers repeat or are fractions without an order.
