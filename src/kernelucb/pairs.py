@@ -18,8 +18,9 @@ _HALVINGS = 50  # of the interval in which a limit is sought
 _AGAIN = 20  # times that bounded pairs come again for an outlook
 _MOST_PAIRS = 10_000  # of an outlook
 _WORDS = {
-    "gaussian": "the differences of pairs are independent and Gaussian (not skewed, no rare "
-    "large ones; else give range), with one mean and one scale, which need not be known",
+    "gaussian": "the differences of pairs are independent and Gaussian (not skewed, no "
+    "rare large ones; else give range), with one mean and one scale, which need not be "
+    "known",
     "noise_std": "pairs have one mean difference, whatever came before, and the noise of "
     "an outcome is independent and sub-Gaussian with scale {0:.6g}",
     "range": "pairs have one mean difference, whatever came before, and all outcomes lie "

@@ -90,6 +90,7 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
         f"hours 4, without noise, is {sides}.",
         "This is the best run: rows 9, 10. Observed: 77, 75.6 %.",
         *(words(claim.statement) for claim in made.claims),
+        f"Among all settings in question {made.level_set.sentence}.",
         f"it may be better by up to {at_most(gap)} %",
         "9 different, 1 of them run more than once, up to 2 times",
         "yield 40.2 to 77 %, to be large",

@@ -30,11 +30,13 @@ from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import (
     MixedSpace,
     confirmation,
+    level_set,
     optimum_report,
     regret_certificate,
 )
 from kernelucb.certificates.words import (
     Claim,
+    LevelSet,
     OptimumReport,
     RegretCertificate,
     Wording,
@@ -43,6 +45,7 @@ from kernelucb.certificates.words import (
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.noise import ReplicateNoise
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.tasks import NormFromTasks, norm_from_tasks
 from kernelucb.data import KernelRegression
 from kernelucb.data.exact import distinct_rows
@@ -234,6 +237,19 @@ class Page:
     def claims(self) -> list[Claim]:
         r"""Claims about the best run, the firmest first."""
         return list(self.report.claims[1:])
+
+    @cached_property
+    def level_set(self) -> LevelSet | None:
+        r"""Where the outcome keeps the threshold; None without one."""
+        if self.given.threshold is None:
+            return None
+        limits = OutcomeConstraints(
+            self.band.relaxed(),
+            self.given.threshold,
+            sides="<=" if self.given.minimize else ">=",
+            names=[self.table.outcome],
+        )
+        return level_set(limits, **self._domain(), max_evaluations=2 * _EVALUATIONS)
 
     @cached_property
     def curve(self) -> list[tuple[float, ...]]:
