@@ -9,6 +9,7 @@ from gpytorch.kernels import PeriodicKernel
 from scipy.stats import binom, binomtest
 
 from kernelucb import (
+    ConstrainedUCB,
     KernelRegression,
     LevelSetAmbiguity,
     MartingaleMixtureUCB,
@@ -187,6 +188,21 @@ def test_one_sample_serves_all_rounds():
     assert binom.sf(40, 100, 0.25) < 1e-3
     assert missed <= 40
     assert naive > 40
+
+
+def test_an_ambiguity_is_no_upper_bound_where_one_is_asked_for():
+    _, band = problem()
+    limits, X = OutcomeConstraints(band, -9.0), uniform(20, 2, 5).unsqueeze(1)
+    by_band, by_function = (
+        ConstrainedUCB(each, limits)(X) for each in (band, LevelSetAmbiguity(band, LEVEL))
+    )
+    assert torch.equal(by_band, by_function)
+
+
+def test_failure_probabilities_add_up_to_less_than_one():
+    _, band = problem()
+    with pytest.raises(ValueError, match="sample_delta"):
+        failure_probability(band.at(delta=0.5), LEVEL, uniform(9, 2, 1), sample_delta=0.6)
 
 
 def test_the_next_run_is_where_the_band_reaches_to_both_sides():

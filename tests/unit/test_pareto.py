@@ -165,6 +165,7 @@ def test_the_front_is_of_feasible_candidates():
     # The limit alone: one candidate may be feasible, none is.
     alone = pareto_set(listed, X, 0.3, constraints=OutcomeConstraints(limited, 9.0))
     assert bool(alone.dominated.all())
+    assert alone.hypervolume([-9.0, -9.0]) == (0.0, 0.0)
     assert not alone.stop
 
 

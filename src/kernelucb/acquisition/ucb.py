@@ -64,6 +64,7 @@ class BandUCB(Described, AcquisitionFunction):
     """
 
     band: Band
+    plays_upper = True  # False where a class plays something else in these turns
     # Limits on other outcomes that a search keeps to
     outcome_constraints: Any = None
 
@@ -241,7 +242,7 @@ def upper_bound_of(band: Any) -> BandUCB:
     r"""The function that plays the upper bound of a band in every turn."""
     if not isinstance(band, BandUCB):
         return BandUCB(band)
-    if "mean" not in band.turns:
+    if band.plays_upper and "mean" not in band.turns:
         return band
     given = band.maximize, band.posterior_transform, band.X_pending, band.model
     return BandUCB(band.band, *given)

@@ -41,6 +41,8 @@ class LevelSetAmbiguity(BandUCB):
         UnsupportedError: If ``band`` is no set of functions.
     """
 
+    plays_upper = False
+
     def __init__(
         self, band: Any, threshold: float, X_pending: Tensor | None = None
     ) -> None:
@@ -61,6 +63,8 @@ class LevelSetAmbiguity(BandUCB):
 
 
 class _Width(BandUCB):
+    plays_upper = False
+
     def _value(self, support: Any, X: Tensor) -> Tensor:
         points = self._scoring.project(X)
         return support(points, 1) + support(points, -1)

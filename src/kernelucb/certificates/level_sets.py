@@ -197,6 +197,7 @@ def failure_probability(
     )
     assumptions = limits.assumptions
     if assumptions.delta is not None:
+        probability("sample_delta and the band's delta", assumptions.delta + sample_delta)
         assumptions = assumptions.spending(_SHARES, sample_delta)
     assumptions = assumptions.with_extra(drawn)
     shares = surely / count, possibly / count
