@@ -102,9 +102,8 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
     "simulators",
     runs(
         SIMULATORS,
-        range(400, 420),
-        *("ucb_2", "log_ei", "q_log_nei", "thompson", "random"),
-        *("mixture_ucb", "guarded_every_4"),
+        range(400, 410),
+        *("ucb_2", "log_ei", "q_log_nei", "random", "mixture_ucb"),
     ),
     play,
 )
