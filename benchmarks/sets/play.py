@@ -173,7 +173,10 @@ def front(s: Settings) -> dict[str, Any]:
                 for kernel, y in zip(kernels, outcomes.mT, strict=True)
             ]
             shares = s["delta"] / len(states)
-            bands = [_band(*each, shares) for each in zip(states, balls, strict=True)]
+            pairs = zip(states, balls, strict=True)
+            bands = [
+                _band(*pair, shares).band.with_replicates(len(data.X)) for pair in pairs
+            ]
             found = pareto_set(bands, data.X, s["epsilon"])
             if found.stop:
                 used = len(chosen)
