@@ -70,9 +70,9 @@ def fronts(runs: pd.DataFrame) -> Summary:
     text = (
         "Front to within 0.2 of a standard deviation, noise 0.1, runs in batches of five, "
         "kernels fitted to the whole table by VOPy, for all methods; our norm bounds are "
-        "the least norms on the table, with plain means of each candidate beside them. Decided within 400 runs, median runs, how many of "
-        "these were false; true hypervolume of what was run over that of the table, after "
-        "so many runs."
+        "the least norms on the table, with plain means of each candidate beside them. "
+        "Decided within 400 runs, median runs, how many of these were false; true "
+        "hypervolume of what was run over that of the table, after so many runs."
     )
     names = ["table", "method", "decided", "runs", "false"]
     return Summary(None, captioned(text, [*names, "20", "50", "100"], rows))
