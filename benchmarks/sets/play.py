@@ -148,7 +148,8 @@ def front(s: Settings) -> dict[str, Any]:
     chosen = [int(random.integers(len(data.X)))]
     outcomes = torch.empty(0, data.Y.shape[1], dtype=torch.float64)
     used = accurate = None
-    while len(chosen) <= s["runs"]:
+    most = max(_SHOWN) if s["method"] == "qLogNEHVI" else s["runs"]
+    while len(chosen) <= most:
         new = data.Y[torch.tensor(chosen[len(outcomes) :])]
         noise = torch.from_numpy(random.standard_normal(tuple(new.shape)))
         outcomes = torch.cat([outcomes, new + s["noise_std"] * noise])
