@@ -175,6 +175,8 @@ def test_the_hypervolume_is_that_of_lower_and_upper_sides():
     found = pareto_set(listed, X[:1], 0.1)
     (low, most), (least, high) = (band.bounds(X[:1]) for band in listed)
     lower, upper = found.hypervolume([-9.0, 9.0])
+    with pytest.raises(ValueError, match="2 numbers"):
+        found.hypervolume([-9.0])
     assert lower == pytest.approx(float((low + 9.0) * (9.0 - high)))
     assert upper == pytest.approx(float((most + 9.0) * (9.0 - least)))
 

@@ -13,10 +13,11 @@ from kernelucb.certificates.boxes import CellFunction, Cells, Search, on_cells, 
 from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
 from kernelucb.certificates.words import FailureProbability, LevelSet
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.band import BandLike
+from kernelucb.confidence.band import BandLike, joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
 
 _BATCH = 2048  # cells that are cut at once
+_PARTS = "every part inside keeps all limits, and every part outside violates one,"
 _SHARES = "Clopper & Pearson (1934), on a sample that is the same at all looks (ours)"
 
 
@@ -76,12 +77,14 @@ def level_set(
         inside, possible = limits.is_feasible(points), limits.may_be_feasible(points)
         status = inside.int() - (~possible).int()
         shares = torch.full_like(points[:, 0], 1.0 / len(points))
-        return LevelSet(limits, points, points, status, shares, 0.0, region.domain)
+        rest = joined_assumptions(limits.bands, _PARTS), region.domain
+        return LevelSet(limits, points, points, status, shares, 0.0, *rest)
     cells, status, unresolved = _sorted(limits, region, max_evaluations)
     ends = cells.centres - cells.halves, cells.centres + cells.halves
     shares = region.sizes(cells.halves) / len(region.lower)
     resolved = float(shares[unresolved].sum())
-    return LevelSet(limits, *ends, status, shares, resolved, region.domain)
+    rest = joined_assumptions(limits.bands, _PARTS), region.domain
+    return LevelSet(limits, *ends, status, shares, resolved, *rest)
 
 
 def limits_of(
@@ -195,7 +198,7 @@ def failure_probability(
         "the inputs, drawn once, and the threshold was fixed before",
         Status.GIVEN,
     )
-    assumptions = limits.assumptions
+    assumptions = joined_assumptions(limits.bands, "the share lies between its limits")
     if assumptions.delta is not None:
         probability("sample_delta and the band's delta", assumptions.delta + sample_delta)
         assumptions = assumptions.spending(_SHARES, sample_delta)

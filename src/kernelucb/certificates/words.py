@@ -677,6 +677,9 @@ class Plan:
         return f"{runs} runs until the gap can be {as_given(self.gap)} (gaps: {tried})"
 
 
+_DECIMALS = 9  # of a percentage: no round-off
+
+
 def _at_least(side: str, threshold: float) -> str:
     return f"at {'least' if side == '>=' else 'most'} {as_given(threshold)}"
 
@@ -709,6 +712,7 @@ class LevelSet(_OfLimits):
             ``MixedSpace`` each combination of listed values counts the same).
         unresolved: Share that is open in spite of a decided centre: more evaluations of the
             search, rather than more runs, may decide it.
+        assumptions: What the probability rests on.
         domain: Names of the points that count, for sentences.
     """
 
@@ -718,12 +722,8 @@ class LevelSet(_OfLimits):
     status: Tensor
     shares: Tensor
     unresolved: float
+    assumptions: Assumptions
     domain: Domain = field(default_factory=Domain)
-
-    @property
-    def assumptions(self) -> Assumptions:
-        r"""What the probability rests on."""
-        return self.limits.assumptions
 
     @property
     def inside(self) -> float:
@@ -743,8 +743,9 @@ class LevelSet(_OfLimits):
     @property
     def sentence(self) -> str:
         r"""``"the outcome is at least 80 in 31.2 % of the domain at least, ..."``."""
-        shares = [f"{at_least(100.0 * x, count=3)} %" for x in (self.inside, self.outside)]
-        rest = f"{at_most(100.0 * self.open, count=3)} %"
+        parts = (round(100.0 * each, _DECIMALS) for each in (self.inside, self.outside))
+        shares = [f"{at_least(each, count=3)} %" for each in parts]
+        rest = f"{at_most(round(100.0 * self.open, _DECIMALS), count=3)} %"
         if self.unresolved > 0.0:
             rest += f", {self.unresolved:.2%} for want of evaluations of the search"
         of = "candidates" if self.domain.noun == "candidate" else "domain"
@@ -779,8 +780,8 @@ class FailureProbability(_OfLimits):
         r"""Between which numbers the probability of a failure lies."""
         low, high = between(self.lower, self.upper)
         return (
-            f"of points as in the sample a share between {low} and {high} fails to have "
-            f"that {self.kept}"
+            f"a share between {low} and {high} of all inputs as in the sample fails: there "
+            f"it is not true that {self.kept}"
         )
 
 
@@ -826,6 +827,11 @@ class ParetoSet(Verdict):
     rigorous: bool = True
 
     @property
+    def covered(self) -> Tensor:
+        r"""``n`` booleans: neither of the three, since one of ``optimal`` is near enough."""
+        return ~(self.optimal | self.dominated | self.open)
+
+    @property
     def stop(self) -> bool:
         r"""Whether no candidate is open, and the verdict may be acted on at any round."""
         settled = not bool(self.open.any()) and bool(self.optimal.any())
@@ -836,7 +842,12 @@ class ParetoSet(Verdict):
 
         Args:
             reference: The worst value that counts, for each objective, outcome units.
+
+        Raises:
+            ValueError: If it has not one number for each objective.
         """
+        if len(reference) != len(self.maximize):
+            raise ValueError(f"reference needs {len(self.maximize)} numbers.")
         signs = self.lower.new_tensor([1.0 if each else -1.0 for each in self.maximize])
         sides = torch.stack([self.lower, self.upper]) * signs
         volume = Hypervolume(signs * self.lower.new_tensor(reference)).compute
@@ -848,10 +859,11 @@ class ParetoSet(Verdict):
     @property
     def sentence(self) -> str:
         r"""How many candidates are optimal, dominated and open."""
-        parts = self.optimal, self.dominated, self.open
+        parts = self.optimal, self.dominated, self.covered, self.open
         counts = [int(each.sum()) for each in parts]
         within = " and ".join(map(as_given, self.epsilon))
         return (
             f"of {len(self.candidates)} candidates {counts[0]} are beaten by none by more "
-            f"than {within} in every objective, {counts[1]} are dominated, {counts[2]} open"
+            f"than {within} in every objective, {counts[1]} are dominated, {counts[2]} "
+            f"within that of one of the first, {counts[3]} open"
         )
