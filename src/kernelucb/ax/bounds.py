@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import torch
 from ax.api.client import Client
 from ax.core import (
     Arm,
@@ -19,6 +20,9 @@ from ax.core import (
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.utils import (
+    _objective_threshold_to_outcome_constraints as limits_of_thresholds,
+)
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
@@ -40,9 +44,9 @@ from kernelucb.ax.experiment import (
     parameters_of_columns,
     setting_of,
 )
-from kernelucb.ax.options import TRANSFORMS, estimates_of
+from kernelucb.ax.options import TRANSFORMS, estimates_of, options_by_outcome
 from kernelucb.certificates import OptimumReport, RegretCertificate
-from kernelucb.certificates.words import Wording
+from kernelucb.certificates.words import ParetoSet, Wording
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
@@ -167,7 +171,8 @@ class FittedBound:
     Attributes:
         band: The bound of the objective.
         outcome: The metric that it bounds, or the whole weighted sum.
-        bands: With outcome constraints, the bands of all outcomes, by their names.
+        bands: With outcome constraints, or several objectives, the bands of all outcomes,
+            by their names.
         context: The fixed parameters, of the types of the search space.
         adapter: Ax's adapter, which turns parameters into inputs.
         digest: The search space in these inputs.
@@ -178,13 +183,25 @@ class FittedBound:
         source: Source,
         fixed_parameters: Parameters | None = None,
         experiment: Experiment | None = None,
+        several: bool = False,
     ) -> None:
-        r"""Fit the bound; ``fixed_parameters`` are a context."""
+        r"""Fit the bound; ``fixed_parameters`` are a context.
+
+        With ``several`` objectives ``bands`` are of all outcomes, whatever the strategy
+        searches, and objective thresholds are constraints.
+        """
         strategy = strategy_of(source)
         self.experiment = experiment = experiment or strategy.experiment
         space = experiment.search_space
         self.context = checked_context(space, fixed_parameters)
         spec = bound_spec(strategy).copy()  # fitting changes it
+        if several:
+            given = spec.generator_kwargs["acquisition_options"]
+            kept = {n: given[n] for n in given if n == "outcome_range"} | {"several": True}
+            kept |= (
+                {"constraints": "explored"} if config_of(experiment).all_constraints else {}
+            )
+            spec.generator_kwargs["acquisition_options"] = kept
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
             raise ValueError("No trial has been observed yet; complete one first.")
@@ -206,12 +223,13 @@ class FittedBound:
         # As Ax builds the bound for a trial, so that the same is refused.
         built: BoundAcquisition = self.adapter.generator._instantiate_acquisition(
             search_space_digest=self.digest,
-            torch_opt_config=config,
+            torch_opt_config=_with_one_objective(config),
             botorch_acqf_options=stored["botorch_acqf_options"],
             acq_options={**stored["acquisition_options"], **now},
         )
         self._acquisition, self.band = built, built.bound.band
-        self.bands = {} if built.outcome_constraints is None else built.bands
+        alone = built.outcome_constraints is None and not several
+        self.bands = {} if alone else built.bands
         objective = config_of(experiment).objective
         is_sum = bool(self.band.parts)
         self.outcome = objective.expression if is_sum else objective.metric_names[0]
@@ -243,6 +261,20 @@ class FittedBound:
             "constraints": built.outcome_constraints,
         }
 
+    def completed_arms(self) -> tuple[list[Arm], Tensor]:
+        r"""The distinct completed arms of the search space and their ``n x d`` inputs."""
+        arms = {
+            arm.name: arm
+            for trial in self.experiment.trials_by_status[TrialStatus.COMPLETED]
+            for arm in trial.arms
+            if arm not in trial.abandoned_arms
+            if self.experiment.search_space.check_membership(self.setting(arm.parameters))
+        }
+        if not arms:
+            raise ValueError("No trial in the search space has been observed yet.")
+        found = [*arms.values()]
+        return found, inputs_of(self.adapter, [self.setting(x.parameters) for x in found])
+
     def best_arm(self, *, by_bands: bool = False) -> tuple[Arm, Tensor]:
         r"""The recommended completed arm and its ``d`` inputs in the context.
 
@@ -251,16 +283,7 @@ class FittedBound:
         Raises:
             NoSafePointError: If no completed arm is certainly feasible.
         """
-        arms = [
-            arm
-            for trial in self.experiment.trials_by_status[TrialStatus.COMPLETED]
-            for arm in trial.arms
-            if arm not in trial.abandoned_arms
-            if self.experiment.search_space.check_membership(self.setting(arm.parameters))
-        ]
-        if not arms:
-            raise ValueError("No trial in the search space has been observed yet.")
-        X = inputs_of(self.adapter, [self.setting(arm.parameters) for arm in arms])
+        arms, X = self.completed_arms()
         lower, upper = self.band.bounds(X)
         worth = lower if self.band.direction == 1 else -upper  # at worst
         constraints = self._acquisition.outcome_constraints
@@ -278,6 +301,20 @@ class FittedBound:
             worth = worth.masked_fill(~feasible, -float("inf"))
         index = int(worth.argmax())
         return arms[index], X[index]
+
+
+def _with_one_objective(config: Any) -> Any:
+    r"""Ax's sum of several objectives, and their thresholds as constraints.
+
+    Ax would infer the thresholds that nobody has set.
+    """
+    rows, limits = config.objective_weights, config.outcome_constraints
+    if config.objective_thresholds is not None:
+        further = limits_of_thresholds(rows, config.objective_thresholds)
+        pairs = [further] if limits is None else [limits, further]
+        limits = tuple(map(torch.cat, zip(*pairs, strict=True)))
+    given: Any = {"objective_thresholds": None, "outcome_constraints": limits}
+    return replace(config, objective_weights=rows.sum(0, keepdim=True), **given)
 
 
 def check_given(user: str, estimated: Iterable[str], allow_estimated: bool) -> None:
@@ -480,6 +517,108 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(gap={self.gap}, min_trials={self.min_trials})"
+
+
+class ParetoFront(NamedTuple):
+    r"""The completed arms as optimal, dominated and open ones, for several objectives.
+
+    Attributes:
+        arms: The distinct completed arms of the search space.
+        objectives: The metrics, in the order of the columns of ``verdict``.
+        verdict: The statement about these arms, in their order, with their bounds.
+        hypervolume: Limits on the hypervolume of the feasible arms beyond the objective
+            thresholds; None unless every objective has one.
+    """
+
+    arms: list[Arm]
+    objectives: list[str]
+    verdict: ParetoSet
+    hypervolume: Interval | None
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        r"""Names of the ``"optimal"``, ``"close"``, ``"open"`` and ``"dominated"`` arms.
+
+        A close one has an optimal one that is better by at most ``epsilon`` in every
+        objective.
+        """
+        v = self.verdict
+        masks = {"optimal": v.optimal, "close": ~(v.optimal | v.dominated | v.open)}
+        masks |= {"open": v.open, "dominated": v.dominated}
+        return {k: [self.arms[i].name for i in m.nonzero()] for k, m in masks.items()}
+
+    def __str__(self) -> str:
+        verdict, *rest = str(self.verdict).splitlines()
+        lines = [f"  {kind}: {', '.join(arms)}" for kind, arms in self.names.items()]
+        if self.hypervolume is not None:
+            lines.append(f"  hypervolume: {' to '.join(between(*self.hypervolume))}")
+        return "\n".join([verdict, *lines, *rest])
+
+
+def pareto_front(
+    source: Client | Experiment,
+    epsilon: float | Mapping[str, float],
+    strategy: GenerationStrategy,
+) -> ParetoFront:
+    r"""Say which completed arms of several objectives are real trade-offs.
+
+    Whoever chose the trials, such as Ax's own search: ``strategy`` says what is known, and
+    chooses none. Outcome constraints and objective thresholds are limits that an arm has to
+    keep. The experiment and its next trials do not change.
+
+    Example:
+        >>> client.configure_optimization("strength, -cost", ["strength >= 20"])
+        >>> ...
+        >>> norms = {"strength": 30.0, "cost": 5.0}
+        >>> prior = {"kernel": "matern52", "lengthscale": 0.4, "noise_std": 0.1}
+        >>> known = kernelucb.ax.generation_strategy(options=prior | {"norm_bound": norms})
+        >>> front = kernelucb.ax.pareto_front(client, {"strength": 1.0, "cost": 0.2}, known)
+        >>> print(front)
+        >>> front.names["open"]
+
+    Source: see ``pareto_set``.
+
+    Args:
+        source: An Ax client or experiment.
+        epsilon: Difference that does not matter, outcome units: one for all objectives, or
+            a mapping from the names of the metrics.
+        strategy: From ``generation_strategy``: the bound, its options, known ranges of
+            outcomes. What it has for the search or for constraints does not count.
+
+    Raises:
+        UnsupportedError: If there is one objective, an objective is a sum of metrics, a
+            limit is relative or on a sum, or a bound is no set of functions of the plain
+            outcome.
+        ValueError: If no trial in the search space has been observed yet, or options or
+            ``epsilon`` are for other outcomes.
+        InputDataError: If an outcome is unusable: infinite, or with a bad standard error.
+    """
+    experiment = source._experiment if isinstance(source, Client) else source
+    config = config_of(experiment)
+    parts, names = config.objective._parsed[1], config.objective.metric_names
+    if config.is_bope_problem or not len(names) == len(parts) > 1:
+        raise UnsupportedError(
+            "A front is of two or more objectives, each of which is one metric; the "
+            f"experiment has `{config.objective.expression}`. Configure them with commas, "
+            '"strength, -cost", and report a sum as a metric of its own. Of one objective '
+            "kernelucb.ax.optimum_report says how good the best arm is."
+        )
+    levels = options_by_outcome({"epsilon": epsilon}, names)
+    fitted = FittedBound(strategy, experiment=experiment, several=True)
+    arms, X = fitted.completed_arms()
+    verdict = certificates.pareto_set(
+        [fitted.bands[n].seeking(1 if w > 0 else -1) for ((n, w),) in parts],
+        X,
+        [levels[name]["epsilon"] for name in names],
+        constraints=fitted.domain["constraints"],
+    )
+    claim = "optimal and dominated arms are what they are called"
+    verdict = replace(verdict, assumptions=joined_assumptions(fitted.bands, claim))
+    ends = {x.metric_names[0]: x.bound for x in config.objective_thresholds}
+    volume = None
+    if ends.keys() == {*names}:
+        volume = verdict.hypervolume([ends[name] for name in names])
+    return ParetoFront(arms, names, verdict, volume)
 
 
 class ParameterNames:

@@ -28,13 +28,14 @@ from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
-from kernelucb.ax.bounds import FittedBound
+from kernelucb.ax.bounds import FittedBound, pareto_front
 from kernelucb.ax.experiment import Parameters, inputs_of, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.certificates.words import Wording, gaps_in_words, in_words
 from kernelucb.exceptions import NoSafePointError
 
 BLUE, GREY, BLACK = "#0072B2", "#6E6E6E", "#000000"
+KINDS = {"optimal": BLUE, "close": "#56B4E9", "open": "#E69F00", "dominated": GREY}
 _FILL = "rgba(0, 114, 178, 0.25)"
 _WIDTH = 120  # characters in a line below a picture
 
@@ -77,6 +78,7 @@ class BoundAnalysis(Analysis):
             AnalysisNotApplicableStateError: If there is nothing to draw, or not yet.
         """
         name = type(self).__name__
+        generation_strategy = getattr(self, "strategy", generation_strategy)
         try:
             if experiment is None or generation_strategy is None:
                 raise ValueError(f"{name} needs an experiment and its strategy.")
@@ -242,6 +244,55 @@ class GapAnalysis(BoundAnalysis):
             f"Gap of arm {name}: {gap if last.certified else ''}{last.summary}",
             f"How much {more} {metric} any other {other} can have than the best one so far",
             str(last),
+            df,
+            figure,
+        )
+
+
+@dataclass(eq=False)
+class FrontAnalysis(BoundAnalysis):
+    r"""Which arms are real trade-offs, as boxes of their first two objectives.
+
+    The experiment may have any generation strategy.
+
+    Example:
+        >>> known = kernelucb.ax.generation_strategy(options={...})
+        >>> cards = client.compute_analyses([kernelucb.ax.FrontAnalysis(0.5, known)])
+
+    Attributes:
+        epsilon: See ``pareto_front``.
+        strategy: See ``pareto_front``.
+        units: See ``BoundAnalysis``.
+    """
+
+    epsilon: float | Mapping[str, float]
+    strategy: GenerationStrategy
+
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        front = pareto_front(experiment, self.epsilon, strategy)
+        found, words = front.verdict, Wording((), "", self.units)
+        df = pd.DataFrame({"arm_name": [arm.name for arm in front.arms]})
+        for column, name in enumerate(front.objectives):
+            df[f"{name} lower"] = found.lower[:, column].tolist()
+            df[f"{name} upper"] = found.upper[:, column].tolist()
+        kinds = {arm: kind for kind, arms in front.names.items() for arm in arms}
+        df["kind"], figure = df["arm_name"].map(kinds), go.Figure()
+        for kind, boxes in df.groupby("kind"):
+            corners = [1, 2, 2, 1, 1], [3, 3, 4, 4, 3]
+            x, y = (boxes.iloc[:, each].assign(end=None) for each in corners)
+            drawn = {"x": x.to_numpy().flatten().tolist(), "line_color": KINDS[str(kind)]}
+            drawn |= {"y": y.to_numpy().flatten().tolist(), "fill": "toself"}
+            text = boxes["arm_name"].repeat(6).tolist()
+            figure.add_scatter(name=str(kind), text=text, mode="lines", **drawn)
+        first, second, *_ = map(words.label, front.objectives)
+        figure.update_xaxes(title=first)
+        figure.update_yaxes(title=second)
+        counts = ", ".join(f"{len(arms)} {kind}" for kind, arms in front.names.items())
+        return (
+            f"Front of {', '.join(front.objectives)}: "
+            f"{f'{counts}, ' * found.certified}{found.summary}",
+            "Each box is an arm, whose outcomes without noise lie between its sides",
+            str(front),
             df,
             figure,
         )
