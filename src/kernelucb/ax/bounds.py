@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import torch
 from ax.api.client import Client
 from ax.core import (
     Arm,
@@ -20,9 +19,6 @@ from ax.core import (
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generators.torch.botorch_modular.utils import (
-    _objective_threshold_to_outcome_constraints as limits_of_thresholds,
-)
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
@@ -197,11 +193,9 @@ class FittedBound:
         spec = bound_spec(strategy).copy()  # fitting changes it
         if several:
             given = spec.generator_kwargs["acquisition_options"]
-            kept = {n: given[n] for n in given if n == "outcome_range"} | {"several": True}
-            kept |= (
-                {"constraints": "explored"} if config_of(experiment).all_constraints else {}
-            )
-            spec.generator_kwargs["acquisition_options"] = kept
+            given.pop("search", None)
+            kind = "explored" if config_of(experiment).all_constraints else None
+            given |= {"several": True, "constraints": kind}
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
             raise ValueError("No trial has been observed yet; complete one first.")
@@ -212,24 +206,29 @@ class FittedBound:
         arguments = self.adapter._get_transformed_gen_args(
             search_space=space, fixed_features=features
         )
+        goal = arguments.optimization_config
+        goal._outcome_constraints = goal.all_constraints  # thresholds are limits, too
         self.digest, config = self.adapter._get_transformed_model_gen_args(
             search_space=arguments.search_space,
             pending_observations={},
             fixed_features=arguments.fixed_features,
-            optimization_config=arguments.optimization_config,
+            optimization_config=goal,
         )
+        # Ax would infer thresholds of several objectives where nobody has set any.
+        weights = config.objective_weights.sum(0, keepdim=True)
+        config = replace(config, objective_weights=weights, objective_thresholds=None)
         stored = spec.generator_kwargs
         now = options_of_now(spec, self.adapter, experiment, self.context)
         # As Ax builds the bound for a trial, so that the same is refused.
         built: BoundAcquisition = self.adapter.generator._instantiate_acquisition(
             search_space_digest=self.digest,
-            torch_opt_config=_with_one_objective(config),
+            torch_opt_config=config,
             botorch_acqf_options=stored["botorch_acqf_options"],
             acq_options={**stored["acquisition_options"], **now},
         )
         self._acquisition, self.band = built, built.bound.band
-        alone = built.outcome_constraints is None and not several
-        self.bands = {} if alone else built.bands
+        limits = built.outcome_constraints
+        self.bands = {} if limits is None and not several else built.bands
         objective = config_of(experiment).objective
         is_sum = bool(self.band.parts)
         self.outcome = objective.expression if is_sum else objective.metric_names[0]
@@ -263,17 +262,16 @@ class FittedBound:
 
     def completed_arms(self) -> tuple[list[Arm], Tensor]:
         r"""The distinct completed arms of the search space and their ``n x d`` inputs."""
-        arms = {
+        named = {
             arm.name: arm
             for trial in self.experiment.trials_by_status[TrialStatus.COMPLETED]
             for arm in trial.arms
             if arm not in trial.abandoned_arms
             if self.experiment.search_space.check_membership(self.setting(arm.parameters))
         }
-        if not arms:
+        if not (arms := [*named.values()]):
             raise ValueError("No trial in the search space has been observed yet.")
-        found = [*arms.values()]
-        return found, inputs_of(self.adapter, [self.setting(x.parameters) for x in found])
+        return arms, inputs_of(self.adapter, [self.setting(x.parameters) for x in arms])
 
     def best_arm(self, *, by_bands: bool = False) -> tuple[Arm, Tensor]:
         r"""The recommended completed arm and its ``d`` inputs in the context.
@@ -301,20 +299,6 @@ class FittedBound:
             worth = worth.masked_fill(~feasible, -float("inf"))
         index = int(worth.argmax())
         return arms[index], X[index]
-
-
-def _with_one_objective(config: Any) -> Any:
-    r"""Ax's sum of several objectives, and their thresholds as constraints.
-
-    Ax would infer the thresholds that nobody has set.
-    """
-    rows, limits = config.objective_weights, config.outcome_constraints
-    if config.objective_thresholds is not None:
-        further = limits_of_thresholds(rows, config.objective_thresholds)
-        pairs = [further] if limits is None else [limits, further]
-        limits = tuple(map(torch.cat, zip(*pairs, strict=True)))
-    given: Any = {"objective_thresholds": None, "outcome_constraints": limits}
-    return replace(config, objective_weights=rows.sum(0, keepdim=True), **given)
 
 
 def check_given(user: str, estimated: Iterable[str], allow_estimated: bool) -> None:
@@ -598,26 +582,21 @@ def pareto_front(
     parts, names = config.objective._parsed[1], config.objective.metric_names
     if config.is_bope_problem or not len(names) == len(parts) > 1:
         raise UnsupportedError(
-            "A front is of two or more objectives, each of which is one metric; the "
-            f"experiment has `{config.objective.expression}`. Configure them with commas, "
-            '"strength, -cost", and report a sum as a metric of its own. Of one objective '
-            "kernelucb.ax.optimum_report says how good the best arm is."
+            "A front is of two or more objectives, each one metric, such as `yield, -cost`,"
+            f" and these are `{config.objective.expression}`. Report a sum as a metric of "
+            "its own; of one objective ask for kernelucb.ax.optimum_report."
         )
-    levels = options_by_outcome({"epsilon": epsilon}, names)
+    eps = [x["epsilon"] for x in options_by_outcome({"epsilon": epsilon}, names).values()]
     fitted = FittedBound(strategy, experiment=experiment, several=True)
     arms, X = fitted.completed_arms()
-    verdict = certificates.pareto_set(
-        [fitted.bands[n].seeking(1 if w > 0 else -1) for ((n, w),) in parts],
-        X,
-        [levels[name]["epsilon"] for name in names],
-        constraints=fitted.domain["constraints"],
-    )
+    bands = [fitted.bands[n].seeking(1 if w > 0.0 else -1) for ((n, w),) in parts]
+    limits = fitted.domain["constraints"]
+    verdict = certificates.pareto_set(bands, X, eps, constraints=limits)
     claim = "optimal and dominated arms are what they are called"
     verdict = replace(verdict, assumptions=joined_assumptions(fitted.bands, claim))
-    ends = {x.metric_names[0]: x.bound for x in config.objective_thresholds}
-    volume = None
-    if ends.keys() == {*names}:
-        volume = verdict.hypervolume([ends[name] for name in names])
+    ends = {n: x.bound / w for x in config.objective_thresholds for n, w in x._parsed[0]}
+    reference = [ends[name] for name in names] if ends.keys() == {*names} else None
+    volume = verdict.hypervolume(reference) if reference else None
     return ParetoFront(arms, names, verdict, volume)
 
 

@@ -276,26 +276,19 @@ class FrontAnalysis(BoundAnalysis):
             df[f"{name} lower"] = found.lower[:, column].tolist()
             df[f"{name} upper"] = found.upper[:, column].tolist()
         kinds = {arm: kind for kind, arms in front.names.items() for arm in arms}
-        df["kind"], figure = df["arm_name"].map(kinds), go.Figure()
+        df["kind"], figure = [kinds[arm.name] for arm in front.arms], go.Figure()
         for kind, boxes in df.groupby("kind"):
             corners = [1, 2, 2, 1, 1], [3, 3, 4, 4, 3]
-            x, y = (boxes.iloc[:, each].assign(end=None) for each in corners)
-            drawn = {"x": x.to_numpy().flatten().tolist(), "line_color": KINDS[str(kind)]}
-            drawn |= {"y": y.to_numpy().flatten().tolist(), "fill": "toself"}
-            text = boxes["arm_name"].repeat(6).tolist()
-            figure.add_scatter(name=str(kind), text=text, mode="lines", **drawn)
+            x, y = (boxes.iloc[:, i].assign(end=None).to_numpy().ravel() for i in corners)
+            drawn = {"name": kind, "line_color": KINDS[str(kind)], "fill": "toself"}
+            drawn |= {"text": boxes["arm_name"].repeat(6).tolist(), "mode": "lines"}
+            figure.add_scatter(x=x.tolist(), y=y.tolist(), **drawn)
         first, second, *_ = map(words.label, front.objectives)
-        figure.update_xaxes(title=first)
-        figure.update_yaxes(title=second)
-        counts = ", ".join(f"{len(arms)} {kind}" for kind, arms in front.names.items())
-        return (
-            f"Front of {', '.join(front.objectives)}: "
-            f"{f'{counts}, ' * found.certified}{found.summary}",
-            "Each box is an arm, whose outcomes without noise lie between its sides",
-            str(front),
-            df,
-            figure,
-        )
+        figure.update_layout(xaxis_title=first, yaxis_title=second)
+        counts = "".join(f"{len(arms)} {kind}, " for kind, arms in front.names.items())
+        of = f"Front of {', '.join(front.objectives)}: {counts * found.certified}"
+        sides = "Each box is an arm: its outcomes without noise lie between the sides"
+        return of + found.summary, sides, str(front), df, figure
 
 
 def _add_outcomes(
