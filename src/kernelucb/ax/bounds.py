@@ -533,7 +533,7 @@ class ParetoFront(NamedTuple):
 
     def __str__(self) -> str:
         verdict, *rest = str(self.verdict).splitlines()
-        lines = [f"  {kind}: {', '.join(arms)}" for kind, arms in self.names.items()]
+        lines = [f"  {k}: {', '.join(arms)}" for k, arms in self.names.items() if arms]
         if self.hypervolume is not None:
             lines.append(f"  hypervolume: {' to '.join(between(*self.hypervolume))}")
         return "\n".join([verdict, *lines, *rest])
