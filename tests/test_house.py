@@ -8,7 +8,7 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 LINES = {
     "_numerics": 781,
     "acquisition": 1960,
-    "ax": 1579,
+    "ax": 1669,
     "bandit": 615,
     "certificates": 1948,
     "confidence": 4076,
@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 794,
     "beside the rooms": 2416,
-    "tests": 17_429,
+    "tests": 17_686,
     "benchmarks": 6340,
 }
 _SLACK = 25  # lines by which a number may be too large

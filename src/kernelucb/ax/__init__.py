@@ -9,13 +9,15 @@ try:
     from kernelucb.ax.bounds import (
         ArmDecision,
         CertifiedGapStoppingStrategy,
+        ParetoFront,
         Recommendation,
         current_bound,
         last_bound,
         optimum_report,
+        pareto_front,
         recommended_arm,
     )
-    from kernelucb.ax.cards import BandAnalysis, GapAnalysis
+    from kernelucb.ax.cards import BandAnalysis, FrontAnalysis, GapAnalysis
     from kernelucb.ax.options import meta_model_config
     from kernelucb.ax.strategy import generation_strategy, register_for_storage, save
 except ImportError as error:
@@ -30,13 +32,16 @@ __all__ = [
     "ArmDecision",
     "BandAnalysis",
     "CertifiedGapStoppingStrategy",
+    "FrontAnalysis",
     "GapAnalysis",
+    "ParetoFront",
     "Recommendation",
     "current_bound",
     "generation_strategy",
     "last_bound",
     "meta_model_config",
     "optimum_report",
+    "pareto_front",
     "recommended_arm",
     "save",
 ]

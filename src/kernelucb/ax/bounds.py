@@ -40,9 +40,9 @@ from kernelucb.ax.experiment import (
     parameters_of_columns,
     setting_of,
 )
-from kernelucb.ax.options import TRANSFORMS, estimates_of
+from kernelucb.ax.options import TRANSFORMS, estimates_of, options_by_outcome
 from kernelucb.certificates import OptimumReport, RegretCertificate
-from kernelucb.certificates.words import Wording
+from kernelucb.certificates.words import ParetoSet, Wording
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
@@ -167,7 +167,8 @@ class FittedBound:
     Attributes:
         band: The bound of the objective.
         outcome: The metric that it bounds, or the whole weighted sum.
-        bands: With outcome constraints, the bands of all outcomes, by their names.
+        bands: With outcome constraints, or several objectives, the bands of all outcomes,
+            by their names.
         context: The fixed parameters, of the types of the search space.
         adapter: Ax's adapter, which turns parameters into inputs.
         digest: The search space in these inputs.
@@ -178,13 +179,23 @@ class FittedBound:
         source: Source,
         fixed_parameters: Parameters | None = None,
         experiment: Experiment | None = None,
+        several: bool = False,
     ) -> None:
-        r"""Fit the bound; ``fixed_parameters`` are a context."""
+        r"""Fit the bound; ``fixed_parameters`` are a context.
+
+        With ``several`` objectives ``bands`` are of all outcomes, whatever the strategy
+        searches, and objective thresholds are constraints.
+        """
         strategy = strategy_of(source)
         self.experiment = experiment = experiment or strategy.experiment
         space = experiment.search_space
         self.context = checked_context(space, fixed_parameters)
         spec = bound_spec(strategy).copy()  # fitting changes it
+        if several:
+            given = spec.generator_kwargs["acquisition_options"]
+            given.pop("search", None)
+            kind = "explored" if config_of(experiment).all_constraints else None
+            given |= {"several": True, "constraints": kind}
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
             raise ValueError("No trial has been observed yet; complete one first.")
@@ -195,12 +206,17 @@ class FittedBound:
         arguments = self.adapter._get_transformed_gen_args(
             search_space=space, fixed_features=features
         )
+        goal = arguments.optimization_config
+        goal._outcome_constraints = goal.all_constraints  # thresholds are limits, too
         self.digest, config = self.adapter._get_transformed_model_gen_args(
             search_space=arguments.search_space,
             pending_observations={},
             fixed_features=arguments.fixed_features,
-            optimization_config=arguments.optimization_config,
+            optimization_config=goal,
         )
+        # Ax would infer thresholds of several objectives where nobody has set any.
+        weights = config.objective_weights.sum(0, keepdim=True)
+        config = replace(config, objective_weights=weights, objective_thresholds=None)
         stored = spec.generator_kwargs
         now = options_of_now(spec, self.adapter, experiment, self.context)
         # As Ax builds the bound for a trial, so that the same is refused.
@@ -211,7 +227,8 @@ class FittedBound:
             acq_options={**stored["acquisition_options"], **now},
         )
         self._acquisition, self.band = built, built.bound.band
-        self.bands = {} if built.outcome_constraints is None else built.bands
+        limits = built.outcome_constraints
+        self.bands = {} if limits is None and not several else built.bands
         objective = config_of(experiment).objective
         is_sum = bool(self.band.parts)
         self.outcome = objective.expression if is_sum else objective.metric_names[0]
@@ -243,6 +260,19 @@ class FittedBound:
             "constraints": built.outcome_constraints,
         }
 
+    def completed_arms(self) -> tuple[list[Arm], Tensor]:
+        r"""The distinct completed arms of the search space and their ``n x d`` inputs."""
+        named = {
+            arm.name: arm
+            for trial in self.experiment.trials_by_status[TrialStatus.COMPLETED]
+            for arm in trial.arms
+            if arm not in trial.abandoned_arms
+            if self.experiment.search_space.check_membership(self.setting(arm.parameters))
+        }
+        if not (arms := [*named.values()]):
+            raise ValueError("No trial in the search space has been observed yet.")
+        return arms, inputs_of(self.adapter, [self.setting(x.parameters) for x in arms])
+
     def best_arm(self, *, by_bands: bool = False) -> tuple[Arm, Tensor]:
         r"""The recommended completed arm and its ``d`` inputs in the context.
 
@@ -251,16 +281,7 @@ class FittedBound:
         Raises:
             NoSafePointError: If no completed arm is certainly feasible.
         """
-        arms = [
-            arm
-            for trial in self.experiment.trials_by_status[TrialStatus.COMPLETED]
-            for arm in trial.arms
-            if arm not in trial.abandoned_arms
-            if self.experiment.search_space.check_membership(self.setting(arm.parameters))
-        ]
-        if not arms:
-            raise ValueError("No trial in the search space has been observed yet.")
-        X = inputs_of(self.adapter, [self.setting(arm.parameters) for arm in arms])
+        arms, X = self.completed_arms()
         lower, upper = self.band.bounds(X)
         worth = lower if self.band.direction == 1 else -upper  # at worst
         constraints = self._acquisition.outcome_constraints
@@ -480,6 +501,103 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(gap={self.gap}, min_trials={self.min_trials})"
+
+
+class ParetoFront(NamedTuple):
+    r"""The completed arms as optimal, dominated and open ones, for several objectives.
+
+    Attributes:
+        arms: The distinct completed arms of the search space.
+        objectives: The metrics, in the order of the columns of ``verdict``.
+        verdict: The statement about these arms, in their order, with their bounds.
+        hypervolume: Limits on the hypervolume of the feasible arms beyond the objective
+            thresholds; None unless every objective has one.
+    """
+
+    arms: list[Arm]
+    objectives: list[str]
+    verdict: ParetoSet
+    hypervolume: Interval | None
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        r"""Names of the ``"optimal"``, ``"close"``, ``"open"`` and ``"dominated"`` arms.
+
+        A close one has an optimal one that is better by at most ``epsilon`` in every
+        objective.
+        """
+        v = self.verdict
+        masks = {"optimal": v.optimal, "close": ~(v.optimal | v.dominated | v.open)}
+        masks |= {"open": v.open, "dominated": v.dominated}
+        return {k: [self.arms[i].name for i in m.nonzero()] for k, m in masks.items()}
+
+    def __str__(self) -> str:
+        verdict, *rest = str(self.verdict).splitlines()
+        lines = [f"  {k}: {', '.join(arms)}" for k, arms in self.names.items() if arms]
+        if self.hypervolume is not None:
+            lines.append(f"  hypervolume: {' to '.join(between(*self.hypervolume))}")
+        return "\n".join([verdict, *lines, *rest])
+
+
+def pareto_front(
+    source: Client | Experiment,
+    epsilon: float | Mapping[str, float],
+    strategy: GenerationStrategy,
+) -> ParetoFront:
+    r"""Say which completed arms of several objectives are real trade-offs.
+
+    Whoever chose the trials, such as Ax's own search: ``strategy`` says what is known, and
+    chooses none. Outcome constraints and objective thresholds are limits that an arm has to
+    keep. The experiment and its next trials do not change.
+
+    Example:
+        >>> client.configure_optimization("strength, -cost", ["strength >= 20"])
+        >>> ...
+        >>> norms = {"strength": 30.0, "cost": 5.0}
+        >>> prior = {"kernel": "matern52", "lengthscale": 0.4, "noise_std": 0.1}
+        >>> known = kernelucb.ax.generation_strategy(options=prior | {"norm_bound": norms})
+        >>> front = kernelucb.ax.pareto_front(client, {"strength": 1.0, "cost": 0.2}, known)
+        >>> print(front)
+        >>> front.names["open"]
+
+    Source: see ``pareto_set``.
+
+    Args:
+        source: An Ax client or experiment.
+        epsilon: Difference that does not matter, outcome units: one for all objectives, or
+            a mapping from the names of the metrics.
+        strategy: From ``generation_strategy``: the bound, its options, known ranges of
+            outcomes. What it has for the search or for constraints does not count.
+
+    Raises:
+        UnsupportedError: If there is one objective, an objective is a sum of metrics, a
+            limit is relative or on a sum, or a bound is no set of functions of the plain
+            outcome.
+        ValueError: If no trial in the search space has been observed yet, or options or
+            ``epsilon`` are for other outcomes.
+        InputDataError: If an outcome is unusable: infinite, or with a bad standard error.
+    """
+    experiment = source._experiment if isinstance(source, Client) else source
+    config = config_of(experiment)
+    parts, names = config.objective._parsed[1], config.objective.metric_names
+    if config.is_bope_problem or not len(names) == len(parts) > 1:
+        raise UnsupportedError(
+            "A front is of two or more objectives, each one metric, such as `yield, -cost`,"
+            f" and these are `{config.objective.expression}`. Report a sum as a metric of "
+            "its own; of one objective ask for kernelucb.ax.optimum_report."
+        )
+    eps = [x["epsilon"] for x in options_by_outcome({"epsilon": epsilon}, names).values()]
+    fitted = FittedBound(strategy, experiment=experiment, several=True)
+    arms, X = fitted.completed_arms()
+    bands = [fitted.bands[n].seeking(1 if w > 0.0 else -1) for ((n, w),) in parts]
+    limits = fitted.domain["constraints"]
+    verdict = certificates.pareto_set(bands, X, eps, constraints=limits)
+    claim = "optimal and dominated arms are what they are called"
+    verdict = replace(verdict, assumptions=joined_assumptions(fitted.bands, claim))
+    ends = {n: x.bound / w for x in config.objective_thresholds for n, w in x._parsed[0]}
+    reference = [ends[name] for name in names] if ends.keys() == {*names} else None
+    volume = verdict.hypervolume(reference) if reference else None
+    return ParetoFront(arms, names, verdict, volume)
 
 
 class ParameterNames:

@@ -28,13 +28,14 @@ from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
-from kernelucb.ax.bounds import FittedBound
+from kernelucb.ax.bounds import FittedBound, pareto_front
 from kernelucb.ax.experiment import Parameters, inputs_of, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.certificates.words import Wording, gaps_in_words, in_words
 from kernelucb.exceptions import NoSafePointError
 
 BLUE, GREY, BLACK = "#0072B2", "#6E6E6E", "#000000"
+KINDS = {"optimal": BLUE, "close": "#56B4E9", "open": "#E69F00", "dominated": GREY}
 _FILL = "rgba(0, 114, 178, 0.25)"
 _WIDTH = 120  # characters in a line below a picture
 
@@ -77,6 +78,7 @@ class BoundAnalysis(Analysis):
             AnalysisNotApplicableStateError: If there is nothing to draw, or not yet.
         """
         name = type(self).__name__
+        generation_strategy = getattr(self, "strategy", generation_strategy)
         try:
             if experiment is None or generation_strategy is None:
                 raise ValueError(f"{name} needs an experiment and its strategy.")
@@ -245,6 +247,48 @@ class GapAnalysis(BoundAnalysis):
             df,
             figure,
         )
+
+
+@dataclass(eq=False)
+class FrontAnalysis(BoundAnalysis):
+    r"""Which arms are real trade-offs, as boxes of their first two objectives.
+
+    The experiment may have any generation strategy.
+
+    Example:
+        >>> known = kernelucb.ax.generation_strategy(options={...})
+        >>> cards = client.compute_analyses([kernelucb.ax.FrontAnalysis(0.5, known)])
+
+    Attributes:
+        epsilon: See ``pareto_front``.
+        strategy: See ``pareto_front``.
+        units: See ``BoundAnalysis``.
+    """
+
+    epsilon: float | Mapping[str, float]
+    strategy: GenerationStrategy
+
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        front = pareto_front(experiment, self.epsilon, strategy)
+        found, words = front.verdict, Wording((), "", self.units)
+        df = pd.DataFrame({"arm_name": [arm.name for arm in front.arms]})
+        for column, name in enumerate(front.objectives):
+            df[f"{name} lower"] = found.lower[:, column].tolist()
+            df[f"{name} upper"] = found.upper[:, column].tolist()
+        kinds = {arm: kind for kind, arms in front.names.items() for arm in arms}
+        df["kind"], figure = [kinds[arm.name] for arm in front.arms], go.Figure()
+        for kind, boxes in df.groupby("kind"):
+            corners = [1, 2, 2, 1, 1], [3, 3, 4, 4, 3]
+            x, y = (boxes.iloc[:, i].assign(end=None).to_numpy().ravel() for i in corners)
+            drawn = {"name": kind, "line_color": KINDS[str(kind)], "fill": "toself"}
+            drawn |= {"text": boxes["arm_name"].repeat(6).tolist(), "mode": "lines"}
+            figure.add_scatter(x=x.tolist(), y=y.tolist(), **drawn)
+        first, second, *_ = map(words.label, front.objectives)
+        figure.update_layout(xaxis_title=first, yaxis_title=second)
+        counts = "".join(f"{len(arms)} {kind}, " for kind, arms in front.names.items())
+        of = f"Front of {', '.join(front.objectives)}: {counts * found.certified}"
+        sides = "Each box is an arm: its outcomes without noise lie between the sides"
+        return of + found.summary, sides, str(front), df, figure
 
 
 def _add_outcomes(

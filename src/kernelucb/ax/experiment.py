@@ -198,13 +198,15 @@ def _check_supported(
             f"{', '.join(parents)}, and the inputs of a kernel are the same everywhere. "
             "Leave out dependent_parameters, or run an experiment for each value."
         )
-    if objective.is_multi_objective:
+    given = spec.generator_kwargs["acquisition_options"]
+    if objective.is_multi_objective and "several" not in given:
         raise UnsupportedError(
             f"{name} is for one objective, and the experiment has several: "
             f"`{objective.expression}`. Maximise a weighted sum of them with "
-            "ScalarizedUCB, or keep all but one above a threshold as outcome constraints."
+            "ScalarizedUCB, or keep all but one above a threshold as outcome constraints; "
+            "kernelucb.ax.pareto_front says which arms are trade-offs."
         )
-    if limits and "constraints" not in spec.generator_kwargs["acquisition_options"]:
+    if limits and "constraints" not in given:
         raise UnsupportedError(
             f"{name} cannot keep outcome constraints, and the experiment has {limits}: "
             'give constraints="safe" with safe_arms (no trial violates '
