@@ -7,18 +7,18 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 781,
-    "acquisition": 1960,
+    "acquisition": 1963,
     "ax": 1669,
     "bandit": 615,
-    "certificates": 1948,
+    "certificates": 1958,
     "confidence": 4076,
     "data": 2254,
     "models": 727,
     "optim": 244,
-    "page": 794,
-    "beside the rooms": 2416,
-    "tests": 17_686,
-    "benchmarks": 6340,
+    "page": 808,
+    "beside the rooms": 2417,
+    "tests": 17_688,
+    "benchmarks": 6349,
 }
 _SLACK = 25  # lines by which a number may be too large
 

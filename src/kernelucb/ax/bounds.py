@@ -527,7 +527,7 @@ class ParetoFront(NamedTuple):
         objective.
         """
         v = self.verdict
-        masks = {"optimal": v.optimal, "close": ~(v.optimal | v.dominated | v.open)}
+        masks = {"optimal": v.optimal, "close": v.covered}
         masks |= {"open": v.open, "dominated": v.dominated}
         return {k: [self.arms[i].name for i in m.nonzero()] for k, m in masks.items()}
 
