@@ -828,7 +828,7 @@ class ParetoSet(Verdict):
 
     @property
     def covered(self) -> Tensor:
-        r"""``n`` booleans: neither of the three, since one of ``optimal`` is near enough."""
+        r"""``n`` booleans: not decided, but within ``epsilon`` of one of ``optimal``."""
         return ~(self.optimal | self.dominated | self.open)
 
     @property
