@@ -6,7 +6,7 @@ import pandas as pd
 from benchmarks.runner import Moments, captioned
 from benchmarks.runner.study import Study, Summary, grid
 from benchmarks.sets.play import failures, front, sequences
-from benchmarks.sets.problems import OURS, VOPY
+from benchmarks.sets.problems import TABLES
 
 STUDY = Study("benchmarks.sets", "Level sets, failure probabilities and fronts.")
 _NOISE = {"noise_std": 0.1}
@@ -50,7 +50,7 @@ _METHODS = ["ours", "VOPy, its theorem", "VOPy, practical", "qLogNEHVI"]
 
 @STUDY.table(
     "fronts",
-    grid(_FRONT, {"seed": range(3), "problem": [*VOPY, *OURS], "method": _METHODS}),
+    grid(_FRONT, {"seed": range(3), "problem": TABLES, "method": _METHODS}),
     front,
 )
 def fronts(runs: pd.DataFrame) -> Summary:
