@@ -78,10 +78,9 @@ def fronts(runs: pd.DataFrame) -> Summary:
     return Summary(None, captioned(text, [*names, "20", "50", "100"], rows))
 
 
-_SHOWN = [50, 100, 200]
 _FAILURES = {
     **{"share": 0.1, "sample": 2000, "noise_std": 0.05, "lengthscale": 0.5},
-    **{"delta": 0.05, "sample_delta": 0.01, "model_error": 0.01, "shown": [_SHOWN]},
+    **{"delta": 0.05, "sample_delta": 0.01, "model_error": 0.01, "shown": [[50, 100, 200]]},
 }
 _PROBLEMS = ["throw", "batch reaction", "beam"]
 
@@ -95,10 +94,10 @@ _PROBLEMS = ["throw", "batch reaction", "beam"]
 )
 def failing(runs: pd.DataFrame) -> Summary:
     r"""Width of limits on a failure probability of 0.1, and how often they were false."""
-    rows = []
+    rows, shown = [], runs["shown"].iloc[0]
     for (problem, method), part in runs.groupby(["problem", "method"], sort=False):
         row = [problem, "level_set's" if method == "ours" else "AK-MCS, 2 deviations"]
-        for count in _SHOWN:
+        for count in shown:
             low, high = np.array([*part[f"ends {count}"]]).T
             width = Moments.of(high - low)
             missed = int(((low > 0.1) | (high < 0.1)).sum())
@@ -109,7 +108,7 @@ def failing(runs: pd.DataFrame) -> Summary:
         f"{runs['seed'].nunique()} runs it missed, after so many runs; kernel Matern 5/2, "
         "noise 0.05 of the outcomes' deviation, least norm of the sample's values."
     )
-    return Summary(None, captioned(text, ["simulator", "limits", *map(str, _SHOWN)], rows))
+    return Summary(None, captioned(text, ["simulator", "limits", *map(str, shown)], rows))
 
 
 if __name__ == "__main__":
