@@ -17,8 +17,8 @@ LINES = {
     "optim": 244,
     "page": 808,
     "beside the rooms": 2417,
-    "tests": 17_688,
-    "benchmarks": 6349,
+    "tests": 17_690,
+    "benchmarks": 6334,
 }
 _SLACK = 25  # lines by which a number may be too large
 
