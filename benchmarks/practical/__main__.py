@@ -102,7 +102,7 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
     "simulators",
     runs(
         SIMULATORS,
-        range(400, 410),
+        range(400, 405),
         *("ucb_2", "log_ei", "q_log_nei", "random", "mixture_ucb"),
     ),
     play,
