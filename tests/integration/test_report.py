@@ -91,6 +91,7 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
         "This is the best run: rows 9, 10. Observed: 77, 75.6 %.",
         *(words(claim.statement) for claim in made.claims),
         f"Among all settings in question {made.level_set.sentence}.",
+        "Unlike the claims above, this rests on the norm bound of 200.",
         f"it may be better by up to {at_most(gap)} %",
         "9 different, 1 of them run more than once, up to 2 times",
         "yield 40.2 to 77 %, to be large",

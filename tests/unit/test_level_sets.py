@@ -10,11 +10,13 @@ from scipy.stats import binom, binomtest
 
 from kernelucb import (
     ConstrainedUCB,
+    KernelFamilyUCB,
     KernelRegression,
     LevelSetAmbiguity,
     MartingaleMixtureUCB,
     MixedSpace,
     OutcomeConstraints,
+    ParetoWidth,
     failure_probability,
     level_set,
 )
@@ -197,6 +199,21 @@ def test_an_ambiguity_is_no_upper_bound_where_one_is_asked_for():
         ConstrainedUCB(each, limits)(X) for each in (band, LevelSetAmbiguity(band, LEVEL))
     )
     assert torch.equal(by_band, by_function)
+
+
+@pytest.mark.parametrize("every", [1, 8, None])
+def test_of_a_family_all_kernels_count_whatever_it_searches(every):
+    made, _ = problem(n=13)
+    kernels = [made.kernel, frozen_kernel("rbf", lengthscale=0.15)]
+    band = KernelFamilyUCB(
+        made.model, kernels, norm_bound=[2.0, 4.0], widest_every=every
+    ).band
+    X = uniform(60, 2, 5)
+    lower, upper = band.bounds(X)
+    ambiguity = LevelSetAmbiguity(band, LEVEL)(X.unsqueeze(1))
+    assert torch.allclose(ambiguity, torch.minimum(upper - LEVEL, LEVEL - lower))
+    width = ParetoWidth([band, band], 0.5)(X.unsqueeze(1))
+    assert torch.allclose(width, (upper - lower) / 0.5)
 
 
 def test_failure_probabilities_add_up_to_less_than_one():

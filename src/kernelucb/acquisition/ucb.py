@@ -175,7 +175,7 @@ class BandUCB(Described, AcquisitionFunction):
         """
         whole: Any = searched(self.band.required_set)
         every = self.band.widest_every
-        if every == 1:
+        if every == 1 or not self.plays_upper:
             return whole
         count = self.band.data.num_observations + num_pending
         return whole if explores_for_all(count, every) else whole.parts[0]
