@@ -8,17 +8,17 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 LINES = {
     "_numerics": 781,
     "acquisition": 1963,
-    "ax": 1669,
+    "ax": 1675,
     "bandit": 615,
     "certificates": 1958,
-    "confidence": 4076,
+    "confidence": 4078,
     "data": 2254,
     "models": 727,
     "optim": 244,
     "page": 808,
     "beside the rooms": 2417,
-    "tests": 17_690,
-    "benchmarks": 6334,
+    "tests": 17_706,
+    "benchmarks": 6329,
 }
 _SLACK = 25  # lines by which a number may be too large
 

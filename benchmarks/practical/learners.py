@@ -72,10 +72,6 @@ def _mixture(model: LeanGP) -> AcquisitionFunction:
     return MartingaleMixtureUCB(model.plain())
 
 
-def _upper_bound(model: LeanGP) -> AcquisitionFunction:
-    return MartingaleMixtureUCB(model.plain(), turns=("upper",))
-
-
 def _gibbon(model: LeanGP, environment: Environment, count: int) -> Tensor:
     r"""Moss et al. (2021); the maximum is that over points all over the domain."""
     points = environment.spread(_CANDIDATES)
@@ -175,5 +171,4 @@ METHODS: dict[str, tuple[str, Callable[[], Chooser]]] = {
     "guarded_every_4": ("Guarded qLogNEI, every fourth by U", _guarded(4)),
     "guarded_joint": ("Guarded qLogNEI, joint batches", _guarded(joint=True)),
     "mixture_ucb": ("MartingaleMixtureUCB", _maximised(_mixture)),
-    "upper_bound": ('MartingaleMixtureUCB, turns=("upper",)', _maximised(_upper_bound)),
 }

@@ -72,10 +72,8 @@ def sequences(s: Settings) -> dict[str, Any]:
                 rule: Any = LevelSetAmbiguity(bands[0], 0.3)
             else:
                 front = pareto_set(bands, X, 0.2)
-                beaten = _beaten_by(values) > 0.2
-                best = (values[:, None] <= values[None]).all(-1)  # row at most column
-                best &= (values[:, None] < values[None]).any(-1)
-                wrong = (front.optimal & beaten) | (front.dominated & ~best.any(1))
+                wrong = front.optimal & (_beaten_by(values) > 0.2)
+                wrong |= front.dominated & is_non_dominated(values)
                 found, open_ = front, torch.nonzero(front.undecided).flatten()
                 rule = ParetoWidth(bands, 0.2)
             now = bool(wrong.any())

@@ -78,7 +78,6 @@ class BoundAnalysis(Analysis):
             AnalysisNotApplicableStateError: If there is nothing to draw, or not yet.
         """
         name = type(self).__name__
-        generation_strategy = getattr(self, "strategy", generation_strategy)
         try:
             if experiment is None or generation_strategy is None:
                 raise ValueError(f"{name} needs an experiment and its strategy.")
@@ -267,6 +266,15 @@ class FrontAnalysis(BoundAnalysis):
 
     epsilon: float | Mapping[str, float]
     strategy: GenerationStrategy
+
+    def compute(
+        self,
+        experiment: Experiment | None = None,
+        generation_strategy: GenerationStrategy | None = None,
+        adapter: Adapter | None = None,
+    ) -> PlotlyAnalysisCard:
+        r"""The card; the experiment's own strategy is not asked."""
+        return super().compute(experiment, self.strategy, adapter)
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         front = pareto_front(experiment, self.epsilon, strategy)

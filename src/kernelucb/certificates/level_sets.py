@@ -74,7 +74,7 @@ def level_set(
     region = domain_of((candidates, bounds, space, fixed_features), dimension, False)
     if region.is_finite:
         points = region.points
-        inside, possible = limits.is_feasible(points), limits.may_be_feasible(points)
+        inside, possible = limits.feasibility(points)
         status = inside.int() - (~possible).int()
         shares = torch.full_like(points[:, 0], 1.0 / len(points))
         rest = joined_assumptions(limits.bands, _PARTS), region.domain
@@ -186,8 +186,8 @@ def failure_probability(
     dimension = limits.constraints[0].band.required_set.regression.dimension
     sample = checked_points("sample", sample, dimension)
     count, half = len(sample), sample_delta / 2.0
-    surely = count - int(limits.may_be_feasible(sample).sum())
-    possibly = count - int(limits.is_feasible(sample).sum())
+    keeps, may_keep = limits.feasibility(sample)
+    surely, possibly = count - int(may_keep.sum()), count - int(keeps.sum())
     lower = float(beta.ppf(half, surely, count - surely + 1)) if surely else 0.0
     upper = 1.0
     if possibly < count:

@@ -78,7 +78,7 @@ def pareto_set(
     every = torch.ones_like(X[:, 0], dtype=torch.bool)
     feasible = possible = every
     if constraints is not None:
-        feasible, possible = constraints.is_feasible(X), constraints.may_be_feasible(X)
+        feasible, possible = constraints.feasibility(X)
 
     # Sides first, then gains among the others: who is beaten by a beaten one is beaten.
     rivals = possible.clone()

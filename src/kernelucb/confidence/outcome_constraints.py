@@ -216,11 +216,18 @@ class OutcomeConstraints(Described):
         return self.margins(X)[1].amin(0)
 
     @torch.no_grad()
+    def feasibility(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Whether ``... x d`` points are certainly feasible, and whether possibly.
+
+        Twice ``...`` booleans, from one look at the bands.
+        """
+        certain, possible = self.margins(X)
+        return certain.amin(0) >= 0.0, possible.amin(0) >= 0.0
+
     def is_feasible(self, X: Tensor) -> Tensor:
         r"""Whether ``... x d`` points are certainly feasible, ``...`` booleans."""
-        return self.certain_margin(X) >= 0.0
+        return self.feasibility(X)[0]
 
-    @torch.no_grad()
     def may_be_feasible(self, X: Tensor) -> Tensor:
         r"""Whether ``... x d`` points are possibly feasible, ``...`` booleans."""
-        return self.possible_margin(X) >= 0.0
+        return self.feasibility(X)[1]
