@@ -72,9 +72,8 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
     "wider",
     runs(
         WIDER,
-        range(20, 30),
-        *("ucb_2", "ucb_4", "log_ei", "q_log_nei", "q_log_nei_around", "gibbon"),
-        *("thompson", "irgp_ucb", "random", "mixture_ucb", "guarded_every_4"),
+        range(410, 415),
+        *("ucb_2", "ucb_4", *_PEOPLE, "mixture_ucb"),
     ),
     play,
 )
@@ -92,9 +91,8 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
     "laboratory",
     runs(
         LABORATORIES,
-        range(20, 60),
-        *("ucb_2", "log_ei", "q_log_nei", "thompson", "random"),
-        *("mixture_ucb", "guarded_every_4"),
+        range(410, 420),
+        *("ucb_2", "ucb_4", "log_ei", "q_log_nei", "thompson", "random", "mixture_ucb"),
     ),
     play,
 )
@@ -109,7 +107,7 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
 )
 @STUDY.table(
     "ax",
-    runs(FUNCTIONS, range(20, 30), "ax_default", "q_log_nei", "ucb_2", *OURS),
+    runs(FUNCTIONS, range(410, 415), "ax_default", "q_log_nei", "ucb_2", "mixture_ucb"),
     play,
 )
 def others(played: pd.DataFrame) -> dict[str, Summary]:
