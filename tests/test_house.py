@@ -10,15 +10,15 @@ LINES = {
     "acquisition": 1963,
     "ax": 1675,
     "bandit": 615,
-    "certificates": 1958,
-    "confidence": 4078,
+    "certificates": 1959,
+    "confidence": 4084,
     "data": 2254,
     "models": 727,
     "optim": 244,
     "page": 808,
     "beside the rooms": 2417,
-    "tests": 17_706,
-    "benchmarks": 6329,
+    "tests": 17_731,
+    "benchmarks": 6327,
 }
 _SLACK = 25  # lines by which a number may be too large
 

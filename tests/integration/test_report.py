@@ -338,6 +338,10 @@ def test_the_norm_comes_from_earlier_tasks(tmp_path):
     assert "rank 4 of 4 earlier tasks" in item.statement
     text = words(page.text)
     assert "the largest norm of the earlier tasks, at their settings" in text
+    # The claims are about a box, and the tasks' norms about their settings.
+    assert item.status == "given"
+    assert page.report.summary == "heuristic: norm estimated"
+    assert "nothing but your word says so (--norm-bound)" in text
     assert re.search("earlier: earlier.csv, sha256 [0-9a-f]{64}, 4 tasks", text)
 
 

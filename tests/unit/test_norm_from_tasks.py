@@ -16,10 +16,13 @@ from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
+    failure_probability,
+    level_set,
     norm_from_simulator,
     norm_from_tasks,
     regret_certificate,
 )
+from kernelucb.confidence.band import weighted_sum
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import uniform
 
@@ -109,6 +112,30 @@ def test_claims_rest_on_the_tasks():
     certificate = regret_certificate(band(norm_from_tasks(TASKS, KERNEL)), POINTS)
     assert certificate.certified
     assert "rank 39 of 39 earlier tasks" in str(certificate)
+
+
+def test_statements_about_other_points_than_the_tasks_are_estimates():
+    norm, box = (
+        norm_from_tasks(TASKS, KERNEL),
+        torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double(),
+    )
+    found, sums = band(norm), weighted_sum([band(norm, 0.06), band(50.0, 0.05)], [1.0, 1.0])
+    sample = uniform(20, 2, seed=6)
+    for each in (found, sums):
+        assert each.assumptions.certified
+        assert "at its task's points" in each.assumptions.verdict
+        assert level_set(each, 0.0, candidates=POINTS).certified
+        for other in (
+            level_set(each, 0.0, bounds=box),
+            failure_probability(each, 0.0, sample),
+        ):
+            assert not other.certified
+            assert other.summary.startswith("heuristic: norm")
+    certificate = regret_certificate(found, bounds=box, max_evaluations=2000)
+    assert not certificate.certified
+    assert certificate.summary.startswith("heuristic: norm estimated")
+    number = band(float(norm.norm_bound), delta=0.1 - 1 / 40)
+    assert level_set(number, 0.0, bounds=box).certified
 
 
 def test_a_task_that_is_unlike_the_others_is_found_out():

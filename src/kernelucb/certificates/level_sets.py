@@ -83,8 +83,8 @@ def level_set(
     ends = cells.centres - cells.halves, cells.centres + cells.halves
     shares = region.sizes(cells.halves) / len(region.lower)
     resolved = float(shares[unresolved].sum())
-    rest = joined_assumptions(limits.bands, _PARTS), region.domain
-    return LevelSet(limits, *ends, status, shares, resolved, *rest)
+    rests = joined_assumptions(limits.bands, _PARTS).between_points
+    return LevelSet(limits, *ends, status, shares, resolved, rests, region.domain)
 
 
 def limits_of(
@@ -202,6 +202,6 @@ def failure_probability(
     if assumptions.delta is not None:
         probability("sample_delta and the band's delta", assumptions.delta + sample_delta)
         assumptions = assumptions.spending(_SHARES, sample_delta)
-    assumptions = assumptions.with_extra(drawn)
+    assumptions = assumptions.between_points.with_extra(drawn)
     shares = surely / count, possibly / count
     return FailureProbability(limits, lower, upper, *shares, assumptions)

@@ -98,10 +98,11 @@ class Task:
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""The joint assumptions of all bands."""
-        if self.constraints is None:
-            return self.bound.assumptions
-        return joined_assumptions(self.bands, "all bands hold")
+        r"""The joint assumptions of all bands, at the points of the region."""
+        rests = self.bound.assumptions
+        if self.constraints is not None:
+            rests = joined_assumptions(self.bands, "all bands hold")
+        return rests if self.region.is_finite else rests.between_points
 
     @cached_property
     def points(self) -> Tensor:

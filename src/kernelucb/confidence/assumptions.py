@@ -46,11 +46,13 @@ class Assumption:
         statement: The assumption in words, with its number.
         status: Given by the user; estimated from the data or a default; or violated: the
             data contradict the assumption, or the theorem does not cover the case.
+        points_only: Whether it was given for the points of a task only.
     """
 
     name: str
     statement: str
     status: Status
+    points_only: bool = False
 
     def number(self, value: float) -> Number:
         r"""``value`` as given, or as an ``Estimate`` if the assumption was not."""
@@ -104,7 +106,9 @@ class Assumptions:
         if any(part.violated for part in every):
             guarantee = _NO_GUARANTEE
         items = tuple(
-            Assumption(f"{name}: {item.name}", f"{name}: {item.statement}", item.status)
+            replace(
+                item, name=f"{name}: {item.name}", statement=f"{name}: {item.statement}"
+            )
             for name, part in parts.items()
             for item in part.items
         )
@@ -117,6 +121,12 @@ class Assumptions:
             "delta",
             name="delta",
         )
+
+    @property
+    def between_points(self) -> "Assumptions":
+        r"""For other points than a task's: what was given for these is an estimate there."""
+        narrow = [each for each in self.items if each.points_only]
+        return self.no_better_than([replace(x, status=Status.ESTIMATED) for x in narrow])
 
     @property
     def certified(self) -> bool:
@@ -154,7 +164,8 @@ class Assumptions:
         r"""``"certified (95 %)"``, or why the band does not hold in all rounds everywhere.
 
         For legends and titles: unlike ``summary``, "certified" here also means that the
-        guarantee is for all points and all rounds at once, or up to the round it names.
+        guarantee is for all points and all rounds at once, or up to the round and for the
+        points it names.
         """
         if not self.certified:
             return self.summary
@@ -166,7 +177,8 @@ class Assumptions:
         if self.delta is not None:
             share = f" ({coordinate(100.0 * float(one_minus(self.delta)))} %)"
         rounds = "" if self.horizon is None else f" up to round {self.horizon:.6g}"
-        return f"certified{share}{rounds}"
+        where = " at its task's points" * any(item.points_only for item in self.items)
+        return f"certified{share}{where}{rounds}"
 
     def _names(self, status: Status) -> tuple[str, ...]:
         return tuple(item.name for item in self.items if item.status is status)

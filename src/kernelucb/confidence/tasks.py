@@ -40,7 +40,7 @@ class NormFromTasks:
     Given as ``norm_bound`` of a ``MartingaleMixtureUCB``, whose kernel and mean must be
     those of the tasks. The band's ``delta`` counts the failure probability. The band is
     about the points of its task, as the tasks' norms are about theirs: between these points
-    the function may be another one.
+    the function may be another one, so that there, as in boxes, the norm is an estimate.
 
     Source: ours; of ``m + 1`` exchangeable numbers the last is above the ``j``-th smallest
     of the others with probability at most ``1 - j / (m + 1)``. Assumes that the tasks, with
@@ -128,7 +128,7 @@ class NormFromTasks:
         status = Status.GIVEN if self.factor >= 1.0 else Status.ESTIMATED
         if given["norm"].status is Status.VIOLATED:
             statement, status = f"{statement}; {given['norm'].statement}", Status.VIOLATED
-        item = Assumption("norm", statement, status)
+        item = Assumption("norm", statement, status, points_only=True)
         return given.spending(SOURCE, self.failure_probability).with_item(item)
 
 

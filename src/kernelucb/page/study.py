@@ -476,7 +476,7 @@ def _rests_on(page: Page) -> Iterator[tuple[str, str, str]]:
         f"{name} {value(f'{lengths[at[0]]:.6g}', name)}"
         for name, at in page.table.columns.items()
     ]
-    rests = page.band.assumptions
+    rests = page.report.certificate.assumptions
     # An estimated mean has as many digits as the outcomes.
     is_estimated = rests["mean"].status is Status.ESTIMATED
     spread = float(outcomes.max() - outcomes.min()) if is_estimated else 0.0
