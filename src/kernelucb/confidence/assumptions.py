@@ -124,7 +124,7 @@ class Assumptions:
 
     @property
     def between_points(self) -> "Assumptions":
-        r"""For other points than a task's: what was given for these is an estimate there."""
+        r"""For other points than those of a task, whose word is an estimate elsewhere."""
         narrow = [each for each in self.items if each.points_only]
         return self.no_better_than([replace(x, status=Status.ESTIMATED) for x in narrow])
 
