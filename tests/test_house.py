@@ -11,13 +11,13 @@ LINES = {
     "ax": 1675,
     "bandit": 615,
     "certificates": 1959,
-    "confidence": 4084,
+    "confidence": 4086,
     "data": 2254,
     "models": 727,
     "optim": 244,
     "page": 808,
     "beside the rooms": 2417,
-    "tests": 17_731,
+    "tests": 17_734,
     "benchmarks": 6327,
 }
 _SLACK = 25  # lines by which a number may be too large
