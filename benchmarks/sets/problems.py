@@ -10,7 +10,7 @@ from benchmarks.runner import sobol_points
 from benchmarks.runner.files import BenchmarkError
 from benchmarks.runner.simulators import SIMULATORS
 
-TABLES = ["Test", "reaction"]  # the first comes with VOPy, the other is ours
+TABLES = ["Test", "reaction", "tube"]  # the first comes with VOPy, the others are ours
 _COUNT = 60  # candidates of ours
 
 
@@ -27,8 +27,17 @@ def reaction(X: Any) -> Any:
     return np.stack([made, made / (1.0 + 0.2 * 100.0 ** X[:, 1])], -1)
 
 
+def tube(X: Any) -> Any:
+    r"""Minus the mass (kg) of a steel tube, and minus the logarithm of its sag (m)."""
+    outer, wall = 0.04 + 0.08 * X[:, 0], 0.002 + 0.008 * X[:, 1]  # m; 3 m, one end free
+    inner = outer - 2.0 * wall
+    mass = 7850.0 * 3.0 * np.pi / 4.0 * (outer**2 - inner**2)
+    inertia = np.pi / 64.0 * (outer**4 - inner**4)
+    return np.stack([-mass, -np.log(2e3 * 3.0**3 / (3.0 * 2.1e11 * inertia))], -1)
+
+
 def vopy() -> Any:
-    r"""VOPy, made to run with today's BoTorch, and with our table beside its own.
+    r"""VOPy, made to run with today's BoTorch, and with our tables beside its own.
 
     Raises:
         BenchmarkError: If it is not installed.
@@ -45,10 +54,11 @@ def vopy() -> Any:
         ) from error
     # What BoTorch asks of a model since 0.12.
     models.BatchIndependentExactGPModel.transform_inputs = lambda self, X: X
-    X = sobol_points(_COUNT, 3, seed=0).numpy()
-    sizes = {"_in_dim": 3, "_out_dim": 2, "_cardinality": _COUNT}
-    made = {"in_data": X, "out_data": reaction(X), **sizes}
-    vars(dataset)["reaction"] = type("reaction", (datasets.Dataset,), made)
+    for outcomes, dimension in ((reaction, 3), (tube, 2)):
+        X, name = sobol_points(_COUNT, dimension, seed=0).numpy(), outcomes.__name__
+        sizes = {"_in_dim": dimension, "_out_dim": 2, "_cardinality": _COUNT}
+        made = {"in_data": X, "out_data": outcomes(X), **sizes}
+        vars(dataset)[name] = type(name, (datasets.Dataset,), made)
     return epal
 
 
