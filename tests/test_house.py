@@ -12,13 +12,13 @@ LINES = {
     "bandit": 615,
     "certificates": 1959,
     "confidence": 4086,
-    "data": 2254,
+    "data": 2264,
     "models": 727,
     "optim": 244,
     "page": 808,
-    "beside the rooms": 2417,
-    "tests": 17_734,
-    "benchmarks": 6327,
+    "beside the rooms": 2418,
+    "tests": 17_754,
+    "benchmarks": 6334,
 }
 _SLACK = 25  # lines by which a number may be too large
 

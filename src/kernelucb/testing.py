@@ -6,6 +6,7 @@ apply is left out by name with ``skip``, best with the reason. ``check_bandit`` 
 bandit over changing arms.
 """
 
+import itertools
 import math
 import pickle
 import warnings
@@ -358,8 +359,8 @@ class _Laws(_Bench):
         _all(lower < upper, "no width is left where inputs repeat.")
 
     def gain(self, acqf: Any, band: Any) -> None:
-        reference = self.points[:1]
-        for sign in (1, -1):
+        pairs = itertools.product((self.points[:1], self.X[:1]), (1, -1))
+        for reference, sign in pairs:  # one that was not observed, and one that was
             gain = band.max_gain_over(self.points, reference, sign)
             cheap = band.max_gain_over(self.points, reference, sign, cheap=True)
             sides = band.latent_bounds(torch.cat([self.points, reference]))

@@ -24,6 +24,23 @@ def test_a_gain_has_a_gradient_by_its_reference():
     assert float(ends[0] - ends[1]) == pytest.approx(2e-5 * float(slope.norm()), rel=1e-3)
 
 
+def test_a_cheap_difference_is_hardly_larger():
+    state, given = ACQF.band.data, uniform(5, 2, seed=4).requires_grad_()
+    for reference, is_observed in ((X[2:3], True), (X[2:3] + 0.1, False)):
+        points, other = state.project(given), state.project(reference)
+        found, slopes = [], []
+        for cheap in (True, False):
+            change = state.difference(points, other, cheap)
+            found.append(change.prior_variance)
+            parts = change.features.square().sum(-1) + change.residual_variance
+            assert_close(parts, change.prior_variance)
+            slopes += torch.autograd.grad(parts.sum(), given, retain_graph=True)
+        more = (found[0] - found[1]).detach() / other.prior_variance
+        assert float(more.min()) >= (0.0 if not is_observed else -1e-12)
+        assert float(more.max()) <= (0.0 if not is_observed else 3e-6)
+        assert_close(*slopes, rtol=1e-5, atol=1e-5)
+
+
 def test_a_reference_that_changed_in_place_is_read_again():
     functions, reference = ACQF.band.confidence_set, X[:1].clone()
     functions.max_gain_over(X, reference)

@@ -62,7 +62,7 @@ class FunctionSet(ConfidenceSet):
     ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))`` over the set, ``b`` values."""
         points, other = self.regression.project(X), self._projected(reference)
-        change = self.regression.difference(points, other)
+        change = self.regression.difference(points, other, cheap)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support
 
