@@ -18,7 +18,7 @@ LINES = {
     "page": 808,
     "beside the rooms": 2418,
     "tests": 17_754,
-    "benchmarks": 6339,
+    "benchmarks": 6334,
 }
 _SLACK = 25  # lines by which a number may be too large
 

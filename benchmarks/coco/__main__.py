@@ -41,12 +41,7 @@ def runs(
     return grid(shared, {"seed": instances}, kinds, {"method": [*methods]})
 
 
-@STUDY.table(
-    "bbob",
-    runs(BBOB, [2], range(1, 3), *METHODS, *INSTALLED)
-    + runs(BBOB, [3], range(1, 2), *METHODS, *INSTALLED),
-    play,
-)
+@STUDY.table("bbob", runs(BBOB, [2], range(1, 3), *METHODS, *INSTALLED), play)
 @STUDY.table("noisy", runs(NOISY, [2], range(1, 2), *METHODS, *INSTALLED), play)
 def coco(played: pd.DataFrame) -> dict[str, Summary]:
     r"""Targets reached by every method on the functions of a suite."""

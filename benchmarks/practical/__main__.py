@@ -55,7 +55,7 @@ _PEOPLE = ("log_ei", "q_log_nei", "thompson", "irgp_ucb", "random")
     "compare",
     runs(
         COMMON,
-        range(410, 430),  # 400 to 409 were looked at for a rule that was dropped
+        range(410, 440),  # 400 to 409 were looked at for a rule that was dropped
         *("ucb_02", "ucb_2", "ucb_4", *_PEOPLE, "mixture_ucb"),
     ),
     play,
@@ -107,7 +107,7 @@ def compare(played: pd.DataFrame) -> dict[str, Summary]:
 )
 @STUDY.table(
     "ax",
-    runs(FUNCTIONS, range(410, 415), "ax_default", "q_log_nei", "ucb_2", "mixture_ucb"),
+    runs(FUNCTIONS, range(20, 30), "ax_default", "q_log_nei", "ucb_2", *OURS),
     play,
 )
 def others(played: pd.DataFrame) -> dict[str, Summary]:
