@@ -15,10 +15,10 @@ LINES = {
     "data": 2264,
     "models": 727,
     "optim": 244,
-    "page": 808,
+    "page": 811,
     "beside the rooms": 2418,
-    "tests": 17_754,
-    "benchmarks": 6334,
+    "tests": 17_756,
+    "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large
 

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from botorch import acquisition
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.max_value_entropy_search import qLowerBoundMaxValueEntropy
 from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
@@ -23,7 +22,6 @@ from kernelucb import GuardedAcquisition, MartingaleMixtureUCB
 
 Chooser = Callable[[LeanGP, Environment, int], Tensor]
 _SAMPLES = torch.Size([128])  # quasi-random
-_CANDIDATES = 1000  # points over which GIBBON takes the law of the maximum
 
 
 def _maximised(
@@ -70,12 +68,6 @@ def _log_nei(model: LeanGP) -> AcquisitionFunction:
 
 def _mixture(model: LeanGP) -> AcquisitionFunction:
     return MartingaleMixtureUCB(model.plain())
-
-
-def _gibbon(model: LeanGP, environment: Environment, count: int) -> Tensor:
-    r"""Moss et al. (2021); the maximum is that over points all over the domain."""
-    points = environment.spread(_CANDIDATES)
-    return environment.maximize(qLowerBoundMaxValueEntropy(model, points), count)
 
 
 def _thompson(model: LeanGP, environment: Environment, count: int) -> Tensor:
@@ -159,13 +151,8 @@ METHODS: dict[str, tuple[str, Callable[[], Chooser]]] = {
     "thompson": ("Thompson sampling", lambda: _thompson),
     "irgp_ucb": ("IRGP-UCB", _maximised(_randomized_ucb)),
     "random": ("Random search", lambda: _random),
-    "q_log_nei_around": (
-        "qLogNEI, samples around best",
-        _maximised(_log_nei, around_best=True),
-    ),
     "q_log_nei_joint": ("qLogNEI, joint batches", _maximised(_log_nei, joint=True)),
     "q_ucb_2": ("qUCB, beta 2", _maximised(_batch_ucb)),
-    "gibbon": ("GIBBON", lambda: _gibbon),
     "ax_default": ("Ax's default", _AxDefault),
     "guarded": ("Guarded qLogNEI", _guarded()),
     "guarded_every_4": ("Guarded qLogNEI, every fourth by U", _guarded(4)),

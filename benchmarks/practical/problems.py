@@ -148,8 +148,7 @@ class Environment(ABC):
         r"""The points with the largest value, as far as they are found, ``count x d``.
 
         By default as BoTorch does. Where the domain is continuous, ``joint`` takes all
-        points of a batch together, and ``around_best`` restarts also from near the best
-        points (BoTorch's ``sample_around_best``).
+        points of a batch together.
         """
 
 
@@ -187,14 +186,13 @@ class Synthetic(Environment):
     def maximize(
         self, acquisition: AcquisitionFunction, count: int, **search: bool
     ) -> Tensor:
-        around: dict = {"sample_around_best": True} if search.get("around_best") else {}
         points, _ = optimize_acqf(
             acquisition,
             self.unit_cube,
             q=count,
             num_restarts=self.task.restarts,
             raw_samples=self.task.raw_samples,
-            options={"maxiter": self.task.iterations, **around},
+            options={"maxiter": self.task.iterations},
             sequential=count > 1 and not search.get("joint"),
         )
         return points

@@ -324,7 +324,7 @@ def earlier(tasks=4):
 
 def test_the_norm_comes_from_earlier_tasks(tmp_path):
     (tmp_path / "earlier.csv").write_text(earlier())
-    given = GIVEN | {"range": (0.0, 100.0), "delta": 0.5}
+    given = GIVEN | {"range": (0.0, 100.0), "delta": 0.5, "threshold": 60.0}
     page = report(tmp_path, TABLE, earlier=tmp_path / "earlier.csv", **given)
     limits = float64([[50.0, 1.0], [110.0, 8.0]])
     kernel = fixed_kernel("matern52", 0.5 * (limits[1] - limits[0]), 1.0)
@@ -342,6 +342,8 @@ def test_the_norm_comes_from_earlier_tasks(tmp_path):
     assert item.status == "given"
     assert page.report.summary == "heuristic: norm estimated"
     assert "nothing but your word says so (--norm-bound)" in text
+    assert "rests on the norm bound of" in text
+    assert "which nothing certifies" in text
     assert re.search("earlier: earlier.csv, sha256 [0-9a-f]{64}, 4 tasks", text)
 
 

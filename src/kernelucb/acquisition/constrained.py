@@ -92,7 +92,7 @@ class AroundBand(Described, AcquisitionFunction):
         Each constraint has an edge of its own, so the gradient leads back to all of them.
         """
         if self.outcome_constraints is None:
-            return X.new_zeros(())
+            return X.new_zeros(len(X))
         _, possible = self.outcome_constraints.margins(X)
         return edge_penalty(possible, self.temperature).sum(0)
 
@@ -100,7 +100,7 @@ class AroundBand(Described, AcquisitionFunction):
         r"""Values of ``b x q x d`` candidates minus the penalties of their points."""
         shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
         penalty = self._penalty(X.reshape(-1, X.shape[-1])).reshape(shape).sum(-1)
-        return torch.sub(values, penalty.to(values), alpha=self._unit)
+        return values - self._unit * penalty.to(values)
 
 
 class ConstrainedUCB(AroundBand):

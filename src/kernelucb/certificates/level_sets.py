@@ -72,19 +72,19 @@ def level_set(
     whole_number("max_evaluations", max_evaluations)
     dimension = limits.constraints[0].band.required_set.regression.dimension
     region = domain_of((candidates, bounds, space, fixed_features), dimension, False)
+    rests, domain = joined_assumptions(limits.bands, _PARTS), region.domain
     if region.is_finite:
         points = region.points
         inside, possible = limits.feasibility(points)
         status = inside.int() - (~possible).int()
         shares = torch.full_like(points[:, 0], 1.0 / len(points))
-        rest = joined_assumptions(limits.bands, _PARTS), region.domain
-        return LevelSet(limits, points, points, status, shares, 0.0, *rest)
+        return LevelSet(limits, points, points, status, shares, 0.0, rests, domain)
     cells, status, unresolved = _sorted(limits, region, max_evaluations)
     ends = cells.centres - cells.halves, cells.centres + cells.halves
     shares = region.sizes(cells.halves) / len(region.lower)
     resolved = float(shares[unresolved].sum())
-    rests = joined_assumptions(limits.bands, _PARTS).between_points
-    return LevelSet(limits, *ends, status, shares, resolved, rests, region.domain)
+    rests = rests.between_points
+    return LevelSet(limits, *ends, status, shares, resolved, rests, domain)
 
 
 def limits_of(

@@ -24,8 +24,8 @@ from kernelucb.data.from_model import ModelData, NoiseStd, noise_values, read_mo
 from kernelucb.data.outcome_map import OutcomeMap
 from kernelucb.data.prior import Prior
 
-# Largest ratio of noise scales: their squares divide the kernel matrix.
 _HIDDEN = 1e-12  # part of an observed point's variance that no outcome shows, at most
+# Largest ratio of noise scales: their squares divide the kernel matrix.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
 # A state has `dimension`, `num_observations`, `prior_std`, `outcome_map`, `mean(X)`,
 # `project(X)` and `with_pending(X_pending)`; projected points have a `baseline`. Combined

@@ -42,7 +42,7 @@ from kernelucb.certificates.words import (
     Wording,
     gaps_in_words,
 )
-from kernelucb.confidence.assumptions import Status
+from kernelucb.confidence.assumptions import Assumptions, Status
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.noise import ReplicateNoise
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -214,6 +214,11 @@ class Page:
         # share.
         count = len(distinct_rows(data.train_inputs)[0])
         return band.with_replicates(count * (count + 1), _SHARE)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the claims rest on, which are about all settings in question."""
+        return self.report.certificate.assumptions
 
     @cached_property
     def report(self) -> OptimumReport:
@@ -389,7 +394,7 @@ def _pooled(table: Table) -> tuple[Estimate, str]:
 
 def facts(page: Page) -> dict[str, Any]:
     r"""Numbers of the sentences, by their names in the templates."""
-    table, outcomes, rests = page.table, page.table.outcomes, page.band.assumptions
+    table, outcomes, rests = page.table, page.table.outcomes, page.assumptions
     spread = float(outcomes.max() - outcomes.min())
     here = (table.inputs == page.point).all(-1).nonzero().flatten().tolist()
     top = int(outcomes.argmin() if page.given.minimize else outcomes.argmax())
@@ -476,7 +481,7 @@ def _rests_on(page: Page) -> Iterator[tuple[str, str, str]]:
         f"{name} {value(f'{lengths[at[0]]:.6g}', name)}"
         for name, at in page.table.columns.items()
     ]
-    rests = page.report.certificate.assumptions
+    rests = page.assumptions
     # An estimated mean has as many digits as the outcomes.
     is_estimated = rests["mean"].status is Status.ESTIMATED
     spread = float(outcomes.max() - outcomes.min()) if is_estimated else 0.0
