@@ -54,8 +54,9 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
     often the point is evaluated. The constraints are on the functions, not on noisy
     outcomes.
 
-    Bands that are not certified, anytime and for all points at once are refused. With
-    ``allow_estimated=True`` a band may rest on estimates or hold for single rounds or
+    Bands that are not certified, anytime and for all points at once are refused; of a band
+    that is certified at listed points (``NormFromTasks``) no other point is in the set.
+    With ``allow_estimated=True`` a band may rest on estimates or hold for single rounds or
     points; the probability of a violation is then unknown, and ``assumptions`` says so
     first. Bands whose assumptions are violated are always refused.
 
@@ -111,6 +112,8 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
         r"""The assumptions of safety: all bands at once, and the points given as safe."""
         claim = "every point of the safe set satisfies the constraints"
         joined = joined_assumptions(self.bands, claim)
+        if not self.allow_estimated:
+            joined = joined.within_domain
         if not ((joined.anytime and joined.all_points) or joined.violated):
             reason = "a band does not hold at all points and in all rounds at once"
             joined = joined.without_guarantee(reason)
@@ -135,10 +138,24 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
         r"""``certain_margin``: at least 0 where the bands keep all limits."""
         return self.certain_margin(X)
 
+    @property
+    def is_listed(self) -> bool:
+        r"""Whether only listed points, where all bands are certified, can be in the set."""
+        rests = [each.band.assumptions for each in self.constraints]
+        return not self.allow_estimated and any(each.is_listed for each in rests)
+
+    @torch.no_grad()
+    def clears(self, X: Tensor) -> Tensor:
+        r"""Whether the bands keep all limits at ``... x d`` points of their domain."""
+        inside = self.margin(X) >= 0.0
+        for each in () if self.allow_estimated else self.constraints:
+            inside &= each.band.assumptions.mask(X)
+        return inside
+
     @torch.no_grad()
     def is_safe(self, X: Tensor) -> Tensor:
         r"""Whether ``... x d`` points are in the safe set, ``...`` booleans."""
-        inside = self.margin(X) >= 0.0
+        inside = self.clears(X)
         if self.safe_points is None:
             return inside
         rows = domains.rows_of(X)
@@ -166,7 +183,16 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
 
         With fixed columns use ``optimize_acqf_safely``: BoTorch 0.18 evaluates them at
         other points then, unless the fixed columns are the last ones.
+
+        Raises:
+            UncertifiedError: If a band is certified at listed points only, between which a
+                margin says nothing, and ``allow_estimated`` is not set.
         """
+        if self.is_listed:
+            raise UncertifiedError(
+                "A band of this set is certified at listed points only, and an optimiser "
+                "moves between them; use filter(candidates) of these points."
+            )
         return [(partial(_margin, constraint), True) for constraint in self.constraints]
 
     @torch.no_grad()
@@ -203,6 +229,8 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
     def _check_assumptions(self) -> None:
         r"""Refuse bands on which safety may not rest; see the class."""
         for assumptions in (each.band.assumptions for each in self.constraints):
+            if not self.allow_estimated:
+                assumptions = assumptions.within_domain  # `clears` asks where
             if assumptions.violated:
                 raise UncertifiedError(
                     f"A safe set cannot rest on this band ({assumptions.summary}):\n"
@@ -403,7 +431,7 @@ class SafeSearch(NamedTuple):
         # values into nonlinear constraints twice, right for last columns only (its #3332).
         box = domains.with_fixed(self.bounds, combination)
         found = starts = _safe_starts(self, combination)
-        if len(starts) > 0:
+        if len(starts) > 0 and not self.safe_set.is_listed:
             searched, _ = optimize_acqf(
                 self.acqf,
                 box,
@@ -500,10 +528,10 @@ def _safe_starts(search: SafeSearch, fixed: domains.FixedFeatures) -> Tensor:
     safe_set, seed = search.safe_set, (search.options or {}).get("seed")
     sobol = draw_sobol_samples(search.bounds, n=search.raw_samples, q=1, seed=seed)
     sobol = domains.with_fixed(sobol.squeeze(-2), fixed)
-    anchors = safe_set.after_safe_points(sobol[safe_set.margin(sobol) >= 0.0])
+    anchors = safe_set.after_safe_points(sobol[safe_set.clears(sobol)])
     pool = torch.cat([sobol, anchors, _on_lines(anchors, sobol)])
     pool = search.feasible(pool, fixed)
-    pool = pool[safe_set.margin(pool) >= 0.0]
+    pool = pool[safe_set.clears(pool)]
     if len(pool) <= search.num_restarts:
         return pool
     values = in_parts(pool.unsqueeze(-2), search.acqf)

@@ -77,7 +77,8 @@ def test_the_band_counts_the_probability_of_the_norm():
     assert found.delta == pytest.approx(0.1)
     assert "with probability 0.9" in found.assumptions.guarantee
     assert all(map(torch.equal, found.bounds(POINTS), number.bounds(POINTS)))
-    assert found.assumptions.certified
+    assert found.assumptions.at(POINTS).certified
+    assert not found.assumptions.certified  # at all points at once
     assert found.at(delta=0.2).delta == pytest.approx(0.2)
     with pytest.raises(ValueError, match="more of them"):
         found.at(delta=0.02)
@@ -88,7 +89,7 @@ def test_a_multiple_keeps_the_probability_and_a_smaller_one_has_none(factor):
     norm = norm_from_tasks(TASKS, KERNEL)
     relaxed = band(norm).relaxed(norm_factor=factor)
     assert relaxed.delta == pytest.approx(0.1)
-    assert relaxed.assumptions.certified == (factor >= 1.0)
+    assert relaxed.assumptions.at(POINTS).certified == (factor >= 1.0)
     assert float(relaxed.norm_bounds[0]) == pytest.approx(factor * norm.norms[-1])
 
 
@@ -122,8 +123,8 @@ def test_statements_about_other_points_than_the_tasks_are_estimates():
     found, sums = band(norm), weighted_sum([band(norm, 0.06), band(50.0, 0.05)], [1.0, 1.0])
     sample = uniform(20, 2, seed=6)
     for each in (found, sums):
-        assert each.assumptions.certified
-        assert "at its task's points" in each.assumptions.verdict
+        assert each.assumptions.at(POINTS).certified
+        assert "off the points of its domain" in each.assumptions.verdict
         assert level_set(each, 0.0, candidates=POINTS).certified
         for other in (
             level_set(each, 0.0, bounds=box),

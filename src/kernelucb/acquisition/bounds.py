@@ -223,7 +223,8 @@ def martingale_mixture(
         problem = problem._replace(assumptions=assumptions)
     if tasks is not None:
         tasks.check_prior(used.prior)
-        problem = problem._replace(assumptions=tasks.assumptions(problem.assumptions))
+        rests = tasks.assumptions(problem.assumptions, used.train_inputs)
+        problem = problem._replace(assumptions=rests)
     found = confidence_set(problem, form)
     if error > 0.0:
         found = PlusError(found, error)
@@ -238,8 +239,7 @@ def martingale_mixture(
         used,
         noise=noise,
         given_norm=float(ball) / state.outcome_scale if is_number else None,
-        # A norm from tasks is a number without its probability.
-        norm_bounds=(Estimate(problem.norm_bound) if tasks else problem.norm_bound,),
+        norm_bounds=(problem.norm_bound,),
         least_norms=(Estimate(problem.least_consistent_norm),),
         noise_interval=problem.noise_interval,
         relaxation=_relaxed_mixture,

@@ -72,7 +72,8 @@ def level_set(
     whole_number("max_evaluations", max_evaluations)
     dimension = limits.constraints[0].band.required_set.regression.dimension
     region = domain_of((candidates, bounds, space, fixed_features), dimension, False)
-    rests, domain = joined_assumptions(limits.bands, _PARTS), region.domain
+    rests = joined_assumptions(limits.bands, _PARTS).at(region.listed)
+    domain = region.domain
     if region.is_finite:
         points = region.points
         inside, possible = limits.feasibility(points)
@@ -83,7 +84,6 @@ def level_set(
     ends = cells.centres - cells.halves, cells.centres + cells.halves
     shares = region.sizes(cells.halves) / len(region.lower)
     resolved = float(shares[unresolved].sum())
-    rests = rests.between_points
     return LevelSet(limits, *ends, status, shares, resolved, rests, domain)
 
 
@@ -202,6 +202,6 @@ def failure_probability(
     if assumptions.delta is not None:
         probability("sample_delta and the band's delta", assumptions.delta + sample_delta)
         assumptions = assumptions.spending(_SHARES, sample_delta)
-    assumptions = assumptions.between_points.with_extra(drawn)
+    assumptions = assumptions.at(sample).with_extra(drawn)
     shares = surely / count, possibly / count
     return FailureProbability(limits, lower, upper, *shares, assumptions)

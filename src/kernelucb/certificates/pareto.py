@@ -121,7 +121,7 @@ def pareto_set(
         feasible=torch.stack([feasible, possible]),
         assumptions=joined_assumptions(
             named | limits, "optimal and dominated candidates are what they are called"
-        ),
+        ).at(X),
     )
 
 

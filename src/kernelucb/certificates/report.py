@@ -113,6 +113,7 @@ def optimum_report(
     if baseline is not None:
         row = torch.as_tensor(baseline).reshape(1, -1)
         baseline = checked_points("baseline", row, dimension)[0].to(task.region.lower)
+        task = replace(task, beside=baseline.unsqueeze(0))
     probability("window", window)
     if threshold is not None:
         threshold = finite_scalar("threshold", threshold)

@@ -82,6 +82,11 @@ class Region(NamedTuple):
         r"""All points of a finite region that the constraints allow."""
         return self.lower[self.allows(self.lower)]
 
+    @property
+    def listed(self) -> Tensor | None:
+        r"""``n x d`` points of a finite region; None for one with room."""
+        return self.points if self.is_finite else None
+
     def allows(self, X: Tensor) -> Tensor:
         r"""Whether ``n x d`` points keep the constraints, ``n`` booleans."""
         return self.may_allow(X, torch.zeros_like(X))

@@ -52,6 +52,8 @@ class Task:
     region: Region
     # The point that the user recommends, `d`, in the region and certainly feasible
     recommended: Tensor | None = None
+    # `k x d` further points that claims are about, such as a baseline
+    beside: Tensor | None = None
 
     @classmethod
     def of(
@@ -98,11 +100,13 @@ class Task:
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""The joint assumptions of all bands, at the points of the region."""
-        rests = self.bound.assumptions
+        r"""The joint assumptions of all bands, where they are asked."""
+        rests, asked = self.bound.assumptions, self.region.listed
         if self.constraints is not None:
             rests = joined_assumptions(self.bands, "all bands hold")
-        return rests if self.region.is_finite else rests.between_points
+        if asked is not None and self.beside is not None:
+            asked = torch.cat([asked, self.beside])
+        return rests.at(asked)
 
     @cached_property
     def points(self) -> Tensor:

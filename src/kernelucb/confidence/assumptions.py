@@ -1,14 +1,16 @@
 r"""The assumptions of a bound: given, estimated or violated."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from kernelucb._numerics.digits import assumed, coordinate, one_minus
 from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb.confidence.domain import EVERYWHERE, Everywhere
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.exceptions import UncertifiedError
 
@@ -46,17 +48,34 @@ class Assumption:
         statement: The assumption in words, with its number.
         status: Given by the user; estimated from the data or a default; or violated: the
             data contradict the assumption, or the theorem does not cover the case.
-        points_only: Whether it was given for the points of a task only.
+        domain: Where it has this status; what was given at listed points is an estimate at
+            others.
     """
 
     name: str
     statement: str
     status: Status
-    points_only: bool = False
+    domain: Everywhere = field(default=EVERYWHERE, compare=False)
+
+    @property
+    def everywhere(self) -> Status:
+        r"""The status at all points at once."""
+        limited = self.domain.is_listed and self.status is Status.GIVEN
+        return Status.ESTIMATED if limited else self.status
+
+    def at(self, X: Tensor | None) -> "Assumption":
+        r"""The assumption of a statement about ``n x d`` points; None for a box."""
+        status = self.status if self.domain.covers(X) else self.everywhere
+        return replace(self, status=status, domain=EVERYWHERE)
 
     def number(self, value: float) -> Number:
         r"""``value`` as given, or as an ``Estimate`` if the assumption was not."""
-        return value if self.status is Status.GIVEN else Estimate(value)
+        return value if self.everywhere is Status.GIVEN else Estimate(float(value))
+
+    def __str__(self) -> str:
+        limited = self.everywhere is not self.status
+        where = " at listed points, estimated at others" * limited
+        return f"[{self.status}{where}] {self.statement}"
 
 
 @dataclass(frozen=True)
@@ -122,19 +141,38 @@ class Assumptions:
             name="delta",
         )
 
+    def at(self, X: Tensor | None) -> "Assumptions":
+        r"""The assumptions of a statement about ``n x d`` points; None for a box.
+
+        A band has a domain: the points at which all its assumptions have their status. What
+        is asked elsewhere is estimated.
+        """
+        return replace(self, items=tuple(item.at(X) for item in self.items))
+
     @property
-    def between_points(self) -> "Assumptions":
-        r"""For other points than those of a task, whose word is an estimate elsewhere."""
-        narrow = [each for each in self.items if each.points_only]
-        return self.no_better_than([replace(x, status=Status.ESTIMATED) for x in narrow])
+    def is_listed(self) -> bool:
+        r"""Whether an assumption was given at listed points only."""
+        return any(item.domain.is_listed for item in self.items)
+
+    @property
+    def within_domain(self) -> "Assumptions":
+        r"""The assumptions of a statement about points at which all of them were given."""
+        items = (replace(item, domain=EVERYWHERE) for item in self.items)
+        return replace(self, items=tuple(items))
+
+    def mask(self, X: Tensor) -> Tensor:
+        r"""Which of ``... x d`` points are in the domain, ``...`` booleans."""
+        masks = [item.domain.mask(X) for item in self.items]
+        return torch.stack(masks).all(0)
 
     @property
     def certified(self) -> bool:
-        r"""Whether the theorem covers the case and every assumption was given.
+        r"""Whether the theorem covers the case and every assumption was given everywhere.
 
-        Whether the given assumptions are true, only the user can know.
+        Whether the given assumptions are true, only the user can know. For a statement
+        about listed points ask the assumptions ``at`` these.
         """
-        return all(item.status is Status.GIVEN for item in self.items)
+        return all(item.everywhere is Status.GIVEN for item in self.items)
 
     @property
     def estimated(self) -> tuple[str, ...]:
@@ -156,7 +194,9 @@ class Assumptions:
         if self.violated:
             return f"no guarantee: {_in_words(self._names(Status.VIOLATED))} violated"
         if self.estimated:
-            return f"heuristic: {_in_words(self.estimated)} estimated"
+            at_points = all(item.status is Status.GIVEN for item in self.items)
+            where = " off the points of its domain" * at_points
+            return f"heuristic: {_in_words(self.estimated)} estimated{where}"
         return "certified"
 
     @property
@@ -177,11 +217,10 @@ class Assumptions:
         if self.delta is not None:
             share = f" ({coordinate(100.0 * float(one_minus(self.delta)))} %)"
         rounds = "" if self.horizon is None else f" up to round {self.horizon:.6g}"
-        where = " at its task's points" * any(item.points_only for item in self.items)
-        return f"certified{share}{where}{rounds}"
+        return f"certified{share}{rounds}"
 
     def _names(self, status: Status) -> tuple[str, ...]:
-        return tuple(item.name for item in self.items if item.status is status)
+        return tuple(item.name for item in self.items if item.everywhere is status)
 
     def check_certified(self, user: str, allow_estimated: bool) -> None:
         r"""Refuse to act on estimates unless ``allow_estimated``; ``user`` is what acts.
@@ -268,7 +307,7 @@ class Assumptions:
         elif not self.violated:
             lines.append(f"  If the estimates were true: {self.guarantee}")
         lines.append(f"  Source: {self.source}")
-        lines += [f"  [{item.status}] {item.statement}" for item in self.items]
+        lines += [f"  {item}" for item in self.items]
         return "\n".join(lines)
 
 

@@ -19,9 +19,15 @@ from kernelucb._numerics.checks import (
     training_targets,
     whole_number,
 )
-from kernelucb._numerics.digits import assumed
+from kernelucb._numerics.digits import assumed, one_minus
 from kernelucb._numerics.estimates import Estimate, Number
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Status,
+    rounds_in_words,
+)
+from kernelucb.confidence.domain import EVERYWHERE, ListedPoints
 from kernelucb.data.kernel_family import fixed_mean
 from kernelucb.data.prior import Prior
 
@@ -39,8 +45,9 @@ class NormFromTasks:
 
     Given as ``norm_bound`` of a ``MartingaleMixtureUCB``, whose kernel and mean must be
     those of the tasks. The band's ``delta`` counts the failure probability. The band is
-    about the points of its task, as the tasks' norms are about theirs: between these points
-    the function may be another one, so that there, as in boxes, the norm is an estimate.
+    about the points of its task, as the tasks' norms are about theirs: at other points the
+    function may be another one. So a run that lies elsewhere contradicts the norm, and in
+    claims about other points, such as boxes, the norm is an estimate.
 
     Source: ours; of ``m + 1`` exchangeable numbers the last is above the ``j``-th smallest
     of the others with probability at most ``1 - j / (m + 1)``. Assumes that the tasks, with
@@ -56,6 +63,8 @@ class NormFromTasks:
         points: ``n x d`` points at which the band's kernel is compared with it.
         tasks: What the tasks are, in words.
         factor: What the norm is multiplied by.
+        domain: The points of the next task; None if not known, so that the norm is an
+            estimate everywhere.
     """
 
     norms: tuple[float, ...]
@@ -65,6 +74,7 @@ class NormFromTasks:
     points: Tensor
     tasks: str
     factor: float = 1.0
+    domain: ListedPoints | None = None
 
     @property
     def norm_bound(self) -> Estimate:
@@ -115,8 +125,11 @@ class NormFromTasks:
                     "same inputs, and leave out Standardize."
                 )
 
-    def assumptions(self, given: Assumptions) -> Assumptions:
-        r"""The assumptions of a band with this norm bound, from those with a number."""
+    def assumptions(self, given: Assumptions, inputs: Tensor) -> Assumptions:
+        r"""The assumptions of a band with this norm bound, from those with a number.
+
+        ``inputs`` are the ``n x d'`` kernel inputs of the runs.
+        """
         several = "" if self.factor == 1.0 else f"{self.factor:.4g} times "
         statement = (
             f"at the points of this task f - mean is as one of RKHS norm at most "
@@ -125,11 +138,23 @@ class NormFromTasks:
             "kernel was fixed before; at other points nothing but your word says so"
         )
         # A smaller norm than that of the rank has no probability.
-        status = Status.GIVEN if self.factor >= 1.0 else Status.ESTIMATED
+        known = self.factor >= 1.0 and self.domain is not None
+        status = Status.GIVEN if known else Status.ESTIMATED
+        if self.domain is None:
+            statement += "; which points these are is not known (points=...)"
+        elif outside := int((~self.domain.mask_of_inputs(inputs)).sum()):
+            statement += f"; {outside} of {len(inputs)} runs lie at other points"
+            status = Status.VIOLATED
         if given["norm"].status is Status.VIOLATED:
             statement, status = f"{statement}; {given['norm'].statement}", Status.VIOLATED
-        item = Assumption("norm", statement, status, points_only=True)
-        return given.spending(SOURCE, self.failure_probability).with_item(item)
+        item = Assumption("norm", statement, status, self.domain or EVERYWHERE)
+        whole = given.spending(SOURCE, self.failure_probability)
+        rounds = rounds_in_words(whole.anytime, whole.horizon)
+        chance = one_minus(whole.delta or 0.0)
+        guarantee = (
+            f"holds at every point of this task and {rounds} with probability {chance}"
+        )
+        return replace(whole, guarantee=guarantee).with_item(item)
 
 
 def norm_from_tasks(
@@ -137,6 +162,7 @@ def norm_from_tasks(
     kernel: Kernel,
     mean: Mean | Number = 0.0,
     *,
+    points: Tensor | None = None,
     input_transform: InputTransform | None = None,
     rank: int | None = None,
     model_error: float = 0.0,
@@ -156,6 +182,9 @@ def norm_from_tasks(
             means of replicates that define the task.
         kernel: Kernel of the band, fixed beforehand or chosen on other tasks.
         mean: Its mean, a number or a module.
+        points: ``N x d`` points of the next task, where the band is to hold; by default
+            those of the tasks, if all have the same. Where neither is known the norm is an
+            estimate.
         input_transform: The model's, if it has one.
         rank: Which of the norms is the bound, from 1 for the smallest; the largest when
             absent, which fails with probability ``1 / (len(tasks) + 1)``.
@@ -180,8 +209,15 @@ def norm_from_tasks(
         _least_norm(prior, *task, model_error, f"task {number + 1}")
         for number, task in enumerate(tasks)
     ]
+    listed = [X for X, _ in tasks] if points is None else [points]
     return NormFromTasks(
-        tuple(sorted(norms)), rank, model_error, prior, first[:_COMPARED], "earlier tasks"
+        tuple(sorted(norms)),
+        rank,
+        model_error,
+        prior,
+        first[:_COMPARED],
+        "earlier tasks",
+        domain=ListedPoints.common(listed, prior),
     )
 
 
