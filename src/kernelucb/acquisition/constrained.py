@@ -118,7 +118,8 @@ class ConstrainedUCB(AroundBand):
     largest value found and no points pending, the chosen point ``x`` falls short of the
     best feasible value by at most the width of the objective's band at ``x``, and violates
     each constraint by at most the width of the constraint's band at ``x``. If no point of
-    the domain is possibly feasible, no point is feasible.
+    the domain is possibly feasible, no point is feasible. Of a ``KernelFamilyUCB`` the
+    first is true in the rounds that search all of its kernels (``widest_every``).
 
     A positive ``temperature`` makes the edge smooth for ``optimize_acqf``: inside, values
     fall by at most 0.02 units for each constraint at its edge; outside by 0.7 units at a

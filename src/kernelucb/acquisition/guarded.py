@@ -38,6 +38,7 @@ from kernelucb._numerics.domains import (
     checked_inequalities,
     fixed_candidates,
 )
+from kernelucb._numerics.estimates import draft_of
 from kernelucb.acquisition.constrained import (
     AroundBand,
     ConstrainedUCB,
@@ -104,7 +105,8 @@ class GuardedAcquisition(AroundBand):
     least ``T // k - 1`` of any ``T`` chosen one after the other, is chosen by the band's
     own upper bound: where the band holds the function, the best of these points has a
     regret of at most the mean width of the band at them when they were chosen, as for the
-    pure rule (if the largest upper bound was found, with no points pending).
+    pure rule (if the largest upper bound was found, with no points pending). These turns
+    search the whole of a family of kernels, whatever its ``widest_every``.
 
     Source: ours, from the band's own theorem (``docs/mathematics.md``, "Guarded search").
 
@@ -180,8 +182,13 @@ class GuardedAcquisition(AroundBand):
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or ``bounds`` are
                 not ``2 x d``.
         """
-        constrained = getattr(band, "outcome_constraints", None) is not None
-        upper_bound: Any = band if constrained else upper_bound_of(band)
+        # Turns of the upper bound search a whole family, on which their regret rests.
+        whole = ucb_every is not None
+        if getattr(band, "outcome_constraints", None) is None:
+            upper_bound: Any = upper_bound_of(band, whole)
+        else:
+            upper_bound = draft_of(band)
+            upper_bound.upper_bound = upper_bound_of(band.upper_bound, whole)
         _check_guard(acqf, upper_bound, observed is not None)
         super().__init__(model=getattr(acqf, "model", upper_bound.model))
         self.acqf, self.upper_bound = acqf, upper_bound

@@ -2,6 +2,7 @@ r"""The acquisition function of a band, and how BoTorch and Ax build the bounds.
 
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import Any, Self
@@ -238,14 +239,20 @@ class BandUCB(Described, AcquisitionFunction):
         return self.band._described()  # pyright: ignore[reportPrivateUsage]
 
 
-def upper_bound_of(band: Any) -> BandUCB:
-    r"""The function that plays the upper bound of a band in every turn."""
-    if not isinstance(band, BandUCB):
-        return BandUCB(band)
-    if band.plays_upper and "mean" not in band.turns:
-        return band
-    given = band.maximize, band.posterior_transform, band.X_pending, band.model
-    return BandUCB(band.band, *given)
+def upper_bound_of(band: Any, whole: bool = False) -> BandUCB:
+    r"""The function that plays the upper bound of a band in every turn.
+
+    Of a family of kernels that is mostly the bound of its first kernel; with ``whole``,
+    that of the union, which alone bounds a regret.
+    """
+    given = band if isinstance(band, BandUCB) else BandUCB(band)
+    narrow = whole and given.band.widest_every != 1
+    if given.plays_upper and "mean" not in given.turns and not narrow:
+        return given
+    searched = copy(given.band)
+    searched.widest_every = 1 if whole else searched.widest_every
+    options = given.maximize, given.posterior_transform, given.X_pending, given.model
+    return BandUCB(searched, *options)
 
 
 def affine_weights(

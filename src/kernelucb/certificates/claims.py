@@ -23,6 +23,7 @@ from kernelucb._numerics.digits import as_given, at_least, at_most, coordinate
 from kernelucb._numerics.estimates import Estimate
 from kernelucb.certificates.boxes import upper_side
 from kernelucb.certificates.regret import certify
+from kernelucb.certificates.spending import counted
 from kernelucb.certificates.task import Task
 from kernelucb.certificates.words import STATEMENTS, TESTED, Breakdown, Claim, Wording
 from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
@@ -34,10 +35,13 @@ _NORM_STEP = 2.0  # from one norm bound tried to the next
 _NOISE_STEP = 1.5  # the same of noise scales
 _MOST_NORM = 1000.0  # times the least consistent norm: the largest tried
 _CLOSE = 1.05  # of what is found, as a factor
+_ROUND_OFF = 1e-12  # of a sum of probabilities
 _MOST_NOISE = 100.0  # times the noise scale in use: the largest tried
 
 
-def breakdown(band: Any, claim: Callable[[Any], bool]) -> Breakdown:
+def breakdown(
+    band: Any, claim: Callable[[Any], bool], delta: float | None = None
+) -> Breakdown:
     r"""Find the largest norm bound and noise scale at which a claim stands, anytime.
 
     Example:
@@ -59,9 +63,13 @@ def breakdown(band: Any, claim: Callable[[Any], bool]) -> Breakdown:
             range or not, or a combination of them.
         claim: Maps a band of the same kind to whether every function of the band's set
             satisfies the claim; may use anything that is computed from the band.
+        delta: Failure probability of the band and of all else that the claim rests on; by
+            default the band's, which covers no sample (``failure_probability``) and no
+            repeated runs (``confirmation``).
 
     Raises:
-        UnsupportedError: If the band's sets are not one event for all norm bounds.
+        UnsupportedError: If the band's sets are not one event for all norm bounds, or the
+            claim rests on events that fail with a larger probability than ``delta``.
     """
     if getattr(band, "outcome_constraints", None) is not None:
         raise UnsupportedError(
@@ -69,9 +77,24 @@ def breakdown(band: Any, claim: Callable[[Any], bool]) -> Breakdown:
             "optimum_report, whose claims have breakdown values of all bands."
         )
     whole = band_of("band", band)
+    most = [whole.delta or 0.0]
+
+    def holds(*by: float) -> bool:
+        with counted() as spent:
+            stands = claim(whole.relaxed(*by))
+        most.append((whole.delta or 0.0) + sum(spent))
+        return stands
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        return breakdown_of({"": whole}, lambda *by: claim(whole.relaxed(*by)))
+        found = breakdown_of({"": whole}, holds)
+    if max(most) > (most[0] if delta is None else delta) + _ROUND_OFF:
+        raise UnsupportedError(
+            f"The claim rests on more than the band, whose delta is {most[0]:.4g}: with a "
+            f"sample or repeated runs it fails with probability up to {max(most):.4g}. "
+            f"Give delta={max(most):.4g} to breakdown, and state that probability."
+        )
+    return replace(found, delta=None if delta is None else max(most))
 
 
 def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Breakdown:
@@ -396,7 +419,7 @@ class _Ladder:
             limits = f": {self._limits(task)}"
         gap, tested = self.words.value(at_most(certificate.gap)), self.words.value(shown)
         said = {"share": coordinate(100 * share), "limits": limits}
-        said |= {"by": gap, "tested": tested}
+        said |= {"by": gap, "tested": tested, "news": certificate.news}
         return self.claim(kind, (certificate.gap,), said, stands, certificate.rigorous)
 
     def box(self, threshold: float) -> Claim:

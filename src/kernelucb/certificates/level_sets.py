@@ -11,6 +11,7 @@ from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
 from kernelucb.certificates.boxes import CellFunction, Cells, Search, on_cells, upper_side
 from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
+from kernelucb.certificates.spending import spend
 from kernelucb.certificates.words import FailureProbability, LevelSet
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.band import BandLike, joined_assumptions
@@ -185,6 +186,7 @@ def failure_probability(
     probability("sample_delta", sample_delta)
     dimension = limits.constraints[0].band.required_set.regression.dimension
     sample = checked_points("sample", sample, dimension)
+    spend(sample_delta)
     count, half = len(sample), sample_delta / 2.0
     keeps, may_keep = limits.feasibility(sample)
     surely, possibly = count - int(may_keep.sum()), count - int(keeps.sum())

@@ -27,6 +27,7 @@ def pareto_set(
     epsilon: float | Sequence[float],
     *,
     constraints: OutcomeConstraints | None = None,
+    allow_estimated: bool = False,
 ) -> ParetoSet:
     r"""Sort candidates into optimal, dominated and open ones, for several objectives.
 
@@ -53,6 +54,8 @@ def pareto_set(
             one for each.
         constraints: Outcomes that must stay on their side of a threshold; the front is that
             of the feasible candidates.
+        allow_estimated: Whether ``stop`` may rest on bands whose kernel, mean, noise or
+            norm was estimated.
 
     Raises:
         ValueError: If there are fewer than two bands, or a number is out of its range.
@@ -111,7 +114,7 @@ def pareto_set(
     return ParetoSet(
         candidates=X,
         optimal=of_all(optimal),
-        dominated=~rivals | of_all(dominated),
+        dominated=possible & ~rivals | of_all(dominated),
         open=of_all(still),
         undecided=of_all(undecided),
         epsilon=tuple(levels),
@@ -122,6 +125,7 @@ def pareto_set(
         assumptions=joined_assumptions(
             named | limits, "optimal and dominated candidates are what they are called"
         ).at(X),
+        allow_estimated=allow_estimated,
     )
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from kernelucb._numerics import checks
 from kernelucb._numerics.domains import checked_limits
 from kernelucb._numerics.estimates import Estimate
+from kernelucb.certificates.spending import spend
 from kernelucb.certificates.words import Confirmation, Plan
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.mixture import known_noise_problem
@@ -57,6 +58,7 @@ def runs_needed(
     for name, value in (("norm_bound", norm_bound), ("noise_std", noise_std), ("gap", gap)):
         checks.positive_scalar(name, value)
     checks.probability("delta", delta)
+    spend(delta)
     most, limits = checks.whole_number("max_runs", max_runs), checked_limits(bounds)
     draws = draw_sobol_samples(limits, n=most + _POINTS, q=1, seed=0).squeeze(-2)
     inputs, points = draws[:most], draws[most:]
@@ -120,6 +122,7 @@ def confirmation(
     """
     noise = float(checks.positive_scalar("noise_std", noise_std))
     checks.probability("delta", delta)
+    spend(delta)
     rho = NARROWEST / checks.whole_number("expected_runs", expected_runs)
     counts: list[int] = []
     means: list[float] = []

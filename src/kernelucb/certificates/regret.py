@@ -16,6 +16,8 @@ from kernelucb.certificates.words import RegretCertificate, StoppingDecision
 from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
+_SAME = 1e-6  # relative difference of a gap and what a range leaves
+
 
 @points_or_box
 @torch.no_grad()
@@ -122,7 +124,9 @@ def certify(
     gap, found = gain_in_units(best.new_tensor([latent, value]), *ends, task.sign).tolist()
     resolution = gap - found if rigorous else math.inf
     points, rest = (best, challenger), (task.assumptions, task.region.domain)
-    return RegretCertificate(gap, *points, rigorous, resolution, *rest), latent
+    room = functions.gain_limit(best.unsqueeze(0), task.sign)
+    of_range = rigorous and latent >= (1.0 - _SAME) * room
+    return RegretCertificate(gap, *points, rigorous, resolution, *rest, of_range), latent
 
 
 _LOG = logging.getLogger(__name__)

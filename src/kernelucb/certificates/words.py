@@ -47,21 +47,21 @@ STATEMENTS = {
         "no {points} near it ({share} % of each range to either side{limits}){context} is "
         "{better} by more than {by}"
     ),
-    "anywhere": "{nothing} is {better} by more than {by}",
+    "anywhere": "{nothing} is {better} by more than {by}{news}",
     "operating window": "{outcome} is {side} {level} wherever {limits}",
     # Only points that count were looked at, not all of the box that holds them.
     "operating points": "{outcome} is {side} {level} at every {points} with {limits}",
     "no operating window": "no box around it is shown in which {outcome} is {side} {level}",
 }
-# The sentences whose breakdown values are stated.
+# The sentences whose breakdown values are stated: not the claims, whose number is another.
 TESTED = {
-    "value": "{side} {tested}",
-    "baseline": "{better} at all",
-    "no baseline": "{better} at all",
-    "window": "by no more than {tested}",
-    "anywhere": "by no more than {tested}",
-    "operating window": "half as wide",
-    "operating points": "half as wide",
+    "value": "{outcome} there is {side} {tested}",
+    "baseline": "it is {better} than the baseline",
+    "no baseline": "it is {better} than the baseline",
+    "window": "no {points} near it{context} is {better} by more than {tested}",
+    "anywhere": "{nothing} is {better} by more than {tested}",
+    "operating window": "{outcome} is {side} {level} in a box half as wide",
+    "operating points": "{outcome} is {side} {level} in a box half as wide",
 }
 
 
@@ -213,11 +213,22 @@ class Verdict:
         return "; ".join(lacking)
 
     @property
+    def obstacle(self) -> str:
+        r"""Why nothing may be acted on, whatever the numbers; or nothing."""
+        if self.assumptions.violated:
+            return self.assumptions.summary
+        if not self.assumptions.anytime:
+            return "the bound does not hold at a round that the data choose"
+        return "" if self.rigorous and self.assumptions.all_points else self.summary
+
+    @property
     def sentence(self) -> str:
         r"""The statement with its numbers."""
         raise NotImplementedError
 
     def __str__(self) -> str:
+        if self.assumptions.violated:  # nothing may be stated but the contradiction
+            return str(self.assumptions)
         return f"{self.summary}: {self.sentence}\n{self.assumptions}"
 
 
@@ -245,6 +256,8 @@ class RegretCertificate(Verdict):
             sets, infinite where the maximum is not rigorous.
         assumptions: What the probability rests on.
         domain: Names of the points that count, for sentences.
+        of_range: Whether the gap is what the known range leaves, so that the band says
+            nothing beyond it.
     """
 
     gap: float
@@ -254,23 +267,22 @@ class RegretCertificate(Verdict):
     resolution: float
     assumptions: Assumptions
     domain: Domain = field(default_factory=Domain)
+    of_range: bool = False
 
     @property
-    def obstacle(self) -> str:
-        r"""Why the certificate may not be acted on, however small its gap; or nothing."""
-        if self.assumptions.violated:
-            return self.assumptions.summary
-        if not self.assumptions.anytime:
-            return "the bound does not hold at a round that the data choose"
-        return "" if self.rigorous and self.assumptions.all_points else self.summary
+    def news(self) -> str:
+        r"""``" (the known range alone says so)"``, or nothing."""
+        return " (the known range alone says so)" * self.of_range
 
     @property
     def sentence(self) -> str:
         r"""``"at most 0.12 from the optimum of the feasible points"``."""
-        return f"at most {at_most(self.gap)} from {self.domain.optimum}"
+        return f"at most {at_most(self.gap)} from {self.domain.optimum}{self.news}"
 
     def reason(self, accepted: float) -> str:
         r"""Why an experiment stops or goes on, where a gap of ``accepted`` is accepted."""
+        if self.assumptions.violated:
+            return f"{self.obstacle}; {self.assumptions.remedy}"
         why = self.obstacle or self.summary
         return f"{why}: {self.sentence}, accepted {as_given(accepted)}"
 
@@ -340,6 +352,8 @@ class Breakdown:
         at_norms: The same of ``at_norm_bound``.
         noise_factor: For a claim that rests on several noise scales, the largest multiple
             of all at which the claim was found to stand; None where there is one scale.
+        delta: Failure probability of the sentence, where it was asked for: of the band and
+            of samples and repeated runs beside it. Otherwise None: that of the band.
     """
 
     norm_bound: Estimate
@@ -351,6 +365,7 @@ class Breakdown:
     norms: tuple[tuple[str, Estimate], ...] = ()
     at_norms: tuple[tuple[str, Estimate], ...] = ()
     noise_factor: Estimate | None = None
+    delta: float | None = None
 
     @property
     def margin(self) -> float:
@@ -390,7 +405,9 @@ class Breakdown:
             limits.append(f"the noise is above {at_least(self.noise_std)}{at}")
         if length:
             limits.append(f"the length scale is below {length}{at}")
-        return f"{text} unless {', or '.join(limits)}" if limits else text
+        text = f"{text} unless {', or '.join(limits)}" if limits else text
+        chance = "" if self.delta is None else one_minus(self.delta)
+        return f"{text} (with probability {chance})" if chance else text
 
     @staticmethod
     def _norms(norms: tuple[tuple[str, Estimate], ...]) -> str:
@@ -402,6 +419,9 @@ class Breakdown:
 @dataclass(frozen=True)
 class Claim:
     r"""One sentence about the outcome, and how much may be wrong before it falls.
+
+    The claim is ``statement``, with one number. How firm it is shows at another number:
+    ``tested`` is the sentence whose breakdown values are known.
 
     Attributes:
         kind: ``"best run"``, ``"value"``, ``"baseline"``, ``"window"``, ``"operating
@@ -458,7 +478,8 @@ class Claim:
         return "" if self.breakdown is None else f"{self.tested}: {self.breakdown}{record}"
 
     def __str__(self) -> str:
-        return "\n    ".join(filter(None, [self.sentence, self.support]))
+        support = f"tested: {self.support}" if self.support else ""
+        return "\n    ".join(filter(None, [self.sentence, support]))
 
 
 @dataclass(frozen=True)
@@ -547,9 +568,9 @@ class OptimumReport:
         r"""Sentences with their breakdown values; computed when first asked for.
 
         The best run so far, then sentences about the recommended point, the sentence with
-        the largest margin first.
+        the largest margin first. None where the data contradict an assumption.
         """
-        return self.said()
+        return () if self.certificate.assumptions.violated else self.said()
 
     @property
     def recommended(self) -> Tensor:
@@ -596,6 +617,8 @@ class OptimumReport:
 
     def __str__(self) -> str:
         optimum, certificate = self.certificate.domain.optimum, self.certificate
+        if certificate.assumptions.violated:
+            return str(certificate)
         lower, upper = between(self.lower, self.upper)
         limits = self.wording.box(*self.region, inwards=False)
         where = _share_of("the domain", self)
@@ -614,8 +637,11 @@ class OptimumReport:
         if self.claims:
             norms = " and ".join(map(assumed, self.norm_bounds))
             norms = f" (numbers at the norm bound {norms})" if norms else ""
-            lines.append(f"what may be said{norms}, and what would have to be wrong:")
-            lines += [f"  {claim}" for claim in self.claims]
+            lines.append(f"what may be said{norms}:")
+            lines += [f"  {claim.sentence}" for claim in self.claims]
+        if tested := [claim.support for claim in self.claims if claim.support]:
+            lines.append("how firm that is, and what would have to be wrong:")
+            lines += [f"  {support}" for support in tested]
         return "\n".join([*lines, str(certificate.assumptions)])
 
 
@@ -794,15 +820,15 @@ class ParetoSet(Verdict):
     better than one of ``optimal`` by more than ``epsilon`` in every objective; every
     candidate of ``dominated`` is beaten; and where none is ``open``, every candidate has
     one of ``optimal`` that is at most ``epsilon`` worse in every objective (an
-    epsilon-accurate Pareto set, Zuluaga et al. 2016).
+    epsilon-accurate Pareto set, Zuluaga et al. 2016). With constraints all of this is among
+    the feasible candidates: what is infeasible beats none and is beaten by none.
 
     Attributes:
         candidates: ``n x d`` points.
         optimal: ``n`` booleans: certainly feasible and epsilon-optimal.
-        dominated: ``n`` booleans: certainly dominated by a feasible candidate, or surely
-            not feasible.
-        open: ``n`` booleans: neither, and without one of ``optimal`` that is certainly at
-            most ``epsilon`` worse in every objective.
+        dominated: ``n`` booleans: certainly dominated by a feasible candidate.
+        open: ``n`` booleans: perhaps feasible, neither of these, and without one of
+            ``optimal`` that is certainly at most ``epsilon`` worse in every objective.
         undecided: ``n`` booleans: the open ones, and those that may beat an open one; the
             next run is one of them.
         epsilon: Largest difference that does not matter, for each objective.
@@ -811,6 +837,7 @@ class ParetoSet(Verdict):
         maximize: For each objective whether large values are sought.
         feasible: ``2 x n`` booleans: certainly feasible, and possibly feasible.
         assumptions: What the probability rests on.
+        allow_estimated: Whether ``stop`` may rest on estimates.
     """
 
     candidates: Tensor
@@ -824,18 +851,32 @@ class ParetoSet(Verdict):
     maximize: tuple[bool, ...]
     feasible: Tensor
     assumptions: Assumptions
+    allow_estimated: bool = False
     rigorous: bool = True
 
     @property
+    def infeasible(self) -> Tensor:
+        r"""``n`` booleans: certainly not feasible."""
+        return ~self.feasible[1]
+
+    @property
     def covered(self) -> Tensor:
-        r"""``n`` booleans: not decided, but within ``epsilon`` of one of ``optimal``."""
-        return ~(self.optimal | self.dominated | self.open)
+        r"""``n`` booleans: not decided, but one of ``optimal`` covers them.
+
+        It is at most ``epsilon`` worse than the covered one in every objective.
+        """
+        return ~(self.optimal | self.dominated | self.open | self.infeasible)
 
     @property
     def stop(self) -> bool:
-        r"""Whether no candidate is open, and the verdict may be acted on at any round."""
+        r"""Whether no candidate is open, and the verdict may be acted on at any round.
+
+        Never where the data contradict an assumption; with an estimate only where
+        ``allow_estimated`` was given.
+        """
         settled = not bool(self.open.any()) and bool(self.optimal.any())
-        return settled and self.assumptions.all_points and self.assumptions.anytime
+        may_act = self.certified or self.allow_estimated
+        return settled and may_act and not self.obstacle
 
     def hypervolume(self, reference: Sequence[float]) -> tuple[float, float]:
         r"""Limits on the hypervolume of the feasible candidates' front.
@@ -862,8 +903,13 @@ class ParetoSet(Verdict):
         parts = self.optimal, self.dominated, self.covered, self.open
         counts = [int(each.sum()) for each in parts]
         within = " and ".join(map(as_given, self.epsilon))
+        limited = not bool(self.feasible.all())
+        feasible = "feasible " * limited
+        out = f", {int(self.infeasible.sum())} infeasible" * limited
         return (
-            f"of {len(self.candidates)} candidates {counts[0]} are beaten by none by more "
-            f"than {within} in every objective, {counts[1]} are dominated, {counts[2]} "
-            f"within that of one of the first, {counts[3]} open"
+            f"of {len(self.candidates)} candidates {counts[0]} are {feasible}optimal: no "
+            f"{feasible}candidate is better than one of them by more than {within} in "
+            f"every objective; {counts[1]} are dominated{' by a feasible one' * limited}, "
+            f"{counts[2]} covered: an optimal one is at most that much worse in every "
+            f"objective; {counts[3]} open{out}"
         )

@@ -35,6 +35,16 @@ _REMEDIES = {
     "norm": "pass norm_bound=... (describe_norm_bound says what a number means)",
     "information gain": "pass information_gain=...",
 }
+# What to do about what the data contradict, likewise.
+_MENDING = {
+    "kernel": "give other kernels, a larger norm_bound or a larger noise_std",
+    "norm": "give a larger norm_bound (least_norms of the band is what the data need) or a "
+    "larger noise_std",
+    "noise": "give a larger noise_std",
+    "range": "give a wider range, or look at the runs outside it",
+    "replicates": "give a larger noise_std, or look at the repeated runs",
+    "theorem": "use MartingaleMixtureUCB",
+}
 
 
 @dataclass(frozen=True)
@@ -219,6 +229,13 @@ class Assumptions:
         rounds = "" if self.horizon is None else f" up to round {self.horizon:.6g}"
         return f"certified{share}{rounds}"
 
+    @property
+    def remedy(self) -> str:
+        r"""What to do about what the data contradict."""
+        names = {name.rpartition(": ")[2]: None for name in self._names(Status.VIOLATED)}
+        ways = [_MENDING[name] for name in names if name in _MENDING]
+        return f"what to do: {'; '.join(ways) or 'see the violated assumption'}"
+
     def _names(self, status: Status) -> tuple[str, ...]:
         return tuple(item.name for item in self.items if item.everywhere is status)
 
@@ -304,7 +321,9 @@ class Assumptions:
         lines = [self.summary]
         if self.certified:
             lines = [f"certified, if what was given is true: {self.guarantee}"]
-        elif not self.violated:
+        elif self.violated:
+            lines.append(f"  {self.remedy[0].upper()}{self.remedy[1:]}.")
+        else:
             lines.append(f"  If the estimates were true: {self.guarantee}")
         lines.append(f"  Source: {self.source}")
         lines += [f"  {item}" for item in self.items]

@@ -412,7 +412,8 @@ def facts(page: Page) -> dict[str, Any]:
         for count in range(2, _MOST_RUNS + 1)
     }
     enough = [count for count in widths if widths[count] <= page.tolerance]
-    count, (lower, upper) = min(enough, default=5), page.report.claims[0].numbers
+    count, best = min(enough, default=5), page.report.claims[:1]
+    lower, upper = best[0].numbers if best else (math.nan, math.nan)  # contradicted
     # To few digits: the gap is at least what any setting may be better by.
     pairs = zip(page.report.certificate.challenger, page.limits.diff(dim=0)[0], strict=True)
     challenger = as_double([float(plain(float(x), 10.0 * float(w))) for x, w in pairs])
