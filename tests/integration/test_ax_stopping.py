@@ -359,7 +359,7 @@ class TestCards:
         box = "solvent a or b or c, stirred False or True, hours 1 to 8 h"
         words = f"y is at least -100 % at every allowed point with {box}"
         assert claims["operating window"].statement == words
-        assert claims["anywhere"].tested == "by no more than 0.3 %"
+        assert claims["anywhere"].tested.endswith("by more than 0.3 %")
         missing = report.certificate.assumptions["missing outcomes"].statement
         assert missing.startswith("trials failed: 1; none of that depended on the noise")
         band, gap = computed(

@@ -180,8 +180,8 @@ def test_given_numbers_are_printed_as_given():
     report = optimum_report(objective, recommended=point, **FEW, **asked)
     for given in ("-0.1234567", "x0 0.1234567, x1 0.7", "7 %"):
         assert given in str(report)
-    tested = [claim.tested for claim in report.claims]
-    assert tested.count("by no more than 0.7654321") == 2
+    tested = [claim.tested or "" for claim in report.claims]
+    assert sum(each.endswith("by more than 0.7654321") for each in tested) == 2
     found = optimum_report(objective, **FEW)
     assert numbers("recommended: x0 #, x1 #", str(found)) == found.recommended.tolist()
 

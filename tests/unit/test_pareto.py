@@ -159,12 +159,14 @@ def test_the_front_is_of_feasible_candidates():
     feasible, possible = limits.is_feasible(X), limits.may_be_feasible(X)
     assert 0 < int(feasible.sum()) < int(possible.sum()) < 40
     dominated, optimal = by_definition(listed, X, 0.3, feasible, possible)
-    assert torch.equal(found.dominated, dominated)
+    assert torch.equal(found.infeasible, ~possible)
+    assert torch.equal(found.dominated, dominated & possible)
     assert torch.equal(found.optimal, optimal)
+    assert "feasible optimal: no feasible candidate" in found.sentence
     assert found.assumptions.delta == pytest.approx(0.15)
     # The limit alone: one candidate may be feasible, none is.
     alone = pareto_set(listed, X, 0.3, constraints=OutcomeConstraints(limited, 9.0))
-    assert bool(alone.dominated.all())
+    assert bool(alone.infeasible.all())
     assert alone.hypervolume([-9.0, -9.0]) == (0.0, 0.0)
     assert not alone.stop
 

@@ -147,7 +147,8 @@ class Page:
             if norm is not None:
                 raise ValueError("Give --norm-bound or --earlier, not both.")
             tasks, self.earlier = earlier_tasks(given, table)
-            norm = norm_from_tasks(tasks, self._kernel(), self._mean)
+            here = {"points": table.inputs}  # of this task, as the others' are theirs
+            norm = norm_from_tasks(tasks, self._kernel(), self._mean, **here)
             if (failure := norm.failure_probability) >= self.set_delta:
                 least = failure * given.delta / self.set_delta
                 raise ValueError(
