@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from botorch.exceptions import UnsupportedError
 from botorch.models.transforms import Normalize
 from torch.testing import assert_close
 
@@ -28,6 +29,7 @@ from kernelucb import (
     UnknownNoise,
     breakdown,
     confirmation,
+    failure_probability,
     lengthscale_family,
     optimum_report,
     regret_certificate,
@@ -179,6 +181,21 @@ def test_where_no_norm_explains_the_data_no_claim_stands():
     assert "least consistent norm" in str(report)
 
 
+def test_a_claim_that_rests_on_a_sample_counts_its_probability():
+    sample = GRID[:20]
+
+    def few_fail(of):
+        return failure_probability(of, -99.0, sample, sample_delta=0.3).upper <= 0.2
+
+    with pytest.raises(UnsupportedError, match=r"delta=0\.35"):
+        breakdown(band(), few_fail)
+    found = breakdown(band(), few_fail, delta=0.35)
+    assert found.delta == pytest.approx(0.35)
+    assert str(found).endswith("(with probability 0.65)")
+    with pytest.raises(UnsupportedError, match="repeated runs"):
+        breakdown(band(), lambda _: confirmation([1.0, 1.1], noise_std=0.1).lower > 0.0)
+
+
 # A known range.
 
 
@@ -190,6 +207,16 @@ def test_what_ranges_leave_to_a_sum_limits_its_gap_on_a_box():
     assert report.certificate.rigorous
     assert report.gap <= 8.0 * 1.5
     assert report.upper <= 3.0 + 4.0 * 1.5 + 1e-9
+
+
+def test_a_gap_that_the_range_leaves_is_no_news():
+    ranged = band(norm_bound=1000.0).band.within(-4.0, 4.0)
+    wide = regret_certificate(ranged, GRID)
+    assert "(the known range alone says so)" in wide.sentence
+    report = optimum_report(ranged, GRID)
+    assert "range alone says so" in report.claims[-1].sentence
+    near = regret_certificate(band().band.within(-400.0, 400.0), GRID)
+    assert "range" not in near.sentence
 
 
 def test_guard_constraints_safe_set_and_stop_keep_to_the_range():

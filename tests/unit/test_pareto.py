@@ -218,3 +218,28 @@ def test_refusals():
     logs = MartingaleMixtureUCB(model, norm_bound=2.0).band
     with pytest.raises(UnsupportedError, match="plain outcome"):
         pareto_set([other, logs], line.X, 0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_words_of_a_front_are_true_in_their_direction(seed):
+    r"""A covered candidate may be far below every optimal one in an objective."""
+    functions = truths(seed, 3)
+    *listed, limited = bands(functions, X[:12], seed)
+    constraint = OutcomeConstraints(limited, float(functions[2](X).median()))
+    for limits, word in ((None, ""), (constraint, "feasible ")):
+        found = pareto_set(listed, X, 0.4, constraints=limits)
+        F = torch.stack([function(X) for function in functions[:2]], -1)
+        counts = torch.ones(40, dtype=torch.bool)
+        if limits is not None:
+            counts = functions[2](X) >= constraint.constraints[0].threshold
+        gains = F[:, None] - F  # of the first over the second
+        beaten = (gains[counts] > 0.4).all(-1).any(0)
+        assert not bool((found.optimal & beaten).any())
+        better = (gains >= 0.0).all(-1) & (gains > 0.0).any(-1)
+        assert bool(better[counts].any(0)[found.dominated & counts].all())
+        covers = (gains <= 0.4).all(-1)[:, found.optimal]
+        assert bool(covers.any(1)[found.covered & counts].all())
+        assert f"{int(found.covered.sum())} covered: an optimal one is at most" in str(
+            found
+        )
+        assert f"no {word}candidate is better" in str(found)
