@@ -91,12 +91,13 @@ def joint_normal(
     rounding = rest - (state.prior.variance(flat) - features.square().sum(-1))
     left, right = torch.cat([half, features], -1), torch.cat([half, -features], -1)
     left, right = (part.reshape(*shape, part.shape[-1]) for part in (left, right))
-    between = KernelLinearOperator(inputs, inputs, covar_func=state.prior.covariance)
-    told = MatmulLinearOperator(left, right.mT)
-    covariance = between + told + DiagLinearOperator(rounding.reshape(shape))
+    rounding, covariance = rounding.reshape(shape), state.prior.covariance
     if shape[-1] <= _DENSE:
-        covariance = to_linear_operator(covariance.to_dense())
-    return MultivariateNormal(mean, covariance)
+        matrix = covariance(inputs, inputs) + left @ right.mT + torch.diag_embed(rounding)
+        return MultivariateNormal(mean, to_linear_operator(matrix))
+    between = KernelLinearOperator(inputs, inputs, covar_func=covariance)
+    told = MatmulLinearOperator(left, right.mT)
+    return MultivariateNormal(mean, between + told + DiagLinearOperator(rounding))
 
 
 class BKBModel(Model):
@@ -731,6 +732,8 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         state = drawn(_STEP * self.qbar * float(prior.variance(X).sum()) / count)
         while state.alpha > self.alpha:
             more = drawn(state.alpha / _STEP)
+            if len(more.inducing) > count:  # as after a draw that missed a part
+                more = more.redrawn()
             if len(more.inducing) > count:
                 break
             state = more
