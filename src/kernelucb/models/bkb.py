@@ -355,7 +355,7 @@ class BKBVariationalStrategy(_VariationalStrategy):
     if they are frozen afterwards. All numbers are float64.
 
     Source: Calandriello et al. (2019), Algorithm 1, with ``likelihood.noise`` as the ridge
-    parameter; Titsias (2009), Eqs. 9 and 10.
+    parameter; Titsias (2009), Eq. 9 and Eq. 10.
 
     Example:
         >>> class BudgetedGP(ApproximateGP):
