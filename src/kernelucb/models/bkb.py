@@ -367,8 +367,9 @@ class BKBVariationalStrategy(_VariationalStrategy):
         >>>         return MultivariateNormal(self.mean_module(x), self.covar_module(x))
         >>>
         >>> gp = BudgetedGP(train_X, train_Y, likelihood)
-        >>> fit_gpytorch_mll(VariationalELBO(likelihood, gp, num_data=len(train_X)))
-        >>> gp.variational_strategy.redraw()
+        >>> for _ in range(4):  # in turns: few points favour a smooth kernel
+        >>>     fit_gpytorch_mll(VariationalELBO(likelihood, gp, num_data=len(train_X)))
+        >>>     gp.variational_strategy.redraw()
         >>> model = ApproximateGPyTorchModel(gp, likelihood)  # for any BoTorch function
         >>> acqf = BKBUCB(model, norm_bound=1.0)
 
