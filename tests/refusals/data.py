@@ -175,6 +175,12 @@ def allocated(X=X, count=3):
     return lambda: allocate(X, KERNEL, count, X.shape[:-2])
 
 
+def repeated():
+    r"""Where BoTorch would take the same inputs for each of a batch."""
+    allocate = BKBInducingPointAllocator(0.1).allocate_inducing_points
+    return allocate(X, KERNEL, 3, torch.Size([2]))
+
+
 FREE, SMALL = MaternKernel().double(), BKBInducingPointAllocator
 APART = torch.tensor([1.0] * (N - 1) + [0.9e-8]).double()
 NEGATIVE = torch.diag(float64([1.0, 2.0, -0.5]))
@@ -231,7 +237,7 @@ ROWS = [
     ("no mean", lambda: own(mean=KERNEL)(X), Unread, "mean_module .* of Mean, got Matern"),
     ("warped", warped, Unread, "forward .* Put what warps the inputs into the kernel"),
     ("a query of it", lambda: own()(X[:, :1]), SHAPE, "X must be `... x q x 2`"),
-    ("a strategy's dtype", lambda: own().float(), Unread, "leave the model's dtype alone"),
+    ("a strategy's dtype", lambda: own().float(), Unread, "leave the dtype alone"),
     ("a transform of its model", scaled, Unread, "does not know of its model's transforms"),
     (
         "an ELBO without gradient",
@@ -240,6 +246,7 @@ ROWS = [
         r"Call train\(\) of the model",
     ),
     ("points of batches", allocated(X.expand(3, N, D)), Unread, "without batch dimensions"),
+    ("points of one batch", repeated, Unread, "without batch dimensions"),
     ("points of NaN", allocated(NAN), Data, "contains NaN"),
     ("no points", allocated(count=0), ValueError, "num_inducing must be a whole number"),
     ("no noise of points", lambda: SMALL(0.0), ValueError, "alpha must be a finite number"),

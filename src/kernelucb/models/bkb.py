@@ -443,8 +443,7 @@ class BKBVariationalStrategy(_VariationalStrategy):
     def _forget(self) -> None:
         r"""Forget what follows from the buffers, which have changed."""
         # Where BoTorch's fits read them.
-        data = {"train_inputs": (self.inputs,), "train_targets": self.targets}
-        vars(self.model).update(data)
+        vars(self.model).update(train_inputs=(self.inputs,), train_targets=self.targets)
         self._read: Any = None, []  # the parts of kernel and mean, and their numbers
         self._state: Any = None  # what they say, without gradient
         self._live: Any = None  # and with it, in training mode
@@ -512,18 +511,14 @@ class BKBVariationalStrategy(_VariationalStrategy):
         if not self.training:
             return self._present()
         if self._live is None:
-            points, prior = (
-                self.inducing_points,
-                cast(Prior, _Live(*self._modules_of_prior)),
-            )
+            points, prior = self.inducing_points, cast(Any, _Live(*self._modules_of_prior))
             live = self._observed(prior, self.likelihood.noise.double().squeeze())
             with torch.no_grad():
                 matrix = Basis.of(prior, points, whole=True).matrix
             # Coordinates in the span of fixed columns, resolved at the present numbers,
             # whose Gram matrix is the identity: its factor has well-behaved derivatives.
-            factor = ridge_factor(
-                matrix.mT @ prior.covariance(points, points) @ matrix, 0.0
-            )
+            gram = matrix.mT @ prior.covariance(points, points) @ matrix
+            factor = ridge_factor(gram, 0.0)
             matrix = solve_triangular(factor.mT, matrix, upper=True, left=False)
             basis = Basis(prior, points, matrix, whole=True)
             vars(live).update(basis=basis, _projected=basis.project(live.inputs))
@@ -559,10 +554,8 @@ class BKBVariationalStrategy(_VariationalStrategy):
             UnsupportedError: If there are batch dimensions.
         """
         unbatched(X, Y, self.dimension)
-        targets, inputs = (
-            training_targets(X, Y).to(self.targets),
-            X.detach().to(self.inputs),
-        )
+        inputs = X.detach().to(self.inputs)
+        targets = training_targets(X, Y).to(self.targets)
         state, read = self._present(), self._read
         state = state.observe_at(inputs, targets - state.prior.mean(inputs))
         self.inputs = torch.cat([self.inputs, inputs])
@@ -644,9 +637,7 @@ class BKBVariationalStrategy(_VariationalStrategy):
 
     def _apply(self, fn: Any, recurse: bool = True) -> "BKBVariationalStrategy":
         if fn(self.inputs[:0]).dtype != torch.float64:
-            raise UnsupportedError(
-                "BKB computes in float64; leave the model's dtype alone."
-            )
+            raise UnsupportedError("BKB computes in float64; leave the dtype alone.")
         super()._apply(fn, recurse)
         self._forget()
         return self
@@ -702,7 +693,11 @@ class BKBInducingPointAllocator(InducingPointAllocator):
 
     @torch.no_grad()
     def allocate_inducing_points(
-        self, inputs: Tensor, covar_module: Any, num_inducing: int, *_: Any, **__: Any
+        self,
+        inputs: Tensor,
+        covar_module: Any,
+        num_inducing: int,
+        input_batch_shape: torch.Size,
     ) -> Tensor:
         r"""Inducing points, as BoTorch asks for them.
 
@@ -719,7 +714,8 @@ class BKBInducingPointAllocator(InducingPointAllocator):
             InputDataError: If an input is not finite.
             UnsupportedError: If the inputs have batch dimensions.
         """
-        unbatched(inputs, inputs, inputs.shape[-1])
+        every = inputs.expand(*input_batch_shape, *inputs.shape[-2:])
+        unbatched(every, every, inputs.shape[-1])
         X, count = inputs.double(), whole_number("num_inducing", num_inducing)
         index: Any = (0,) * len(covar_module.batch_shape)
         prior = Prior(covar_module[index] if index else covar_module).to(X.device)
