@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 811,
     "beside the rooms": 2422,
-    "tests": 18_365,
+    "tests": 18_366,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

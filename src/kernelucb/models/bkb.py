@@ -346,8 +346,8 @@ class BKBVariationalStrategy(_VariationalStrategy):
     closed form, so ``q(f)`` is the posterior of ``BKBModel`` with the same points, and
     GPyTorch's ``VariationalELBO`` of all data is Titsias' collapsed bound. In training mode
     its gradient reaches kernel, mean and noise through that optimum; the points stay where
-    they are until ``observe`` or ``redraw``. A call costs ``O(n m^2)`` for ``n``
-    observations and ``m`` points, in minibatches too, and no matrix is ``n x n``.
+    they are until ``observe`` or ``redraw``. For ``n`` observations and ``m`` points a call
+    costs ``O(n m^2)``, in minibatches too, and matrices are ``n x m``.
 
     In evaluation mode gradients are to the inputs alone; kernel, mean and noise are as they
     are at the call, and what follows from them is computed once. They count as estimated by
@@ -664,8 +664,7 @@ class BKBInducingPointAllocator(InducingPointAllocator):
 
     BoTorch asks for a number of points. Where BKB draws fewer, those that further draws
     would most probably add come with them; where it draws more, it draws with the noise
-    variance that the number can bear, to within a factor of 4. In ``O(n m^2)``, and no
-    matrix is ``n x n``.
+    variance that the number can bear, to within a factor of 4.
 
     Source: Calandriello et al. (2019), Algorithm 1; for a fixed number Ohlsson (1998).
 
@@ -729,7 +728,8 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         state = drawn(_STEP * self.qbar * float(prior.variance(X).sum()) / count)
         while state.alpha > self.alpha:
             more = drawn(state.alpha / _STEP)
-            if len(more.inducing) > count:  # as after a draw that missed a part
+            # After a draw that missed a part one is too large; the next is not.
+            if count < len(more.inducing) <= _STEP**2 * count:
                 more = more.redrawn()
             if len(more.inducing) > count:
                 break
