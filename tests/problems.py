@@ -18,10 +18,11 @@ from gpytorch.kernels import (
 )
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean, Mean, ZeroMean
-from gpytorch.models import ExactGP
+from gpytorch.models import ApproximateGP, ExactGP
 from torch import Tensor
 
 from kernelucb import (
+    BKBVariationalStrategy,
     KernelFamilyUCB,
     KernelRegression,
     LikelihoodRegression,
@@ -204,6 +205,17 @@ def frozen_model(
         input_transform=input_transform,
     )
     return model.double().eval().requires_grad_(False)
+
+
+class OwnGP(ApproximateGP):
+    r"""A user's GPyTorch model with inducing points drawn by posterior variance."""
+
+    def __init__(self, X, Y, kernel, mean, likelihood, **options):
+        super().__init__(BKBVariationalStrategy(self, X, Y, likelihood, **options))
+        self.mean_module, self.covar_module = mean, kernel
+
+    def forward(self, x):
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 class PlainGP(ExactGP):

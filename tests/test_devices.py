@@ -11,6 +11,8 @@ import torch
 from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.mlls import VariationalELBO
 from torch import Tensor
 
 import kernelucb as k
@@ -19,7 +21,15 @@ from devices import AVAILABLE, CUDA, device
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 from kernelucb.optim import chunked
 from kernelucb.safety import ConstraintWidth
-from problems import frozen_kernel, generator, make_problem, normal, uniform
+from problems import (
+    OwnGP,
+    constant_mean,
+    frozen_kernel,
+    generator,
+    make_problem,
+    normal,
+    uniform,
+)
 
 PROBLEM = make_problem(n=3, d=2, kernel="matern52")
 NORM, NOISE = {"norm_bound": 3.0}, {"noise_std": 0.1}
@@ -131,6 +141,21 @@ def on_candidates(t):
     return [*found, model.to_gp(t.arms[:3], t.Y, 0.1).train_inputs[0]]
 
 
+def inducing(t):
+    r"""A GP with BKB's strategy: its bound trained, its posterior, and the allocator."""
+    likelihood = GaussianLikelihood().double().to(t.X.device)
+    gp = OwnGP(t.X, t.Y, deepcopy(t.kernel), constant_mean(0.0), likelihood)
+    gp = gp.to(t.X.device).train()
+    bound = VariationalELBO(likelihood, gp, num_data=3)(gp(t.X), t.Y[:, 0])
+    bound.backward()
+    allocate = k.BKBInducingPointAllocator(0.1).allocate_inducing_points
+    drawn = allocate(t.X, t.kernel, 2, torch.Size())
+    given = [bound, likelihood.raw_noise.grad, gp.eval()(t.points).covariance_matrix]
+    gp.variational_strategy.observe(t.points, t.Y[:2])
+    assert isinstance(gp.variational_strategy, k.BKBVariationalStrategy)
+    return [*given, *k.BKBUCB(gp, **NORM).bounds(t.points), drawn]
+
+
 def margins(t):
     found = k.breakdown(t.band, lambda band: float(band.bounds(t.points)[1][0]) < 99)
     parts = k.confirmation(t.Y[:, 0], t.Y[:, 0] - 1.0, **NOISE)
@@ -199,7 +224,7 @@ VALUES = {
     "bandit": partial(played, lambda t, **given: k.KernelBandit(t.kernel, **given)),
     "family": partial(played, lambda t, **given: k.FamilyBandit(t.kernels, **given | NORM)),
     **{f.__name__: f for f in (batches, on_candidates, margins, norms, report, stopping)},
-    **{f.__name__: f for f in (sums, over_the_best, level, front)},
+    **{f.__name__: f for f in (sums, over_the_best, level, front, inducing)},
     "sum": lambda t: certificate(
         t, k.ScalarizedUCB([t.band] * 2, [1.0, -2.0]), bounds=t.square
     ),

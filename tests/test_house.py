@@ -7,17 +7,17 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
     "_numerics": 781,
-    "acquisition": 1963,
+    "acquisition": 1966,
     "ax": 1675,
     "bandit": 615,
     "certificates": 1959,
     "confidence": 4086,
-    "data": 2264,
-    "models": 727,
+    "data": 2295,
+    "models": 979,
     "optim": 244,
     "page": 811,
-    "beside the rooms": 2418,
-    "tests": 17_756,
+    "beside the rooms": 2422,
+    "tests": 18_366,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

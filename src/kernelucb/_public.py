@@ -60,6 +60,10 @@ from kernelucb.diagnostics import (
     describe_norm_bound as describe_norm_bound,
     information_gain as information_gain,
 )
+from kernelucb.models import (
+    BKBInducingPointAllocator as BKBInducingPointAllocator,
+    BKBVariationalStrategy as BKBVariationalStrategy,
+)
 from kernelucb.optim import KernelThompsonSampling as KernelThompsonSampling
 from kernelucb.page import report as report
 from kernelucb.pairs import confirm as confirm

@@ -4,13 +4,18 @@ import botorch.settings
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
+from botorch.models.approximate_gp import ApproximateGPyTorchModel
 from botorch.models.contextual import LCEAGP
 from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from botorch.models.transforms import Bilog, Log, Normalize, Power, Standardize
 from botorch.models.transforms.input import AppendFeatures
 from botorch.models.transforms.outcome import ChainedOutcomeTransform, StratifiedStandardize
-from gpytorch.kernels import PolynomialKernel, RBFKernel, RBFKernelGrad
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, StudentTLikelihood
+from gpytorch.kernels import MaternKernel, PolynomialKernel, RBFKernel, RBFKernelGrad
+from gpytorch.likelihoods import (
+    FixedNoiseGaussianLikelihood,
+    GaussianLikelihood,
+    StudentTLikelihood,
+)
 
 from kernelucb import (
     BKBUCB,
@@ -23,8 +28,17 @@ from kernelucb import (
 )
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.data.nystrom import ridge_factor
-from kernelucb.models import BKBModel
-from problems import PlainGP, float64, frozen_kernel, frozen_model, normal, uniform
+from kernelucb.models import BKBInducingPointAllocator, BKBModel
+from problems import (
+    OwnGP,
+    PlainGP,
+    constant_mean,
+    float64,
+    frozen_kernel,
+    frozen_model,
+    normal,
+    uniform,
+)
 
 SHAPE, Data, Unread = BotorchTensorDimensionError, InputDataError, UnsupportedError
 N, D = 12, 2
@@ -134,6 +148,40 @@ def budgeted(Y=COLUMN, kernel=KERNEL, **options):
     return BKBModel(X, Y, kernel, alpha=0.01, **options)
 
 
+def own(kernel=KERNEL, likelihood=None, mean=None):
+    r"""A GP with the strategy of BKB."""
+    likelihood = GaussianLikelihood().double() if likelihood is None else likelihood
+    return OwnGP(X, Y, kernel, constant_mean(0.0) if mean is None else mean, likelihood)
+
+
+class Warped(OwnGP):
+    def forward(self, x):
+        return super().forward(x**2)
+
+
+def warped():
+    given = X, Y, KERNEL, constant_mean(0.0), GaussianLikelihood().double()
+    return BKBUCB(Warped(*given), **BOUND)
+
+
+def scaled():
+    model = ApproximateGPyTorchModel(own(), GaussianLikelihood())
+    model.input_transform = SCALING
+    return BKBUCB(model, **BOUND)
+
+
+def allocated(X=X, count=3):
+    allocate = BKBInducingPointAllocator(0.1).allocate_inducing_points
+    return lambda: allocate(X, KERNEL, count, X.shape[:-2])
+
+
+def repeated():
+    r"""Where BoTorch would take the same inputs for each of a batch."""
+    allocate = BKBInducingPointAllocator(0.1).allocate_inducing_points
+    return allocate(X, KERNEL, 3, torch.Size([2]))
+
+
+FREE, SMALL = MaternKernel().double(), BKBInducingPointAllocator
 APART = torch.tensor([1.0] * (N - 1) + [0.9e-8]).double()
 NEGATIVE = torch.diag(float64([1.0, 2.0, -0.5]))
 FIVE, SLOPES = RBFKernel(ard_num_dims=5).double(), RBFKernelGrad().double()
@@ -179,6 +227,29 @@ ROWS = [
         Unread,
         "transform the outcomes yourself",
     ),
+    ("a strategy's noise", lambda: own(likelihood=FOUR), Unread, "of GaussianLikelihood"),
+    (
+        "no kernel",
+        lambda: own(kernel=X)(X),
+        Unread,
+        "covar_module .* of Kernel, got Tensor",
+    ),
+    ("no mean", lambda: own(mean=KERNEL)(X), Unread, "mean_module .* of Mean, got Matern"),
+    ("warped", warped, Unread, "forward .* Put what warps the inputs into the kernel"),
+    ("a query of it", lambda: own()(X[:, :1]), SHAPE, "X must be `... x q x 2`"),
+    ("a strategy's dtype", lambda: own().float(), Unread, "leave the dtype alone"),
+    ("a transform of its model", scaled, Unread, "does not know of its model's transforms"),
+    (
+        "an ELBO without gradient",
+        lambda: own(FREE).eval().variational_strategy.kl_divergence(),
+        Unread,
+        r"Call train\(\) of the model",
+    ),
+    ("points of batches", allocated(X.expand(3, N, D)), Unread, "without batch dimensions"),
+    ("points of one batch", repeated, Unread, "without batch dimensions"),
+    ("points of NaN", allocated(NAN), Data, "contains NaN"),
+    ("no points", allocated(count=0), ValueError, "num_inducing must be a whole number"),
+    ("no noise of points", lambda: SMALL(0.0), ValueError, "alpha must be a finite number"),
     ("ends", lengths(2, 3), ValueError, "shortest has 2 entries"),
     ("columns of a family", lengths(3, 3, each_coordinate=True), Unread, "2 col"),
 ]

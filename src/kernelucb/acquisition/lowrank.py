@@ -8,8 +8,9 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import Estimate
+from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.dual import ExactSet
@@ -22,42 +23,44 @@ from kernelucb.confidence.norm import NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.data import NystromRegression
-from kernelucb.data.nystrom import DTCRegression
+from kernelucb.data.nystrom import DTCRegression, sketched_state
 
 _SOURCE = (
     "weak duality of Flynn & Reeb (2024), Theorem 4.5, in the span of a few features (ours)"
 )
+_FITTED_RIDGE = Assumption(
+    "ridge parameter",
+    "the ridge parameter was fixed before the data; it may have been fitted to them",
+    Status.ESTIMATED,
+)
 _BLOCK = 256  # observed inputs in one part of BKB's certified width, about as a draw costs
 
 
-@rebuildable(lambda model: model)
+@rebuildable(sketched_state)
 def bkb(
-    model: Any,
+    model: DTCRegression,
     norm_bound: NormBoundLike,
-    noise_std: float | None,
+    noise_std: Number | None,
     delta: float,
     radius: BKBRadius,
     epsilon: float,
 ) -> Band:
-    r"""The band of ``BKBUCB``."""
-    if not hasattr(model, "regression") or not hasattr(model, "qbar"):
-        raise UnsupportedError(
-            f"{type(model).__name__} has no inducing points drawn by posterior "
-            "variance; use BKBModel of kernelucb.models."
-        )
+    r"""The band of ``BKBUCB``, from the state of its model."""
     rule = BKBRule(radius, delta, epsilon)
+    state = model
     if noise_std is not None:
-        noise_std = positive_scalar("noise_std", noise_std)
-    state: DTCRegression = model.regression(noise_std)
+        positive_scalar("noise_std", noise_std)
+        state = model.with_noise_std(noise_std)
     norm = rule.norm(norm_bound, state)
     # The width is in units of the model, which may standardise; the band in outcome units.
     noise = float(state.noise_scales) / state.outcome_scale
-    width = rule.width(model.state, norm.value, noise, _BLOCK)
-    assumptions = rule.assumptions(model.state, state, norm.assumption)
+    width = rule.width(state.data, norm.value, noise, _BLOCK)
+    assumptions = rule.assumptions(state.data, state, norm.assumption)
+    if "noise" in model.estimated - state.estimated:
+        assumptions = assumptions.with_extra(_FITTED_RIDGE)
     return Band(
         RidgeBand(state, state.regularizer, width, assumptions),
         data=state,
-        observed=inputs_of(model),
         norm_bounds=(norm.in_outcome_units(state),),
         constants={"width": width},
     )
@@ -66,7 +69,7 @@ def bkb(
 class BKBUCB(BandUCB):
     r"""Upper confidence bound of budgeted kernel bandits.
 
-    ``mean(x) +- beta / sqrt(alpha) sd(x)`` with the posterior of a ``BKBModel``; a
+    ``mean(x) +- beta / sqrt(alpha) sd(x)`` with the posterior of BKB's model; a
     prediction costs ``O(m^2)`` for ``m`` inducing points, whatever the number of
     observations.
 
@@ -90,7 +93,8 @@ class BKBUCB(BandUCB):
     Other arguments and errors: see ``MartingaleMixtureUCB``.
 
     Args:
-        model: A ``BKBModel``.
+        model: A ``BKBModel``, or a GP with a ``BKBVariationalStrategy``, bare or in
+            BoTorch's ``ApproximateGPyTorchModel``; as it is now, whatever it learns later.
         noise_std: Sub-Gaussian noise scale, outcome units; the root of the model's
             ``alpha`` when absent.
         radius: ``"certified"``, valid at any ``qbar``; ``"theorem2"``, which needs a large
@@ -104,7 +108,7 @@ class BKBUCB(BandUCB):
         model: Any,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | None = None,
+        noise_std: Number | None = None,
         delta: float = 0.05,
         radius: BKBRadius = "certified",
         epsilon: float = 0.5,

@@ -14,10 +14,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
@@ -28,7 +28,7 @@ from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
-from kernelucb._numerics.estimates import Estimate, draft_of
+from kernelucb._numerics.estimates import Estimate, Number, draft_of, with_noise
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
 from kernelucb.data.exact import RidgeState, distinct_rows, farthest, pool
 from kernelucb.data.from_model import ModelData, read_model
@@ -609,6 +609,12 @@ class Sketch(NamedTuple):
         return cls(gram, moments, alpha, factor, weights)
 
     @property
+    def half(self) -> Tensor:
+        r"""``r x r`` triangular matrix ``h`` with ``h^T h = alpha V^-1``."""
+        eye = torch.eye(len(self.gram)).to(self.gram)
+        return self.alpha**0.5 * solve_triangular(self.factor, eye, upper=False)
+
+    @property
     def log_det(self) -> float:
         r"""``ln det(I + Z^T Z / alpha)``, rounded up."""
         rounding = len(self.gram) * torch.finfo(self.gram.dtype).eps
@@ -673,7 +679,7 @@ class SketchedData:
     inducing: Tensor
 
     @classmethod
-    def empty(cls, prior: Prior, inputs: Tensor, *settings: Any) -> "SketchedData":
+    def empty(cls, prior: Prior, inputs: Tensor, *settings: Any) -> Self:
         r"""``u x d'`` inputs without observations; ``alpha, qbar, generator_state``."""
         none = inputs.new_zeros(len(inputs))
         tally, inducing = Tally(none, none, none), none[:0].long()
@@ -748,9 +754,7 @@ class SketchedData:
         r"""``u`` latent variances."""
         return self.residual_variance + self.alpha * self.quadratic
 
-    def observe(
-        self, index: Tensor, residuals: Tensor, slack: float = 0.0
-    ) -> "SketchedData":
+    def observe(self, index: Tensor, residuals: Tensor, slack: float = 0.0) -> Self:
         r"""With more outcomes minus prior means, and inducing points drawn again.
 
         ``index`` are the places of the ``n`` observations among the inputs. Inducing points
@@ -807,7 +811,7 @@ class SketchedData:
         change = rises.square().sum(-1) - drops.square().sum(-1)
         vars(state).update(quadratic=(self.quadratic + change).clamp_min(0.0))
 
-    def observe_at(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
+    def observe_at(self, inputs: Tensor, residuals: Tensor) -> Self:
         r"""The state after observations at ``n x d'`` inputs that may be new.
 
         In blocks that at most double the number of observations.
@@ -818,6 +822,19 @@ class SketchedData:
             state, index = state._with_inputs(inputs[block])
             state, start = state.observe(index, residuals[block]), block.stop
         return state
+
+    @classmethod
+    def drawn(cls, prior: Prior, inputs: Tensor, residuals: Tensor, *settings: Any) -> Self:
+        r"""From observations at ``n x d'`` inputs; ``alpha, qbar, generator_state``.
+
+        The points are drawn again by the variances after all of them.
+        """
+        empty = cls.empty(prior, inputs[:0], *settings)
+        return empty.observe_at(inputs, residuals).redrawn()
+
+    def redrawn(self) -> Self:
+        r"""With inducing points drawn again by the present variances."""
+        return self.observe(self.inducing[:0], self.tally.sums[:0])
 
     def conditioned(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
         r"""After observations at inputs that become inducing points, nothing drawn."""
@@ -831,7 +848,7 @@ class SketchedData:
         tally, inducing = Tally(*map(move, self.tally)), move(self.inducing)
         return replace(self, inputs=move(self.inputs), tally=tally, inducing=inducing)
 
-    def _with_inputs(self, inputs: Tensor) -> tuple["SketchedData", Tensor]:
+    def _with_inputs(self, inputs: Tensor) -> tuple[Self, Tensor]:
         r"""The state with the distinct ones of more inputs, and the place of each."""
         every, count = torch.cat([self.inputs, inputs]), len(self.inputs)
         first, index = distinct_rows(every)
@@ -859,13 +876,19 @@ def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     Where no input is drawn, the most probable one is taken. ``state`` is that of a
     ``torch.Generator``.
     """
-    generator = torch.Generator()  # on the CPU, so that every device draws the same
-    generator.set_state(state.cpu())
-    uniform = torch.rand(len(probabilities), dtype=torch.float64, generator=generator)
+    uniform, state = uniform_numbers(len(probabilities), state)
     drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
     if len(drawn) == 0:
         drawn = probabilities.argmax().reshape(1)
-    return drawn, generator.get_state()
+    return drawn, state
+
+
+def uniform_numbers(count: int, state: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Random numbers on the CPU, so that every device draws the same; the next state."""
+    generator = torch.Generator()
+    generator.set_state(state.cpu())
+    uniform = torch.rand(count, dtype=torch.float64, generator=generator)
+    return uniform, generator.get_state()
 
 
 def first_state(seed: int) -> Tensor:
@@ -930,6 +953,11 @@ class DTCRegression(RidgeState):
         variance = data.counts @ data.prior_variance / max(self.num_observations, 1)
         self.prior_std = prior.scale * float(variance) ** 0.5
 
+    def with_noise_std(self, noise_std: Number) -> "DTCRegression":
+        r"""The state around the same sketch with another noise scale, outcome units."""
+        given = float(noise_std), self.dimension, with_noise(self.estimated, noise_std)
+        return DTCRegression(self.prior, self.data, *given)
+
     @property
     def num_observations(self) -> int:
         r"""Number of observations ``n``."""
@@ -961,3 +989,30 @@ class DTCRegression(RidgeState):
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
         spectrum, left = self.spectrum, self.residual_variance
         return evidence_bounds(spectrum, self.targets, left, regularizers)
+
+
+def sketched_state(model: Any) -> DTCRegression:
+    r"""What a model with inducing points drawn by posterior variance says at present.
+
+    A ``BKBModel``, or a GP with a ``BKBVariationalStrategy``, bare or in BoTorch's
+    ``ApproximateGPyTorchModel``. Later observations and training do not change it.
+
+    Raises:
+        UnsupportedError: For any other model, or if BoTorch's model has transforms.
+    """
+    if isinstance(model, DTCRegression):
+        return model
+    gp = getattr(model, "model", model)
+    source = getattr(gp, "variational_strategy", model)
+    if not hasattr(source, "regression"):
+        raise UnsupportedError(
+            f"{type(model).__name__} has no inducing points drawn by posterior variance; "
+            "use BKBModel of kernelucb.models, or a GP with a BKBVariationalStrategy."
+        )
+    transforms = (f"{kind}_transform" for kind in ("input", "outcome"))
+    if gp is not model and any(getattr(model, name, None) for name in transforms):
+        raise UnsupportedError(
+            "The strategy does not know of its model's transforms; transform the data "
+            "yourself, or use BKBModel, which takes them."
+        )
+    return source.regression()

@@ -17,7 +17,6 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from linear_operator import to_linear_operator
-from rich.progress import track
 from torch import Tensor
 from torch.nn import Module, Parameter
 
@@ -729,6 +728,8 @@ def _trained(groups: Tasks, num_features: int, seed: int, progress: bool) -> Cos
     part in each step, no inputs are learnt by heart. Deterministic for a given ``seed``.
     """
     generator = torch.Generator().manual_seed(seed)
+    from rich.progress import track  # only where features are trained
+
     stacked = torch.cat([inputs for inputs, _ in groups])
     span = stacked.amax(0) - stacked.amin(0)
     span = torch.where(span > 0, span, 1.0)
