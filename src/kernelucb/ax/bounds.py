@@ -37,13 +37,13 @@ from kernelucb.ax.experiment import (
     missing_outcomes,
     mixed_space,
     notes_on,
-    parameters_of_columns,
     setting_of,
 )
+from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
 from kernelucb.ax.options import TRANSFORMS, estimates_of, options_by_outcome
 from kernelucb.certificates import OptimumReport, RegretCertificate
 from kernelucb.certificates.words import ParetoSet, Wording
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.assumptions import Assumption, Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
@@ -233,6 +233,11 @@ class FittedBound:
         is_sum = bool(self.band.parts)
         self.outcome = objective.expression if is_sum else objective.metric_names[0]
 
+    @property
+    def notes(self) -> list[Assumption]:
+        r"""What Ax did to data and inputs."""
+        return self._acquisition.notes
+
     def setting(self, parameters: Parameters) -> dict[str, Any]:
         r"""Parameters in the context."""
         return setting_of(self.experiment.search_space, parameters, self.context)
@@ -367,6 +372,7 @@ def options_of_now(
     safe = safe_arms_of(spec, experiment.search_space, context)
     return {
         "notes": notes_on(adapter, experiment),
+        "inputs": KernelInputs.of(experiment),
         "every_constraint": [*map(str, config_of(experiment).all_constraints)],
         "safe_points": inputs_of(adapter, safe).tolist() if safe else [],
     }
@@ -716,6 +722,6 @@ def optimum_report(
         max_evaluations=max_evaluations,
     )
     # Bands of the report are made anew, and know nothing of what Ax did to their data.
-    certificate, notes = report.certificate, notes_on(fitted.adapter, fitted.experiment)
-    assumptions = certificate.assumptions.no_better_than(notes)
+    certificate = report.certificate
+    assumptions = certificate.assumptions.no_better_than(fitted.notes)
     return replace(report, certificate=replace(certificate, assumptions=assumptions))

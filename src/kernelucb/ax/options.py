@@ -25,6 +25,7 @@ from kernelucb import acquisition
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.ax.inputs import KernelInputs
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NearNormBall
 from kernelucb.confidence.ridge import BoundedNorm, CompactDomain, FiniteDomain
@@ -147,37 +148,49 @@ def options_by_outcome(
     return found
 
 
-def by_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
-    r"""Options of an outcome, with length scales by parameter listed by input column.
+def by_columns(options: Options, inputs: KernelInputs) -> tuple[dict[str, Any], bool]:
+    r"""Options of an outcome with lists of length scales, and whether in their own units.
 
-    ``columns`` names the parameter of each input.
+    A mapping from the units of the inputs is in these units; a list has an entry for each
+    input at the first trial. A list or a number are in the cube of the search space then.
 
     Raises:
         ValueError: If the entries do not fit the inputs, or ``noise_std`` is a list: the
             number of trials is still open.
     """
-    listed = dict(options)
+    listed, (first, now) = dict(options), inputs
+    before, units = (first or now).units, [*now.units.values()]
     if isinstance(listed.get("noise_std"), list):
         raise ValueError(
             "noise_std must be one number for an outcome; report a standard error with "
             "each trial instead, and leave out noise_std."
         )
-    for option in listed.keys() & {*LENGTHS}:
-        given = listed[option]
-        if isinstance(given, Mapping):
-            # Where outcomes are reported with progressions, these are an input, too.
-            fits = {*columns} <= given.keys() <= {*columns, MAP_KEY}
-            given = [given.get(name) for name in columns] if fits else [*given]
+    lengths = {option: listed[option] for option in LENGTHS if option in listed}
+    mappings = [option for option in lengths if isinstance(lengths[option], Mapping)]
+    if mappings and len(mappings) < len(lengths):
+        raise ValueError(
+            f"{', '.join(mappings)} is in the units of the parameters, and other length "
+            "scales in the cube of the search space: give all of them as mappings."
+        )
+    for option, given in lengths.items():
+        if option in mappings:
+            # Where outcomes are reported with progressions, these are an input, too; and a
+            # parameter that is a constant by now may have been one.
+            fits = {*units} <= given.keys() <= {*units, *before.values(), MAP_KEY}
+            listed[option] = [given.get(unit) for unit in units]
+        elif isinstance(given, list):
+            entries = dict(zip(before, given, strict=False))
+            fits = len(given) == len(before) and now.units.keys() <= entries.keys()
+            listed[option] = [entries.get(column) for column in now.units]
         else:
-            fits = not isinstance(given, list) or len(given) == len(columns)
+            continue
         if not fits:
             raise ValueError(
                 f"{option} has the entries {', '.join(map(str, given))}, and the inputs of "
-                f"the bound are {', '.join(columns)} (none of a constant; one for each "
+                f"the bound are {', '.join(units)} (none of a constant; one for each "
                 "value of an unordered choice)."
             )
-        listed[option] = given
-    return listed
+    return listed, bool(mappings)
 
 
 def has_own_prior(acqf_class: type[BandUCB], options: Options) -> bool:

@@ -26,7 +26,10 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
 from ax.storage import botorch_modular_registry as registry
 from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.encoders import generation_node_to_dict
+from ax.storage.json_store.encoders import (
+    generation_node_to_dict,
+    generation_strategy_to_dict,
+)
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
@@ -53,6 +56,7 @@ from kernelucb.ax.experiment import (
     inputs_of,
     with_lost_arms,
 )
+from kernelucb.ax.inputs import KernelInputs
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 from kernelucb.safety import no_safe_point
@@ -229,7 +233,7 @@ def generation_strategy(
         should_deduplicate=not safe,
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
-    return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
+    return KernelUCBStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
 
 
 def _transitions(next_node: str, most: int, least: int | None) -> list[MinTrials]:
@@ -244,6 +248,19 @@ def _transitions(next_node: str, most: int, least: int | None) -> list[MinTrials
         MinTrials(threshold=most, not_in_statuses=lost, **every),
         MinTrials(threshold=least, **with_data, **every),
     ]
+
+
+class KernelUCBStrategy(GenerationStrategy):
+    r"""A ``GenerationStrategy`` that is stored as one.
+
+    Given an experiment, it has the inputs of its search space recorded: arms may be
+    attached without a word to the strategy, and the space be changed after them.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "_experiment" and value and not value.search_space.is_hierarchical:
+            KernelInputs.of(value)
 
 
 class KernelUCBNode(GenerationNode):
@@ -375,10 +392,15 @@ def register_for_storage() -> None:
     for name in ("KernelUCBNode", "SafeArmsNode"):
         CORE_DECODER_REGISTRY[name] = CORE_DECODER_REGISTRY[name + _HINT] = KernelUCBNode
     CORE_ENCODER_REGISTRY[pd.DataFrame] = _table_to_dict
+    CORE_ENCODER_REGISTRY[KernelUCBStrategy] = _strategy_to_dict
 
 
 def _node_to_dict(node: GenerationNode) -> dict[str, Any]:
     return generation_node_to_dict(node) | {"__type": type(node).__name__ + _HINT}
+
+
+def _strategy_to_dict(strategy: GenerationStrategy) -> dict[str, Any]:
+    return generation_strategy_to_dict(strategy) | {"__type": GenerationStrategy.__name__}
 
 
 def _table_to_dict(table: pd.DataFrame) -> dict[str, str]:
