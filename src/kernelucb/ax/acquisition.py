@@ -22,7 +22,6 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.transforms import Normalize
 from botorch.optim.utils import fix_features
-from botorch.utils.types import DEFAULT
 from torch import Tensor
 
 from kernelucb._numerics.digits import as_given
@@ -38,7 +37,7 @@ from kernelucb.acquisition.turns import is_upper_turn
 from kernelucb.ax import options as stored
 from kernelucb.ax.experiment import mixed_space
 from kernelucb.ax.inputs import KernelInputs
-from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.data.from_model import single_output_models
@@ -152,7 +151,7 @@ class BoundAcquisition(Acquisition):
             if name in used and not is_sum:
                 chosen |= {"maximize": used[name] > 0.0, "X_pending": pending}
             by_model = not stored.has_own_prior(single, chosen)
-            model, given, notes = self._with_inputs(name, each, by_model, chosen)
+            model, given, notes = self._with_inputs(each, by_model, chosen)
             bound = builder(model, **given, **fixed)
             if name in (ranges := self.options.get("outcome_range", {})):
                 lower, upper = ranges[name]
@@ -172,7 +171,7 @@ class BoundAcquisition(Acquisition):
             self.bound = ScalarizedUCB(parts, sums, X_pending=pending)
 
     def _with_inputs(
-        self, name: str, model: Any, by_model: bool, chosen: stored.Options
+        self, model: Any, by_model: bool, chosen: stored.Options
     ) -> tuple[Any, dict[str, Any], list[Assumption]]:
         r"""A model with the inputs of the kernel; options of the bound; what is assumed.
 
@@ -182,30 +181,16 @@ class BoundAcquisition(Acquisition):
         stays in the cube that it was fitted in. ``by_model`` says that the model has it.
         """
         inputs: KernelInputs = self.options["inputs"]
-        first, now = inputs
-        digest, units = self.search_space_digest, dict(now.units)
-        if MAP_KEY in digest.feature_names:
-            units[MAP_KEY] = MAP_KEY
-        options, own = stored.by_columns(chosen, inputs._replace(now=replace(now, units=units)))
+        digest = self.search_space_digest
+        options, own = inputs.listed(chosen, MAP_KEY in digest.feature_names)
         if by_model and trainable(getattr(model, "covar_module", None)):
             return model, options, []
-        specs = self.surrogate.surrogate_spec
-        (config,) = specs.metric_to_model_configs.get(name, specs.model_configs)
-        classes, others = config.input_transform_classes, config.input_transform_options
-        notes = inputs.notes(now.listed if own else [*now.ends])
-        if by_model and classes is None:  # the inputs as Ax makes them
-            return model, options, notes
-        if by_model and not (classes is DEFAULT or (classes == [Normalize] and not others)):
-            words = "the input transforms of the model_config may follow the data"
-            return model, options, [Assumption("inputs", words, Status.ESTIMATED)]
-        bounds = torch.tensor(digest.bounds, dtype=torch.float64).mT
-        for column, unit in enumerate(now.units.values()):
-            if own:
-                bounds[1, column] = bounds[0, column] + 1.0
-            elif first is not None:
-                bounds[:, column] = torch.tensor(first.ends[unit])
-        model = deepcopy(model).train()  # with its raw inputs, which `eval` scales anew
-        model.input_transform = Normalize(bounds.shape[-1], bounds=bounds)
+        notes, transform = inputs.notes(own), getattr(model, "input_transform", None)
+        # Where the model takes the inputs as they are, so does its kernel.
+        if not by_model or isinstance(transform, Normalize):
+            cube = inputs.cube(digest.bounds, own)
+            model = deepcopy(model).train()  # with its raw inputs, which `eval` scales anew
+            model.input_transform = Normalize(cube.shape[-1], bounds=cube)
         return model.eval(), options, notes
 
     def _build_constraints(self, safely: bool) -> None:

@@ -42,8 +42,8 @@ from kernelucb.ax.experiment import (
 from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
 from kernelucb.ax.options import TRANSFORMS, estimates_of, options_by_outcome
 from kernelucb.certificates import OptimumReport, RegretCertificate
-from kernelucb.certificates.words import ParetoSet, Wording
-from kernelucb.confidence.assumptions import Assumption, Assumptions
+from kernelucb.certificates.words import ParetoSet, Wording, decision_in_words
+from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
@@ -233,11 +233,6 @@ class FittedBound:
         is_sum = bool(self.band.parts)
         self.outcome = objective.expression if is_sum else objective.metric_names[0]
 
-    @property
-    def notes(self) -> list[Assumption]:
-        r"""What Ax did to data and inputs."""
-        return self._acquisition.notes
-
     def setting(self, parameters: Parameters) -> dict[str, Any]:
         r"""Parameters in the context."""
         return setting_of(self.experiment.search_space, parameters, self.context)
@@ -390,6 +385,9 @@ class ArmDecision(NamedTuple):
     certificate: RegretCertificate | None
     arm: Arm | None
 
+    def __str__(self) -> str:
+        return decision_in_words(self.stop, self.reason, self.certificate)
+
 
 class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     r"""Stop when no arm can be better than the best completed one by more than ``gap``.
@@ -527,13 +525,13 @@ class ParetoFront(NamedTuple):
 
     @property
     def names(self) -> dict[str, list[str]]:
-        r"""Names of the ``"optimal"``, ``"close"``, ``"open"`` and ``"dominated"`` arms.
+        r"""Names of the ``"optimal"``, ``"covered"``, ``"open"`` and ``"dominated"`` arms.
 
-        A close one has an optimal one that is better by at most ``epsilon`` in every
-        objective.
+        Of a covered one an optimal one is worse by at most ``epsilon`` in every objective,
+        and may be better by any amount.
         """
         v = self.verdict
-        masks = {"optimal": v.optimal, "close": v.covered}
+        masks = {"optimal": v.optimal, "covered": v.covered}
         masks |= {"open": v.open, "dominated": v.dominated}
         return {k: [self.arms[i].name for i in m.nonzero()] for k, m in masks.items()}
 
@@ -723,5 +721,5 @@ def optimum_report(
     )
     # Bands of the report are made anew, and know nothing of what Ax did to their data.
     certificate = report.certificate
-    assumptions = certificate.assumptions.no_better_than(fitted.notes)
+    assumptions = certificate.assumptions.no_better_than(fitted._acquisition.notes)
     return replace(report, certificate=replace(certificate, assumptions=assumptions))

@@ -28,7 +28,7 @@ from kernelucb._numerics.checks import LARGEST
 from kernelucb._numerics.domains import LinearConstraints
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
 from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
-from kernelucb.ax.options import by_columns, options_by_outcome
+from kernelucb.ax.options import options_by_outcome
 from kernelucb.certificates import MixedSpace
 from kernelucb.confidence.assumptions import Assumption, Status
 
@@ -163,7 +163,7 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
     options = options_by_outcome(stored["botorch_acqf_options"], names)
     inputs = KernelInputs.of(experiment)
     for each in options.values():
-        by_columns(each, inputs)
+        inputs.listed(each)
     _check_outcomes(acqf_class, options, passed_on(experiment))
 
 

@@ -3,20 +3,24 @@ r"""The inputs that a search space makes of parameters, by now and at the first 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from ax.adapter.adapter_utils import extract_search_space_digest
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.core import Experiment, SearchSpace
+from ax.core.data import MAP_KEY
 from botorch.exceptions import UnsupportedError
+from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumption, Status
 
+# Options with an entry for each input of the bound, which may be by their names.
+LENGTHS = ("shortest", "longest", "lengthscale")
 _RECORD = "kernelucb: inputs at the first trial"  # among an experiment's properties
 
 
@@ -34,57 +38,45 @@ class Inputs:
     r"""Columns that a search space makes of its parameters, none of a constant.
 
     Attributes:
-        units: By column the name of its unit: the parameter's own (``"x"``), or
-            ``"log10(x)"`` and ``"logit(x)"`` where it is scaled so. An unordered choice
-            has a column ``"kind=a"`` for each value, of the unit ``"kind"``.
+        units: By column the name of its unit: the parameter's own, or ``"log10(x)"`` and
+            ``"logit(x)"`` where it is scaled so. An unordered choice has a column
+            ``"k=a"`` for each value, an ordered one of words ``"k['low', 'high']"`` for
+            their positions, both of the unit ``"k"``.
         ends: By unit its smallest and its largest value: the cube of the space.
-        words: By unit the values of an ordered choice of words, which stand for positions.
     """
 
     units: dict[str, str]
     ends: dict[str, list[float]]
-    words: dict[str, list[Any]]
 
     @classmethod
     def of(cls, space: SearchSpace) -> "Inputs":
         r"""The columns in Ax's order, where no outcome has a progression."""
-        scaled, found = space.clone(), cls({}, {}, {})
+        scaled, found = space.clone(), cls({}, {})
         transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
         for transform in transforms:  # which change the space that they are given
             scaled = transform(search_space=scaled).transform_search_space(scaled)
         columns = [*scaled.parameters]
         bounds = extract_search_space_digest(scaled, columns).bounds
-        owners = parameters_of_columns(columns)
-        for column, name, ends in zip(columns, owners, bounds, strict=True):
+        for column, ends in zip(columns, bounds, strict=True):
+            (name,) = parameters_of_columns([column])
             parameter: Any = space.parameters[name]
             scale = "log10" * parameter.log_scale
             scale = scale or "logit" * getattr(parameter, "logit_scale", False)
-            unit = f"{scale}({name})" if scale else name
+            key = unit = f"{scale}({name})" if scale else name
             if column != name:
-                column = f"{name}={parameter.values[int(column.rpartition('_')[2])]}"
+                key = f"{name}={parameter.values[int(column.rpartition('_')[2])]}"
             elif not parameter.is_numeric:
-                found.words[unit] = [*parameter.values]
-            found.units[column], found.ends[unit] = unit, [*map(float, ends)]
+                key = f"{name}{parameter.values}"
+            found.units[key], found.ends[unit] = unit, [*map(float, ends)]
         return found
 
     @property
-    def listed(self) -> list[str]:
-        r"""Units of choices whose inputs follow from their list of values."""
-        coded = (unit for key, unit in self.units.items() if key.startswith(f"{unit}="))
-        return [*dict.fromkeys([*self.words, *coded])]
-
-    def others(self, now: "Inputs") -> list[str]:
-        r"""Units by now that were none, or of other inputs for the same values."""
-        counts, before = (Counter(each.units.values()) for each in (now, self))
-
-        def stays(unit: str) -> bool:
-            # Values of a choice of words may be appended, or taken off at the end.
-            pairs = zip(self.words.get(unit, []), now.words.get(unit, []), strict=False)
-            one_each = (counts[unit] == 1) == (before[unit] == 1)
-            both = (unit in self.words) == (unit in now.words)
-            return before[unit] > 0 and one_each and both and all(a == b for a, b in pairs)
-
-        return [unit for unit in now.ends if not stays(unit)]
+    def kinds(self) -> dict[str, str]:
+        r"""By unit how its values become inputs; the unit itself for numbers."""
+        return {
+            unit: f"{unit}=" if key.startswith(f"{unit}=") else key
+            for key, unit in self.units.items()
+        }
 
 
 class KernelInputs(NamedTuple):
@@ -117,23 +109,81 @@ class KernelInputs(NamedTuple):
         spaces = [run.search_space for run in runs if run.search_space is not None]
         return cls(Inputs.of(spaces[0]) if spaces else None, now)
 
-    def notes(self, needed: Collection[str]) -> list[Assumption]:
-        r"""Assumptions of a kernel to which some units mean what they meant at first.
+    def listed(
+        self, options: Mapping[str, Any], steps: bool = False
+    ) -> tuple[dict[str, Any], bool]:
+        r"""Options of an outcome with listed length scales, and if these are in own units.
+
+        A mapping from the units of the inputs is in these units. A list has an entry for
+        each input of the first trial; it or a number are in the cube of the space then.
+        With ``steps`` the progression of a trial is an input, too.
 
         Raises:
-            UnsupportedError: If they mean something else by now.
+            ValueError: If the entries do not fit the inputs, or ``noise_std`` is a list:
+                the number of trials is still open.
         """
+        listed, before = dict(options), (self.first or self.now).units
+        if type(listed.get("noise_std")) is list:
+            raise ValueError(
+                "noise_std must be one number for an outcome; report a standard error with "
+                "each trial instead, and leave out noise_std."
+            )
+        units = self.now.units | ({MAP_KEY: MAP_KEY} if steps else {})
+        lengths = {option: listed[option] for option in LENGTHS if option in listed}
+        kinds = {*map(type, lengths.values())}
+        own = dict in kinds
+        names = [*units.values()] if own else [*units]
+        for option, given in lengths.items():
+            if not own and type(given) is not list:
+                continue
+            entries: Any = given if kinds == {dict} else {}
+            if not own and len(given) == len(before):
+                entries = dict(zip(before, given, strict=True))
+            # What was an input may be a constant by now.
+            if not {*names} <= {*entries} <= {*names, *before, *before.values(), MAP_KEY}:
+                raise ValueError(
+                    f"{option} is {given}, and the inputs of the bound are "
+                    f"{', '.join(units.values())} (none of a constant; one for each value "
+                    "of an unordered choice)."
+                )
+            listed[option] = [entries[name] for name in names]
+        return listed, own
+
+    def notes(self, in_own_units: bool) -> list[Assumption]:
+        r"""What a kernel assumes whose inputs mean what they meant at first.
+
+        In its own units a number does so by its name; a choice depends on its list.
+
+        Raises:
+            UnsupportedError: If an input means something else by now.
+        """
+        kinds = self.now.kinds.items()
+        needed = {unit: kind for unit, kind in kinds if not in_own_units or kind != unit}
         if self.first is None:
             words = (
-                f"nothing recorded the search space before the first outcome, and "
-                f"{', '.join(needed)} are scaled by it as it is by now"
+                f"nothing recorded the search space before the first outcome, and its "
+                f"present one scales {', '.join(needed)}: give lengthscale as a mapping"
             )
             return [Assumption("length scales", words, Status.ESTIMATED)] * bool(needed)
-        if lost := [unit for unit in self.first.others(self.now) if unit in needed]:
+        before = self.first.kinds
+        if lost := [unit for unit, kind in needed.items() if before.get(unit) != kind]:
             raise UnsupportedError(
                 f"The search space has changed since the first trial: {', '.join(lost)} "
-                f"cannot be input of the same kernel, whose inputs were "
-                f"{', '.join(self.first.ends)}. Change it back, or make a strategy with "
-                "lengthscale as a mapping from the inputs of now, in their own units."
+                f"cannot be input of a kernel whose inputs were {', '.join(before)}. "
+                "Change it back, or set a strategy with length scales in the units of the "
+                "inputs of now, as a mapping from their names."
             )
         return []
+
+    def cube(self, bounds: Sequence[tuple[float, float]], in_own_units: bool) -> Tensor:
+        r"""``2 x d`` ends of each input between which a kernel counts one unit of length.
+
+        ``bounds`` are Ax's of now, for a progression and where nothing was recorded.
+        """
+        ends = torch.tensor(bounds, dtype=torch.float64).mT.clone()
+        for column, unit in enumerate(self.now.units.values()):
+            if in_own_units:
+                ends[1, column] = ends[0, column] + 1.0
+            elif self.first is not None:
+                ends[:, column] = ends.new_tensor(self.first.ends[unit])
+        return ends

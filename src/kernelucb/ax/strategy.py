@@ -25,11 +25,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
 from ax.storage import botorch_modular_registry as registry
+from ax.storage.json_store import encoders
 from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.encoders import (
-    generation_node_to_dict,
-    generation_strategy_to_dict,
-)
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
@@ -392,15 +389,12 @@ def register_for_storage() -> None:
     for name in ("KernelUCBNode", "SafeArmsNode"):
         CORE_DECODER_REGISTRY[name] = CORE_DECODER_REGISTRY[name + _HINT] = KernelUCBNode
     CORE_ENCODER_REGISTRY[pd.DataFrame] = _table_to_dict
-    CORE_ENCODER_REGISTRY[KernelUCBStrategy] = _strategy_to_dict
+    CORE_ENCODER_REGISTRY[KernelUCBStrategy] = encoders.generation_strategy_to_dict
+    CORE_DECODER_REGISTRY[KernelUCBStrategy.__name__] = GenerationStrategy
 
 
 def _node_to_dict(node: GenerationNode) -> dict[str, Any]:
-    return generation_node_to_dict(node) | {"__type": type(node).__name__ + _HINT}
-
-
-def _strategy_to_dict(strategy: GenerationStrategy) -> dict[str, Any]:
-    return generation_strategy_to_dict(strategy) | {"__type": GenerationStrategy.__name__}
+    return encoders.generation_node_to_dict(node) | {"__type": type(node).__name__ + _HINT}
 
 
 def _table_to_dict(table: pd.DataFrame) -> dict[str, str]:
