@@ -204,6 +204,7 @@ class TestStatus:
         assert card.title == f"Front of mass, bend: {front.verdict.summary}"
         assert card.subtitle.endswith("without noise may lie outside of it")
 
+    @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     @pytest.mark.parametrize("norm", [None, 0.1])
     def test_a_card_states_nothing_that_is_not_certified(self, norm):
         client = attached(experiment(), ARMS, beam)
