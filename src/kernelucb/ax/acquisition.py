@@ -170,9 +170,7 @@ class BoundAcquisition(Acquisition):
             parts, sums = [self.bands[name] for name in used], [*used.values()]
             self.bound = ScalarizedUCB(parts, sums, X_pending=pending)
 
-    def _with_inputs(
-        self, model: Any, by_model: bool, chosen: stored.Options
-    ) -> tuple[Any, dict[str, Any], list[Assumption]]:
+    def _with_inputs(self, model: Any, by_model: bool, chosen: Any) -> tuple[Any, ...]:
         r"""A model with the inputs of the kernel; options of the bound; what is assumed.
 
         The kernel is a function of parameters, in their units or in the cube of the search

@@ -297,12 +297,12 @@ class FrontAnalysis(BoundAnalysis):
             corners = [1, 2, 2, 1, 1], [3, 3, 4, 4, 3]
             x, y = (boxes.iloc[:, i].assign(end=None).to_numpy().ravel() for i in corners)
             worse = " (an optimal arm is worse by epsilon at most)" * (kind == "covered")
-            drawn = {
-                "name": f"{kind}{worse}",
-                "line_color": KINDS[str(kind)],
+            drawn = {"name": f"{kind}{worse}", "line_color": KINDS[str(kind)]}
+            drawn |= {
                 "fill": "toself",
+                "text": boxes["arm_name"].repeat(6).tolist(),
+                "mode": "lines",
             }
-            drawn |= {"text": boxes["arm_name"].repeat(6).tolist(), "mode": "lines"}
             figure.add_scatter(x=x.tolist(), y=y.tolist(), **drawn)
         first, second, *_ = map(words.label, front.objectives)
         figure.update_layout(xaxis_title=first, yaxis_title=second)

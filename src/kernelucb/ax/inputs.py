@@ -109,9 +109,7 @@ class KernelInputs(NamedTuple):
         spaces = [run.search_space for run in runs if run.search_space is not None]
         return cls(Inputs.of(spaces[0]) if spaces else None, now)
 
-    def listed(
-        self, options: Mapping[str, Any], steps: bool = False
-    ) -> tuple[dict[str, Any], bool]:
+    def listed(self, options: Mapping[str, Any], steps: bool = False) -> tuple[Any, bool]:
         r"""Options of an outcome with listed length scales, and if these are in own units.
 
         A mapping from the units of the inputs is in these units. A list has an entry for
@@ -160,10 +158,8 @@ class KernelInputs(NamedTuple):
         kinds = self.now.kinds.items()
         needed = {unit: kind for unit, kind in kinds if not in_own_units or kind != unit}
         if self.first is None:
-            words = (
-                f"nothing recorded the search space before the first outcome, and its "
-                f"present one scales {', '.join(needed)}: give lengthscale as a mapping"
-            )
+            words = "lengthscale is no mapping, and no search space was kept from before"
+            words += f" the first outcome, as the scale of {', '.join(needed)}"
             return [Assumption("length scales", words, Status.ESTIMATED)] * bool(needed)
         before = self.first.kinds
         if lost := [unit for unit, kind in needed.items() if before.get(unit) != kind]:

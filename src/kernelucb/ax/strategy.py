@@ -61,7 +61,7 @@ from kernelucb.safety import no_safe_point
 _FITTED_KERNEL = (
     "A norm bound is given, but no kernel, so the bound takes the kernel that Ax fits in "
     "every trial: no theorem covers that, and the number means something else for every "
-    "kernel. Give kernel=..., lengthscale=... (in the unit cube of the search space) and "
+    "kernel. Give kernel=..., lengthscale=... (a mapping, in the parameters' units) and "
     "mean=..., or use KernelFamilyUCB with a range of length scales."
 )
 # Ax's error about a name that it does not know prints the name: these say what to do.
@@ -118,8 +118,9 @@ def generation_strategy(
             passes. With several outcomes each but ``delta``, which they share equally, may
             be a mapping from the names of the metrics. For a bound with a prior of its own:
             ``kernel`` (``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``),
-            ``lengthscale`` (in units of the unit cube: one number, a list with one for each
-            input, or a mapping from the names of the parameters), ``outputscale`` and
+            ``lengthscale`` (a mapping from the inputs, ``{"x": 0.2, "log10(rate)": 0.5}``,
+            is in their own units; a number, or a list with one for each input, is in the
+            cube of the search space at the first trial), ``outputscale`` and
             ``mean`` in outcome units.
         num_initial: Number of initial trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
