@@ -308,8 +308,8 @@ def check_given(user: str, estimated: Iterable[str], allow_estimated: bool) -> N
         raise UncertifiedError(
             f"{user} needs a certified bound. The generation strategy's rests on estimates "
             f"({names}), so its probability is not known. Give kernel and lengthscale (or "
-            "the range of KernelFamilyUCB; as mappings), norm_bound (or theorem=BoundedNorm("
-            "...)) and noise_std (or standard errors); or pass allow_estimated=True."
+            "the range of KernelFamilyUCB; as mappings), norm_bound (or theorem=Bounded"
+            "Norm(...)) and noise_std (or standard errors); or pass allow_estimated=True."
         )
 
 
