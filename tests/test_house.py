@@ -17,7 +17,7 @@ LINES = {
     "optim": 244,
     "page": 811,
     "beside the rooms": 2418,
-    "tests": 17_990,
+    "tests": 18_002,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large
