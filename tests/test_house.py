@@ -6,18 +6,18 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 781,
-    "acquisition": 1966,
-    "ax": 1675,
+    "_numerics": 791,
+    "acquisition": 1975,
+    "ax": 1793,
     "bandit": 615,
-    "certificates": 1959,
-    "confidence": 4086,
+    "certificates": 2039,
+    "confidence": 4200,
     "data": 2295,
     "models": 979,
     "optim": 244,
-    "page": 811,
-    "beside the rooms": 2422,
-    "tests": 18_366,
+    "page": 813,
+    "beside the rooms": 2441,
+    "tests": 18_866,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -20,7 +20,9 @@ pytestmark = AX_WARNINGS
 
 BEAM = [real("width", 1.0, 3.0), real("height", 1.0, 3.0)]
 NORMS = {"mass": 20.0, "bend": 8.0, "price": 9.0}
-PRIOR = {"kernel": "matern52", "lengthscale": 0.9, "outputscale": 4.0, "noise_std": 0.02}
+# In centimetres: the trials came before the strategy.
+PRIOR = {"kernel": "matern52", "lengthscale": {"width": 1.8, "height": 1.8}}
+PRIOR |= {"outputscale": 4.0, "noise_std": 0.02}
 SIZES = [(1.2, 1.1), (1.5, 2.0), (2.0, 2.9), (1.1, 2.6), (2.8, 1.3), (2.4, 2.3), (1.3, 1.8)]
 ARMS = [{"width": width, "height": height} for width, height in SIZES]
 EPSILON = {"mass": 0.3, "bend": 0.1}
@@ -200,6 +202,17 @@ class TestStatus:
         assert f"{estimated} of mass" in front.verdict.summary
         (card,) = client_cards(client, kernelucb.ax.FrontAnalysis(0.1, strategy))
         assert card.title == f"Front of mass, bend: {front.verdict.summary}"
+        assert card.subtitle.endswith("without noise may lie outside of it")
+
+    @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
+    @pytest.mark.parametrize("norm", [None, 0.1])
+    def test_a_card_states_nothing_that_is_not_certified(self, norm):
+        client = attached(experiment(), ARMS, beam)
+        strategy = known(lengthscale=0.9, norm_bound=norm)
+        card = kernelucb.ax.FrontAnalysis(0.1, strategy).compute(client._experiment)
+        words = "The data contradict what was given" if norm else "may lie outside of it"
+        assert words in card.subtitle
+        assert "lie between" not in card.subtitle
 
 
 def client_cards(client, *analyses):
@@ -224,12 +237,14 @@ class TestCard:
         )
         drawn = 0
         for trace in figure.data:
-            for k, arm in enumerate(front.names[trace.name]):
+            kind = trace.name.split()[0]
+            assert (" is worse by" in trace.name) == (kind == "covered")
+            for k, arm in enumerate(front.names[kind]):
                 x, y = (side[6 * k : 6 * k + 5] for side in (trace.x, trace.y))
                 assert {min(x), max(x)} == {*df.loc[arm, ["mass lower", "mass upper"]]}
                 assert {min(y), max(y)} == {*df.loc[arm, ["bend lower", "bend upper"]]}
                 assert trace.text[6 * k] == arm
-                assert df.loc[arm, "kind"] == trace.name
+                assert df.loc[arm, "kind"] == kind
                 drawn += 1
         assert drawn == len(ARMS)
         layout = figure.layout

@@ -81,7 +81,7 @@ ROWS = [
         *("hierarchy", trial(parameters=[PARENT, *bench.SQUARE])),
         *(UnsupportedError, "an arm has depends on m"),
     ),
-    ("scales", trial(lengthscale=SCALES), ValueError, "entries x, "),
+    ("scales", trial(lengthscale=SCALES), ValueError, "pressure.*of the bound are x "),
     ("context", trial(context={"x": 20.0}), ValueError, "x=20.0, which is o"),
     ("none", lambda: kernelucb.ax.last_bound(Client()), ValueError, "no generation strat"),
 ]

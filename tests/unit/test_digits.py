@@ -68,3 +68,19 @@ EXAMPLES = [
 @pytest.mark.parametrize(("found", "expected"), EXAMPLES)
 def test_examples(found, expected):
     assert found == expected
+
+
+@pytest.mark.parametrize("low", [1.0000000001e-4, 3.3333333333e-7])
+def test_a_limit_of_a_logarithmic_input_is_never_zero(low):
+    first, last = digits.sides(low, 0.29999999999)
+    assert 0.9 * low <= float(first) <= low
+    assert float(last) == 0.3
+
+
+def test_a_point_in_a_sentence_has_no_twelve_digits():
+    shown = {
+        0.0204909179689: "0.0204909",
+        0.1234567: "0.1234567",
+        1234567.891234: "1234567.89",
+    }
+    assert {number: digits.shown(number) for number in shown} == shown

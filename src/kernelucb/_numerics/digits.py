@@ -7,11 +7,14 @@ from typing import SupportsFloat
 _COUNT = 4  # significant digits of a number by itself
 _GIVEN = 8  # and of one that is mostly a person's
 _SHORT = 8  # characters of a coordinate that need not be fewer
+_POINT = 10  # and of one in a sentence, which a person may have given
 _SHARE = 100.0  # an interval's ends move by at most its width over this
 _PLAIN = -5, 9  # exponents between which a number is printed without a power of ten
 
 
-def at_least(number: SupportsFloat, width: float | None = None, count: int = _COUNT) -> str:
+def at_least(
+    number: SupportsFloat | str, width: float | None = None, count: int = _COUNT
+) -> str:
     r"""``number`` rounded down, to ``count`` digits.
 
     With a ``width``, to as many digits as an interval of this width needs.
@@ -19,7 +22,9 @@ def at_least(number: SupportsFloat, width: float | None = None, count: int = _CO
     return _rounded(number, width, ROUND_FLOOR, count)
 
 
-def at_most(number: SupportsFloat, width: float | None = None, count: int = _COUNT) -> str:
+def at_most(
+    number: SupportsFloat | str, width: float | None = None, count: int = _COUNT
+) -> str:
     r"""``number`` rounded up; see ``at_least``."""
     return _rounded(number, width, ROUND_CEILING, count)
 
@@ -52,15 +57,26 @@ def coordinate(number: SupportsFloat) -> str:
     return f"{float(number):.12g}"
 
 
+def shown(number: SupportsFloat) -> str:
+    r"""A coordinate in a sentence; a long one to six digits, two of them decimals."""
+    text = coordinate(number)
+    count = max(_COUNT, Decimal(text).adjusted() + 1) + 2
+    return text if len(text) <= _POINT else _rounded(text, None, ROUND_HALF_EVEN, count)
+
+
 def sides(lower: float, upper: float, inwards: bool = False) -> tuple[str, str]:
-    r"""Limits of a coordinate, long ones rounded outwards (or inwards)."""
-    down, up = (at_most, at_least) if inwards else (at_least, at_most)
-    low, high = coordinate(lower), coordinate(upper)
-    width = float(high) - float(low)
-    return (
-        low if len(low) <= _SHORT else down(float(low), width),
-        high if len(high) <= _SHORT else up(float(high), width),
+    r"""Limits of a coordinate, long ones rounded outwards (or inwards).
+
+    A number keeps two digits, so none but 0 is printed as 0, which has no logarithm.
+    """
+    rounded = (at_most, at_least) if inwards else (at_least, at_most)
+    ends = [coordinate(each) for each in (lower, upper)]
+    width = float(ends[1]) - float(ends[0])
+    low, high = (
+        end if len(end) <= _SHORT else to(end, min(width, 10.0 * abs(float(end))))
+        for end, to in zip(ends, rounded, strict=True)
     )
+    return low, high
 
 
 def one_minus(delta: float) -> str:
@@ -71,7 +87,7 @@ def one_minus(delta: float) -> str:
 
 
 def _rounded(
-    value: SupportsFloat, width: float | None, rounding: str, count: int = _COUNT
+    value: SupportsFloat | str, width: float | None, rounding: str, count: int = _COUNT
 ) -> str:
     number = float(value)
     if not math.isfinite(number) or number == 0.0:

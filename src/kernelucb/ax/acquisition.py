@@ -35,7 +35,9 @@ from kernelucb.acquisition import (
 )
 from kernelucb.acquisition.turns import is_upper_turn
 from kernelucb.ax import options as stored
-from kernelucb.ax.experiment import mixed_space, parameters_of_columns
+from kernelucb.ax.experiment import mixed_space
+from kernelucb.ax.inputs import KernelInputs
+from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.data.from_model import single_output_models
@@ -57,6 +59,7 @@ class BoundAcquisition(Acquisition):
 
     Attributes:
         bands: The band of each outcome, by its name.
+        notes: Assumptions on what Ax did to data and inputs.
         bound: The function that ranks points, of one of these bands or of a weighted sum.
         context: Columns of the inputs that are fixed, and their values.
         domain: Bounds, fixed features and linear constraints, as a guard takes them.
@@ -66,6 +69,7 @@ class BoundAcquisition(Acquisition):
     """
 
     bands: dict[str, Band]
+    notes: list[Assumption]
     bound: BandUCB
     context: dict[int, float]
     outcome_constraints: OutcomeConstraints | None = None
@@ -130,7 +134,6 @@ class BoundAcquisition(Acquisition):
         # Ax leaves out tracked outcomes, but keeps them in the surrogate.
         if self._subset_idcs is not None:
             names = [names[i] for i in self._subset_idcs.tolist()]
-        columns = parameters_of_columns(self.search_space_digest.feature_names)
         # One row for each objective, of which there is one.
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
@@ -140,14 +143,16 @@ class BoundAcquisition(Acquisition):
         fixed = {"outcomes": "rates"} if single is LikelihoodUCB else {}
         each_options = stored.options_by_outcome(options, names).items()
         self.bands, pending = {}, self.X_pending
+        self.notes = [*self.options.get("notes", [])]
         for (name, chosen), each in zip(
             each_options, single_output_models(model), strict=True
         ):
             # A direction and pending points are of the function that is maximised alone.
             if name in used and not is_sum:
                 chosen |= {"maximize": used[name] > 0.0, "X_pending": pending}
-            scaled = self._scaled(each, stored.has_own_prior(single, chosen))
-            bound = builder(scaled, **stored.by_columns(chosen, columns), **fixed)
+            by_model = not stored.has_own_prior(single, chosen)
+            model, given, notes = self._with_inputs(each, by_model, chosen)
+            bound = builder(model, **given, **fixed)
             if name in (ranges := self.options.get("outcome_range", {})):
                 lower, upper = ranges[name]
                 lower = -math.inf if lower is None else lower
@@ -155,7 +160,8 @@ class BoundAcquisition(Acquisition):
                 within = bound.band.within(lower, upper)
                 bound = BandUCB(within, X_pending=bound.X_pending, turns=bound.turns)
             functions = bound.band.required_set
-            for item in self.options.get("notes", []):
+            self.notes += notes
+            for item in [*self.options.get("notes", []), *notes]:
                 functions.assumptions = functions.assumptions.with_extra(item)
             self.bands[name] = bound.band
             if name in used:
@@ -164,21 +170,26 @@ class BoundAcquisition(Acquisition):
             parts, sums = [self.bands[name] for name in used], [*used.values()]
             self.bound = ScalarizedUCB(parts, sums, X_pending=pending)
 
-    def _scaled(self, model: Any, data_only: bool) -> Any:
-        r"""A model with inputs in the unit cube of the search space.
+    def _with_inputs(self, model: Any, by_model: bool, chosen: Any) -> tuple[Any, ...]:
+        r"""A model with the inputs of the kernel; options of the bound; what is assumed.
 
-        Ax widens the cube to the arms outside and rounds it to single precision. A kernel
-        that Ax has fitted stays in the cube that it was fitted in.
+        The kernel is a function of parameters, in their units or in the cube of the search
+        space at the first trial. Ax's own cube is widened to the arms outside, rounded to
+        single precision and left out where it is the unit cube. A kernel that Ax has fitted
+        stays in the cube that it was fitted in. ``by_model`` says that the model has it.
         """
-        transform = getattr(model, "input_transform", None)
-        if transform is None or not (data_only or isinstance(transform, Normalize)):
-            return model
-        if not data_only and trainable(model.covar_module):
-            return model
-        bounds = torch.tensor(self.search_space_digest.bounds, dtype=torch.float64).mT
-        model = deepcopy(model).train()  # with its raw inputs, which `eval` scales anew
-        model.input_transform = Normalize(bounds.shape[-1], bounds=bounds)
-        return model.eval()
+        inputs: KernelInputs = self.options["inputs"]
+        digest = self.search_space_digest
+        options, own = inputs.listed(chosen, MAP_KEY in digest.feature_names)
+        if by_model and trainable(getattr(model, "covar_module", None)):
+            return model, options, []
+        notes, transform = inputs.notes(own), getattr(model, "input_transform", None)
+        # Where the model takes the inputs as they are, so does its kernel.
+        if not by_model or isinstance(transform, Normalize):
+            cube = inputs.cube(digest.bounds, own)
+            model = deepcopy(model).train()  # with its raw inputs, which `eval` scales anew
+            model.input_transform = Normalize(cube.shape[-1], bounds=cube)
+        return model.eval(), options, notes
 
     def _build_constraints(self, safely: bool) -> None:
         rows: list[tuple[str, float, Any]] = []

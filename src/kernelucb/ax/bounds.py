@@ -37,12 +37,12 @@ from kernelucb.ax.experiment import (
     missing_outcomes,
     mixed_space,
     notes_on,
-    parameters_of_columns,
     setting_of,
 )
+from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
 from kernelucb.ax.options import TRANSFORMS, estimates_of, options_by_outcome
 from kernelucb.certificates import OptimumReport, RegretCertificate
-from kernelucb.certificates.words import ParetoSet, Wording
+from kernelucb.certificates.words import ParetoSet, Wording, decision_in_words
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
@@ -308,8 +308,8 @@ def check_given(user: str, estimated: Iterable[str], allow_estimated: bool) -> N
         raise UncertifiedError(
             f"{user} needs a certified bound. The generation strategy's rests on estimates "
             f"({names}), so its probability is not known. Give kernel and lengthscale (or "
-            "the range of KernelFamilyUCB), norm_bound (or theorem=BoundedNorm(...)) and "
-            "noise_std (or standard errors); or pass allow_estimated=True."
+            "the range of KernelFamilyUCB; as mappings), norm_bound (or theorem=Bounded"
+            "Norm(...)) and noise_std (or standard errors); or pass allow_estimated=True."
         )
 
 
@@ -367,6 +367,7 @@ def options_of_now(
     safe = safe_arms_of(spec, experiment.search_space, context)
     return {
         "notes": notes_on(adapter, experiment),
+        "inputs": KernelInputs.of(experiment),
         "every_constraint": [*map(str, config_of(experiment).all_constraints)],
         "safe_points": inputs_of(adapter, safe).tolist() if safe else [],
     }
@@ -383,6 +384,9 @@ class ArmDecision(NamedTuple):
     reason: str
     certificate: RegretCertificate | None
     arm: Arm | None
+
+    def __str__(self) -> str:
+        return decision_in_words(self.stop, self.reason, self.certificate)
 
 
 class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
@@ -521,13 +525,13 @@ class ParetoFront(NamedTuple):
 
     @property
     def names(self) -> dict[str, list[str]]:
-        r"""Names of the ``"optimal"``, ``"close"``, ``"open"`` and ``"dominated"`` arms.
+        r"""Names of the ``"optimal"``, ``"covered"``, ``"open"`` and ``"dominated"`` arms.
 
-        A close one has an optimal one that is better by at most ``epsilon`` in every
-        objective.
+        Of a covered one an optimal one is worse by at most ``epsilon`` in every objective,
+        and may be better by any amount.
         """
         v = self.verdict
-        masks = {"optimal": v.optimal, "close": v.covered}
+        masks = {"optimal": v.optimal, "covered": v.covered}
         masks |= {"open": v.open, "dominated": v.dominated}
         return {k: [self.arms[i].name for i in m.nonzero()] for k, m in masks.items()}
 
@@ -716,6 +720,6 @@ def optimum_report(
         max_evaluations=max_evaluations,
     )
     # Bands of the report are made anew, and know nothing of what Ax did to their data.
-    certificate, notes = report.certificate, notes_on(fitted.adapter, fitted.experiment)
-    assumptions = certificate.assumptions.no_better_than(notes)
+    certificate = report.certificate
+    assumptions = certificate.assumptions.no_better_than(fitted._acquisition.notes)
     return replace(report, certificate=replace(certificate, assumptions=assumptions))

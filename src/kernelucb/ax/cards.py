@@ -32,15 +32,17 @@ from kernelucb.ax.bounds import FittedBound, pareto_front
 from kernelucb.ax.experiment import Parameters, inputs_of, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.certificates.words import Wording, gaps_in_words, in_words
+from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import NoSafePointError
 
 BLUE, GREY, BLACK = "#0072B2", "#6E6E6E", "#000000"
-KINDS = {"optimal": BLUE, "close": "#56B4E9", "open": "#E69F00", "dominated": GREY}
+KINDS = {"optimal": BLUE, "covered": "#56B4E9", "open": "#E69F00", "dominated": GREY}
 _FILL = "rgba(0, 114, 178, 0.25)"
 _WIDTH = 120  # characters in a line below a picture
 
-# Title and subtitle, one line each; the words below the picture; numbers, picture.
-Card = tuple[str, str, str, pd.DataFrame, go.Figure]
+# Title and subtitle, one line each; the words below the picture and what they rest on;
+# numbers, picture.
+Card = tuple[str, str, str, Assumptions, pd.DataFrame, go.Figure]
 
 
 @dataclass(eq=False)
@@ -81,9 +83,12 @@ class BoundAnalysis(Analysis):
         try:
             if experiment is None or generation_strategy is None:
                 raise ValueError(f"{name} needs an experiment and its strategy.")
-            title, subtitle, note, df, figure = self._card(experiment, generation_strategy)
+            card = self._card(experiment, generation_strategy)
         except (NoSafePointError, UnsupportedError, ValueError) as error:
             raise AnalysisNotApplicableStateError(str(error)) from error
+        title, subtitle, note, assumptions, df, figure = card
+        if assumptions.violated:
+            subtitle = "The data contradict what was given: change that first, see below"
         _add_note(figure, note)
         return create_plotly_analysis_card(name, title, subtitle, df, figure)
 
@@ -143,6 +148,7 @@ class BandAnalysis(BoundAnalysis):
             f"Band of {metric} along {self.parameter}: {summary}",
             f"{through}; the dots are outcomes of trials",
             f"{through}{', at ' if there else ''}{there}\n{band.assumptions}",
+            band.assumptions,
             df,
             figure,
         )
@@ -239,10 +245,12 @@ class GapAnalysis(BoundAnalysis):
         gap, name = f"at most {words.value(at_most(last.gap))}, ", rounds[-1]["arm_name"]
         more = "more" if fitted.band.direction == 1 else "less"
         other = "feasible arm" if last.domain.feasible else "arm"
+        how = "How much" if last.certified else "An estimate of how much"
         return (
             f"Gap of arm {name}: {gap if last.certified else ''}{last.summary}",
-            f"How much {more} {metric} any other {other} can have than the best one so far",
+            f"{how} {more} {metric} any other {other} can have than the best one so far",
             str(last),
+            last.assumptions,
             df,
             figure,
         )
@@ -288,15 +296,21 @@ class FrontAnalysis(BoundAnalysis):
         for kind, boxes in df.groupby("kind"):
             corners = [1, 2, 2, 1, 1], [3, 3, 4, 4, 3]
             x, y = (boxes.iloc[:, i].assign(end=None).to_numpy().ravel() for i in corners)
-            drawn = {"name": kind, "line_color": KINDS[str(kind)], "fill": "toself"}
-            drawn |= {"text": boxes["arm_name"].repeat(6).tolist(), "mode": "lines"}
+            worse = " (an optimal arm is worse by epsilon at most)" * (kind == "covered")
+            drawn = {"name": f"{kind}{worse}", "line_color": KINDS[str(kind)]}
+            drawn |= {
+                "fill": "toself",
+                "text": boxes["arm_name"].repeat(6).tolist(),
+                "mode": "lines",
+            }
             figure.add_scatter(x=x.tolist(), y=y.tolist(), **drawn)
         first, second, *_ = map(words.label, front.objectives)
         figure.update_layout(xaxis_title=first, yaxis_title=second)
         counts = "".join(f"{len(arms)} {kind}, " for kind, arms in front.names.items())
         of = f"Front of {', '.join(front.objectives)}: {counts * found.certified}"
-        sides = "Each box is an arm: its outcomes without noise lie between the sides"
-        return of + found.summary, sides, str(front), df, figure
+        lie = "lie between the sides" if found.certified else "may lie outside of it"
+        sides = f"Each box is an arm: its outcomes without noise {lie}"
+        return of + found.summary, sides, str(front), found.assumptions, df, figure
 
 
 def _add_outcomes(

@@ -3,14 +3,12 @@ r"""An Ax experiment as a bound sees it: inputs, what is refused, what outcomes 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import torch
-from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
-from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.core import (
     Arm,
     Experiment,
@@ -29,7 +27,8 @@ from torch import Tensor
 from kernelucb._numerics.checks import LARGEST
 from kernelucb._numerics.domains import LinearConstraints
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
-from kernelucb.ax.options import by_columns, options_by_outcome
+from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
+from kernelucb.ax.options import options_by_outcome
 from kernelucb.certificates import MixedSpace
 from kernelucb.confidence.assumptions import Assumption, Status
 
@@ -80,24 +79,6 @@ def inputs_of(adapter: Any, points: Sequence[Parameters]) -> Tensor:
     r"""``n x d`` inputs of the bound, from parameters."""
     features = [ObservationFeatures(parameters=dict(point)) for point in points]
     return adapter.transform_observation_features(features)
-
-
-def input_names(space: SearchSpace) -> list[str]:
-    r"""The parameter of each input, where no outcome has a progression."""
-    space = space.clone()  # a transform changes the space that it is given
-    transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
-    for transform in transforms:
-        space = transform(search_space=space).transform_search_space(space)
-    return parameters_of_columns(space.parameters)
-
-
-def parameters_of_columns(columns: Iterable[str]) -> list[str]:
-    r"""For each input column the parameter that Ax has made it of."""
-    parts = [(column, *column.rpartition(OH_PARAM_INFIX)) for column in columns]
-    return [
-        name if infix and number.isdigit() else column
-        for column, name, infix, number in parts
-    ]
 
 
 def choices_of(digest: SearchSpaceDigest) -> list[list[dict[int, float]]]:
@@ -180,8 +161,9 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
                 f"the constraints are on {', '.join(sorted(names))}."
             )
     options = options_by_outcome(stored["botorch_acqf_options"], names)
+    inputs = KernelInputs.of(experiment)
     for each in options.values():
-        by_columns(each, input_names(space))
+        inputs.listed(each)
     _check_outcomes(acqf_class, options, passed_on(experiment))
 
 

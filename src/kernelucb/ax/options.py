@@ -1,13 +1,13 @@
 r"""Options of a bound as Ax stores them, and the models of the outcomes."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from inspect import Parameter, getclosurevars, signature
 from typing import Any
 
 import numpy as np
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.derelativize import Derelativize
-from ax.core.data import MAP_KEY
 from ax.generators.torch.botorch_modular.kernels import DefaultRBFKernel
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
@@ -18,13 +18,15 @@ from botorch.acquisition.input_constructors import (
 )
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
-from botorch.models.transforms.outcome import Standardize
+from botorch.models.transforms import Normalize, Standardize
+from botorch.utils.types import DEFAULT
 from torch import Tensor
 
 from kernelucb import acquisition
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.ax.inputs import LENGTHS
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NearNormBall
 from kernelucb.confidence.ridge import BoundedNorm, CompactDomain, FiniteDomain
@@ -45,8 +47,6 @@ VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm, NearNormBall)
 # All that Ax may do to the data of a bound: outcomes stay as they were reported.
 TRANSFORMS = [*MBM_X_trans, Derelativize]
 DELTA = 0.05  # failure probability of all bands together, where the options do not say
-# Options with an entry for each input of the bound, which may be by their names.
-LENGTHS = ("shortest", "longest", "lengthscale")
 # Options of the guard itself; all others of a search are the searched function's.
 OF_THE_GUARD = ("temperature", "ucb_every")
 
@@ -145,39 +145,6 @@ def options_by_outcome(
         for each in found.values():
             each["delta"] = options.get("delta", DELTA) / len(found)
     return found
-
-
-def by_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
-    r"""Options of an outcome, with length scales by parameter listed by input column.
-
-    ``columns`` names the parameter of each input.
-
-    Raises:
-        ValueError: If the entries do not fit the inputs, or ``noise_std`` is a list: the
-            number of trials is still open.
-    """
-    listed = dict(options)
-    if isinstance(listed.get("noise_std"), list):
-        raise ValueError(
-            "noise_std must be one number for an outcome; report a standard error with "
-            "each trial instead, and leave out noise_std."
-        )
-    for option in listed.keys() & {*LENGTHS}:
-        given = listed[option]
-        if isinstance(given, Mapping):
-            # Where outcomes are reported with progressions, these are an input, too.
-            fits = {*columns} <= given.keys() <= {*columns, MAP_KEY}
-            given = [given.get(name) for name in columns] if fits else [*given]
-        else:
-            fits = not isinstance(given, list) or len(given) == len(columns)
-        if not fits:
-            raise ValueError(
-                f"{option} has the entries {', '.join(map(str, given))}, and the inputs of "
-                f"the bound are {', '.join(columns)} (none of a constant; one for each "
-                "value of an unordered choice)."
-            )
-        listed[option] = given
-    return listed
 
 
 def has_own_prior(acqf_class: type[BandUCB], options: Options) -> bool:
@@ -282,9 +249,14 @@ def surrogate_spec(
                 "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
                 "bounds need a model without an estimated prior."
             )
+    by_name = {"": other} | named
+    for name, config in by_name.items():
+        if config.input_transform_classes is DEFAULT:
+            # By itself, Ax leaves it out where the space of all arms is the unit cube.
+            by_name[name] = replace(config, input_transform_classes=[Normalize])
     return SurrogateSpec(
-        model_configs=[other],
-        metric_to_model_configs={name: [config] for name, config in named.items()},
+        model_configs=[by_name.pop("")],
+        metric_to_model_configs={name: [config] for name, config in by_name.items()},
         # A bound is for one outcome, a batched model for several.
         allow_batched_models=False,
     )

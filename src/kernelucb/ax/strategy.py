@@ -25,8 +25,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
 from ax.storage import botorch_modular_registry as registry
+from ax.storage.json_store import encoders
 from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.encoders import generation_node_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
@@ -53,6 +53,7 @@ from kernelucb.ax.experiment import (
     inputs_of,
     with_lost_arms,
 )
+from kernelucb.ax.inputs import KernelInputs
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 from kernelucb.safety import no_safe_point
@@ -60,7 +61,7 @@ from kernelucb.safety import no_safe_point
 _FITTED_KERNEL = (
     "A norm bound is given, but no kernel, so the bound takes the kernel that Ax fits in "
     "every trial: no theorem covers that, and the number means something else for every "
-    "kernel. Give kernel=..., lengthscale=... (in the unit cube of the search space) and "
+    "kernel. Give kernel=..., lengthscale=... (a mapping, in the parameters' units) and "
     "mean=..., or use KernelFamilyUCB with a range of length scales."
 )
 # Ax's error about a name that it does not know prints the name: these say what to do.
@@ -117,8 +118,9 @@ def generation_strategy(
             passes. With several outcomes each but ``delta``, which they share equally, may
             be a mapping from the names of the metrics. For a bound with a prior of its own:
             ``kernel`` (``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``),
-            ``lengthscale`` (in units of the unit cube: one number, a list with one for each
-            input, or a mapping from the names of the parameters), ``outputscale`` and
+            ``lengthscale`` (a mapping from the inputs, ``{"x": 0.2, "log10(rate)": 0.5}``,
+            is in their own units; a number, or a list with one for each input, is in the
+            cube of the search space at the first trial), ``outputscale`` and
             ``mean`` in outcome units.
         num_initial: Number of initial trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
@@ -229,7 +231,7 @@ def generation_strategy(
         should_deduplicate=not safe,
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
-    return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
+    return KernelUCBStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
 
 
 def _transitions(next_node: str, most: int, least: int | None) -> list[MinTrials]:
@@ -244,6 +246,19 @@ def _transitions(next_node: str, most: int, least: int | None) -> list[MinTrials
         MinTrials(threshold=most, not_in_statuses=lost, **every),
         MinTrials(threshold=least, **with_data, **every),
     ]
+
+
+class KernelUCBStrategy(GenerationStrategy):
+    r"""A ``GenerationStrategy`` that is stored as one.
+
+    Given an experiment, it has the inputs of its search space recorded: arms may be
+    attached without a word to the strategy, and the space be changed after them.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "_experiment" and value and not value.search_space.is_hierarchical:
+            KernelInputs.of(value)
 
 
 class KernelUCBNode(GenerationNode):
@@ -375,10 +390,12 @@ def register_for_storage() -> None:
     for name in ("KernelUCBNode", "SafeArmsNode"):
         CORE_DECODER_REGISTRY[name] = CORE_DECODER_REGISTRY[name + _HINT] = KernelUCBNode
     CORE_ENCODER_REGISTRY[pd.DataFrame] = _table_to_dict
+    CORE_ENCODER_REGISTRY[KernelUCBStrategy] = encoders.generation_strategy_to_dict
+    CORE_DECODER_REGISTRY[KernelUCBStrategy.__name__] = GenerationStrategy
 
 
 def _node_to_dict(node: GenerationNode) -> dict[str, Any]:
-    return generation_node_to_dict(node) | {"__type": type(node).__name__ + _HINT}
+    return encoders.generation_node_to_dict(node) | {"__type": type(node).__name__ + _HINT}
 
 
 def _table_to_dict(table: pd.DataFrame) -> dict[str, str]:

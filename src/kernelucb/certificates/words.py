@@ -22,9 +22,9 @@ from kernelucb._numerics.digits import (
     at_least,
     at_most,
     between,
-    coordinate,
     nearest,
     one_minus,
+    shown,
     sides,
 )
 from kernelucb._numerics.estimates import Estimate, Number, plain
@@ -67,7 +67,7 @@ TESTED = {
 
 def in_words(value: Any) -> str:
     r"""An input's value, for print."""
-    return coordinate(value) if isinstance(value, float) else str(value)
+    return shown(value) if isinstance(value, float) else str(value)
 
 
 def span(lower: Any, upper: Any) -> str:
@@ -299,6 +299,12 @@ def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
     return f"gap, {reasons or 'no certificate'}"
 
 
+def decision_in_words(stop: bool, reason: str, certificate: Any) -> str:
+    r"""``"stop: certified: at most 0.12 from ..."``, and what that rests on."""
+    first = f"{'stop' if stop else 'go on'}: {reason}"
+    return f"{first}\n{certificate.assumptions}" if certificate else first
+
+
 class StoppingDecision(NamedTuple):
     r"""Whether to stop, and why.
 
@@ -311,6 +317,9 @@ class StoppingDecision(NamedTuple):
     stop: bool
     reason: str
     certificate: RegretCertificate
+
+    def __str__(self) -> str:
+        return decision_in_words(self.stop, self.reason, self.certificate)
 
 
 @dataclass(frozen=True)
