@@ -152,9 +152,9 @@ def test_constraints_and_thresholds_are_limits(limits, sides):
 def test_limits_that_no_arm_keeps_leave_nothing():
     client = attached(experiment(limits=["mass <= 0.1", "bend <= 9"]), ARMS, beam)
     front = kernelucb.ax.pareto_front(client, 0.1, known())
-    assert [*map(len, front.names.values())] == [0, 0, 0, len(ARMS)]
+    assert [*map(len, front.names.values())] == [0, 0, 0, 0, len(ARMS)]
     assert "open:" not in str(front)
-    assert f"  dominated: {', '.join(arm.name for arm in front.arms)}" in str(front)
+    assert f"  infeasible: {', '.join(arm.name for arm in front.arms)}" in str(front)
     assert front.hypervolume == (0.0, 0.0)
 
 

@@ -525,17 +525,19 @@ class ParetoFront(NamedTuple):
 
     @property
     def names(self) -> dict[str, list[str]]:
-        r"""Names of the ``"optimal"``, ``"covered"``, ``"open"`` and ``"dominated"`` arms.
+        r"""Names of the ``"optimal"``, ``"covered"``, ``"open"``, ``"dominated"`` arms.
 
-        Of a covered one an optimal one is worse by at most ``epsilon`` in every objective,
+        And of the ``"infeasible"`` ones, which break a limit for sure. Of a covered one an optimal one is worse by at most ``epsilon`` in every objective,
         and may be better by any amount.
         """
         v = self.verdict
         masks = {"optimal": v.optimal, "covered": v.covered}
-        masks |= {"open": v.open, "dominated": v.dominated}
+        masks |= {"open": v.open, "dominated": v.dominated, "infeasible": v.infeasible}
         return {k: [self.arms[i].name for i in m.nonzero()] for k, m in masks.items()}
 
     def __str__(self) -> str:
+        if self.verdict.assumptions.violated:
+            return str(self.verdict)
         verdict, *rest = str(self.verdict).splitlines()
         lines = [f"  {k}: {', '.join(arms)}" for k, arms in self.names.items() if arms]
         if self.hypervolume is not None:
@@ -595,9 +597,7 @@ def pareto_front(
     arms, X = fitted.completed_arms()
     bands = [fitted.bands[n].seeking(1 if w > 0.0 else -1) for ((n, w),) in parts]
     limits = fitted.domain["constraints"]
-    verdict = certificates.pareto_set(bands, X, eps, constraints=limits)
-    claim = "optimal and dominated arms are what they are called"
-    verdict = replace(verdict, assumptions=joined_assumptions(fitted.bands, claim))
+    verdict = certificates.pareto_set(bands, X, eps, constraints=limits, names=names)
     ends = {n: x.bound / w for x in config.objective_thresholds for n, w in x._parsed[0]}
     reference = [ends[name] for name in names] if ends.keys() == {*names} else None
     volume = verdict.hypervolume(reference) if reference else None

@@ -27,6 +27,7 @@ def pareto_set(
     epsilon: float | Sequence[float],
     *,
     constraints: OutcomeConstraints | None = None,
+    names: Sequence[str] | None = None,
     allow_estimated: bool = False,
 ) -> ParetoSet:
     r"""Sort candidates into optimal, dominated and open ones, for several objectives.
@@ -54,6 +55,7 @@ def pareto_set(
             one for each.
         constraints: Outcomes that must stay on their side of a threshold; the front is that
             of the feasible candidates.
+        names: Names of the objectives, for print; ``objective 1`` and so on when absent.
         allow_estimated: Whether ``stop`` may rest on bands whose kernel, mean, noise or
             norm was estimated.
 
@@ -73,6 +75,9 @@ def pareto_set(
         check_identity(band.outcome_map, "epsilon", "give a model of the plain outcome")
     levels = per_output("epsilon", epsilon, len(listed))
     levels = [nonnegative_scalar("epsilon", each) for each in levels]
+    if names is None:
+        names = [f"objective {i}" for i in range(1, len(listed) + 1)]
+    labels = tuple(per_output("names", names, len(listed)))
     sets = [(band.required_set, band.direction) for band in listed]
     X = checked_points("candidates", candidates, sets[0][0].regression.dimension)
     sides = torch.stack([torch.stack(band.bounds(X)) for band in listed], -1)
@@ -110,7 +115,7 @@ def pareto_set(
         found[rivals] = mask
         return found
 
-    named = {f"objective {i}": band for i, band in enumerate(listed, 1)}
+    named = dict(zip(labels, listed, strict=True))
     return ParetoSet(
         candidates=X,
         optimal=of_all(optimal),
@@ -118,6 +123,7 @@ def pareto_set(
         open=of_all(still),
         undecided=of_all(undecided),
         epsilon=tuple(levels),
+        names=labels,
         lower=sides[0],
         upper=sides[1],
         maximize=tuple(sign == 1 for _, sign in sets),

@@ -841,6 +841,7 @@ class ParetoSet(Verdict):
         undecided: ``n`` booleans: the open ones, and those that may beat an open one; the
             next run is one of them.
         epsilon: Largest difference that does not matter, for each objective.
+        names: Names of the objectives.
         lower: ``n x m`` lower bounds on the values, outcome units.
         upper: ``n x m`` upper bounds.
         maximize: For each objective whether large values are sought.
@@ -855,6 +856,7 @@ class ParetoSet(Verdict):
     open: Tensor
     undecided: Tensor
     epsilon: tuple[float, ...]
+    names: tuple[str, ...]
     lower: Tensor
     upper: Tensor
     maximize: tuple[bool, ...]
@@ -911,14 +913,15 @@ class ParetoSet(Verdict):
         r"""How many candidates are optimal, dominated and open."""
         parts = self.optimal, self.dominated, self.covered, self.open
         counts = [int(each.sum()) for each in parts]
-        within = " and ".join(map(as_given, self.epsilon))
+        pairs = zip(map(as_given, self.epsilon), self.names, strict=True)
+        within = " and ".join(f"{number} in {name}" for number, name in pairs)
         limited = not bool(self.feasible.all())
         feasible = "feasible " * limited
         out = f", {int(self.infeasible.sum())} infeasible" * limited
         return (
             f"of {len(self.candidates)} candidates {counts[0]} are {feasible}optimal: no "
-            f"{feasible}candidate is better than one of them by more than {within} in "
-            f"every objective; {counts[1]} are dominated{' by a feasible one' * limited}, "
+            f"{feasible}candidate is better than one of them by more than {within}; "
+            f"{counts[1]} are dominated{' by a feasible one' * limited}, "
             f"{counts[2]} covered: an optimal one is at most that much worse in every "
             f"objective; {counts[3]} open{out}"
         )
