@@ -8,18 +8,8 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
+import kernelucb.tables as tables
 from kernelucb._numerics.digits import between, nearest, one_minus
-from kernelucb.tables import (
-    Sheet,
-    check_decimal,
-    counts_rows,
-    in_python,
-    no_number,
-    number_of,
-    numbers_in,
-    read_file,
-    single_spaced,
-)
 
 # `rho` times the number of runs at which a normal mixture is narrowest, at delta 0.05.
 NARROWEST = 8.2
@@ -97,8 +87,8 @@ class Comparison:
         if self.unpaired:
             more += f"; not used: {self.unpaired} without a partner"
         if self.rounding:
-            step = nearest(self.rounding, self.rounding)
-            more += f"; little scatter is shown, so rounding to steps of {step} is counted"
+            step = f"; rounding to steps of {nearest(self.rounding, self.rounding)} counts"
+            more += f"; little scatter is shown{step * math.isfinite(self.rounding)}"
         return (
             f"{self.challenger} against {self.baseline}: {self.verdict} "
             f"(mean difference {mean}, {limits}; {self.pairs} pairs{more})"
@@ -171,9 +161,9 @@ def confirm(
         ValueError: If there is no challenger, a pair is not finite, or a number is out of
             its range.
     """
-    sheet = in_python(outcomes.items(), 1)
+    sheet = tables.in_python(outcomes.items(), 1)
     names, read = sheet.names, _read(sheet, sheet.names)
-    baseline = "".join(names[:1]) if against is None else single_spaced(against)
+    baseline = "".join(names[:1]) if against is None else tables.single_spaced(against)
     if baseline not in names:
         raise ValueError(f"against is one of {', '.join(names)}, got {baseline!r}.")
     challengers = [name for name in names if name != baseline]
@@ -219,18 +209,21 @@ def confirm(
     return Comparisons(tuple(parts), delta, words)
 
 
-def _read(sheet: Sheet, names: Iterable[str], decimal: str | None = None) -> Any:
+def _read(sheet: tables.Sheet, names: Iterable[str], decimal: str | None = None) -> Any:
     r"""Outcomes of columns by name, NaN where there is none."""
-    read = numbers_in(sheet, names, decimal)
+    read = tables.numbers_in(sheet, names, decimal)
     for name, column in read.items():
         for place, word in column.words.items():
             where = f"{name!r} has {word!r} in row {sheet.rows[place]}"
-            raise ValueError(f"{where}: {no_number(word)}, or leave the cell empty")
+            raise ValueError(f"{where}: {tables.no_number(word)}, or leave the cell empty")
     return {name: column.numbers for name, column in read.items()}
 
 
 def _step(values: Sequence[float]) -> float:
-    r"""The largest step of which all differences of the values are multiples."""
+    r"""The largest step of which all differences of the values are multiples.
+
+    Infinite where the values do not differ, and so show none.
+    """
     ordered = sorted(values)
     spread, shares = ordered[-1] - ordered[0], _ROUND_OFF
     least = shares[0] * spread + shares[1] * max(map(abs, ordered))
@@ -241,7 +234,7 @@ def _step(values: Sequence[float]) -> float:
             b = 0.0 if a - b < least else b
         return a
 
-    return reduce(common, (b - a for a, b in pairwise(ordered)), 0.0)
+    return reduce(common, (b - a for a, b in pairwise(ordered)), 0.0) or math.inf
 
 
 def _moments(values: Iterable[float]) -> Iterator[tuple[float, float]]:
@@ -434,13 +427,13 @@ def read_outcomes(
             is not a number.
         OSError: If there is no such file.
     """
-    check_decimal(decimal)
+    tables.check_decimal(decimal)
     if (setting is None) != (outcome is None):
         raise ValueError("Give both --setting and --outcome, or none of them.")
-    names = [*map(single_spaced, columns)]
-    sheet = read_file(table, names)
+    names = [*map(tables.single_spaced, columns)]
+    sheet = tables.read_file(table, names)
     if setting is not None and outcome is not None:
-        return _by_setting(sheet, *map(single_spaced, (setting, outcome)), decimal)
+        return _by_setting(sheet, *map(tables.single_spaced, (setting, outcome)), decimal)
     if not names and not sheet.is_named:
         raise ValueError(
             f"The first row ({', '.join(sheet.names)}) may be outcomes, or names that are "
@@ -449,7 +442,7 @@ def read_outcomes(
     found = _read(sheet, names or sheet.names, decimal)
     if len(found) < 2:
         raise ValueError("A row needs two outcomes or more, one of each setting.")
-    counters = [n for n, x in found.items() if counts_rows(n, x, strictly=True)]
+    counters = [n for n, x in found.items() if tables.counts_rows(n, x, strictly=True)]
     if counters and not names:
         raise ValueError(
             f"{counters[0]!r} counts the rows, or so it seems: give the names of the "
@@ -459,13 +452,13 @@ def read_outcomes(
 
 
 def _by_setting(
-    sheet: Sheet, setting: str, outcome: str, decimal: str | None
+    sheet: tables.Sheet, setting: str, outcome: str, decimal: str | None
 ) -> dict[str, list[float]]:
     found, spellings = dict[str, list[float]](), dict[float, str]()
     (values,) = _read(sheet, [outcome], decimal).values()
     for row, cell, value in zip(sheet.rows, sheet.cells(setting), values, strict=True):
-        name = single_spaced(cell)
-        number, _ = number_of(name)
+        name = tables.single_spaced(cell)
+        number, _ = tables.number_of(name)
         if not name and not math.isnan(value):
             raise ValueError(f"{setting!r} is blank in row {row}: fill it in.")
         if (same := spellings.setdefault(number, name)) != name and number == number:

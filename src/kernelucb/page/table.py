@@ -16,22 +16,9 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+import kernelucb.tables as tables
 from kernelucb._numerics.checks import as_double
 from kernelucb.data.exact import pool
-from kernelucb.tables import (
-    MISSING,
-    Column,
-    Sheet,
-    check_decimal,
-    counts_rows,
-    in_python,
-    no_number,
-    number_of,
-    numbers_in,
-    read_file,
-    single_spaced,
-    was_lost,
-)
 
 # A word in the name of a column that says how far outcomes spread.
 _SPREAD = re.compile(
@@ -107,7 +94,7 @@ class Table:
         point = list[float]()
         for name in self.columns:
             words, value = self.choices.get(name, []), str(given[name]).strip()
-            number, unit = number_of(value)
+            number, unit = tables.number_of(value)
             if words and value not in words:
                 raise ValueError(f"{option}: {name} is one of {', '.join(words)}.")
             if not words and (math.isnan(number) or unit not in ("", self.units.get(name))):
@@ -133,15 +120,15 @@ class Table:
         return found
 
 
-def _sheet(table: Any) -> Sheet:
+def _sheet(table: Any) -> tables.Sheet:
     r"""The cells of a file, or of a DataFrame, whose rows count as in its csv text."""
     if isinstance(table, str | PathLike):
-        return read_file(Path(table))
+        return tables.read_file(Path(table))
     if levels := [name for name in table.index.names if name is not None]:
         table = table.reset_index(levels, allow_duplicates=True)
     digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
     origin = f"a DataFrame, sha256 {digest} of its csv text"
-    return replace(in_python(table.items(), 2), origin=origin)
+    return replace(tables.in_python(table.items(), 2), origin=origin)
 
 
 @contextmanager
@@ -155,7 +142,7 @@ def _asking() -> Iterator[None]:
 
 def names_of(given: Any) -> list[str]:
     r"""Names with single spaces, whatever they are; a text is one name."""
-    return [*map(single_spaced, [given] if isinstance(given, str) else given)]
+    return [*map(tables.single_spaced, [given] if isinstance(given, str) else given)]
 
 
 def table_of(given: Namespace) -> Table:
@@ -169,9 +156,13 @@ def table_of(given: Namespace) -> Table:
         return _table(given, _sheet(given.table))
 
 
-def _table(given: Namespace, sheet: Sheet) -> Table:
-    check_decimal(given.decimal)
-    names, (outcome,), ignore = sheet.names, names_of([given.outcome]), names_of(given.ignore)
+def _table(given: Namespace, sheet: tables.Sheet) -> Table:
+    tables.check_decimal(given.decimal)
+    names, (outcome,), ignore = (
+        sheet.names,
+        names_of([given.outcome]),
+        names_of(given.ignore),
+    )
     categories, missing = names_of(given.categories), names_of(given.missing)
     inputs = None if given.inputs is None else names_of(given.inputs)
     for name in (outcome, *(inputs or ()), *ignore, *categories):
@@ -186,11 +177,11 @@ def _table(given: Namespace, sheet: Sheet) -> Table:
         raise InputDataError(
             f"The table has {len(sheet.rows)} rows below its header; give two or more."
         )
-    read = numbers_in(sheet, [*taken, outcome], given.decimal, missing, categories)
+    read = tables.numbers_in(sheet, [*taken, outcome], given.decimal, missing, categories)
     runs = read.pop(outcome)
     for i, word in runs.words.items():
-        advice = no_number(word)
-        if not was_lost(word) and not re.search(r"\d", word):
+        advice = tables.no_number(word)
+        if not tables.was_lost(word) and not re.search(r"\d", word):
             advice += ", or, where nothing was measured and the outcome is not the reason, "
             advice += f"say so: --missing {shlex.quote(word)}"
         raise InputDataError(
@@ -213,7 +204,9 @@ def _table(given: Namespace, sheet: Sheet) -> Table:
             continue
         column = read[name]
         cells = [column.texts[i] for i in used]
-        asked = _question(name, column, used, sheet.rows, name in categories, inputs is None)
+        asked = _question(
+            name, column, used, sheet.rows, name in categories, inputs is None
+        )
         if len({*cells}) == 1:
             asked = f"is {cells[0] or 'blank'} in every row: --ignore {shlex.quote(name)}"
         questions += [f"{name!r} {asked}"] if asked else []
@@ -240,7 +233,7 @@ def _table(given: Namespace, sheet: Sheet) -> Table:
         unused_rows={i: f"{outcome} is {text or 'blank'}" for i, text in unused.items()},
         left_out={name: left_out[name] for name in names if name in left_out},
         units={n: unit for n, unit in units.items() if unit and n not in choices},
-        lost=[text for text in unused.values() if was_lost(text)],
+        lost=[text for text in unused.values() if tables.was_lost(text)],
     )
 
 
@@ -252,7 +245,7 @@ def earlier_tasks(given: Namespace, now: Table) -> tuple[list[tuple[Tensor, Tens
     """
     with _asking():
         sheet = _sheet(given.earlier)
-        names = [single_spaced(cell) for cell in sheet.cells("task")]
+        names = [tables.single_spaced(cell) for cell in sheet.cells("task")]
         same = {"inputs": [*now.columns], "categories": [*now.choices], "ignore": ()}
         whole = _table(Namespace(**vars(given) | same), sheet)
     if (whole.labels, whole.units) != (now.labels, now.units):
@@ -261,10 +254,12 @@ def earlier_tasks(given: Namespace, now: Table) -> tuple[list[tuple[Tensor, Tens
             "must be the same in both."
         )
     if whole.lost:
-        raise InputDataError(f"--earlier lost outcomes that are {whole.lost[0]}; give them.")
+        raise InputDataError(
+            f"--earlier lost outcomes that are {whole.lost[0]}; give them."
+        )
     tasks = dict[str, list[int]]()
     for place, row in enumerate(whole.rows):
-        if (name := names[sheet.rows.index(row)]).lower() in MISSING:
+        if (name := names[sheet.rows.index(row)]).lower() in tables.MISSING:
             raise InputDataError(
                 f"--earlier has no 'task' in row {row}: fill it in (of merged cells only "
                 "the first has the name)."
@@ -280,13 +275,15 @@ def earlier_tasks(given: Namespace, now: Table) -> tuple[list[tuple[Tensor, Tens
         means = pool(whole.inputs[places], outcomes, torch.ones_like(outcomes))
         found.append((means.inputs, means.residuals))
     twice = len(tasks) - len(found)
-    remark = f", without {twice} whose runs are in another or in this table" if twice else ""
+    remark = (
+        f", without {twice} whose runs are in another or in this table" if twice else ""
+    )
     return found, f"{sheet.origin}{remark}, {len(found)} tasks"
 
 
 def _question(
     name: str,
-    column: Column,
+    column: tables.Column,
     used: Sequence[int],
     rows: Sequence[int],
     is_choice: bool,
@@ -315,7 +312,7 @@ def _question(
     seems = ""
     if _SPREAD.search(re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()):
         seems = "is a spread of the outcome"
-    elif counts_rows(name, numbers):
+    elif tables.counts_rows(name, numbers):
         first = ", ".join(f"{number:g}" for number in numbers[:3])
         seems = f"counts the rows ({first}, ...)"
     answers = f"--ignore {option}, or name all that was set, with it: --inputs A,B"
