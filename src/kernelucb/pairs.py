@@ -11,6 +11,7 @@ from typing import Any
 import kernelucb.tables as tables
 from kernelucb._numerics.digits import between, nearest, one_minus
 
+_Floats = Sequence[float]
 # `rho` times the number of runs at which a normal mixture is narrowest, at delta 0.05.
 NARROWEST = 8.2
 _CAP = 0.75  # of a bet: share of the capital that one pair can take, as in the paper
@@ -123,7 +124,7 @@ class Comparisons:
 
 
 def confirm(
-    outcomes: Mapping[str, Sequence[float]],
+    outcomes: Mapping[str, Sequence[Any]],
     /,
     against: str | None = None,
     *,
@@ -167,6 +168,9 @@ def confirm(
     if baseline not in names:
         raise ValueError(f"against is one of {', '.join(names)}, got {baseline!r}.")
     challengers = [name for name in names if name != baseline]
+    if counters := [n for n in names if tables.counts_rows(n, read[n], strictly=True)]:
+        seems = "counts the rows, or so it seems: leave it out (--columns A,B)"
+        raise ValueError(f"{counters[0]!r} {seems}.")
     if not challengers:
         raise ValueError("There is one setting; a comparison needs a second one.")
     if not 0.0 < delta < 1.0:
@@ -214,12 +218,17 @@ def _read(sheet: tables.Sheet, names: Iterable[str], decimal: str | None = None)
     read = tables.numbers_in(sheet, names, decimal)
     for name, column in read.items():
         for place, word in column.words.items():
-            where = f"{name!r} has {word!r} in row {sheet.rows[place]}"
-            raise ValueError(f"{where}: {tables.no_number(word)}, or leave the cell empty")
+            advice = (
+                f"{tables.no_number(word)}, or name the columns to compare: --columns A,B"
+            )
+            raise ValueError(f"{name!r} has {word!r} in row {sheet.rows[place]}: {advice}")
+    units = {column.unit for column in read.values() if not all(column.blank)}
+    if len(units) > 1:
+        raise ValueError(f"Units of columns must be the same, got {sorted(units)}.")
     return {name: column.numbers for name, column in read.items()}
 
 
-def _step(values: Sequence[float]) -> float:
+def _step(values: _Floats) -> float:
     r"""The largest step of which all differences of the values are multiples.
 
     Infinite where the values do not differ, and so show none.
@@ -253,16 +262,11 @@ def _rounding(pairs: Sequence[tuple[float, float]]) -> list[float]:
     A step; 0 where rounding errors average out, which both settings and their difference
     must show.
     """
-    if not pairs:
-        return []
-    step = _step([*chain(*pairs)])
-    every = zip(*((a, b, a - b) for a, b in pairs), strict=True)
-    looks = zip(*map(_moments, every), strict=True)
-    least = [min(squares for _, squares in look) for look in looks]
-    return [
-        0.0 if squares > _SCATTERED * count * step**2 else step
-        for count, squares in enumerate(least, 1)
-    ]
+    step = _step([*chain(*pairs)]) if pairs else 0.0
+    sides = zip(*((a, b, a - b) for a, b in pairs), strict=True)
+    squares = zip(*([each for _, each in _moments(x)] for x in sides), strict=True)
+    shown = (min(each) > _SCATTERED * n * step**2 for n, each in enumerate(squares, 1))
+    return [0.0 if is_shown else step for is_shown in shown]
 
 
 class _Mixture:
@@ -275,9 +279,7 @@ class _Mixture:
         """
         raise NotImplementedError
 
-    def limits(
-        self, differences: Sequence[float], rounding: Sequence[float]
-    ) -> tuple[float, float]:
+    def limits(self, differences: _Floats, rounding: _Floats) -> tuple[float, float]:
         lower, upper = -math.inf, math.inf
         looks = zip(_moments(differences), rounding, strict=True)
         for count, ((mean, squares), step) in enumerate(looks, 1):
@@ -285,9 +287,7 @@ class _Mixture:
             lower, upper = max(lower, mean - half), min(upper, mean + half)
         return lower, upper
 
-    def outlook(
-        self, differences: Sequence[float], rounding: Sequence[float]
-    ) -> int | None:
+    def outlook(self, differences: _Floats, rounding: _Floats) -> int | None:
         r"""The number of pairs at which the mean so far would be decided."""
         count = len(differences)
         *_, (mean, squares) = _moments(differences)
@@ -350,14 +350,12 @@ class _Bets:
     high: float
     delta: float
 
-    def limits(
-        self, differences: Sequence[float], _: Sequence[float]
-    ) -> tuple[float, float]:
+    def limits(self, differences: _Floats, _: _Floats) -> tuple[float, float]:
         lower, upper = (self._lower(side) for side in self._sides(differences))
         unit = self.high - self.low
         return self.low + unit * lower, self.high - unit * upper
 
-    def outlook(self, differences: Sequence[float], _: Sequence[float]) -> int | None:
+    def outlook(self, differences: _Floats, _: _Floats) -> int | None:
         r"""The number of pairs that decide if those so far come again and again."""
         again = [*differences] * min(_AGAIN, _MOST_PAIRS // len(differences))
         for side, null in zip(self._sides(again), self._sides([0.0]), strict=True):
@@ -365,13 +363,13 @@ class _Bets:
                 return count
         return None
 
-    def _sides(self, differences: Sequence[float]) -> tuple[list[float], list[float]]:
+    def _sides(self, differences: _Floats) -> tuple[list[float], list[float]]:
         r"""Shares of the range, from below and from above."""
         unit = self.high - self.low
         below = [(each - self.low) / unit for each in differences]
         return below, [1.0 - each for each in below]
 
-    def _lower(self, values: Sequence[float]) -> float:
+    def _lower(self, values: _Floats) -> float:
         r"""The least mean that no bet on a larger one has ruled out."""
         bets, below, above = self._bets(values), 0.0, 1.0
         for _ in range(_HALVINGS):
@@ -380,7 +378,7 @@ class _Bets:
             below, above = (middle, above) if out else (below, middle)
         return below
 
-    def _bets(self, values: Sequence[float]) -> list[float]:
+    def _bets(self, values: _Floats) -> list[float]:
         bets, total, squares = list[float](), 0.5, 0.25
         for count, value in enumerate(values, 1):
             scale = squares * math.log1p(count)  # variance so far times count, and more
@@ -390,9 +388,7 @@ class _Bets:
         return bets
 
 
-def _pairs_against(
-    mean: float, values: Sequence[float], bets: Sequence[float], delta: float
-) -> int | None:
+def _pairs_against(mean: float, values: _Floats, bets: _Floats, delta: float) -> int | None:
     r"""The number of pairs after which bets on more have ruled out the mean."""
     capital = math.log(0.5)  # half is bet on each side
     for count, (bet, value) in enumerate(zip(bets, values, strict=True), 1):
@@ -433,7 +429,8 @@ def read_outcomes(
     names = [*map(tables.single_spaced, columns)]
     sheet = tables.read_file(table, names)
     if setting is not None and outcome is not None:
-        return _by_setting(sheet, *map(tables.single_spaced, (setting, outcome)), decimal)
+        by, outcome = map(tables.single_spaced, (setting, outcome))
+        return _by_setting(sheet, by, outcome, decimal)
     if not names and not sheet.is_named:
         raise ValueError(
             f"The first row ({', '.join(sheet.names)}) may be outcomes, or names that are "
@@ -442,12 +439,6 @@ def read_outcomes(
     found = _read(sheet, names or sheet.names, decimal)
     if len(found) < 2:
         raise ValueError("A row needs two outcomes or more, one of each setting.")
-    counters = [n for n, x in found.items() if tables.counts_rows(n, x, strictly=True)]
-    if counters and not names:
-        raise ValueError(
-            f"{counters[0]!r} counts the rows, or so it seems: give the names of the "
-            "settings, --columns A,B."
-        )
     return found
 
 

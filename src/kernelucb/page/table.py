@@ -5,7 +5,7 @@ import math
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -132,7 +132,7 @@ def _sheet(table: Any) -> tables.Sheet:
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
+def _asking() -> Generator[None, None, None]:
     r"""Errors of the reader as BoTorch's."""
     try:
         yield
@@ -303,7 +303,9 @@ def _question(
         asked = f"has {word!r} in row {rows[place]}: give a number"
         if re.search(r"\d", word):
             return asked
-        return f"{asked}, or take the column as words (--categories {option}), or --ignore {option}"
+        return (
+            f"{asked}, or take the column as words (--categories {option}), or --ignore it"
+        )
     if gaps := [i for i in used if column.blank[i]]:
         row = f"in row {rows[gaps[0]]}, which has an outcome"
         return f"is blank {row}: fill it in, or --ignore {option}"
