@@ -83,7 +83,9 @@ class Comparison:
             limits = f"by different looks above {upper} and below {lower}"
         elif not math.isfinite(self.upper - self.lower):
             limits = "no limits yet"
-        mean = nearest(self.estimate, abs(self.upper - self.lower))
+        mean = (
+            nearest(self.estimate, abs(self.upper - self.lower)) if self.pairs else "none"
+        )
         more = f"; about {self.outlook} pairs would decide" if self.outlook else ""
         if self.unpaired:
             more += f"; not used: {self.unpaired} without a partner"
@@ -164,15 +166,12 @@ def confirm(
     """
     sheet = tables.in_python(outcomes.items(), 1)
     names, read = sheet.names, _read(sheet, sheet.names)
-    baseline = "".join(names[:1]) if against is None else tables.single_spaced(against)
+    if len({*names}) < 2:
+        raise ValueError("There is one setting; a comparison needs a second one.")
+    baseline = names[0] if against is None else tables.single_spaced(against)
     if baseline not in names:
         raise ValueError(f"against is one of {', '.join(names)}, got {baseline!r}.")
     challengers = [name for name in names if name != baseline]
-    if counters := [n for n in names if tables.counts_rows(n, read[n], strictly=True)]:
-        seems = "counts the rows, or so it seems: leave it out (--columns A,B)"
-        raise ValueError(f"{counters[0]!r} {seems}.")
-    if not challengers:
-        raise ValueError("There is one setting; a comparison needs a second one.")
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be between 0 and 1, got {delta}.")
     if expected_runs < 2:
@@ -215,13 +214,17 @@ def confirm(
 
 def _read(sheet: tables.Sheet, names: Iterable[str], decimal: str | None = None) -> Any:
     r"""Outcomes of columns by name, NaN where there is none."""
-    read = tables.numbers_in(sheet, names, decimal)
+    read = tables.numbers_in(sheet, names, decimal, alike=True)
+    compare = "name the columns to compare, --columns A,B"
     for name, column in read.items():
         for place, word in column.words.items():
-            advice = (
-                f"{tables.no_number(word)}, or name the columns to compare: --columns A,B"
-            )
-            raise ValueError(f"{name!r} has {word!r} in row {sheet.rows[place]}: {advice}")
+            some = len(column.words) < len(column.texts) - sum(column.blank)
+            advice = tables.no_number(word)
+            if not (some or len(read) == 1 or tables.was_lost(word)):
+                advice += f", or {compare}"
+            raise ValueError(f"{name!r} has {word!r} in row {sheet.rows[place]}: {advice}.")
+        if len(read) > 1 and tables.counts_rows(name, column.numbers, strictly=True):
+            raise ValueError(f"{name!r} counts the rows, or so it seems: {compare}.")
     units = {column.unit for column in read.values() if not all(column.blank)}
     if len(units) > 1:
         raise ValueError(f"Units of columns must be the same, got {sorted(units)}.")

@@ -9,10 +9,10 @@ import hashlib
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -148,7 +148,9 @@ def read_file(source: Path, names: Sequence[str] = ()) -> Sheet:
         rows = _rows(text, mark)
     except csv.Error as error:
         raise ValueError(f"{fault}{error}; close all quotes.") from error
-    header = next(iter(rows.values()), [])
+    if not rows:
+        raise ValueError(f"{fault}the table is empty.")
+    header = next(iter(rows.values()))
     is_named = not all(map(_is_number, filter(None, header)))
     if is_named or len(names) != len(header) or header == [*names]:
         rows = {number: rows[number] for number in [*rows][1:]}
@@ -186,7 +188,7 @@ def _rows(text: str, mark: str, most: int | None = None) -> dict[int, list[str]]
     lines = csv.reader(StringIO(text), delimiter=mark, skipinitialspace=True, strict=True)
     every = enumerate(([cell.strip() for cell in row] for row in islice(lines, most)), 1)
     rows = {number: row for number, row in every if any(row)}
-    wide = max(map(_width, rows.values()), default=0)
+    wide = max((_width(row) for row in rows.values() if row[0][:1] != "#"), default=0)
     # A line behind "#"; with as many cells as others it is a header or a run.
     rows = {i: x for i, x in rows.items() if x[0][:1] != "#" or _width(x) == wide}
     for row in islice(rows.values(), 1):
@@ -227,8 +229,9 @@ def _pattern(mark: str, other: str) -> re.Pattern[str]:
     group = rf"[1-9][0-9]{{0,2}}([{other} '\u2019\u00a0\u202f\u2009])[0-9]{{3}}"
     whole = rf"(?:{group}(?:\2[0-9]{{3}})*(?![0-9])|[0-9]+)"
     number = rf"(?:{whole}(?:\{mark}[0-9]*)?|\{mark}[0-9]+)"
-    # A unit begins with no sign that could belong to the number, or to a second one.
-    unit = r"[^\s\d.,;:+\-\u2013/*^=<>~±\u00d7()'\u2019]\S*(?:\s+[^\s\d]\S*)*"
+    # A unit begins with no sign that could belong to the number, or to a second one; a "j"
+    # is that of a complex number.
+    unit = r"(?!j$)[^\s\d.,;:+\-\u2013/*^=<>~±\u00d7()'\u2019]\S*(?:\s+[^\s\d]\S*)*"
     return re.compile(rf"([+-]?{number}(?:[eE][+-]?[0-9]+)?)\s*({unit})?")
 
 
@@ -266,6 +269,7 @@ def numbers_in(
     decimal: str | None = None,
     missing: Sequence[str] = (),
     choices: Sequence[str] = (),
+    alike: bool = False,
 ) -> dict[str, Column]:
     r"""Columns as numbers, with one decimal mark for all and one unit in each.
 
@@ -275,6 +279,7 @@ def numbers_in(
         decimal: Decimal mark of the texts; by default that which fits all of them.
         missing: Further words, or numbers, that say that there is nothing.
         choices: Names of columns of words, whose units do not count.
+        alike: Whether the columns hold one quantity.
 
     Raises:
         ValueError: If a column is not there, or a cell can be read in two ways.
@@ -284,7 +289,7 @@ def numbers_in(
         name: {i: cell for i, cell in enumerate(column) if isinstance(cell, str)}
         for name, column in cells.items()
     }
-    mark = decimal or _decimal_mark(sheet, written)
+    mark = decimal or _decimal_mark(sheet, written, alike)
     nothing = MISSING | {word.lower() for word in missing}
     values = {number_of(word, mark)[0] for word in missing}
     for name, column in cells.items():
@@ -305,7 +310,7 @@ def numbers_in(
     return found
 
 
-def _decimal_mark(sheet: Sheet, written: Mapping[str, Mapping[int, str]]) -> str:
+def _decimal_mark(sheet: Sheet, written: dict[str, dict[int, str]], alike: bool) -> str:
     r"""The decimal mark of all texts.
 
     Raises:
@@ -314,7 +319,8 @@ def _decimal_mark(sheet: Sheet, written: Mapping[str, Mapping[int, str]]) -> str
     fit, shown, is_open = ".,", dict[str, str](), sheet.separator == ";"
     for name, texts in written.items():
         # 1.012 beside 985 may be a thousand and twelve.
-        beside = any(re.fullmatch("[1-9][0-9]{2}", text) for text in texts.values())
+        near = [*chain(*map(dict.values, written.values()))] if alike else texts.values()
+        beside = any(re.fullmatch("[1-9][0-9]{2}", text) for text in near)
         for i, text in texts.items():
             if re.search("[.,]", text) and (marks := _marks(text)):
                 fit = "".join(mark for mark in fit if mark in marks)

@@ -152,12 +152,12 @@ def table_of(given: Namespace) -> Table:
         InputDataError: If a column can be taken for several things, or for none. All
             questions are in one message, each with the option that answers it.
     """
+    tables.check_decimal(given.decimal)
     with _asking():
         return _table(given, _sheet(given.table))
 
 
 def _table(given: Namespace, sheet: tables.Sheet) -> Table:
-    tables.check_decimal(given.decimal)
     names, (outcome,), ignore = (
         sheet.names,
         names_of([given.outcome]),
