@@ -189,8 +189,15 @@ def _rows(text: str, mark: str, most: int | None = None) -> dict[int, list[str]]
     every = enumerate(([cell.strip() for cell in row] for row in islice(lines, most)), 1)
     rows = {number: row for number, row in every if any(row)}
     wide = max((_width(row) for row in rows.values() if row[0][:1] != "#"), default=0)
+    first = next((i for i, row in rows.items() if row[0][:1] != "#"), 0)
+    if first and any(map(_is_number, rows[first])):
+        first = 0  # the names stand behind "#"
     # A line behind "#"; with as many cells as others it is a header or a run.
-    rows = {i: x for i, x in rows.items() if x[0][:1] != "#" or _width(x) == wide}
+    rows = {
+        number: row
+        for number, row in rows.items()
+        if row[0][:1] != "#" or (_width(row) == wide and number > first)
+    }
     for row in islice(rows.values(), 1):
         row[0] = row[0].removeprefix("# ")
     return rows
@@ -210,8 +217,7 @@ def _separator(text: str) -> str:
         except csv.Error as error:
             fault = error
             continue
-        # Blanks are in names too: only where nothing else separates these.
-        if (len(header) > 1 and not (mark == " " and scores)) or mark == _ALONE:
+        if len(header) > 1 or mark == _ALONE:
             widths, most = [*map(_width, body)], len(header)
             numbers = sum(_is_number(cell) for row in body for cell in row)
             fits = 2 * sum(width <= most for width in widths) >= len(body)
@@ -231,7 +237,7 @@ def _pattern(mark: str, other: str) -> re.Pattern[str]:
     number = rf"(?:{whole}(?:\{mark}[0-9]*)?|\{mark}[0-9]+)"
     # A unit begins with no sign that could belong to the number, or to a second one; a "j"
     # is that of a complex number.
-    unit = r"(?!j$)[^\s\d.,;:+\-\u2013/*^=<>~±\u00d7()'\u2019]\S*(?:\s+[^\s\d]\S*)*"
+    unit = r"(?!j$)[^\s\d.,;:|_+\-\u2013/*^=<>~±\u00d7()'\u2019]\S*(?:\s+[^\s\d]\S*)*"
     return re.compile(rf"([+-]?{number}(?:[eE][+-]?[0-9]+)?)\s*({unit})?")
 
 
