@@ -217,13 +217,15 @@ def _read(sheet: tables.Sheet, names: Iterable[str], decimal: str | None = None)
     read = tables.numbers_in(sheet, names, decimal, alike=True)
     compare = "name the columns to compare, --columns A,B"
     for name, column in read.items():
+        given = [x for x in column.numbers if not math.isnan(x)]
         for place, word in column.words.items():
-            some = len(column.words) < len(column.texts) - sum(column.blank)
-            advice = tables.no_number(word)
-            if not (some or len(read) == 1 or tables.was_lost(word)):
-                advice += f", or {compare}"
+            is_outcome = given or len(read) == 1 or tables.was_lost(word)
+            advice = tables.no_number(word) + ("" if is_outcome else f", or {compare}")
             raise ValueError(f"{name!r} has {word!r} in row {sheet.rows[place]}: {advice}.")
-        if len(read) > 1 and tables.counts_rows(name, column.numbers, strictly=True):
+        # By any name, where a file has more than two columns: 1, 2, 3, ...
+        is_counter = sheet.separator and len(read) > 2 and len(given) > 3
+        is_counter = is_counter or (len(read) > 1 and tables.counts_rows(name, given))
+        if is_counter and {b - a for a, b in pairwise(given)} == {1.0}:
             raise ValueError(f"{name!r} counts the rows, or so it seems: {compare}.")
     units = {column.unit for column in read.values() if not all(column.blank)}
     if len(units) > 1:

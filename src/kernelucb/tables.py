@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ _LOST = re.compile(
 )
 # The last word of the name of a column that numbers the rows.
 _COUNTER = re.compile(
-    r"(^|[^a-z])(#|batch|count|elapsed|exp|experiment|id|idx|index|iter|iteration|lot|no|nr|num"
-    r"|number|order|round|rows?|runs?|sample|seq|sequence|step|time|timestamp|trial)[^a-z]*$"
+    r"(^|[^a-z])(#|batch|count|day|elapsed|exp|experiment|id|idx|index|iter|iteration|lot|no|nr"
+    r"|num|number|order|pair|round|rows?|runs?|sample|seq|sequence|step|time|timestamp|trial"
+    r"|week)[^a-z]*$"
 )
 # The last word of the name of a column without a name, or of one that numbers repeats.
 _LABEL = re.compile(r"(^|[^a-z])(column|rep|repeat|replicate|unnamed)[^a-z]*$")
@@ -135,8 +136,11 @@ def read_file(source: Path, names: Sequence[str] = ()) -> Sheet:
         ValueError: If it is no table; the message names the row.
         OSError: If there is no such file.
     """
-    is_input = str(source) == "-"
-    content = sys.stdin.buffer.read() if is_input else source.read_bytes()
+    if str(source) != "-":
+        content = source.read_bytes()
+    else:  # a stand-in for standard input may have texts only
+        bare = getattr(sys.stdin, "buffer", None)
+        content = bare.read() if bare else sys.stdin.read().encode()
     text, remark = _decoded(content)
     fault = f"{source} cannot be read: "
     if "\0" in text:
@@ -150,18 +154,19 @@ def read_file(source: Path, names: Sequence[str] = ()) -> Sheet:
         raise ValueError(f"{fault}{error}; close all quotes.") from error
     if not rows:
         raise ValueError(f"{fault}the table is empty.")
-    header = next(iter(rows.values()))
+    header = rows[min(rows)]
     is_named = not all(map(_is_number, filter(None, header)))
     if is_named or len(names) != len(header) or header == [*names]:
-        rows = {number: rows[number] for number in [*rows][1:]}
+        del rows[min(rows)]
     else:
         header = [*names]
     for number, row in rows.items():
         if (count := _width(row)) > len(header):
-            between = f"cells between {_MARKS.get(mark, repr(mark))}, the header"
+            counts = (
+                f"row {number} has {count} cells between {_MARKS.get(mark, mark)}, the "
+            )
             advice = "quote decimal commas, or name the separator in a first line sep=;"
-            counts = f"row {number} has {count} {between} {len(header)}"
-            raise ValueError(f"{fault}{counts}; {advice}")
+            raise ValueError(f"{fault}{counts}header {len(header)}; {advice}")
         row += [""] * (len(header) - len(row))
     cells = [[row[i] for row in rows.values()] for i in range(len(header))]
     # Without what separators at the ends of lines leave over.
@@ -188,18 +193,18 @@ def _rows(text: str, mark: str, most: int | None = None) -> dict[int, list[str]]
     lines = csv.reader(StringIO(text), delimiter=mark, skipinitialspace=True, strict=True)
     every = enumerate(([cell.strip() for cell in row] for row in islice(lines, most)), 1)
     rows = {number: row for number, row in every if any(row)}
-    wide = max((_width(row) for row in rows.values() if row[0][:1] != "#"), default=0)
-    first = next((i for i, row in rows.items() if row[0][:1] != "#"), 0)
-    if first and any(map(_is_number, rows[first])):
+    plain = {i: row for i, row in rows.items() if row[0][:1] != "#"}
+    wide, first = max(map(_width, plain.values()), default=0), min(plain, default=0)
+    if plain and any(map(_is_number, plain[first])):
         first = 0  # the names stand behind "#"
     # A line behind "#"; with as many cells as others it is a header or a run.
-    rows = {
-        number: row
-        for number, row in rows.items()
-        if row[0][:1] != "#" or (_width(row) == wide and number > first)
-    }
-    for row in islice(rows.values(), 1):
-        row[0] = row[0].removeprefix("# ")
+    comments = (
+        i for i in rows if i not in plain and (i < first or _width(rows[i]) != wide)
+    )
+    for i in [*comments]:
+        del rows[i]
+    if rows:
+        rows[min(rows)][0] = rows[min(rows)][0].removeprefix("# ")
     return rows
 
 
@@ -292,8 +297,7 @@ def numbers_in(
     """
     cells, found = {name: sheet.cells(name) for name in names}, dict[str, Column]()
     written = {
-        name: {i: cell for i, cell in enumerate(column) if isinstance(cell, str)}
-        for name, column in cells.items()
+        n: {i: x for i, x in enumerate(c) if isinstance(x, str)} for n, c in cells.items()
     }
     mark = decimal or _decimal_mark(sheet, written, alike)
     nothing = MISSING | {word.lower() for word in missing}
@@ -339,16 +343,10 @@ def _decimal_mark(sheet: Sheet, written: dict[str, dict[int, str]], alike: bool)
     raise ValueError(f"{'; '.join(reversed(shown.values()))}: {options}")
 
 
-def counts_rows(name: str, numbers: Sequence[float], strictly: bool = False) -> bool:
-    r"""Whether a column numbers the rows, by its name and the order of its numbers.
-
-    ``strictly`` where a column of outcomes may have such a name.
-    """
+def counts_rows(name: str, numbers: Sequence[float]) -> bool:
+    r"""Whether a column numbers the rows, by its name and the order of its numbers."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
     is_label, is_counter = _LABEL.search(spaced), _COUNTER.search(spaced)
-    if strictly:
-        named = (len(numbers) > 3 and numbers[0] in (0.0, 1.0)) or is_label or is_counter
-        return bool(named) and {b - a for a, b in pairwise(numbers)} in ({1.0}, {-1.0})
     if is_label or not is_counter:
         return bool(is_label)
     # A clock or counter, unless its numbers repeat or are fractions without an order.

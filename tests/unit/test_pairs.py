@@ -150,17 +150,20 @@ def test_rounding_does_not_narrow_limits(noise, step):
 @pytest.mark.parametrize(("noise", "step"), ROUNDED)
 @pytest.mark.parametrize("place", [0.3, 0.45, 0.55, 0.8])
 def test_rounded_outcomes_are_called_seldom(noise, step, place):
-    r"""500 runs of 60 pairs at delta 0.2: more than 139 misses have chance 1e-5 at 0.2."""
+    r"""300 runs of 60 pairs at delta 0.2: more than 90 misses have chance 3e-5 at 0.2."""
     rng = np.random.default_rng(7)
     options = {"delta": 0.2, "expected_runs": 4}
-    found = rounded_limits(noise, step, place * step, 60, rng, 500, **options)
-    assert max(found[:2]) <= 139 / 500
+    found = rounded_limits(noise, step, place * step, 60, rng, 300, **options)
+    assert max(found[:2]) <= 90 / 300
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("noise", "step"), ROUNDED)
+@pytest.mark.parametrize(("noise", "step"), ROUNDED[1:])
 def test_a_rounded_difference_of_three_steps_and_two_deviations_is_found(noise, step):
-    r"""In 95 of 100 runs of 40 pairs: rounding costs at most a step of each limit."""
+    r"""In 95 of 100 runs of 40 pairs: rounding costs at most a step of each limit.
+
+    Not where each setting has one outcome only: their difference may then be the step.
+    """
     rng = np.random.default_rng(8)
     mean = 0.3 * step + 3.0 * step + 2.0 * noise
     assert rounded_limits(noise, step, mean, 40, rng, 100)[2] >= 0.95

@@ -158,10 +158,10 @@ def table_of(given: Namespace) -> Table:
 
 
 def _table(given: Namespace, sheet: tables.Sheet) -> Table:
-    names, (outcome,), ignore = (
+    names, ignore, (outcome,) = (
         sheet.names,
-        names_of([given.outcome]),
         names_of(given.ignore),
+        names_of([given.outcome]),
     )
     categories, missing = names_of(given.categories), names_of(given.missing)
     inputs = None if given.inputs is None else names_of(given.inputs)
@@ -173,9 +173,9 @@ def _table(given: Namespace, sheet: tables.Sheet) -> Table:
     for name in (*taken, *categories, outcome):
         if name in ignore or (name == outcome and name in (*taken, *categories)):
             raise InputDataError(f"{name!r} is input, outcome or ignored: choose one.")
-    if len(sheet.rows) < 2:
+    if (count := len(sheet.rows)) < 2:
         raise InputDataError(
-            f"The table has {len(sheet.rows)} rows below its header; give two or more."
+            f"The table has {count} rows below its header; give two or more."
         )
     read = tables.numbers_in(sheet, [*taken, outcome], given.decimal, missing, categories)
     runs = read.pop(outcome)
@@ -202,16 +202,14 @@ def _table(given: Namespace, sheet: tables.Sheet) -> Table:
         if all(read[name].blank) and inputs is None and name not in categories:
             left_out[name] = "empty"
             continue
-        column = read[name]
+        column, is_choice = read[name], name in categories
         cells = [column.texts[i] for i in used]
-        asked = _question(
-            name, column, used, sheet.rows, name in categories, inputs is None
-        )
+        asked = _question(name, column, used, sheet.rows, is_choice, inputs is None)
         if len({*cells}) == 1:
             asked = f"is {cells[0] or 'blank'} in every row: --ignore {shlex.quote(name)}"
         questions += [f"{name!r} {asked}"] if asked else []
         each = [[column.numbers[i] for i in used]]
-        if name in categories:
+        if is_choice:
             choices[name] = sorted({*cells})
             each = [[float(cell == word) for cell in cells] for word in choices[name]]
         columns[name] = [*range(len(flat), len(flat) + len(each))]
@@ -255,7 +253,7 @@ def earlier_tasks(given: Namespace, now: Table) -> tuple[list[tuple[Tensor, Tens
         )
     if whole.lost:
         raise InputDataError(
-            f"--earlier lost outcomes that are {whole.lost[0]}; give them."
+            f"--earlier lost outcomes, {whole.lost[0]}: give what was read."
         )
     tasks = dict[str, list[int]]()
     for place, row in enumerate(whole.rows):
@@ -275,9 +273,7 @@ def earlier_tasks(given: Namespace, now: Table) -> tuple[list[tuple[Tensor, Tens
         means = pool(whole.inputs[places], outcomes, torch.ones_like(outcomes))
         found.append((means.inputs, means.residuals))
     twice = len(tasks) - len(found)
-    remark = (
-        f", without {twice} whose runs are in another or in this table" if twice else ""
-    )
+    remark = f", without {twice} whose runs are in another or in this table" * bool(twice)
     return found, f"{sheet.origin}{remark}, {len(found)} tasks"
 
 
@@ -295,13 +291,13 @@ def _question(
     """
     words, option = {} if is_choice else column.words, shlex.quote(name)
     numbers = [x for x in column.numbers if not math.isnan(x)]
-    if words and not numbers:
+    if words and not numbers and not any(map(tables.was_lost, words.values())):
         shown = ", ".join(map(repr, [*dict.fromkeys(words.values())][:3]))
         either = f"--categories {option} if it was set, else --ignore {option}"
         return f"holds words ({shown}): {either}"
     for place, word in words.items():
         asked = f"has {word!r} in row {rows[place]}: give a number"
-        if re.search(r"\d", word):
+        if re.search(r"\d", word) or tables.was_lost(word):
             return asked
         return (
             f"{asked}, or take the column as words (--categories {option}), or --ignore it"
