@@ -23,11 +23,11 @@ _MOST_PAIRS = 10_000  # of an outlook
 _SCATTERED = 0.5
 _ROUND_OFF = 1e-9, 1e-13  # of the spread and of the largest outcome
 _WORDS = {
-    "gaussian": "the differences of pairs are independent and Gaussian (not skewed, no "
-    "rare large ones; else give range), with one mean and one scale, which need not be "
-    "known",
+    "gaussian": "the differences of pairs are independent and Gaussian, but for rounding "
+    "(not skewed, no rare large ones; else give range), with one mean and one scale, which "
+    "need not be known",
     "noise_std": "pairs have one mean difference, whatever came before, and the noise of "
-    "an outcome is independent and sub-Gaussian with scale {0:.6g}",
+    "an outcome, its rounding included, is independent and sub-Gaussian with scale {0:.6g}",
     "range": "pairs have one mean difference, whatever came before, and all outcomes lie "
     "between {0:.6g} and {1:.6g}",
 }
