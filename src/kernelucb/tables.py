@@ -105,7 +105,7 @@ def was_lost(word: str) -> bool:
 def no_number(word: str) -> str:
     r"""What to do with an outcome that is no number, but for leaving it out."""
     if not was_lost(word):
-        return f"{word!r} is not a number; give one"
+        return f"{word!r} is not a number; give a number"
     why = "is not a finite number: it was lost because of its outcome, without which others"
     return f"{word!r} {why} look better or worse than they are; give what was read"
 
@@ -239,7 +239,7 @@ def _pattern(mark: str, other: str) -> re.Pattern[str]:
     r"""Numbers with this decimal mark; thousands in groups of three are optional."""
     group = rf"[1-9][0-9]{{0,2}}([{other} '\u2019\u00a0\u202f\u2009])[0-9]{{3}}"
     whole = rf"(?:{group}(?:\2[0-9]{{3}})*(?![0-9])|[0-9]+)"
-    number = rf"(?:{whole}(?:\{mark}[0-9]*)?|\{mark}[0-9]+)"
+    number = rf"(?:{whole}(?:\{mark}[0-9]+|\{mark}(?=$|[eE]))?|\{mark}[0-9]+)"
     # A unit begins with no sign that could belong to the number, or to a second one; a "j"
     # is that of a complex number.
     unit = r"(?!j$)[^\s\d.,;:|_+\-\u2013/*^=<>~±\u00d7()'\u2019]\S*(?:\s+[^\s\d]\S*)*"
@@ -301,7 +301,7 @@ def numbers_in(
     }
     mark = decimal or _decimal_mark(sheet, written, alike)
     nothing = MISSING | {word.lower() for word in missing}
-    values = {number_of(word, mark)[0] for word in missing}
+    values = {number_of(word, mark)[0] for word in missing if _is_number(word)}
     for name, column in cells.items():
         texts = [f"{cell}".replace("\u2212", "-") for cell in column]
         read, gaps, first = list[float](), list[bool](), dict[str, int]()  # by unit

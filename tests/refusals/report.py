@@ -45,7 +45,7 @@ ROWS = [
     ("blank", of(TABLE.replace("75", "n/a")), Data, "blank in row 3, which has"),
     ("units", of(TABLE.replace("75", "75 C")), Data, "'62' in row 2 and '75 C' in row 3"),
     ("a limit", of(TABLE.replace("66", "<5")), Data, "because of its outcome.*was read"),
-    ("a spread", of(TABLE.replace("66", "66±1")), Data, "'66±1' is not a number; give one"),
+    ("a spread", of(TABLE.replace("66", "66±1")), Data, "'66±1' is not a number; give a"),
     ("a word", of(TABLE.replace("75", "hot")), Data, "'hot' in row 3: give a num"),
     ("failed", of(TABLE.replace("66", "bad")), Data, "'bad' in row 4: .*--missing"),
     ("one row", of("heat,yield\n1,2"), Data, "1 rows below .*two or more"),

@@ -148,6 +148,16 @@ def test_marks_that_are_open_are_asked_about(tmp_path, text, reason):
     assert numbers(read(tmp_path, text), decimal=".")
 
 
+def test_words_and_numbers_can_be_missing(tmp_path):
+    sheet = read(tmp_path, "a,b\n1,x\nfailed,y\n-999,z\nn/a,\n")
+    found = tables.numbers_in(
+        sheet, ["a", "b"], missing=["Failed", "-999.0"], choices=["b"]
+    )
+    assert found["a"].blank == [False, True, True, True]
+    assert found["b"].blank == [False, False, False, True]
+    assert found["b"].words == {0: "x", 1: "y", 2: "z"}
+
+
 def test_numbers_of_python_are_not_read_again():
     sheet = tables.in_python({"a": [1.012, 985, True, "1,5", None]}.items(), 1)
     found = tables.numbers_in(sheet, ["a"])["a"]
