@@ -15,9 +15,9 @@ LINES = {
     "data": 2264,
     "models": 727,
     "optim": 244,
-    "page": 811,
-    "beside the rooms": 2418,
-    "tests": 17_756,
+    "page": 791,
+    "beside the rooms": 2704,
+    "tests": 18_118,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -99,7 +99,7 @@ def single_spaced(name: object) -> str:
 
 def was_lost(word: str) -> bool:
     r"""Whether a word says that an outcome was too small or too large to be measured."""
-    return _LOST.fullmatch(word.lower()) is not None
+    return word.lower() not in MISSING and _LOST.fullmatch(word.lower()) is not None
 
 
 def no_number(word: str) -> str:

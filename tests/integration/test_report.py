@@ -297,6 +297,13 @@ def test_repeated_rows_narrow_the_interval():
     assert deltas == (0.025, 0.05)  # half for the settings where the noise is given
 
 
+def test_what_a_frame_lacks_was_not_lost():
+    frame = FRAME.assign(**{"yield": pd.array([*range(7), None], dtype="Int64")})
+    page = kernelucb.report(frame, "yield", **OTHERS)
+    assert page.table.unused_rows == {9: "yield is <NA>"}
+    assert page.band.assumptions["outcomes"].status == "given"
+
+
 @pytest.mark.parametrize("word", ["-999", [-999], [-999.0]])
 def test_missing_numbers_are_numbers(word):
     frame = FRAME.replace({"yield": {0.4: -999.0}})

@@ -185,7 +185,7 @@ def _table(given: Namespace, sheet: tables.Sheet) -> Table:
             advice += ", or, where nothing was measured and the outcome is not the reason, "
             advice += f"say so: --missing {shlex.quote(word)}"
         raise InputDataError(
-            f"The outcome {outcome!r} has {word!r} in row {sheet.rows[i]}: {advice}."
+            f"The outcome {outcome!r} has {word!r} in row {sheet.rows[i]}: {advice}"
         )
     used = [i for i, gap in enumerate(runs.blank) if not gap]
     if len(used) < 2:
