@@ -15,7 +15,7 @@ LINES = {
     "data": 2264,
     "models": 727,
     "optim": 244,
-    "page": 791,
+    "page": 793,
     "beside the rooms": 2704,
     "tests": 18_118,
     "benchmarks": 6323,

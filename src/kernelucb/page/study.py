@@ -212,7 +212,9 @@ class Page:
         if self.table.lost:
             statement = f"{_LOST}, which were {listed(dict.fromkeys(self.table.lost))}"
             flaw = Assumption("outcomes", statement, Status.VIOLATED)
-            band = (band.plain or band).limited(band.sources, (*band.flaws, flaw), band.direction)
+            band = (band.plain or band).limited(
+                band.sources, (*band.flaws, flaw), band.direction
+            )
         if not self._repeats:
             return band
         # The k-th new setting may take a share of 1 / (k (k + 1)). A table need not be in
