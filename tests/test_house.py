@@ -8,16 +8,16 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 LINES = {
     "_numerics": 791,
     "acquisition": 1975,
-    "ax": 1793,
+    "ax": 1794,
     "bandit": 615,
-    "certificates": 2039,
+    "certificates": 2046,
     "confidence": 4200,
     "data": 2295,
     "models": 979,
     "optim": 244,
-    "page": 813,
-    "beside the rooms": 2441,
-    "tests": 18_866,
+    "page": 795,
+    "beside the rooms": 2727,
+    "tests": 19_228,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -3,7 +3,7 @@ r"""Imports go one way; the statements themselves are read.
 ``_numerics -> data -> confidence -> {acquisition, bandit, certificates} ->
 {optim, safety} -> ax``, which also reads ``models``; these stand beside on ``data``.
 ``diagnostics`` stands beside ``certificates`` on ``confidence``; ``pairs`` on
-``_numerics`` alone, without torch.
+``_numerics`` and ``tables`` alone, without torch.
 ``_public`` collects the public names, which the package root hands out; ``plotting``,
 ``page``, ``__main__`` and its ``_demo`` stand on top.
 """
@@ -21,7 +21,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 LOWER = {
     "exceptions": set(),
     "_numerics": set(),
-    "pairs": {"_numerics"},
+    "tables": set(),
+    "pairs": {"_numerics", "tables"},
     "models": {"_numerics", "data"},
     "data": {"_numerics"},
     "confidence": {"_numerics", "data"},

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from inspect import Parameter, cleandoc, signature
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -68,31 +69,45 @@ def boxes(text: str) -> dict[str, tuple[float, float]]:
     return settings(text, limits)
 
 
-# How options are read, and an example; all others are single numbers.
+# How options are read, and an example of each.
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     **dict.fromkeys(("table", "output", "earlier"), (Path, "PATH")),
-    **dict.fromkeys(("function", "outcome", "decimal", "kernel"), (str, "NAME")),
-    **dict.fromkeys(("setting", "against"), (str, "NAME")),
-    **dict.fromkeys(("inputs", "ignore", "categories", "missing"), (names, "A,B")),
-    **dict.fromkeys(("baseline", "units"), (settings, "A=1,B=2")),
+    "function": (str, "branin"),
+    **dict.fromkeys(("outcome", "setting", "against"), (str, "NAME")),
+    **dict.fromkeys(
+        ("inputs", "ignore", "categories", "missing", "columns"), (names, "A,B")
+    ),
+    "decimal": (str, ","),
+    "kernel": (str, "matern32"),
+    "baseline": (settings, "temperature=77,solvent=THF"),
+    "units": (settings, "temperature=C,yield=%"),
+    "bounds": (boxes, "temperature=37:117,hours=0.2:20"),
     **dict.fromkeys(("rounds", "seed", "expected_runs"), (int, "10")),
-    "bounds": (boxes, "A=50:110,B=1:10"),
     "range": (limits, "0:100"),
     "lengthscale": (numbers, "0.5,1"),
+    "noise_std": (number, "1.5"),
+    **dict.fromkeys(("mean", "threshold"), (number, "75")),
+    "norm_bound": (number, "200"),
+    "tolerance": (number, "2"),
+    **dict.fromkeys(("window", "delta"), (number, "0.1")),
 }
 
 
 def report(
-    *, output: Path = Path("report.html"), text: bool = False, **options: Any
+    *, table: Path, output: Path = Path("report.html"), text: bool = False, **options: Any
 ) -> int:
     r"""Report on a table of past runs, as a text and a page to sign.
 
+    Example: report runs.csv --outcome yield --noise-std 1 --range 0:100 --units yield=%
+
     Args:
+        table: A csv file with a header and one run a row. Rows without an outcome are left
+            out, and listed.
         output: Page to write.
         text: Whether to print the text only.
         **options: Arguments of ``kernelucb.report``.
     """
-    page = kernelucb.page.report(**options)
+    page = kernelucb.page.report(table, **options)
     shown = page.text
     if not text:  # before it is printed: a closed pipe must not lose the page
         output.write_text(page.to_html(), encoding="utf-8")
@@ -106,6 +121,8 @@ def confirm(
     table: Path = Path("-"),
     setting: str | None = None,
     outcome: str | None = None,
+    columns: Sequence[str] = (),
+    decimal: str | None = None,
     **options: Any,
 ) -> int:
     r"""Is this improvement real or noise? Settings against a baseline, at any look.
@@ -113,14 +130,20 @@ def confirm(
     Pairs of outcomes, the first of a setting with the first of the baseline and so on, from
     a csv or from standard input. Look after every pair, stop when you like.
 
+    Example: confirm pairs.csv --against old --minimize
+
     Args:
         table: The outcomes, ``-`` for standard input. A row is a round with a column for
             each setting; with --setting and --outcome it is a run.
         setting: Column with the name of the setting.
         outcome: Column with the outcome.
+        columns: Settings to compare, by default all columns; their names where the table
+            has no header.
+        decimal: Decimal mark, "." or ",", where the cells leave it open.
         **options: Arguments of ``kernelucb.confirm``.
     """
-    outcomes = kernelucb.pairs.read_outcomes(table, setting, outcome)
+    read = kernelucb.pairs.read_outcomes
+    outcomes = read(table, setting, outcome, columns, decimal)
     print(kernelucb.pairs.confirm(outcomes, **options))
     return 0
 
@@ -173,14 +196,18 @@ def _parser() -> argparse.ArgumentParser:
     for run, sources in every.items():
         about, _, _ = cleandoc(run.__doc__ or "").partition("\n\nArgs:")
         command = commands.add_parser(
-            run.__name__, help=about.partition("\n")[0], description=about
+            run.__name__,
+            help=about.partition("\n")[0],
+            description=about,
         )
         command.set_defaults(run=run)
-        for source in sources:
-            said = dict(entry.findall(cleandoc(source.__doc__ or "")))
-            for name, parameter in signature(source).parameters.items():
-                about = said.get(name, "").replace("``", "").replace("%", "%%")
-                _add_option(command, parameter, " ".join(about.split()))
+        said, parameters = dict[str, str](), dict[str, Parameter]()
+        for source in sources:  # the command speaks last
+            said |= dict(entry.findall(cleandoc(source.__doc__ or "")))
+            parameters |= signature(source).parameters
+        for name, parameter in parameters.items():
+            about = said.get(name, "").replace("``", "").replace("%", "%%")
+            _add_option(command, parameter, " ".join(about.split()))
     return parser
 
 
@@ -217,6 +244,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit status: 0, 1 when the demo had to stop, 2 when something is refused,
     130 after Ctrl-C.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # "?" for a letter that the console lacks
+            stream.reconfigure(errors="replace")
     parser = _parser()
     options = vars(parser.parse_args(argv))
     folder = options.get("output", Path()).parent

@@ -88,7 +88,7 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
         "certified, if what was given is true",
         "With probability 0.95, if what this page rests on is true, yield at heat 78, "
         f"hours 4, without noise, is {sides}.",
-        "This is the best run: rows 9, 10. Observed: 77, 75.6 %.",
+        "This is the best run: rows 10, 11. Observed: 77, 75.6 %.",
         *(words(claim.statement) for claim in made.claims),
         f"Among all settings in question {made.level_set.sentence}.",
         "This rests on the norm bound of 200.",
@@ -198,10 +198,10 @@ def test_semicolons_commas_and_words_are_read(encoding, tmp_path):
     options |= {"baseline": {"Lösung": "Wasser", "Temperatur °C": 30}, "window": 0.1}
     page = report(tmp_path, LATIN.encode(encoding), "Ausbeute", **options)
     text = words(page.text)
-    assert "rows: 4 of 6 used; not row 4: Ausbeute is n/a; not row 5: Ausbeute is" in text
+    assert "rows: 4 of 6 used; not row 5: Ausbeute is n/a; not row 6: Ausbeute is" in text
     assert "inputs: Temperatur °C 20.5 to 60; Lösung: Wasser, Äther" in text
     assert "Ausbeute at Temperatur °C 40, Lösung Wasser, without noise, is" in text
-    assert "This is the best run: row 2. Observed: 1070.5." in text
+    assert "This is the best run: row 3. Observed: 1070.5." in text
     assert "the baseline, Temperatur °C 30, Lösung Wasser" in text
     assert ("read as Windows-1252" in text) == (encoding == "cp1252")
     assert page.table.labels == ["Temperatur °C", "Lösung=Wasser", "Lösung=Äther"]
@@ -234,6 +234,7 @@ def test_long_words_do_not_overlap_and_the_next_run_has_few_digits():
         ("sep=;\nheat;yield\n1,5e1;2\n ,5;4\n7;3", None, [15.0, 0.5, 7.0]),
         ("heat|yield\n1.5|2\n\n3|4\n|\n7|3", None, [1.5, 3.0, 7.0]),
         ("heat,yield,,\n1.5,2,,\n3,4,,\n7,,,\n9,3,,", None, [1.5, 3.0, 9.0]),
+        ("heat;yield\n58,5 °C;2 %\n60 °C;4 %\n7 °C;5 %", None, [58.5, 60.0, 7.0]),
     ],
 )
 def test_numbers_as_they_are_written(table, decimal, heat, tmp_path):
@@ -298,11 +299,18 @@ def test_repeated_rows_narrow_the_interval():
     assert deltas == (0.025, 0.05)  # half for the settings where the noise is given
 
 
+def test_what_a_frame_lacks_was_not_lost():
+    frame = FRAME.assign(**{"yield": pd.array([*range(7), None], dtype="Int64")})
+    page = kernelucb.report(frame, "yield", **OTHERS)
+    assert page.table.unused_rows == {9: "yield is <NA>"}
+    assert page.band.assumptions["outcomes"].status == "given"
+
+
 @pytest.mark.parametrize("word", ["-999", [-999], [-999.0]])
 def test_missing_numbers_are_numbers(word):
     frame = FRAME.replace({"yield": {0.4: -999.0}})
     page = kernelucb.report(frame, "yield", missing=word, **OTHERS)
-    assert page.table.unused_rows == {7: "yield is -999.0"}
+    assert page.table.unused_rows == {8: "yield is -999.0"}
 
 
 def test_names_of_any_type_and_sides_that_are_open():
@@ -312,6 +320,31 @@ def test_names_of_any_type_and_sides_that_are_open():
     assert page.limits.flatten().tolist() == [0.0, 90.0]
     assert page.band.bounds(page.table.inputs)[0].min() >= -9.0
     assert page.table.left_out["tags"] == "as asked by --ignore; ['a'] in every row"
+
+
+def test_units_in_cells_are_units_of_the_page(tmp_path):
+    table = "heat;yield\n58 °C;53,6 %\n60 °C;54 %\n71 °C;61 %"
+    given = {"noise_std": 1.0, "units": {"heat": "C"}, "baseline": {"heat": "60 °C"}}
+    page = report(tmp_path, table, **given)
+    assert page.table.units == {"heat": "°C", "yield": "%"}
+    assert page.wording.value("61") == "61 %"
+    assert page.wording.units["heat"] == "C"  # what was given counts
+    with pytest.raises(ValueError, match="heat must be a number, got '60 K'"):
+        report(tmp_path, table, **given | {"baseline": {"heat": "60 K"}}).report  # noqa: B018
+
+
+@pytest.mark.parametrize("word", ["<0.5", "inf", "LOD"])
+def test_without_outcomes_that_were_lost_nothing_is_guaranteed(word):
+    frame = FRAME.assign(**{"yield": [*FRAME["yield"][:7].astype(object), word]})
+    with pytest.raises(InputDataError, match="because of its outcome") as refused:
+        kernelucb.report(frame, "yield", **OTHERS)
+    assert "--missing" not in str(refused.value)
+    page = kernelucb.report(frame, "yield", missing=[word], **OTHERS, norm_bound=50.0)
+    assert page.band.assumptions["outcomes"].status == "violated"
+    text = words(page.text)
+    assert f"which outcomes are missing depends on the outcomes, which were {word}" in text
+    assert "Without any guarantee" in text
+    assert "with probability" not in text.partition("Gap over")[0]
 
 
 def earlier(tasks=4):
@@ -357,6 +390,9 @@ def test_the_norm_comes_from_earlier_tasks(tmp_path):
         (earlier().replace("hours", "minutes"), {"delta": 0.5}, "'hours'"),
         (earlier(), {"delta": 0.5, "norm_bound": 1.0}, "not both"),
         (earlier(), {"delta": 0.05}, r"--delta above 0\.4, or 40 tasks or more"),
+        (earlier().replace("batch 1", "", 1), {"delta": 0.5}, "no 'task' in row 7: fill"),
+        (earlier().replace("\n", ",\n").replace(",1,55", ",1 h,55"), {}, "'1 h' in row 2"),
+        (earlier().replace(",55", ",<55"), {"delta": 0.5}, "'<55' in row 2: give a num"),
     ],
 )
 def test_earlier_tasks_that_do_not_fit_are_refused(rows, options, reason, tmp_path):
@@ -366,24 +402,41 @@ def test_earlier_tasks_that_do_not_fit_are_refused(rows, options, reason, tmp_pa
         report(tmp_path, TABLE, earlier=tmp_path / "earlier.csv", **given)
 
 
+def test_a_task_counts_once_and_not_where_it_is_this_table(tmp_path):
+    rows = earlier().split("\n")
+    again = [row.replace("batch", "copy of") for row in rows[1:8]]  # one whole, one in part
+    now = [f"today,{','.join(row.split(',')[i] for i in (3, 1, 0))}" for row in ROWS[1:6]]
+    given = GIVEN | {"range": (0.0, 100.0), "delta": 0.5}
+    found = []
+    for each in (
+        rows,
+        [row.replace("batch 1,", " batch  1 ,") for row in rows] + again + now,
+    ):
+        (tmp_path / "earlier.csv").write_text("\n".join(each))
+        page = report(tmp_path, TABLE, earlier=tmp_path / "earlier.csv", **given)
+        found.append((page.norm_given, page.earlier.rsplit(", ", 1)[1]))
+    assert found[0] == found[1]
+    assert "without 3 whose runs are in another or in this table" in page.earlier
+
+
 HISTORY = GIVEN | {"norm_bound": 200.0, "mean": 50.0, "history": True}
 TOGETHER = "With probability 0.95 all of these numbers hold together"
 
 
 def test_the_history_is_that_of_reports_on_the_first_rows(tmp_path, monkeypatch):
     page = report(tmp_path, TABLE, **HISTORY)
-    assert [*page.history] == [*range(1, 11)]
-    assert page.history[10].gap == pytest.approx(page.report.gap)
+    assert [*page.history] == [*range(2, 12)]  # the header is row 1
+    assert page.history[11].gap == pytest.approx(page.report.gap)
     for count in (3, 7):
         first = report(tmp_path, "\n".join(ROWS[: count + 1]), **HISTORY)
-        assert page.history[count].gap == pytest.approx(first.report.gap)
-        assert torch.equal(page.history[count].recommended, first.point)
+        assert page.history[count + 1].gap == pytest.approx(first.report.gap)
+        assert torch.equal(page.history[count + 1].recommended, first.point)
     text = words(page.text)
-    assert f"{at_most(page.history[7].gap)} 8 {at_most(page.history[8].gap)} 9" in text
+    assert f"{at_most(page.history[8].gap)} 9 {at_most(page.history[9].gap)} 10" in text
     assert TOGETHER in text
     assert page.to_html().count("data:image/svg+xml;base64,") == 3
     monkeypatch.setattr(study, "_LOOKS", 3)
-    assert [*report(tmp_path, TABLE, **HISTORY).history] == [3, 6, 10]
+    assert [*report(tmp_path, TABLE, **HISTORY).history] == [4, 7, 11]
 
 
 @pytest.mark.parametrize(

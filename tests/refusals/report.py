@@ -37,14 +37,17 @@ def command(*options, of="report"):
 SAME = "heat,hours,yield\n1,2,3\n1,4,5"
 COMPLEX = pd.DataFrame({"heat": [10.0, 20.0, 45.0], "yield": [1j, 3j, 2j]})
 complex_numbers = partial(kernelucb.report, COMPLEX, "yield", noise_std=1.0)
-NO_CELL = "Expected 2 fields in line 2, saw 3"
+NO_CELL = "row 2 has 3 cells between commas, the header 2"
 NOISE = {"noise_std": 0.01, "ignore": ["who"]}
 ROWS = [
     ("words", of(TABLE), Data, r"'who' holds words \('AB', 'CD'\): --categories"),
     ("no outcome", of("heat,rate\n1,2\n3,4"), Data, "the columns are heat, rate"),
-    ("blank", of(TABLE.replace("75", "n/a")), Data, "blank in row 2, which has"),
-    ("a word", of(TABLE.replace("75", "hot")), Data, "'hot' in row 2: give a num"),
-    ("failed", of(TABLE.replace("66", "bad")), Data, "'bad' in row 3; .*--missing"),
+    ("blank", of(TABLE.replace("75", "n/a")), Data, "blank in row 3, which has"),
+    ("units", of(TABLE.replace("75", "75 C")), Data, "'62' in row 2 and '75 C' in row 3"),
+    ("a limit", of(TABLE.replace("66", "<5")), Data, "because of its outcome.*was read"),
+    ("a spread", of(TABLE.replace("66", "66±1")), Data, "'66±1' is not a number; give a"),
+    ("a word", of(TABLE.replace("75", "hot")), Data, "'hot' in row 3: give a num"),
+    ("failed", of(TABLE.replace("66", "bad")), Data, "'bad' in row 4: .*--missing"),
     ("one row", of("heat,yield\n1,2"), Data, "1 rows below .*two or more"),
     ("one value", of(SAME), Data, "'heat' is 1 in every row: --ignore heat"),
     ("two names", of("heat,yield,yield\n1,2,3\n2,4,5"), Data, "not one column 'yield'"),
@@ -54,8 +57,8 @@ ROWS = [
     ("both", of(TABLE, inputs=["heat", "yield"]), Data, "input, outcome or"),
     ("no repeat", on(noise_std=None), Data, "give --noise-std"),
     ("equal", of("heat,yield\n1,0\n3,0\n8,0"), Data, "'yield' is 0 in every row: t"),
-    ("thousand", of("heat;yield\n1.234;2\n3.456;4"), Data, "'1.234' in row 1: say"),
-    ("marks", of("heat;yield\n1,5;2\n3.5;4"), Data, "'3.5' in row 2; 'heat' has '1,5'"),
+    ("thousand", of("heat;yield\n1.234;2\n3.456;4"), Data, "'1.234' in row 2: say"),
+    ("marks", of("heat;yield\n1,5;2\n3.5;4"), Data, "'3.5' in row 3; 'heat' has '1,5'"),
     ("a workbook", of(b"PK\x03\x04\0\0"), Data, "it is no text; save .* as csv"),
     ("no file", partial(kernelucb.report, "none.csv", "y"), Data, "No such file"),
     ("complex", complex_numbers, Data, "give a number"),

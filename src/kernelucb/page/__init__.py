@@ -60,7 +60,8 @@ def report(
         inputs: Columns that were set; by default all other columns.
         ignore: Columns that are no inputs.
         categories: Columns of words that were set, one-hot in the kernel.
-        missing: Words for "no outcome", beside blanks and ``NA``.
+        missing: Words for "no outcome", beside blanks and ``NA``. Without outcomes that
+            were too small or too large, such as ``<0.5``, nothing is guaranteed.
         decimal: Decimal mark in texts, ``"."`` or ``","``, where the cells leave it open.
         bounds: Limits of the settings in question, by column; by default the table's.
         noise_std: Standard deviation of a repeated run, outcome units; by default
@@ -76,8 +77,8 @@ def report(
             columns of this table: the largest of their norms is the norm bound
             (``norm_from_tasks``). ``delta`` counts its failure probability, one over the
             number of tasks and one. A setting's mean outcome counts as its value.
-        range: Limits that the outcome without noise certainly keeps, outcome units; None
-            for a side without one.
+        range: Limits that the outcome without noise certainly keeps, outcome units; in
+            Python None for a side without one.
         baseline: A setting to compare with, by column.
         threshold: What the outcome should reach, outcome units.
         tolerance: A difference that does not matter, outcome units; by default a twentieth

@@ -42,7 +42,7 @@ from kernelucb.certificates.words import (
     Wording,
     gaps_in_words,
 )
-from kernelucb.confidence.assumptions import Assumptions, Status
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.noise import ReplicateNoise
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -73,6 +73,7 @@ _ESTIMATED = {
     "kernel": "the kernel is right, although its unit was taken from the table",
     "mean": "the mean is right, although it was taken from the table",
 }
+_LOST = "which outcomes are missing depends on the outcomes"
 _COLUMNS = 3  # of slices
 _LETTERS = 24  # of words below a slice; more are upright
 _UPRIGHT = 14  # letters of such a word
@@ -166,6 +167,7 @@ class Page:
             norm = Estimate(ASSUMED * least or float(table.outcomes.std()))
         self._norm = norm
         table.check_names("--units", given.units.keys() - {table.outcome})
+        given.units = table.units | given.units
         self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
         self.band = self._band(norm, given.delta)
         relaxed = self.band.relaxed()
@@ -208,6 +210,12 @@ class Page:
         band = MartingaleMixtureUCB(data, maximize=not given.minimize, **options).band
         if given.range is not None:
             band = band.within(*given.range)
+        if self.table.lost:
+            statement = f"{_LOST}, which were {listed(dict.fromkeys(self.table.lost))}"
+            flaw = Assumption("outcomes", statement, Status.VIOLATED)
+            band = (band.plain or band).limited(
+                band.sources, (*band.flaws, flaw), band.direction
+            )
         if not self._repeats:
             return band
         # The k-th new setting may take a share of 1 / (k (k + 1)). A table need not be in
@@ -463,7 +471,7 @@ def _read(page: Page) -> dict[str, str]:
     outcome = f"{table.outcome} {low} to {high}, to be "
     read = {
         "table": table.origin,
-        "rows": f"{rows} (row 1 is the first below the header)",
+        "rows": f"{rows} (row 1 is the header)",
         "inputs": "; ".join(inputs),
         "settings": f"{len(runs)} different, {often if several else 'each run once'}",
         "outcome": outcome + ("small" if page.given.minimize else "large"),

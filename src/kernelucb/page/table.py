@@ -1,13 +1,14 @@
 r"""A table of past runs: how it is read, what its columns and rows are taken for."""
 
 import hashlib
-import io
 import math
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,10 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+import kernelucb.tables as tables
 from kernelucb._numerics.checks import as_double
 from kernelucb.data.exact import pool
 
-_MISSING = {"", "-", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "none", "null"}
-# The last word of the name of a column that numbers the rows.
-_COUNTER = re.compile(
-    r"(^|[^a-z])(#|batch|count|elapsed|exp|experiment|id|idx|index|iter|iteration|lot|no|nr|num"
-    r"|number|order|round|rows?|runs?|sample|seq|sequence|step|time|timestamp|trial)[^a-z]*$"
-)
-# The last word of the name of a column without a name, or of one that numbers repeats.
-_LABEL = re.compile(r"(^|[^a-z])(column|rep|repeat|replicate|unnamed)[^a-z]*$")
 # A word in the name of a column that says how far outcomes spread.
 _SPREAD = re.compile(
     r"(^|[^a-z])(deviation|err|error|s\.d|sd|sem|stabw|stdabw|std|stddev|stderr|stdev"
@@ -44,9 +38,11 @@ class Table:
         choices: For each input of words, by name, the words, a column for each.
         inputs: ``n x d`` settings; a word is a 1 in its column and 0 in the others.
         outcomes: ``n`` outcomes.
-        rows: The numbers of the runs in the table, from 1.
+        rows: The numbers of the runs in the table, whose header is row 1.
         unused_rows: Numbers of the other rows, and why they are not used.
         left_out: Names of the other columns, and why they are left out.
+        units: By name, what stood behind the number in all cells of a column.
+        lost: What stood for outcomes that were lost because they were small or large.
     """
 
     origin: str
@@ -58,6 +54,8 @@ class Table:
     rows: list[int]
     unused_rows: Mapping[int, str]
     left_out: Mapping[str, str]
+    units: Mapping[str, str]
+    lost: list[str]
 
     @property
     def labels(self) -> list[str]:
@@ -69,6 +67,17 @@ class Table:
     def numbers(self) -> dict[str, int]:
         r"""The columns of the inputs that are numbers, by name."""
         return {n: at[0] for n, at in self.columns.items() if n not in self.choices}
+
+    @property
+    def described(self) -> str:
+        r"""The labels and the units of columns, in one line."""
+        units = [f"{name} in {unit}" for name, unit in self.units.items()]
+        return ", ".join([*self.labels, *units])
+
+    def runs(self, places: Sequence[int] | None = None) -> set[tuple[float, ...]]:
+        r"""Settings with their outcomes, of all runs or some, whatever their order."""
+        rows = torch.column_stack([self.inputs, self.outcomes])
+        return {*map(tuple, (rows if places is None else rows[places]).tolist())}
 
     def check_names(self, option: str, names: Iterable[str]) -> None:
         r"""Refuse names that are no inputs."""
@@ -85,10 +94,10 @@ class Table:
         point = list[float]()
         for name in self.columns:
             words, value = self.choices.get(name, []), str(given[name]).strip()
-            number = _number(value, ".")
+            number, unit = tables.number_of(value)
             if words and value not in words:
                 raise ValueError(f"{option}: {name} is one of {', '.join(words)}.")
-            if not words and math.isnan(number):
+            if not words and (math.isnan(number) or unit not in ("", self.units.get(name))):
                 raise ValueError(f"{option}: {name} must be a number, got {value!r}.")
             point += [float(value == word) for word in words] or [number]
         return as_double(point)
@@ -111,97 +120,29 @@ class Table:
         return found
 
 
-def _read(table: Any) -> tuple[Any, str, str]:
-    r"""A DataFrame, where it comes from, and what is between the cells of its file.
+def _sheet(table: Any) -> tables.Sheet:
+    r"""The cells of a file, or of a DataFrame, whose rows count as in its csv text."""
+    if isinstance(table, str | PathLike):
+        return tables.read_file(Path(table))
+    if levels := [name for name in table.index.names if name is not None]:
+        table = table.reset_index(levels, allow_duplicates=True)
+    digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
+    origin = f"a DataFrame, sha256 {digest} of its csv text"
+    return replace(tables.in_python(table.items(), 2), origin=origin)
 
-    A DataFrame as it is, or the csv file of that name as texts: in UTF-8, else Windows'
-    Latin 1, between commas, semicolons, tabs or bars, whichever its header has most of.
-    """
+
+@contextmanager
+def _asking() -> Generator[None, None, None]:
+    r"""Errors of the reader as BoTorch's."""
     try:
-        import pandas as pd
-    except ImportError as error:
-        message = "A report needs pandas: pip install kernelucb[report]."
-        raise ImportError(message) from error
-    if isinstance(table, pd.DataFrame):
-        if levels := [name for name in table.index.names if name is not None]:
-            table = table.reset_index(levels, allow_duplicates=True)
-        digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
-        return table, f"a DataFrame, sha256 {digest} of its csv text", ""
-    path, remark = Path(table), ""
-    try:
-        content = path.read_bytes()
-        is_utf_16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
-        try:
-            text = content.decode("utf-16" if is_utf_16 else "utf-8-sig")
-        except UnicodeDecodeError:
-            text, remark = content.decode("cp1252", "replace"), ", read as Windows-1252"
-        if "\0" in text:
-            raise ValueError("it is no text; save the table as csv")
-        if first := re.match(r"sep=(.)\r?\n", text):  # how Excel notes the separator
-            text = text[first.end() :]
-        header = text.lstrip().partition("\n")[0]
-        separator = first[1] if first else max(",;\t|", key=header.count)
-        # The header as a row: pandas would rename its columns, or take one for an index.
-        options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
-        rows = pd.read_csv(
-            io.StringIO(text), sep=separator, header=None, skipinitialspace=True, **options
-        )
-    except (OSError, ValueError) as error:  # parser errors are ValueErrors
-        hint = "; give each row as many cells as the header, and quote decimal commas"
-        raise InputDataError(f"{path} cannot be read: {error}{hint}.") from error
-    rows = rows.fillna("").map(str.strip)
-    rows = rows[(rows != "").any(axis=1)]
-    if len(rows) < 3:
-        count = max(len(rows) - 1, 0)
-        raise InputDataError(f"{path} has {count} rows below its header; give two or more.")
-    digest = hashlib.sha256(content).hexdigest()
-    frame = rows.iloc[1:].set_axis(rows.iloc[0], axis=1)
-    return frame, f"{path.name}, sha256 {digest}{remark}", separator
-
-
-def _pattern(mark: str, other: str) -> re.Pattern[str]:
-    r"""Numbers with this decimal mark; thousands in groups of three are optional."""
-    group = rf"[1-9][0-9]{{0,2}}([{other} '\u2019\u00a0\u202f\u2009])[0-9]{{3}}"
-    whole = rf"(?:[0-9]+|{group}(?:\1[0-9]{{3}})*)"
-    number = rf"(?:{whole}(?:\{mark}[0-9]*)?|\{mark}[0-9]+)"
-    return re.compile(rf"[+-]?{number}(?:[eE][+-]?[0-9]+)?")
-
-
-_PATTERNS = {".": _pattern(".", ","), ",": _pattern(",", ".")}
-
-
-def _number(cell: str, mark: str) -> float:
-    r"""The finite number in a cell; NaN where there is none."""
-    if not _PATTERNS[mark].fullmatch(cell):
-        return math.nan
-    value = float(re.sub(rf"[^0-9eE+\-\{mark}]", "", cell).replace(mark, "."))
-    return value if math.isfinite(value) else math.nan
-
-
-def _decimal_mark(texts: Any, separator: str) -> str:
-    r"""The decimal mark of all numbers in a DataFrame of texts.
-
-    Raises:
-        InputDataError: If the cells do not agree, or can be read in two ways.
-    """
-    fit, shown, is_open = ".,", dict[str, str](), separator == ";"
-    for name in texts:
-        for row, cell in texts[name][texts[name].str.contains("[.,]")].items():
-            if marks := "".join(m for m in ".," if not math.isnan(_number(cell, m))):
-                fit = "".join(mark for mark in fit if mark in marks)
-                shown.setdefault(marks, f"{name!r} has {cell!r} in row {row}")
-                is_open = is_open or "," in cell
-    # "1.234" by itself is a decimal point, but not between semicolons.
-    if len(fit) == 1 or not shown or (fit and not is_open):
-        return fit[0]
-    options = "say which is the decimal mark, --decimal . or --decimal ,"
-    raise InputDataError(f"{'; '.join(reversed(shown.values()))}: {options}")
+        yield
+    except (ValueError, OSError) as error:
+        raise InputDataError(str(error)) from error
 
 
 def names_of(given: Any) -> list[str]:
     r"""Names with single spaces, whatever they are; a text is one name."""
-    names = [given] if isinstance(given, str) else given
-    return [" ".join(str(name).split()) for name in names]
+    return [*map(tables.single_spaced, [given] if isinstance(given, str) else given)]
 
 
 def table_of(given: Namespace) -> Table:
@@ -211,153 +152,166 @@ def table_of(given: Namespace) -> Table:
         InputDataError: If a column can be taken for several things, or for none. All
             questions are in one message, each with the option that answers it.
     """
-    frame, origin, separator = _read(given.table)
-    names = [name or f"column_{i}" for i, name in enumerate(names_of(frame.columns), 1)]
-    (outcome,), ignore = names_of([given.outcome]), names_of(given.ignore)
+    tables.check_decimal(given.decimal)
+    with _asking():
+        return _table(given, _sheet(given.table))
+
+
+def _table(given: Namespace, sheet: tables.Sheet) -> Table:
+    names, ignore, (outcome,) = (
+        sheet.names,
+        names_of(given.ignore),
+        names_of([given.outcome]),
+    )
     categories, missing = names_of(given.categories), names_of(given.missing)
     inputs = None if given.inputs is None else names_of(given.inputs)
-    frame = frame.set_axis(names, axis=1).set_axis(range(1, len(frame) + 1), axis=0)
-    for name in (*names, outcome, *(inputs or ()), *ignore, *categories):
-        if names.count(name) != 1:
-            there = f"the columns are {', '.join(names)}"
-            raise InputDataError(f"There is not one column {name!r}; {there}.")
+    for name in (outcome, *(inputs or ()), *ignore, *categories):
+        sheet.cells(name)  # a name that is no column is refused
     taken = [name for name in names if name not in (outcome, *ignore)]
     if inputs is not None:
         taken = [*dict.fromkeys((*inputs, *categories))]
     for name in (*taken, *categories, outcome):
         if name in ignore or (name == outcome and name in (*taken, *categories)):
             raise InputDataError(f"{name!r} is input, outcome or ignored: choose one.")
-    texts, numbers, mark = _parsed(frame[[*taken, outcome]], given.decimal, separator)
-    blank = texts.map(str.lower).isin(_MISSING | {word.lower() for word in missing})
-    blank |= numbers.isin([_number(word, mark) for word in missing]) & numbers.notna()
-    words, used = texts.where(numbers.isna() & ~blank), ~blank[outcome]
-    for row, word in words[outcome].dropna().items():
+    if (count := len(sheet.rows)) < 2:
         raise InputDataError(
-            f"The outcome {outcome!r} has {word!r} in row {row}; give a number, or say "
-            f"that there is none: --missing {shlex.quote(word)}."
+            f"The table has {count} rows below its header; give two or more."
         )
-    if (count := int(used.sum())) < 2:
-        raise InputDataError(f"{outcome!r} has {count} numbers; give two or more.")
-    left_out = {name: "not among --inputs" for name in names if name not in texts}
+    read = tables.numbers_in(sheet, [*taken, outcome], given.decimal, missing, categories)
+    runs = read.pop(outcome)
+    for i, word in runs.words.items():
+        advice = tables.no_number(word)
+        if not tables.was_lost(word) and not re.search(r"\d", word):
+            advice += ", or, where nothing was measured and the outcome is not the reason, "
+            advice += f"say so: --missing {shlex.quote(word)}"
+        raise InputDataError(
+            f"The outcome {outcome!r} has {word!r} in row {sheet.rows[i]}: {advice}"
+        )
+    used = [i for i, gap in enumerate(runs.blank) if not gap]
+    if len(used) < 2:
+        raise InputDataError(f"{outcome!r} has {len(used)} numbers; give two or more.")
+    left_out = {name: "not among --inputs" for name in names if name not in taken}
     left_out |= {name: "as asked by --ignore" for name in ignore}
+    left_out.pop(outcome, None)
     for name in left_out:
-        if frame[name].map(str).nunique() == 1:
-            left_out[name] += f"; {frame[name].iloc[0]} in every row"
+        if len(cells := {f"{cell}" for cell in sheet.cells(name)}) == 1:
+            left_out[name] += f"; {cells.pop()} in every row"
     questions, flat = list[str](), list[list[float]]()
     columns, choices = dict[str, list[int]](), dict[str, list[str]]()
     for name in taken:
-        if bool(blank[name].all()) and inputs is None and name not in categories:
+        if all(read[name].blank) and inputs is None and name not in categories:
             left_out[name] = "empty"
             continue
-        cells, column = texts[name][used], (texts if name in categories else numbers)[name]
-        gaps, others = blank[name] & used, words[name].dropna()
-        asked = _question(column, others, gaps, inputs is None)
-        if cells.nunique() == 1:
-            value = cells.iloc[0] or "blank"
-            asked = f"is {value} in every row: --ignore {shlex.quote(name)}"
+        column, is_choice = read[name], name in categories
+        cells = [column.texts[i] for i in used]
+        asked = _question(name, column, used, sheet.rows, is_choice, inputs is None)
+        if len({*cells}) == 1:
+            asked = f"is {cells[0] or 'blank'} in every row: --ignore {shlex.quote(name)}"
         questions += [f"{name!r} {asked}"] if asked else []
-        each = [column[used].tolist()]
-        if name in categories:
+        each = [[column.numbers[i] for i in used]]
+        if is_choice:
             choices[name] = sorted({*cells})
-            each = [(cells == word).tolist() for word in choices[name]]
+            each = [[float(cell == word) for cell in cells] for word in choices[name]]
         columns[name] = [*range(len(flat), len(flat) + len(each))]
         flat += each
     if questions:
         raise InputDataError("\n  ".join(["What are these columns?", *questions]))
     if not columns:
         raise InputDataError(f"There is no column of settings beside {outcome!r}.")
-    unused = texts[outcome][~used].items()
+    unused = {sheet.rows[i]: runs.texts[i] for i, gap in enumerate(runs.blank) if gap}
+    units = {name: column.unit for name, column in (read | {outcome: runs}).items()}
     return Table(
-        origin=origin,
+        origin=sheet.origin,
         outcome=outcome,
         columns=columns,
         choices=choices,
         inputs=as_double(flat).mT,
-        outcomes=as_double(numbers[outcome][used].tolist()),
-        rows=used[used].index.tolist(),
-        unused_rows={row: f"{outcome} is {text or 'blank'}" for row, text in unused},
+        outcomes=as_double([runs.numbers[i] for i in used]),
+        rows=[sheet.rows[i] for i in used],
+        unused_rows={i: f"{outcome} is {text or 'blank'}" for i, text in unused.items()},
         left_out={name: left_out[name] for name in names if name in left_out},
+        units={n: unit for n, unit in units.items() if unit and n not in choices},
+        lost=[text for text in unused.values() if tables.was_lost(text)],
     )
 
 
 def earlier_tasks(given: Namespace, now: Table) -> tuple[list[tuple[Tensor, Tensor]], str]:
     r"""Settings and mean outcomes of each task of ``given.earlier``, and its origin.
 
-    It is read as this table.
+    It is read as this table. Of tasks with the same runs one counts, the one with more; a
+    task with the runs of this table is left out.
     """
-    frame, origin, _ = _read(given.earlier)
-    frame = frame.set_axis(names_of(frame.columns), axis=1)
-    if "task" not in frame:
+    with _asking():
+        sheet = _sheet(given.earlier)
+        names = [tables.single_spaced(cell) for cell in sheet.cells("task")]
+        same = {"inputs": [*now.columns], "categories": [*now.choices], "ignore": ()}
+        whole = _table(Namespace(**vars(given) | same), sheet)
+    if (whole.labels, whole.units) != (now.labels, now.units):
         raise InputDataError(
-            "--earlier needs a column 'task' with the name of each row's task; there are "
-            f"{', '.join(frame.columns)}."
+            f"--earlier has {whole.described}, the table {now.described}; words and units "
+            "must be the same in both."
         )
-    same = {"inputs": [*now.columns], "categories": [*now.choices], "ignore": ()}
-    whole = table_of(Namespace(**vars(given) | same | {"table": frame}))
-    if whole.labels != now.labels:
+    if whole.lost:
         raise InputDataError(
-            f"--earlier has {', '.join(whole.labels)}, the table {', '.join(now.labels)}; "
-            "the words must be the same in both."
+            f"--earlier lost outcomes, {whole.lost[0]}: give what was read."
         )
     tasks = dict[str, list[int]]()
     for place, row in enumerate(whole.rows):
-        tasks.setdefault(str(frame["task"].iloc[row - 1]), []).append(place)
-    found = list[tuple[Tensor, Tensor]]()
-    for places in tasks.values():
+        if (name := names[sheet.rows.index(row)]).lower() in tables.MISSING:
+            raise InputDataError(
+                f"--earlier has no 'task' in row {row}: fill it in (of merged cells only "
+                "the first has the name)."
+            )
+        tasks.setdefault(name, []).append(place)
+    known, found = [now.runs()], list[tuple[Tensor, Tensor]]()
+    for places in sorted(tasks.values(), key=lambda each: -len(whole.runs(each))):
+        runs = whole.runs(places)
+        if known[0] <= runs or any(runs <= each for each in known):
+            continue
+        known.append(runs)
         outcomes = whole.outcomes[places]
         means = pool(whole.inputs[places], outcomes, torch.ones_like(outcomes))
         found.append((means.inputs, means.residuals))
-    return found, f"{origin}, {len(found)} tasks"
+    twice = len(tasks) - len(found)
+    remark = f", without {twice} whose runs are in another or in this table" * bool(twice)
+    return found, f"{sheet.origin}{remark}, {len(found)} tasks"
 
 
-def _parsed(frame: Any, decimal: str | None, separator: str) -> tuple[Any, Any, str]:
-    r"""The cells of a DataFrame as texts, as numbers or NaN, and the decimal mark."""
-    typed = frame.select_dtypes("number", exclude=["timedelta", "complex"]).astype(float)
-    # U+2212 is the minus of a text processor.
-    texts = frame.astype(object).where(frame.notna(), "").astype(str)
-    texts = texts.map(lambda cell: cell.strip().replace("\u2212", "-"))
-    mark = decimal or _decimal_mark(texts.drop(columns=typed.columns), separator)
-    if mark not in _PATTERNS:
-        raise ValueError(f'--decimal must be "." or ",", got {decimal!r}.')
-    numbers = texts.map(lambda cell: _number(cell, mark)).astype(float)
-    return texts, numbers.assign(**typed.where(typed.abs() < math.inf)), mark
-
-
-def _question(column: Any, words: Any, gaps: Any, is_default: bool) -> str:
+def _question(
+    name: str,
+    column: tables.Column,
+    used: Sequence[int],
+    rows: Sequence[int],
+    is_choice: bool,
+    is_default: bool,
+) -> str:
     r"""The question about an input before it is one; empty without.
 
-    ``column`` are its numbers, or its words where it is to be of words (then there are no
-    other ``words``); ``gaps`` says in which rows it is blank beside an outcome.
+    ``used`` are the places with an outcome; a choice is to be of words.
     """
-    name, is_number = shlex.quote(column.name), column.dtype == float
-    if is_number and len(words):
-        if column.isna().all():
-            shown = ", ".join(map(repr, words.unique()[:3]))
-            either = f"--categories {name} if it was set, else --ignore {name}"
-            return f"holds words ({shown}): {either}"
+    words, option = {} if is_choice else column.words, shlex.quote(name)
+    numbers = [x for x in column.numbers if not math.isnan(x)]
+    if words and not numbers and not any(map(tables.was_lost, words.values())):
+        shown = ", ".join(map(repr, [*dict.fromkeys(words.values())][:3]))
+        either = f"--categories {option} if it was set, else --ignore {option}"
+        return f"holds words ({shown}): {either}"
+    for place, word in words.items():
+        asked = f"has {word!r} in row {rows[place]}: give a number"
+        if re.search(r"\d", word) or tables.was_lost(word):
+            return asked
         return (
-            f"has {words.iloc[0]!r} in row {words.index[0]}: give a number, or take the "
-            f"column as words (--categories {name}), or --ignore {name}"
+            f"{asked}, or take the column as words (--categories {option}), or --ignore it"
         )
-    if gaps.any():
-        row = f"in row {gaps.idxmax()}, which has an outcome"
-        return f"is blank {row}: fill it in, or --ignore {name}"
-    if not (is_default and is_number):
+    if gaps := [i for i in used if column.blank[i]]:
+        row = f"in row {rows[gaps[0]]}, which has an outcome"
+        return f"is blank {row}: fill it in, or --ignore {option}"
+    if not is_default or is_choice:
         return ""
-    seems, spaced = "", re.sub(r"([a-z])([A-Z])", r"\1 \2", column.name).lower()
-    if _SPREAD.search(spaced):
+    seems = ""
+    if _SPREAD.search(re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()):
         seems = "is a spread of the outcome"
-    elif _counts(column.dropna(), spaced):
-        first = ", ".join(f"{number:g}" for number in column.dropna()[:3])
+    elif tables.counts_rows(name, numbers):
+        first = ", ".join(f"{number:g}" for number in numbers[:3])
         seems = f"counts the rows ({first}, ...)"
-    answers = f"--ignore {name}, or name all that was set, with it: --inputs A,B"
+    answers = f"--ignore {option}, or name all that was set, with it: --inputs A,B"
     return f"{seems}, or so it seems: {answers}" if seems else ""
-
-
-def _counts(column: Any, spaced: str) -> bool:
-    r"""Whether a column numbers the rows, by its name and the order of its numbers."""
-    if _LABEL.search(spaced) or not _COUNTER.search(spaced):
-        return bool(_LABEL.search(spaced))
-    # A clock or counter, unless its numbers repeat or are fractions without an order.
-    is_sorted = column.is_monotonic_increasing or column.is_monotonic_decreasing
-    return is_sorted or (column.is_unique and bool((column % 1.0 == 0.0).all()))
