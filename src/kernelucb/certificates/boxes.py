@@ -75,10 +75,11 @@ class CellFunction(NamedTuple):
     The function is one part, or the largest or the smallest of several parts.
     """
 
-    # For each part what maps `m x d` points to `m` values
+    # For each part what maps `m x d` points to `2 x m` values: at the points, and the least
+    # from which the function rises as `changes` say
     values: Sequence[Callable[[Tensor], Tensor]]
     # For each part what maps `m x d` centres and half sides of cells to `m` upper bounds on
-    # how far it rises above its value at the centre
+    # how far it rises in the cell
     changes: Sequence[_Change]
     # From `m` values of each part to those of the function; increasing in each
     joined: Callable[[Sequence[Tensor]], Tensor]
@@ -89,10 +90,10 @@ class CellFunction(NamedTuple):
         values = [in_parts(centres, value) for value in self.values]
         parts = zip(values, self.changes, self.limits, strict=True)
         uppers = [
-            (value + change(centres, halves)).clamp_max(limit)
+            (value[1] + change(centres, halves)).clamp_max(limit)
             for value, change, limit in parts
         ]
-        return self.joined(values), self.joined(uppers)
+        return self.joined([value[0] for value in values]), self.joined(uppers)
 
     def largest_change(self, centres: Tensor, halves: Tensor) -> Tensor:
         r"""The largest of the parts' changes, by which cells are cut."""
@@ -264,6 +265,12 @@ def on_cells(
     if isinstance(confidence_set, Union):
         parts, joined = confidence_set.parts, confidence_set.joined
     changes = _all_or_none([change_in(part, fixed) for part in parts])
-    values = [partial(function, part) for part in parts]
+    values = [partial(_at_and_beside, function, part) for part in parts]
     limits = [function.limit(part) for part in parts]
     return None if changes is None else CellFunction(values, changes, joined, limits)
+
+
+def _at_and_beside(function: SetFunction, part: ConfidenceSet, X: Tensor) -> Tensor:
+    r"""Values at ``m x d`` points, and those that hold next to them, ``2 x m``."""
+    here, beside = function(part, X), part.beside
+    return torch.stack([here, here if beside is part else function(beside, X)])

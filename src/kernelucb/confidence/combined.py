@@ -110,6 +110,11 @@ class CombinedSet(ConfidenceSet):
     def model_error(self) -> float:
         return max(part.model_error for part in self.parts) + self.error
 
+    @property
+    def beside(self) -> ConfidenceSet:
+        parts = [part.beside for part in self.parts]
+        return self if parts == self.parts else self.with_parts(parts)
+
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each part."""
         parts = tuple(part.project(X) for part in self.parts)
@@ -290,6 +295,21 @@ class Within(CombinedSet):
     ) -> None:
         super().__init__([part], assumptions)
         self.limits = limits
+        self.room = 0.0  # outside the limits, where they are not at a reference
+
+    @property
+    def beside(self) -> ConfidenceSet:
+        r"""With limits that are wider by what ``f`` may jump from point to point."""
+        jump = 2.0 * self.model_error if self.limits.alone else 0.0
+        if jump == 0.0:
+            return super().beside
+        whole = self.with_parts([part.beside for part in self.parts])
+        vars(whole)["room"] = jump
+        return whole
+
+    def _limits(self, X: Tensor) -> Limits:
+        lower, upper = self.limits.limits(X)
+        return Limits(lower - self.room, upper + self.room)
 
     @property
     def norm(self) -> float | None:
@@ -298,7 +318,7 @@ class Within(CombinedSet):
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Points as the part sees them, and the limits there."""
         points = self.parts[0].project(X)
-        return CombinedPoints(points.baseline, (points, self.limits.limits(X)))
+        return CombinedPoints(points.baseline, (points, self._limits(X)))
 
     def support(self, points: CombinedPoints, sign: int) -> Tensor:
         return self._clipped(self.parts[0].support(points.parts[0], sign), points, sign)
@@ -320,7 +340,7 @@ class Within(CombinedSet):
         r"""The part's gain, at most what the limits leave above the reference."""
         (part,) = self.parts
         gain = part.max_gain_over(X, reference, sign, cheap)
-        end = self.limits.limits(X).oriented(sign).upper
+        end = self._limits(X).oriented(sign).upper
         least, is_limit = self._least(reference, sign)
         gain = torch.minimum(gain, end - least)
         if not is_limit:  # else the part's own side at `x` may be nearer than its gain

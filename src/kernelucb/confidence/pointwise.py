@@ -50,9 +50,11 @@ class Pointwise(ABC):
 
     Attributes:
         searched: Whether an acquisition function ranks points within the limits.
+        alone: Whether the limits of a point say nothing of points next to it, but by the
+            norm of the function: with a model error the function may jump in between.
     """
 
-    searched = True
+    searched = alone = True
 
     @abstractmethod
     def limits(self, X: Tensor) -> Limits:
@@ -75,6 +77,7 @@ class KnownRange(Pointwise):
     lower: float
     upper: float
     searched = False  # points whose bounds reach the end of a range would all be equal
+    alone = False
 
     def limits(self, X: Tensor) -> Limits:
         r"""The range, ``b`` times."""

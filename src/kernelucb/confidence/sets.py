@@ -79,6 +79,15 @@ class ConfidenceSet(Described, Module, ABC):
         """
         return 0.0
 
+    @property
+    def beside(self) -> "ConfidenceSet":
+        r"""The set with those bounds at a point ``c`` that hold next to it as well.
+
+        ``f(x)`` exceeds them by at most ``norm d_k(x, c)``, the change of a function of
+        bounded norm. Cells of branch and bound take their bounds from here.
+        """
+        return self
+
     def limit(self, sign: int) -> float:
         r"""Upper bound on ``sign * f`` everywhere, from a known range; else infinite."""
         return math.inf
