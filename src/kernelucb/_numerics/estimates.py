@@ -47,6 +47,9 @@ class Estimate:
     def __lt__(self, other: Any) -> bool:
         return bool(self.value < plain(other))
 
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
     def __hash__(self) -> int:
         return hash(self.value)
 
@@ -58,6 +61,15 @@ class Estimate:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __rtruediv__ = _refused
     __pow__ = __rpow__ = __neg__ = __abs__ = _refused
+
+
+class _Written(Estimate, float):
+    __array_ufunc__ = None  # NumPy leaves its multiples to `Estimate`
+
+
+def written(estimate: Estimate) -> Estimate:
+    r"""The estimate as one that JSON writes as a number."""
+    return _Written(estimate.value)
 
 
 Number = float | Estimate

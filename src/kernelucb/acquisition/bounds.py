@@ -628,7 +628,7 @@ def streaming(
         noise=None,
         norm_bounds=(norm,),
         noise_interval=interval,
-        constants={"alpha": (float(interval[1]) / prior_norm) ** 2},
+        constants={"alpha": Estimate((float(interval[1]) / prior_norm) ** 2)},
     )
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.digits import between
+from kernelucb._numerics.estimates import plain
 from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.combined import CombinedSet, Union
 from kernelucb.confidence.sets import ConfidenceSet
@@ -235,7 +236,7 @@ def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change 
     norm, state = confidence_set.norm, confidence_set.regression
     if norm is None or not isinstance(state, RidgeState):
         return None
-    return largest_change(state, norm, fixed)
+    return largest_change(state, plain(norm), fixed)
 
 
 def _all_or_none(changes: Sequence[_Change | None]) -> list[_Change] | None:

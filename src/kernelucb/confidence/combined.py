@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import ModuleList
 
-from kernelucb._numerics.estimates import draft_of
+from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
 from kernelucb.confidence.sets import ConfidenceSet
@@ -270,7 +270,7 @@ class PlusError(CombinedSet):
         self.error = error
 
     @property
-    def norm(self) -> float | None:
+    def norm(self) -> Number | None:
         r"""Largest norm of ``g``, prior units."""
         return self.parts[0].norm
 
@@ -312,7 +312,7 @@ class Within(CombinedSet):
         return Limits(lower - self.room, upper + self.room)
 
     @property
-    def norm(self) -> float | None:
+    def norm(self) -> Number | None:
         return self.parts[0].norm
 
     def project(self, X: Tensor) -> CombinedPoints:

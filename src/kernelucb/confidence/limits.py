@@ -164,7 +164,7 @@ class DesignSource(Source):
             for first, last in pairwise(ends)
         ]
         domain = torch.tensor(self.domain, dtype=torch.float64).to(data.train_inputs.device)
-        factors = band.prior_norm / self.norm, factor
+        factors = float(band.prior_norm) / self.norm, factor
         return FixedDesign(batches, self.norm, delta, domain, self.is_box, *factors)
 
     @property

@@ -154,7 +154,7 @@ class JointSet(NamedTuple):
         least, most = math.log(lower / unit), math.log(upper / unit)
         log_scale = min(max(budget / count - 0.5, least), most)
         return cls(
-            regression.with_noise_std(unit * math.exp(log_scale)),
+            regression.with_noise_std(Estimate(unit * math.exp(log_scale))),
             budget - count * log_scale,
             tau_ref * math.exp(-2.0 * log_scale),
             noise,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.estimates import draft_of
+from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 
 
@@ -67,8 +67,11 @@ class ConfidenceSet(Described, Module, ABC):
         self.design: Any = regression  # gives variances: the same, or with pending points
 
     @property
-    def norm(self) -> float | None:
-        r"""Largest RKHS norm of ``f - mean`` in the set, prior units; None if unbounded."""
+    def norm(self) -> Number | None:
+        r"""Largest RKHS norm of ``f - mean`` in the set, prior units; None if unbounded.
+
+        An estimate where the norm bound was estimated, or raised by the data.
+        """
         return None
 
     @property
