@@ -623,8 +623,7 @@ def describe_norm_bound(
         prior_mean=float(means[0]) if bool((means == means[0]).all()) else None,
         observed=observed,
         consistency=check_consistency(data, norm, delta=delta),
-        estimated=tuple(sorted(data.estimated))
-        + ("norm",) * isinstance(norm, Estimate),
+        estimated=tuple(sorted(data.estimated)) + ("norm",) * isinstance(norm, Estimate),
         delta=delta,
         outcome_unit=unit,
     )

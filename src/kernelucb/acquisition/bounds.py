@@ -192,7 +192,7 @@ def martingale_mixture(
     ball, error = ball_and_error(norm_bound)
     tasks = norm_bound if isinstance(norm_bound, NormFromTasks) else None
     if tasks is not None:
-        ball, error = float(tasks.norm_bound), tasks.model_error
+        ball, error = tasks.norm_bound, tasks.model_error
         delta = tasks.left_of(delta)
     chosen = fit_of(fit, covariance_scale, None, delta, noise_std)
     replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
@@ -222,7 +222,7 @@ def martingale_mixture(
         assumptions = replicates.assumptions(assumptions, whole, *runs, state.outcome_map)
         problem = problem._replace(assumptions=assumptions)
     if tasks is not None:
-        tasks.check_prior(used.prior)
+        tasks.check_prior(used.prior, used.dimension)
         problem = problem._replace(assumptions=tasks.assumptions(problem.assumptions))
     found = confidence_set(problem, form)
     if error > 0.0:
@@ -232,14 +232,13 @@ def martingale_mixture(
     )
     noise = Noise(state.data, levels, factor, replicates is None) if numbers else None
     # Designs are weighed for it, so it must not depend on outcomes.
-    is_number = isinstance(ball, float | int | Tensor)
+    is_number = tasks is not None or isinstance(ball, float | int | Tensor)
     return _of_state(
         found,
         used,
         noise=noise,
-        given_norm=float(ball) / state.outcome_scale if is_number else None,
-        # A norm from tasks is a number without its probability.
-        norm_bounds=(Estimate(problem.norm_bound) if tasks else problem.norm_bound,),
+        given_norm=cast(Any, ball) / state.outcome_scale if is_number else None,
+        norm_bounds=(problem.norm_bound,),
         least_norms=(Estimate(problem.least_consistent_norm),),
         noise_interval=problem.noise_interval,
         relaxation=_relaxed_mixture,

@@ -205,38 +205,31 @@ def cover(search: Search, max_evaluations: int) -> Cells:
         cells, kept = search.halved(kept.where(chosen)), kept.where(~chosen)
 
 
-def largest_change(
-    regression: RidgeState, norm: float, fixed: Collection[int] = ()
-) -> _Change | None:
-    r"""How much a function with ``||f - m|| <= B = norm`` (prior units) changes in a cell.
-
-    Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz), with
-    ``d_k`` the kernel metric, largest at the corners of a cell where the kernel falls with
-    the distance along each coordinate. Known for RBF, Matern and rational quadratic
-    kernels, BoTorch's categorical kernel, their sums and products, for input transforms
-    that take each column that is not ``fixed`` by itself, and for constant and linear prior
-    means; otherwise None.
-    """
-    prior, like = regression.prior, regression.eigenvalues
-    if not prior.bounds_changes(fixed):
-        return None
-    return lambda centres, halves: prior.change_in_cells(
-        norm, centres.to(like), halves.to(like)
-    )
-
-
 def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:
-    r"""How much any function of a set changes in a cell, outcome units; None if unknown."""
+    r"""How much any function of a set changes in a cell, outcome units; None if unknown.
+
+    Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz) where
+    ``||f - m|| <= B``, with ``d_k`` the kernel metric, largest at the corners of a cell
+    where the kernel falls with the distance along each coordinate. Known for RBF, Matern
+    and rational quadratic kernels, BoTorch's categorical kernel, their sums and products,
+    for input transforms that take each column that is not ``fixed`` by itself, and for
+    constant and linear prior means.
+    """
     if isinstance(confidence_set, CombinedSet):
         changes = _all_or_none([change_in(part, fixed) for part in confidence_set.parts])
         if changes is None:
             return None
         joined = confidence_set.joined
         return lambda centres, halves: joined([each(centres, halves) for each in changes])
-    norm, state = confidence_set.norm, confidence_set.regression
+    norm, state = plain(confidence_set.norm), confidence_set.regression
     if norm is None or not isinstance(state, RidgeState):
         return None
-    return largest_change(state, plain(norm), fixed)
+    prior, like = state.prior, state.eigenvalues
+    if not prior.bounds_changes(fixed):
+        return None
+    return lambda centres, halves: prior.change_in_cells(
+        norm, centres.to(like), halves.to(like)
+    )
 
 
 def _all_or_none(changes: Sequence[_Change | None]) -> list[_Change] | None:
