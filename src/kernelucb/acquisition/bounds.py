@@ -12,7 +12,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import Estimate
+from kernelucb._numerics.estimates import Estimate, plain
 from kernelucb.acquisition.turns import Turn
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
@@ -226,7 +226,7 @@ def martingale_mixture(
         problem = problem._replace(assumptions=tasks.assumptions(problem.assumptions))
     found = confidence_set(problem, form)
     if error > 0.0:
-        found = PlusError(found, error)
+        found = PlusError(found, plain(error))
     numbers = not isinstance(noise_std, UnknownNoise) and not isinstance(
         fit, PrequentialRadius
     )
@@ -567,7 +567,7 @@ def srinivas(
         assumptions = assumptions.without_guarantee(
             f"beta is multiplied by {scale:g}; no theorem covers that"
         )
-    width = math.sqrt(scale * beta)  # the papers' beta is of variances
+    width = math.sqrt(scale * float(beta))  # the papers' beta is of variances
     whole = fixed_ridge_band(used, 1.0, width, assumptions)
     return _of_state(whole, state, constants={"beta": beta})
 

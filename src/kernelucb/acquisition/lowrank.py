@@ -59,7 +59,7 @@ def bkb(
         data=state,
         observed=inputs_of(model),
         norm_bounds=(norm.in_outcome_units(state),),
-        constants={"width": width},
+        constants={"width": Estimate(width)},  # from the posterior
     )
 
 

@@ -90,7 +90,7 @@ class Band(Described):
     data: Any = None
     observed: Tensor | None = None
     noise: Noise | None = None
-    given_norm: float | None = None  # prior units, where no outcome enters it
+    given_norm: Number | None = None  # prior units, where no outcome enters it
     norm_bounds: tuple[Number, ...] = ()
     appraise: Callable[[], Sequence[float]] | None = None  # gives the least norms
     consistent: tuple[bool, ...] = ()  # of each kernel of a family

@@ -17,7 +17,7 @@ from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_scalar, positive_values
 from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb._numerics.digits import assumed, at_least, one_minus
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Estimate, Number, plain
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -151,7 +151,7 @@ def known_noise_problem(
     norm_bound: NormBoundLike,
     fit: Fit,
     delta: float,
-    model_error: float = 0.0,
+    model_error: Number = 0.0,
 ) -> MixtureProblem:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
@@ -162,7 +162,7 @@ def known_noise_problem(
     fit, count = fit_of(fit), regression.num_observations
     if isinstance(fit, PrequentialRadius) and fit.num_observations == count:
         regression = regression.with_noise_std(fit.noise_std)
-    weigh = partial(data_fit, fit, regression, delta, model_error=model_error)
+    weigh = partial(data_fit, fit, regression, delta, model_error=plain(model_error))
     tracker = tracker_of(norm_bound)
     norm = None if tracker else given_bound(norm_bound, regression)
     # Without a number no member is tied to a norm bound, until one is estimated.
@@ -221,7 +221,7 @@ def mixture_assumptions(
     regression: RidgeState,
     delta: float,
     norm: NormBound,
-    model_error: float = 0.0,
+    model_error: Number = 0.0,
     source: str | None = None,
 ) -> Assumptions:
     r"""The assumptions of a set with known noise; ``source`` replaces the fit's theorem."""
