@@ -215,7 +215,7 @@ def test_a_choice_after_the_norms_were_seen_has_no_probability(change):
     assert same.failure_probability == norm.failure_probability < 0.1
     changed = replace(norm, **change)
     assert changed.failure_probability == 1.0
-    with pytest.raises(ValueError, match="rank and model_error count only as given to"):
+    with pytest.raises(ValueError, match="or to norm_from_tasks, before the norms"):
         band(changed, delta=0.99)
     before = norm_from_tasks(TASKS, KERNEL, **change)
     assert before.failure_probability < 0.1
@@ -271,7 +271,7 @@ def test_equal_tables_count_once():
     assert twice.failure_probability == pytest.approx(1 / 40)
     assert "39 earlier tasks (3 more are equal" in band(twice).assumptions["norm"].statement
     # Of independent tasks that are equal, norms below the largest would be bounded wrongly.
-    with pytest.raises(ValueError, match="rank must be at most the number of tasks, 39, w"):
+    with pytest.raises(ValueError, match="rank must be at most 39"):
         norm_from_tasks([*TASKS, *copies], KERNEL, rank=38)
 
 

@@ -63,13 +63,10 @@ class Estimate:
     __pow__ = __rpow__ = __neg__ = __abs__ = _refused
 
 
-class _Written(Estimate, float):
+class WrittenEstimate(Estimate, float):
+    r"""An estimate that JSON writes as a number; one that is read is the reader's own."""
+
     __array_ufunc__ = None  # NumPy leaves its multiples to `Estimate`
-
-
-def written(estimate: Estimate) -> Estimate:
-    r"""The estimate as one that JSON writes as a number."""
-    return _Written(estimate.value)
 
 
 Number = float | Estimate

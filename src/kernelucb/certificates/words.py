@@ -27,7 +27,7 @@ from kernelucb._numerics.digits import (
     one_minus,
     sides,
 )
-from kernelucb._numerics.estimates import Estimate, Number, written
+from kernelucb._numerics.estimates import Estimate, Number, WrittenEstimate
 from kernelucb.confidence.assumptions import Assumptions
 
 _MOST_LINES = 5  # of combinations, in print
@@ -438,14 +438,15 @@ class Claim:
         its JSON is the reader's own statement.
         """
         found: Any = self.breakdown
+        noise = found and found.noise_std
         names = ("kind", "statement", "tested", "rigorous", "record")
         return {
             **{name: getattr(self, name) for name in names},
             "numbers": [*self.numbers],
-            "norm_bound": found and written(found.norm_bound),
-            "norms": {name: written(norm) for name, norm in found.norms} if found else {},
-            "margin": found and written(found.margin),
-            "noise_std": found and found.noise_std and written(found.noise_std),
+            "norm_bound": found and WrittenEstimate(found.norm_bound.value),
+            "norms": {n: WrittenEstimate(x.value) for n, x in found.norms} if found else {},
+            "margin": found and WrittenEstimate(found.margin.value),
+            "noise_std": noise and WrittenEstimate(noise.value),
             "stands": found and str(found),
         }
 

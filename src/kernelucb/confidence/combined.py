@@ -290,21 +290,22 @@ class Within(CombinedSet):
         assumptions: The assumptions of the whole.
     """
 
+    room = 0.0  # by how much a value may be outside the limits, unless at a reference
+
     def __init__(
         self, part: ConfidenceSet, limits: Pointwise, assumptions: Assumptions
     ) -> None:
         super().__init__([part], assumptions)
         self.limits = limits
-        self.room = 0.0  # outside the limits, where they are not at a reference
 
     @property
     def beside(self) -> ConfidenceSet:
         r"""With limits that are wider by what ``f`` may jump from point to point."""
-        jump = 2.0 * self.model_error if self.limits.alone else 0.0
-        if jump == 0.0:
-            return super().beside
-        whole = self.with_parts([part.beside for part in self.parts])
-        vars(whole)["room"] = jump
+        part, room = self.parts[0].beside, 2.0 * self.model_error * self.limits.alone
+        if part is self.parts[0] and room == 0.0:
+            return self
+        whole = Within(part, self.limits, self.assumptions)
+        vars(whole)["room"] = room
         return whole
 
     def _limits(self, X: Tensor) -> Limits:

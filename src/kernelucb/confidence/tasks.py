@@ -99,12 +99,11 @@ class NormFromTasks:
         left = delta - self.failure_probability
         if left > 0.0:
             return left
-        changed = "; rank and model_error count only as given to norm_from_tasks"
         raise ValueError(
             f"The norm from {len(self.norms)} {self.tasks} fails with probability up to "
             f"{self.failure_probability:.4g}, and delta is {delta:.4g}: give a larger "
-            f"delta, more of them (at least {int(1.0 / delta)}), or, before the norms are "
-            f"seen, a higher rank{changed * (self.failure_probability == 1.0)}."
+            f"delta, more of them (at least {int(1.0 / delta)}), or to norm_from_tasks, "
+            "before the norms are seen, a higher rank."
         )
 
     def check_prior(self, prior: Prior, dimension: int) -> None:
@@ -113,24 +112,14 @@ class NormFromTasks:
         Raises:
             ValueError: If they differ at the points of any task.
         """
-        ours, unit, least = self.prior, prior.scale**2, float(self.norm_bound) * 1e-9
+        least = float(self.norm_bound) * 1e-9
         for points in self.points:
-            if points.shape[1] != dimension:
-                break
-            mine, theirs = (each.transform(points) for each in (ours, prior))
-            both = ours.covariance(mine, mine), prior.covariance(theirs, theirs) / unit
-            pairs = both, (ours.mean(mine), prior.mean(theirs))
-            scales = [max(float(first.abs().max()), least) for first, _ in pairs]
-            apart = [float((first - second).abs().max()) for first, second in pairs]
-            if any(far > _CLOSE * scale for far, scale in zip(apart, scales, strict=True)):
-                break
-        else:
-            return
-        raise ValueError(
-            "The norm is of functions of another kernel or mean than the model's, or of "
-            "other input columns: give norm_from_tasks the kernel and mean that the band "
-            "has, at the same inputs, and leave out Standardize."
-        )
+            if points.shape[1] != dimension or _differ(self.prior, prior, points, least):
+                raise ValueError(
+                    "The norm is of functions of another kernel or mean than the model's, "
+                    "or of other input columns: give norm_from_tasks the kernel and mean "
+                    "that the band has, at the same inputs, and leave out Standardize."
+                )
 
     def assumptions(self, given: Assumptions) -> Assumptions:
         r"""The assumptions of a band with this norm bound, from those with a number."""
@@ -197,14 +186,24 @@ def norm_from_tasks(
     rank = count if rank is None else whole_number("rank", rank)
     # Below the largest it matters whether equal tables are one task or several.
     if rank > count or (equal and rank < count):
-        where = f", with {equal} equal ones left out" * bool(equal)
-        raise ValueError(f"rank must be at most the number of tasks, {count}{where}.")
+        which = "tasks, of which equal ones count once and then the largest norm alone"
+        raise ValueError(f"rank must be at most {count}, the number of {which}.")
     prior = Prior(kernel, fixed_mean(mean), input_transform)
     prior.check_fits(prior.transform(tables[0][1]))
     points = {tuple(map(tuple, X.tolist())): X for _, X, _ in tables}
     norms = sorted(_least_norm(prior, X, Y, model_error, name) for name, X, Y in tables)
     found = tuple(map(Estimate, norms)), rank, model_error, prior, tuple(points.values())
     return NormFromTasks(*found, "earlier tasks", (rank, model_error), equal)
+
+
+def _differ(ours: Prior, theirs: Prior, points: Tensor, least: float) -> bool:
+    r"""Whether kernels or means differ at ``n x d`` points; smaller means are zero."""
+    mine, other = ours.transform(points), theirs.transform(points)
+    second = theirs.covariance(other, other) / theirs.scale**2
+    pairs = (ours.covariance(mine, mine), second), (ours.mean(mine), theirs.mean(other))
+    scales = [max(float(first.abs().max()), least) for first, _ in pairs]
+    apart = [float((first - second).abs().max()) for first, second in pairs]
+    return any(far > _CLOSE * scale for far, scale in zip(apart, scales, strict=True))
 
 
 def _distinct(tasks: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[str, Tensor, Tensor]]:
