@@ -6,18 +6,18 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 781,
+    "_numerics": 788,
     "acquisition": 1963,
     "ax": 1675,
     "bandit": 615,
-    "certificates": 1959,
-    "confidence": 4086,
+    "certificates": 1960,
+    "confidence": 4133,
     "data": 2264,
     "models": 727,
     "optim": 244,
-    "page": 811,
-    "beside the rooms": 2418,
-    "tests": 17_756,
+    "page": 810,
+    "beside the rooms": 2421,
+    "tests": 18_178,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large
