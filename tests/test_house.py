@@ -6,18 +6,18 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 791,
+    "_numerics": 798,
     "acquisition": 1975,
     "ax": 1794,
     "bandit": 615,
-    "certificates": 2046,
-    "confidence": 4200,
+    "certificates": 2047,
+    "confidence": 4244,
     "data": 2295,
     "models": 979,
     "optim": 244,
-    "page": 795,
-    "beside the rooms": 2727,
-    "tests": 19_228,
+    "page": 794,
+    "beside the rooms": 2730,
+    "tests": 19_650,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

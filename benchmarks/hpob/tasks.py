@@ -63,7 +63,7 @@ def kernel_of(X: Tensor, length: float) -> Kernel:
 @cache
 def norm_of(length: float, *task: Any) -> float:
     X, values = task_of(*task)
-    return norm_from_tasks([(X, values)], kernel_of(X, length)).norms[0]
+    return float(norm_from_tasks([(X, values)], kernel_of(X, length)).norm_bound)
 
 
 def group_of(table: str) -> list[str]:

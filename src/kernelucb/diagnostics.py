@@ -68,7 +68,7 @@ class ConsistencyCheck:
             most ``delta``.
         least_consistent_norm: Smallest norm of a function that explains the data, outcome
             units; infinite where the noise scale is too small for any function.
-        norm_bound: The norm bound that was checked, outcome units.
+        norm_bound: The norm bound that was checked, outcome units, as given.
         cause: Likeliest cause of a contradiction: ``"norm"``, ``"noise"``,
             ``"noise by region"`` or ``"kernel"``; None without a contradiction. A guess, by
             replicates and log-evidence, not a certified statement.
@@ -80,7 +80,7 @@ class ConsistencyCheck:
 
     consistent: bool
     least_consistent_norm: Estimate
-    norm_bound: float
+    norm_bound: Number
     cause: Cause | None
     remedy: str
     regions: tuple[NoiseGroup, ...] = ()
@@ -88,7 +88,7 @@ class ConsistencyCheck:
 
 def check_consistency(
     model: Model | KernelRegression | LikelihoodRegression,
-    norm_bound: float,
+    norm_bound: Number,
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
     model_error: float = 0.0,
@@ -120,7 +120,7 @@ def check_consistency(
             of a ``LikelihoodUCB`` in place of its ``data``.
     """
     checks.probability("delta", delta)
-    norm = checks.positive_scalar("norm_bound", norm_bound)
+    norm = checks.positive_number("norm_bound", norm_bound)
     model_error = checks.nonnegative_scalar("model_error", model_error)
     regions, differ = (), ""
     data = data_of(model, noise_std, noise_std is not None or model_error > 0.0)
@@ -222,7 +222,7 @@ def data_of(
 
 
 def _diagnosis(
-    regression: KernelRegression, least: float, norm_bound: float, delta: float
+    regression: KernelRegression, least: float, norm_bound: Number, delta: float
 ) -> tuple[Cause, str]:
     r"""The likeliest reason of a contradiction, and what to do about it.
 
@@ -293,7 +293,7 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
 
 
 def _likely_cause(
-    data: LikelihoodRegression, least: float, norm_bound: float
+    data: LikelihoodRegression, least: float, norm_bound: Number
 ) -> tuple[Cause, str]:
     r"""The likeliest reason of a contradiction by successes and counts, and advice."""
     base, best, shorter = log_evidence(data, _LATENT_SCALES), -math.inf, 1.0
@@ -337,16 +337,17 @@ _SATURATED = 0.5
 class InputChange(NamedTuple):
     r"""How much ``f - m`` can change along one input, outcome units.
 
+    Estimates where the norm bound is one.
     The slope is None where it has no bound because the kernel has no derivative (Matern
     1/2), infinite where the length scale is too small to see across the domain.
     """
 
     name: str
     step: float  # raw units
-    over_step: float  # largest change over that step
-    over_side: float  # largest change over the side of the domain
+    over_step: Number  # largest change over that step
+    over_side: Number  # largest change over the side of the domain
     side: float  # raw units
-    slope: float | None  # largest slope, outcome units per raw unit
+    slope: Number | None  # largest slope, outcome units per raw unit
 
     def __str__(self) -> str:
         if self.slope is None:
@@ -409,7 +410,8 @@ class NormDescription:
     not the true function has so small a norm.
 
     Attributes:
-        norm_bound: The norm bound that is described.
+        norm_bound: The norm bound that is described; as an estimate, so are the numbers
+            that follow from it.
         range: Largest ``|f(x) - m(x)|`` over the domain.
         across: Largest change of ``f - m`` between any two points of the domain.
         inputs: Changes along each input.
@@ -426,9 +428,9 @@ class NormDescription:
             for successes and counts.
     """
 
-    norm_bound: float
-    range: float
-    across: float
+    norm_bound: Number
+    range: Number
+    across: Number
     inputs: tuple[InputChange, ...]
     everywhere: bool
     prior_mean: float | None
@@ -439,10 +441,10 @@ class NormDescription:
     outcome_unit: str
 
     @property
-    def ratio(self) -> float:
+    def ratio(self) -> Estimate:
         r"""The norm bound over the least consistent norm; infinite where that is zero."""
         least = self.consistency.least_consistent_norm
-        return math.inf if least == 0.0 else self.norm_bound / float(least)
+        return Estimate(float(self.norm_bound) / float(least) if least else math.inf)
 
     @property
     def outcome_range(self) -> tuple[float, float] | None:
@@ -452,11 +454,14 @@ class NormDescription:
         """
         if self.prior_mean is None:
             return None
-        ends = self.prior_mean - self.range, self.prior_mean + self.range
+        ends = self._around(self.prior_mean)
         if isinstance(self.observed, NoisyOutcomes):
             return ends
         low, high = LINKS[self.observed.kind].inverse(checks.as_double(ends))
         return float(low), float(high)
+
+    def _around(self, mean: float) -> tuple[float, float]:
+        return mean - float(self.range), mean + float(self.range)
 
     @property
     def summary(self) -> str:
@@ -480,7 +485,7 @@ class NormDescription:
             where = f" for f, the {'log rate' if kind == 'poisson' else 'log odds'}"
         subject, mean = "f - m", "m(x), which varies"
         if self.prior_mean is not None:
-            low, high = self.prior_mean - self.range, self.prior_mean + self.range
+            low, high = self._around(self.prior_mean)
             centre, ends = coordinate(self.prior_mean), " and ".join(between(low, high))
             subject, mean = "f", f"{centre}: between {ends}"
         means = [f"f(x) is within {at_most(self.range)} of the prior mean {mean}"]
@@ -528,7 +533,7 @@ class NormDescription:
 @torch.no_grad()
 def describe_norm_bound(
     model: Model | KernelRegression | LikelihoodRegression,
-    norm_bound: float,
+    norm_bound: Number,
     noise_std: float | Tensor | None = None,
     *,
     bounds: Tensor | None = None,
@@ -581,7 +586,7 @@ def describe_norm_bound(
         UnsupportedError: If the model cannot be represented, or it is the ``regression``
             of a ``LikelihoodUCB`` in place of its ``data``.
     """
-    norm = checks.positive_scalar("norm_bound", norm_bound)
+    norm = checks.positive_number("norm_bound", norm_bound)
     checks.probability("delta", delta)
     data = data_of(model, noise_std, noise_std is not None)
     prior, inputs = data.prior, data.train_inputs
@@ -618,8 +623,7 @@ def describe_norm_bound(
         prior_mean=float(means[0]) if bool((means == means[0]).all()) else None,
         observed=observed,
         consistency=check_consistency(data, norm, delta=delta),
-        estimated=tuple(sorted(data.estimated))
-        + ("norm",) * isinstance(norm_bound, Estimate),
+        estimated=tuple(sorted(data.estimated)) + ("norm",) * isinstance(norm, Estimate),
         delta=delta,
         outcome_unit=unit,
     )
@@ -670,7 +674,7 @@ def _domain(
 class _Ball:
     r"""All functions ``f`` with ``||f - m|| <= norm`` (prior units), over a domain."""
 
-    def __init__(self, prior: Prior, norm: float, box: Tensor, points: Tensor) -> None:
+    def __init__(self, prior: Prior, norm: Number, box: Tensor, points: Tensor) -> None:
         self.prior, self.norm, self.box = prior, norm, box
         # Where the prior is the same everywhere, one point stands for all.
         self.points = box[:1] if prior.is_stationary else points
@@ -685,13 +689,15 @@ class _Ball:
                 f"of {side:.6g}."
             )
         over_step, over_side = (self.norm * self._metric(column, h) for h in (length, side))
-        return InputChange(name, length, over_step, over_side, side, self._slope(column))
+        slope = self._slope(column)
+        slope = None if slope is None else self.norm * slope
+        return InputChange(name, length, over_step, over_side, side, slope)
 
     def _slope(self, column: int, part: Any = None) -> float | None:
-        r"""Largest slope of ``f - m`` along one input; None or inf as in ``InputChange``.
+        r"""Largest slope along one input of a function of norm 1; None or inf as there.
 
-        ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
-        ``B d_k(x, x + h) / h`` for small ``h``, extrapolated from two steps and rounded up
+        ``sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
+        ``d_k(x, x + h) / h`` for small ``h``, extrapolated from two steps and rounded up
         by 1e-6 of itself. For a kernel that depends on ``x - x'`` alone no quotient exceeds
         the limit: ``d_k^2 = 2 int (1 - cos(w h)) dF(w) <= h^2 int w^2 dF(w)`` with its
         spectral measure ``F``. So ``f - m`` changes over any step by at most the slope
@@ -710,7 +716,7 @@ class _Ball:
             variance = float(part.values(inputs, inputs, pairs=True).max())
         across = self._metric(column, side, part)
         if across**2 <= _UNSEEN * variance:
-            return self.norm * across / side
+            return across / side
         # Shorter ones would be rounded by more than the margin.
         largest = float(self.points[:, column].abs().max())
         shortest = 2.0 * torch.finfo(self.points.dtype).eps / _MARGIN * largest
@@ -730,7 +736,7 @@ class _Ball:
             return math.inf
         # The error of the squared quotient is of order h for Matern 3/2, else of order h^2.
         limit = max(2.0 * fine - coarse, fine)
-        return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)
+        return math.sqrt(limit) * (1.0 + _MARGIN)
 
     def _metric(self, column: int, step: float, part: Any = None) -> float:
         r"""Largest kernel metric over a step along one input, at most its side."""

@@ -269,7 +269,7 @@ def test_a_constant_on_all_outcomes_changes_no_norm_and_no_digit():
         kernelucb.report(pd.DataFrame({"x": x, "energy": Y + mean}), mean=mean, **given)
         for mean in (0.0, offset)
     ]
-    assert pages[1].norm_bound == pytest.approx(pages[0].norm_bound, rel=1e-3)
+    assert pages[1].norm_bound == pytest.approx(float(pages[0].norm_bound), rel=1e-3)
     text, seen = words(pages[1].text), pages[1].table.outcomes[pages[1].best]
     assert f"Observed: {seen:.7f}"[:-1] in text
     assert "[given] the prior mean was fixed before the data: 1000000.3" in text

@@ -142,7 +142,7 @@ def test_a_slope_is_bounded(slope, at):
 
 
 TENT = CellFunction(
-    values=[lambda X: 1.0 - 3.0 * (X - 0.2501).abs().sum(-1)],
+    values=[lambda X: (1.0 - 3.0 * (X - 0.2501).abs().sum(-1)).expand(2, -1)],
     changes=[lambda centres, halves: 3.0 * halves.sum(-1)],
     joined=lambda parts: parts[0],
     limits=[math.inf],

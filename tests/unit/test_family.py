@@ -29,7 +29,6 @@ from kernelucb import (
     lengthscale_family,
     regret_certificate,
 )
-from kernelucb.certificates.boxes import largest_change
 from kernelucb.confidence.family import explores_for_all
 from kernelucb.data.kernel_family import cover_of_all, fixed_mean
 from kernelucb.data.prior import Prior
@@ -147,11 +146,10 @@ def test_no_function_of_a_sum_changes_more_than_its_metric(seed, product):
         kernel = (kernel * frozen_kernel("matern52", 0.5)).requires_grad_(False)
     function = RKHSFunction.random(kernel, 3.0, d=2, seed=seed)
     state = KernelRegression(uniform(3, 2, seed), torch.zeros(3).double(), kernel, 0.1)
-    change = largest_change(state, 3.0)
     centre, half = uniform(1, 2, seed), 0.3 * uniform(1, 2, seed + 1)
     inside = centre + half * (2.0 * uniform(50, 2, seed + 2) - 1.0)
     largest = (function(inside) - function(centre)).abs().max()
-    assert float(largest) <= float(change(centre, half)) + ORDER
+    assert float(largest) <= float(state.prior.change_in_cells(3.0, centre, half)) + ORDER
 
 
 PROBLEM = make_problem(n=25, d=2, norm=3.0, seed=5)

@@ -7,22 +7,30 @@ import torch
 from torch.testing import assert_close
 
 from kernelucb import (
+    KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
     NearNormBall,
+    OutcomeConstraints,
     PrequentialRadius,
     ScalarizedUCB,
+    breakdown,
     check_consistency,
     least_consistent_norm,
+    level_set,
+    optimum_report,
     regret_certificate,
 )
+from kernelucb.certificates.boxes import on_cells, upper_side
+from kernelucb.certificates.task import Task
+from kernelucb.confidence.band import weighted_sum
 from kernelucb.confidence.filters import FilterMixture
 from kernelucb.confidence.fit import data_fit
 from kernelucb.confidence.norm import for_least_norm
 from kernelucb.data.exact import FilteredRegression
 from oracles import socp
 from oracles.filtered import counted
-from problems import make_problem, uniform, with_point
+from problems import float64, frozen_kernel, make_problem, normal, uniform, with_point
 from tolerances import LEAST_NORM, REARRANGED, SOCP
 
 NORM, ERROR = 6.0, 0.07
@@ -246,3 +254,96 @@ class TestLeastNorm:
         state = make_problem(n=30, norm=5.0).state
         assert not check_consistency(state, 2.0).consistent
         assert check_consistency(state, 2.0, model_error=3.0).consistent
+
+
+# A function that jumps: FAR from zero everywhere, above it at one point of many runs.
+FAR, SMALL, JUMP = 0.5, 0.05, float64([[0.5]])
+
+
+def jumping(sign=1.0, count=60, **options):
+    r"""A band whose limits at ``JUMP`` say nothing of the points beside it."""
+    X = JUMP.expand(count, 1)
+    Y = sign * FAR + 0.1 * normal(count, 0)
+    kernel, ball = frozen_kernel("rbf", 0.5), NearNormBall(SMALL, FAR)
+    state, share = KernelRegression(X, Y, kernel, 0.1), {"delta": 1e-3} | options
+    if "kernels" in share:
+        kernels = [kernel, frozen_kernel("rbf", 0.3)]
+        return KernelFamilyUCB(state, kernels, norm_bound=ball, delta=1e-3).band
+    return MartingaleMixtureUCB(state, norm_bound=ball, **share).band
+
+
+def replicated(**options):
+    return jumping(**options).with_replicates(2)
+
+
+JUMPS = {
+    "single": replicated,
+    "in a range": lambda sign=1.0: replicated(sign=sign).within(-3.0, 3.0),
+    "family": lambda sign=1.0: replicated(sign=sign, kernels=2),
+    "relaxed": lambda sign=1.0: replicated(sign=sign).relaxed(1.5, 1.2),
+    "sum": lambda sign=1.0: weighted_sum([replicated(sign=sign)], [1.0]),
+    "other side": lambda sign=1.0: weighted_sum([replicated(sign=-sign)], [-1.0]),
+}
+every_jump = pytest.mark.parametrize("make", JUMPS.values(), ids=JUMPS)
+
+
+@every_jump
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("half", [0.5, 1e-3, 1e-9])
+def test_a_limit_at_a_point_says_nothing_of_a_jump_beside_it(make, sign, half):
+    r"""The truth is on the other side at every other point of each cell."""
+    band = make(sign=float(-sign))
+    lower, upper = band.bounds(JUMP)
+    assert float(lower) <= -sign * FAR <= float(upper)
+    assert float(upper - lower) < FAR  # the limits of the runs
+    cells = on_cells(band.required_set, (), upper_side(sign))
+    value, most = cells.bounds(JUMP, float64([[half]]))
+    assert float(value) < 0.0 < FAR <= float(most)
+
+
+def test_limits_at_points_never_widen_a_cell():
+    r"""But by their share of ``delta``."""
+    whole, plain = replicated(), jumping(delta=0.5e-3)
+    for centre in (JUMP, float64([[0.3]])):
+        for half in (0.3, 1e-3, 0.0):
+            bounds = [
+                on_cells(each.required_set, (), upper_side(1)).bounds(
+                    centre, float64([[half]])
+                )
+                for each in (whole, plain)
+            ]
+            (value, most), (other, limit) = bounds
+            assert value <= other
+            assert most <= limit
+
+
+@every_jump
+def test_claims_over_a_box_hold_beside_a_jump(make):
+    r"""The value is FAR at one point, and minus that at all others."""
+    band = make()
+    kept = level_set(band, 0.2, bounds=LINE, max_evaluations=300)
+    assert float(kept.inside) == 0.0
+    safe = OutcomeConstraints(band, 0.2, sides="<=")
+    task = Task.of(jumping(), safe, (None, LINE, None, None), None)
+    search = task.search(task.gain(JUMP[0]))
+    _, most = search.limits[0].bounds(JUMP, float64([[0.5]]))
+    assert float(most) >= FAR + 0.2  # feasible beside the point, which is not
+
+
+def test_an_optimum_may_lie_beside_replicates():
+    X = torch.cat([JUMP.expand(60, 1), float64([[0.25]]).expand(60, 1)])
+    Y = torch.where(X[:, 0] == 0.5, -FAR, 0.9 * FAR) + 0.1 * normal(120, 1)
+    state = KernelRegression(X, Y, frozen_kernel("rbf", 0.5), 0.1)
+    acqf = MartingaleMixtureUCB(state, norm_bound=NearNormBall(SMALL, FAR), delta=1e-3)
+    found = optimum_report(
+        acqf.band.with_replicates(2),
+        bounds=LINE,
+        recommended=float64([0.25]),
+        max_evaluations=200,
+    )
+    assert found.share_at_most == 1.0
+
+    def nothing_else(band):
+        return level_set(band, 0.2, bounds=LINE, max_evaluations=60).inside > 0.0
+
+    assert breakdown(replicated(), nothing_else).norm_bound == 0.0

@@ -2,12 +2,14 @@ r"""A norm bound from earlier tasks: its number, its probability, and what it re
 
 import math
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.means import Mean
 from torch.testing import assert_close
 
 from kernelucb import (
@@ -24,7 +26,7 @@ from kernelucb import (
 )
 from kernelucb.confidence.band import weighted_sum
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from problems import uniform
+from problems import float64, uniform
 
 
 def kernel(base=None, lengthscale=0.4):
@@ -56,7 +58,7 @@ def test_the_norm_is_that_of_the_interpolant():
         for _, values in TASKS[:3]
     ]
     assert_close(
-        torch.tensor(norm.norms).square().double(), torch.stack(expected).sort()[0]
+        float64([*map(float, norm.norms)]).square(), torch.stack(expected).sort()[0]
     )
     assert float(norm.norm_bound) == norm.norms[-1]
     assert norm.failure_probability == pytest.approx(1 / 4)
@@ -99,7 +101,8 @@ def test_as_many_tasks_as_are_asked_for_are_enough(delta):
     with pytest.raises(ValueError, match="at least ") as refusal:
         norm.left_of(delta)
     (asked,) = re.findall(r"at least (\d+)", str(refusal.value))
-    norms = [replace(norm, norms=(1.0,) * n, rank=n) for n in (int(asked) - 1, int(asked))]
+    counts = int(asked) - 1, int(asked)
+    norms = [replace(norm, norms=(1.0,) * n, rank=n, fixed=(n, 0.0)) for n in counts]
     assert [each.failure_probability < delta - 1e-12 for each in norms] == [False, True]
 
 
@@ -206,6 +209,74 @@ def test_another_kernel_or_class_is_refused():
         norm_from_tasks([], KERNEL)
 
 
+@pytest.mark.parametrize("change", [{"rank": 37}, {"model_error": 0.2}])
+def test_a_choice_after_the_norms_were_seen_has_no_probability(change):
+    norm = norm_from_tasks(TASKS, KERNEL)
+    same = replace(norm, rank=39, model_error=0.0)
+    assert same.failure_probability == norm.failure_probability < 0.1
+    changed = replace(norm, **change)
+    assert changed.failure_probability == 1.0
+    with pytest.raises(ValueError, match="or to norm_from_tasks, before the norms"):
+        band(changed, delta=0.99)
+    before = norm_from_tasks(TASKS, KERNEL, **change)
+    assert before.failure_probability < 0.1
+    assert "were fixed before these norms" in band(before).assumptions["norm"].statement
+
+
+TWO = kernel(MaternKernel(2.5, ard_num_dims=2), torch.tensor([[0.4, 0.3]]))
+OTHER = kernel(MaternKernel(2.5, ard_num_dims=2), torch.tensor([[0.4, 3.0]]))
+LINE = torch.stack([torch.linspace(0, 1, 5), torch.zeros(5)], -1).double()
+
+
+@pytest.mark.parametrize("first", [LINE, POINTS[:1], torch.cat([POINTS, POINTS + 1.0])])
+def test_the_kernel_is_compared_at_all_points_of_all_tasks(first):
+    r"""The points of one task may tell two kernels apart, or none of them."""
+    tasks = [(first, first.sum(-1)), *TASKS[:38]]
+    for order in (tasks, tasks[::-1]):
+        norm = norm_from_tasks(order, TWO, points=POINTS)
+        assert band(norm, covar=TWO).assumptions.at(POINTS).certified
+
+        with pytest.raises(ValueError, match="another kernel or mean"):
+            band(norm, covar=OTHER)
+
+
+class Step(Mean):
+    r"""A mean that differs from 0 at a single point."""
+
+    def forward(self, x):
+        return 1e-3 * (x == POINTS[24]).all(-1).to(x)
+
+
+def test_the_mean_is_compared_there_as_well():
+    tasks = [(POINTS[:9], values[:9]) for _, values in TASKS[:38]]
+    for listed, match in ((tasks, None), ([*tasks, TASKS[38]], "another kernel or mean")):
+        norm = norm_from_tasks(listed, KERNEL)
+        data = KernelRegression(POINTS[:9], NEW[:9], KERNEL, 0.1, Step())
+        with nullcontext() if match is None else pytest.raises(ValueError, match=match):
+            MartingaleMixtureUCB(data, norm_bound=norm, delta=0.1)
+
+
+def test_tasks_have_the_same_columns():
+    wrong = POINTS[:, :1], TASKS[1][1]
+    with pytest.raises(ValueError, match="task 2 has 1 input columns, and task 1 has 2"):
+        norm_from_tasks([TASKS[0], wrong], KERNEL)
+    tasks = [(POINTS[:, :1], values) for _, values in TASKS]
+    with pytest.raises(ValueError, match="other input columns"):
+        band(norm_from_tasks(tasks, KERNEL))
+
+
+def test_equal_tables_count_once():
+    order = torch.arange(25).flip(0)
+    copies = [(X[order], Y[order].unsqueeze(-1)) for X, Y in TASKS[:3]]
+    twice = norm_from_tasks([*TASKS, *copies], KERNEL)
+    assert twice.norms == norm_from_tasks(TASKS, KERNEL).norms
+    assert twice.failure_probability == pytest.approx(1 / 40)
+    assert "39 earlier tasks (3 more are equal" in band(twice).assumptions["norm"].statement
+    # Of independent tasks that are equal, norms below the largest would be bounded wrongly.
+    with pytest.raises(ValueError, match="rank must be at most 39"):
+        norm_from_tasks([*TASKS, *copies], KERNEL, rank=38)
+
+
 def test_the_share_of_norms_above_the_bound_is_the_promised_one():
     r"""Of 200 groups of 9 tasks and a new one; false alarm 6e-5, found if .20 were .35."""
     small, count = POINTS[:6], 200
@@ -221,4 +292,4 @@ def test_the_share_of_norms_above_the_bound_is_the_promised_one():
 
 
 def norms_of(points, columns):
-    return [norm_from_tasks([(points, f)], KERNEL).norms[0] for f in columns.T]
+    return [float(norm_from_tasks([(points, f)], KERNEL).norm_bound) for f in columns.T]

@@ -57,7 +57,7 @@ def test_radius_is_the_largest_of_all_noise_scales(n, scales):
     problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
     R2 = oracle_of(problem, covariance_scales(scales))(np.geomspace(*BOUNDS, 20001))
     acqf = unknown(problem.state, covariance_scale=scales)
-    unit = float(acqf.band.data.noise_std[0])
+    unit = float(acqf.band.data.noise_scales[0])
     squared = acqf.band.function_constraints.radius.squared(acqf.band.data) * unit**2
     # No function of bounded norm is farther from the data than this.
     lam = float(torch.linalg.eigvalsh(problem.kernel(problem.X).to_dense())[-1])
@@ -197,5 +197,5 @@ def test_the_noise_of_the_model_is_not_used():
         acqf = unknown(frozen_model(problem.X, problem.Y, problem.kernel, noise))
         assert acqf.assumptions.certified
         assert "between 0.02 and 1" in acqf.assumptions["noise"].statement
-        found.append((*acqf.bounds(problem.test_X), acqf.band.data.noise_std))
+        found.append((*acqf.bounds(problem.test_X), acqf.band.data.noise_scales))
     assert_close(*found, rtol=0.0, atol=1e-8 * NORM)

@@ -14,7 +14,7 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.estimates import plain
+from kernelucb._numerics.estimates import Estimate, Number, plain
 
 # Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
 # of a million of these, then neither overflow nor vanish.
@@ -60,6 +60,12 @@ def positive_scalar(name: str, value: object) -> float:
             "would overflow or vanish; change the units."
         )
     return result
+
+
+def positive_number(name: str, value: object) -> Number:
+    r"""One number above 0, as an estimate if it is one."""
+    number = positive_scalar(name, value)
+    return Estimate(number) if isinstance(value, Estimate) else number
 
 
 def nonnegative_scalar(name: str, value: object) -> float:

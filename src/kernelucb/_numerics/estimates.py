@@ -47,6 +47,9 @@ class Estimate:
     def __lt__(self, other: Any) -> bool:
         return bool(self.value < plain(other))
 
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
     def __hash__(self) -> int:
         return hash(self.value)
 
@@ -58,6 +61,12 @@ class Estimate:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __rtruediv__ = _refused
     __pow__ = __rpow__ = __neg__ = __abs__ = _refused
+
+
+class WrittenEstimate(Estimate, float):
+    r"""An estimate that JSON writes as a number; one that is read is the reader's own."""
+
+    __array_ufunc__ = None  # NumPy leaves its multiples to `Estimate`
 
 
 Number = float | Estimate

@@ -12,7 +12,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import Estimate
+from kernelucb._numerics.estimates import Estimate, plain
 from kernelucb.acquisition.turns import Turn
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
@@ -192,7 +192,7 @@ def martingale_mixture(
     ball, error = ball_and_error(norm_bound)
     tasks = norm_bound if isinstance(norm_bound, NormFromTasks) else None
     if tasks is not None:
-        ball, error = float(tasks.norm_bound), tasks.model_error
+        ball, error = tasks.norm_bound, tasks.model_error
         delta = tasks.left_of(delta)
     chosen = fit_of(fit, covariance_scale, None, delta, noise_std)
     replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
@@ -222,23 +222,23 @@ def martingale_mixture(
         assumptions = replicates.assumptions(assumptions, whole, *runs, state.outcome_map)
         problem = problem._replace(assumptions=assumptions)
     if tasks is not None:
-        tasks.check_prior(used.prior)
+        tasks.check_prior(used.prior, used.dimension)
         rests = tasks.assumptions(problem.assumptions, used.train_inputs)
         problem = problem._replace(assumptions=rests)
     found = confidence_set(problem, form)
     if error > 0.0:
-        found = PlusError(found, error)
+        found = PlusError(found, plain(error))
     numbers = not isinstance(noise_std, UnknownNoise) and not isinstance(
         fit, PrequentialRadius
     )
     noise = Noise(state.data, levels, factor, replicates is None) if numbers else None
     # Designs are weighed for it, so it must not depend on outcomes.
-    is_number = isinstance(ball, float | int | Tensor)
+    is_number = tasks is not None or isinstance(ball, float | int | Tensor)
     return _of_state(
         found,
         used,
         noise=noise,
-        given_norm=float(ball) / state.outcome_scale if is_number else None,
+        given_norm=cast(Any, ball) / state.outcome_scale if is_number else None,
         norm_bounds=(problem.norm_bound,),
         least_norms=(Estimate(problem.least_consistent_norm),),
         noise_interval=problem.noise_interval,
@@ -568,7 +568,7 @@ def srinivas(
         assumptions = assumptions.without_guarantee(
             f"beta is multiplied by {scale:g}; no theorem covers that"
         )
-    width = math.sqrt(scale * beta)  # the papers' beta is of variances
+    width = math.sqrt(scale * float(beta))  # the papers' beta is of variances
     whole = fixed_ridge_band(used, 1.0, width, assumptions)
     return _of_state(whole, state, constants={"beta": beta})
 
@@ -628,7 +628,7 @@ def streaming(
         noise=None,
         norm_bounds=(norm,),
         noise_interval=interval,
-        constants={"alpha": (float(interval[1]) / prior_norm) ** 2},
+        constants={"alpha": Estimate((float(interval[1]) / prior_norm) ** 2)},
     )
 
 

@@ -80,6 +80,7 @@ def kernel_family(
     ball, error = ball_and_error(norm_bound)
     given, chosen = per_kernel(ball, kernels), fit_of(fit, covariance_scale)
     norms, module = [float(norm) for norm in given], fixed_mean(mean)
+    number = Estimate if any(isinstance(norm, Estimate) for norm in given) else float
     data: Any = _data(model, noise_std, chosen, delta, error)
     covers = covering(kernels, data.train_inputs.shape[-1])
     parts = [estimated_parts(kernel, module) for kernel in kernels]
@@ -87,7 +88,7 @@ def kernel_family(
 
     def band(cover: Cover, norm: float) -> Band:
         prior = data.prior.replaced(cover.kernel, module, data.train_inputs)
-        used = norm * cover.norm_factor
+        used = number(norm * cover.norm_factor)
         if isinstance(data, LikelihoodRegression):
             runs = data.train_inputs, data.outcomes, data.dimension
             state = LikelihoodRegression.from_parts(prior, *runs, estimated)
@@ -95,7 +96,7 @@ def kernel_family(
             return likelihood(state, used, delta, covariance_scale=scales)
         state = KernelRegression.from_data(data._replace(prior=prior, estimated=estimated))
         bound = NearNormBall(used, error) if error > 0.0 else used
-        scaled = fit_of(chosen, default_scale=tied_scale(used))
+        scaled = fit_of(chosen, default_scale=tied_scale(float(used)))
         return martingale_mixture(state, bound, delta=delta, fit=scaled)
 
     with warnings.catch_warnings():  # of contradictions: said below, if of all kernels
@@ -106,7 +107,7 @@ def kernel_family(
     least = [float(b.least_norms[0]) / f for b, f in zip(bands, factors, strict=True)]
     consistent = tuple(not each.assumptions.violated for each in bands)
     # Of the union alone: each member has a number
-    if any(isinstance(norm, Estimate) for norm in given):
+    if number is Estimate:
         estimated |= {"norm"}
     counts = isinstance(data, LikelihoodRegression)
     left = [each for each, is_left in zip(bands, consistent, strict=True) if is_left]

@@ -36,12 +36,11 @@ def likelihood(
     r"""Band of ``LikelihoodUCB``; ``model`` is a ``LikelihoodRegression``."""
     level = likelihood_level(model, probability("delta", delta), covariance_scale)
     whole = likelihood_set(model, norm_bound, delta, level, form)
-    norm = whole.assumptions["norm"].number(whole.constraints.norm)
     return Band(
         whole,
         data=model,
         observed=inputs_of(model),
-        norm_bounds=(norm,),
+        norm_bounds=(whole.constraints.norm,),
         appraise=partial(_least_norm, model, level),  # a search, made when it is asked for
         relaxation=relaxed_numbers,
     )

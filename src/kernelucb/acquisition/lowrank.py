@@ -62,7 +62,7 @@ def bkb(
         RidgeBand(state, state.regularizer, width, assumptions),
         data=state,
         norm_bounds=(norm.in_outcome_units(state),),
-        constants={"width": width},
+        constants={"width": Estimate(width)},  # from the posterior
     )
 
 

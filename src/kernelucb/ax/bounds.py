@@ -527,8 +527,9 @@ class ParetoFront(NamedTuple):
     def names(self) -> dict[str, list[str]]:
         r"""Names of the ``"optimal"``, ``"covered"``, ``"open"``, ``"dominated"`` arms.
 
-        And of the ``"infeasible"`` ones, which break a limit for sure. Of a covered one an optimal one is worse by at most ``epsilon`` in every objective,
-        and may be better by any amount.
+        And of the ``"infeasible"`` ones, which break a limit for sure. Of a covered one an
+        optimal one is worse by at most ``epsilon`` in every objective, and may be better by
+        any amount.
         """
         v = self.verdict
         masks = {"optimal": v.optimal, "covered": v.covered}

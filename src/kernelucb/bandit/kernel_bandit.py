@@ -502,7 +502,7 @@ class KernelBandit(OfBoundedNorm, Band):
         if regression is None or not is_filtered or len(self._taus):
             return
         state, sides, _, items, _ = self._problem(regression)
-        grid = _GRID.to(taus) * (sides.radius.squared(state) / sides.norm**2)
+        grid = _GRID.to(taus) * (sides.radius.squared(state) / sides.ball**2)
         self._older = GridSet(state, sides, grid, items.by(GridSet.source))
 
     def _widths(self) -> Tensor | None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.digits import between
+from kernelucb._numerics.estimates import plain
 from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.combined import CombinedSet, Union
 from kernelucb.confidence.sets import ConfidenceSet
@@ -75,10 +76,11 @@ class CellFunction(NamedTuple):
     The function is one part, or the largest or the smallest of several parts.
     """
 
-    # For each part what maps `m x d` points to `m` values
+    # For each part what maps `m x d` points to `2 x m` values: at the points, and the least
+    # from which the function rises as `changes` say
     values: Sequence[Callable[[Tensor], Tensor]]
     # For each part what maps `m x d` centres and half sides of cells to `m` upper bounds on
-    # how far it rises above its value at the centre
+    # how far it rises in the cell
     changes: Sequence[_Change]
     # From `m` values of each part to those of the function; increasing in each
     joined: Callable[[Sequence[Tensor]], Tensor]
@@ -89,10 +91,10 @@ class CellFunction(NamedTuple):
         values = [in_parts(centres, value) for value in self.values]
         parts = zip(values, self.changes, self.limits, strict=True)
         uppers = [
-            (value + change(centres, halves)).clamp_max(limit)
+            (value[1] + change(centres, halves)).clamp_max(limit)
             for value, change, limit in parts
         ]
-        return self.joined(values), self.joined(uppers)
+        return self.joined([value[0] for value in values]), self.joined(uppers)
 
     def largest_change(self, centres: Tensor, halves: Tensor) -> Tensor:
         r"""The largest of the parts' changes, by which cells are cut."""
@@ -203,38 +205,31 @@ def cover(search: Search, max_evaluations: int) -> Cells:
         cells, kept = search.halved(kept.where(chosen)), kept.where(~chosen)
 
 
-def largest_change(
-    regression: RidgeState, norm: float, fixed: Collection[int] = ()
-) -> _Change | None:
-    r"""How much a function with ``||f - m|| <= B = norm`` (prior units) changes in a cell.
-
-    Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz), with
-    ``d_k`` the kernel metric, largest at the corners of a cell where the kernel falls with
-    the distance along each coordinate. Known for RBF, Matern and rational quadratic
-    kernels, BoTorch's categorical kernel, their sums and products, for input transforms
-    that take each column that is not ``fixed`` by itself, and for constant and linear prior
-    means; otherwise None.
-    """
-    prior, like = regression.prior, regression.eigenvalues
-    if not prior.bounds_changes(fixed):
-        return None
-    return lambda centres, halves: prior.change_in_cells(
-        norm, centres.to(like), halves.to(like)
-    )
-
-
 def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:
-    r"""How much any function of a set changes in a cell, outcome units; None if unknown."""
+    r"""How much any function of a set changes in a cell, outcome units; None if unknown.
+
+    Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz) where
+    ``||f - m|| <= B``, with ``d_k`` the kernel metric, largest at the corners of a cell
+    where the kernel falls with the distance along each coordinate. Known for RBF, Matern
+    and rational quadratic kernels, BoTorch's categorical kernel, their sums and products,
+    for input transforms that take each column that is not ``fixed`` by itself, and for
+    constant and linear prior means.
+    """
     if isinstance(confidence_set, CombinedSet):
         changes = _all_or_none([change_in(part, fixed) for part in confidence_set.parts])
         if changes is None:
             return None
         joined = confidence_set.joined
         return lambda centres, halves: joined([each(centres, halves) for each in changes])
-    norm, state = confidence_set.norm, confidence_set.regression
+    norm, state = plain(confidence_set.norm), confidence_set.regression
     if norm is None or not isinstance(state, RidgeState):
         return None
-    return largest_change(state, norm, fixed)
+    prior, like = state.prior, state.eigenvalues
+    if not prior.bounds_changes(fixed):
+        return None
+    return lambda centres, halves: prior.change_in_cells(
+        norm, centres.to(like), halves.to(like)
+    )
 
 
 def _all_or_none(changes: Sequence[_Change | None]) -> list[_Change] | None:
@@ -264,6 +259,12 @@ def on_cells(
     if isinstance(confidence_set, Union):
         parts, joined = confidence_set.parts, confidence_set.joined
     changes = _all_or_none([change_in(part, fixed) for part in parts])
-    values = [partial(function, part) for part in parts]
+    values = [partial(_at_and_beside, function, part) for part in parts]
     limits = [function.limit(part) for part in parts]
     return None if changes is None else CellFunction(values, changes, joined, limits)
+
+
+def _at_and_beside(function: SetFunction, part: ConfidenceSet, X: Tensor) -> Tensor:
+    r"""Values at ``m x d`` points, and those that hold next to them, ``2 x m``."""
+    here, beside = function(part, X), part.beside
+    return torch.stack([here, here if beside is part else function(beside, X)])

@@ -20,7 +20,7 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.digits import as_given, at_least, at_most, coordinate
-from kernelucb._numerics.estimates import Estimate
+from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.certificates.boxes import upper_side
 from kernelucb.certificates.regret import certify
 from kernelucb.certificates.spending import counted
@@ -209,7 +209,7 @@ def records() -> tuple[Record, ...]:
     return tuple(sorted(found, key=lambda each: each.level))
 
 
-def at_margin(band: Band, kind: str, margin: float) -> str | None:
+def at_margin(band: Band, kind: str, margin: Number) -> str | None:
     r"""The record of the largest margin that is not above this one.
 
     None for a band unlike those that were measured, or with fewer runs.
@@ -260,7 +260,7 @@ def ladder(
             if task.constraints is None and (claim.kind != "window" or window == WINDOW):
                 record = at_margin(task.bound, claim.kind, claim.margin)
                 claims[i] = replace(claim, record=record)
-        claims.sort(key=lambda claim: -claim.margin)
+        claims.sort(key=lambda claim: claim.margin, reverse=True)
         return (*found.best_run(), *claims)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
 from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
+from kernelucb._numerics.estimates import Number
 from kernelucb.certificates.boxes import cover, upper_side
 from kernelucb.certificates.claims import ladder
 from kernelucb.certificates.regret import certify
@@ -44,7 +45,7 @@ def optimum_report(
     baseline: Tensor | Sequence[float] | None = None,
     window: float = 0.05,
     threshold: float | None = None,
-    tolerance: float | None = None,
+    tolerance: Number | None = None,
     names: Sequence[str] | None = None,
     outcome: str = "the outcome",
     units: Mapping[str, str] | None = None,

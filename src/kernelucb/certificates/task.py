@@ -176,17 +176,16 @@ class Task:
 
     def search(self, function: SetFunction) -> Search | None:
         r"""A function of the set over the region; None where its change is not known."""
-        asked: list[tuple[Any, SetFunction]] = [(self.bound.required_set, function)]
+        asked = [(self.bound.confidence_set, function)]
         for each in () if self.constraints is None else self.constraints.constraints:
             limit = upper_side(each.sign, each.sign * each.level)
             asked.append((each.band.confidence_set, limit))
-        if None in [functions for functions, _ in asked]:
+        fixed = self.region.fixed
+        cells = [None if of is None else on_cells(of, fixed, f) for of, f in asked]
+        bounded = [each for each in cells if each is not None]
+        if len(bounded) < len(cells):
             return None
-        objective, *limits = (on_cells(each, self.region.fixed, f) for each, f in asked)
-        bounded = [each for each in limits if each is not None]
-        if objective is None or len(bounded) < len(limits):
-            return None
-        return Search(objective, self.region, bounded)
+        return Search(bounded[0], self.region, bounded[1:])
 
     def largest(
         self,

@@ -27,7 +27,7 @@ from kernelucb._numerics.digits import (
     shown,
     sides,
 )
-from kernelucb._numerics.estimates import Estimate, Number, plain
+from kernelucb._numerics.estimates import Estimate, Number, WrittenEstimate
 from kernelucb.confidence.assumptions import Assumptions
 
 _MOST_LINES = 5  # of combinations, in print
@@ -377,12 +377,12 @@ class Breakdown:
     delta: float | None = None
 
     @property
-    def margin(self) -> float:
+    def margin(self) -> Estimate:
         r"""``norm_bound / least_consistent_norm``; 0 where the claim stands at no norm."""
-        if self.norm_bound == 0.0:
-            return 0.0
-        least = float(self.least_consistent_norm)
-        return float(self.norm_bound) / least if least > 0.0 else math.inf
+        if not self.norm_bound:
+            return Estimate(0.0)
+        least = self.least_consistent_norm
+        return self.norm_bound / least if least > 0.0 else Estimate(math.inf)
 
     def __str__(self) -> str:
         if math.isinf(self.least_consistent_norm):
@@ -456,21 +456,26 @@ class Claim:
     record: str | None = None
 
     @property
-    def margin(self) -> float:
+    def margin(self) -> Estimate:
         r"""Margin of the breakdown; 0 where there is none."""
-        return 0.0 if self.breakdown is None else self.breakdown.margin
+        return Estimate(0.0) if self.breakdown is None else self.breakdown.margin
 
     def to_dict(self) -> dict[str, Any]:
-        r"""Plain numbers and texts."""
+        r"""Numbers and texts, as JSON takes them.
+
+        Breakdown values are estimates in the dictionary; a number that is read back from
+        its JSON is the reader's own statement.
+        """
         found: Any = self.breakdown
+        noise = found and found.noise_std
         names = ("kind", "statement", "tested", "rigorous", "record")
         return {
             **{name: getattr(self, name) for name in names},
             "numbers": [*self.numbers],
-            "norm_bound": found and found.norm_bound.value,
-            "norms": {name: norm.value for name, norm in found.norms} if found else {},
-            "margin": found and found.margin,
-            "noise_std": found and plain(found.noise_std),
+            "norm_bound": found and WrittenEstimate(found.norm_bound.value),
+            "norms": {n: WrittenEstimate(x.value) for n, x in found.norms} if found else {},
+            "margin": found and WrittenEstimate(found.margin.value),
+            "noise_std": noise and WrittenEstimate(noise.value),
             "stands": found and str(found),
         }
 
@@ -602,7 +607,7 @@ class OptimumReport:
         return self.certificate.summary
 
     def to_dict(self) -> dict[str, Any]:
-        r"""Plain numbers, lists and texts, as JSON takes them."""
+        r"""Numbers, lists and texts, as JSON takes them; see ``Claim.to_dict``."""
         found = self.gap - self.certificate.resolution
         return {
             "summary": self.summary,

@@ -90,13 +90,13 @@ class Band(Described):
     data: Any = None
     observed: Tensor | None = None
     noise: Noise | None = None
-    given_norm: float | None = None  # prior units, where no outcome enters it
+    given_norm: Number | None = None  # prior units, where no outcome enters it
     norm_bounds: tuple[Number, ...] = ()
     appraise: Callable[[], Sequence[float]] | None = None  # gives the least norms
     consistent: tuple[bool, ...] = ()  # of each kernel of a family
     function_constraints: Any = None  # fit and norm of the mixture's functions
     noise_interval: tuple[Estimate, Estimate] | None = None
-    constants: Mapping[str, float] = {}
+    constants: Mapping[str, Number] = {}
     lengthscales: tuple[float, ...] = ()
     output_weights: tuple[float, ...] = (1.0,)  # of the outcomes in a sum
     parts: "Sequence[Band]" = ()
@@ -437,12 +437,12 @@ class Band(Described):
         return band
 
     @property
-    def prior_norm(self) -> float | None:
+    def prior_norm(self) -> Number | None:
         r"""The norm bound in use, prior units; None unless the band has one kernel."""
         is_ball = isinstance(self.data, KernelRegression) and len(self.norm_bounds) == 1
         if not is_ball or self.required_set.model_error > 0.0:
             return None
-        return float(self.norm_bounds[0]) / self.data.outcome_scale
+        return self.norm_bounds[0] / self.data.outcome_scale
 
     @property
     def smallest_norm_bound(self) -> Number:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import ModuleList
 
-from kernelucb._numerics.estimates import draft_of
+from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
 from kernelucb.confidence.sets import ConfidenceSet
@@ -109,6 +109,11 @@ class CombinedSet(ConfidenceSet):
     @property
     def model_error(self) -> float:
         return max(part.model_error for part in self.parts) + self.error
+
+    @property
+    def beside(self) -> ConfidenceSet:
+        parts = [part.beside for part in self.parts]
+        return self if parts == self.parts else self.with_parts(parts)
 
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each part."""
@@ -265,7 +270,7 @@ class PlusError(CombinedSet):
         self.error = error
 
     @property
-    def norm(self) -> float | None:
+    def norm(self) -> Number | None:
         r"""Largest norm of ``g``, prior units."""
         return self.parts[0].norm
 
@@ -285,6 +290,8 @@ class Within(CombinedSet):
         assumptions: The assumptions of the whole.
     """
 
+    room = 0.0  # by how much a value may be outside the limits, unless at a reference
+
     def __init__(
         self, part: ConfidenceSet, limits: Pointwise, assumptions: Assumptions
     ) -> None:
@@ -292,13 +299,27 @@ class Within(CombinedSet):
         self.limits = limits
 
     @property
-    def norm(self) -> float | None:
+    def beside(self) -> ConfidenceSet:
+        r"""With limits that are wider by what ``f`` may jump from point to point."""
+        part, room = self.parts[0].beside, 2.0 * self.model_error * self.limits.alone
+        if part is self.parts[0] and room == 0.0:
+            return self
+        whole = Within(part, self.limits, self.assumptions)
+        vars(whole)["room"] = room
+        return whole
+
+    def _limits(self, X: Tensor) -> Limits:
+        lower, upper = self.limits.limits(X)
+        return Limits(lower - self.room, upper + self.room)
+
+    @property
+    def norm(self) -> Number | None:
         return self.parts[0].norm
 
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Points as the part sees them, and the limits there."""
         points = self.parts[0].project(X)
-        return CombinedPoints(points.baseline, (points, self.limits.limits(X)))
+        return CombinedPoints(points.baseline, (points, self._limits(X)))
 
     def support(self, points: CombinedPoints, sign: int) -> Tensor:
         return self._clipped(self.parts[0].support(points.parts[0], sign), points, sign)
@@ -320,7 +341,7 @@ class Within(CombinedSet):
         r"""The part's gain, at most what the limits leave above the reference."""
         (part,) = self.parts
         gain = part.max_gain_over(X, reference, sign, cheap)
-        end = self.limits.limits(X).oriented(sign).upper
+        end = self._limits(X).oriented(sign).upper
         least, is_limit = self._least(reference, sign)
         gain = torch.minimum(gain, end - least)
         if not is_limit:  # else the part's own side at `x` may be nearer than its gain

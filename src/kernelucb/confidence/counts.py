@@ -240,7 +240,7 @@ def likelihood_set(
     level = max(level, centre.loss)
     # The set is not within these, which give directions and variances.
     state, radius = parabolas(data, centre.latent, level)
-    constraints = Constraints(radius, used, contradiction)
+    constraints = Constraints(radius, assumptions["norm"].number(used), contradiction)
     return TangentSet(state, constraints, assumptions, data, level, centre, form)
 
 
@@ -370,10 +370,10 @@ class TangentSet(FunctionSet):
         self.data, self.level, self.centre, self.form = data, level, centre, form
         rows = torch.arange(len(centre.latent), device=centre.latent.device)
         self.observed_features = regression.observed_features(rows)
-        self.hidden = constraints.norm * regression.distinct_lost
+        self.hidden = constraints.ball * regression.distinct_lost
         self.register_buffer("centre_weights", self.observed_features.mT @ centre.weights)
         self.room = max(level - centre.loss, 0.0)
-        scale = 2.0 * self.room / constraints.norm**2
+        scale = 2.0 * self.room / constraints.ball**2
         self.regularizer = max(scale, regression.eigenvalue_cutoff)
         found = regression.eigenvalues > _LEAST_SHARE * self.regularizer
         self.informed = found.nonzero().squeeze(-1)[-_MOST_INFORMED:]
@@ -431,7 +431,7 @@ class TangentSet(FunctionSet):
     def bound(self, points: Projection, sign: int, tangents: Tangents) -> Tensor:
         r"""Largest values under the norm and tangents, ``b``, above the prior mean."""
         multiple, _, length = self._pulled(points, sign, tangents)
-        return self.constraints.norm * length + multiple * tangents.limit
+        return self.constraints.ball * length + multiple * tangents.limit
 
     def _pulled(
         self, points: Projection, sign: int, tangents: Tangents
@@ -454,7 +454,7 @@ class TangentSet(FunctionSet):
         square = square.clamp_min(_TINY)
         along = product / square
         across = (variance - along.square() * square).clamp_min(0.0)
-        room = self.constraints.norm**2 * square - limit.square()
+        room = self.constraints.ball**2 * square - limit.square()
         bounded = room > 0.0
         room = torch.where(bounded, square * room, 1.0)
         shift = limit * safe_sqrt(across / room)
@@ -470,7 +470,7 @@ class TangentSet(FunctionSet):
         with torch.no_grad():  # the gradient is that at the minimising multiple
             multiple = self._multiple(product, square, limit, variance)
         length = variance - multiple * (2.0 * product - multiple * square)
-        values = self.constraints.norm * safe_sqrt(length) + multiple * limit
+        values = self.constraints.ball * safe_sqrt(length) + multiple * limit
         above = values - self.centred(points, sign).unsqueeze(-1)
         weights = torch.softmax(-above.clamp_min(_TINY).log() / SHARE, -1)
         return Tangents(weights @ slopes, weights @ limit)
@@ -496,7 +496,7 @@ class TangentSet(FunctionSet):
         tangents = self.tangents(latent, self.informed_features)
         multiple, pulled, length = self._pulled(points, sign, tangents)
         least = _LEAST_PULL * points.prior_variance.sqrt().clamp_min(_TINY)
-        pull = (torch.maximum(length, least) / self.constraints.norm).unsqueeze(-1)
+        pull = (torch.maximum(length, least) / self.constraints.ball).unsqueeze(-1)
         bend = self.data.loss.curvature(latent) @ self.products
         bend = multiple.unsqueeze(-1) * bend
         system = bend.unflatten(-1, [weights.shape[-1]] * 2)
@@ -512,7 +512,7 @@ class TangentSet(FunctionSet):
         in the directions.
         """
         length = direction.norm(dim=-1, keepdim=True).clamp_min(_TINY)
-        longest = direction * (2.0 * self.constraints.norm / length)
+        longest = direction * (2.0 * self.constraints.ball / length)
         change = longest @ self.informed_features.mT
         centre, loss = self.centre.latent, self.data.loss
 
@@ -532,7 +532,7 @@ class TangentSet(FunctionSet):
         with torch.no_grad():
             whole = torch.ones_like(length)
             inside = excess(whole) <= 0.0  # all of the ray
-            start = (0.5 * length / self.constraints.norm).clamp_max(1.0)
+            start = (0.5 * length / self.constraints.ball).clamp_max(1.0)
             start = torch.where(inside, 1.0, start)
             ends = inside.to(start), whole, start, _RELATIVE_TOLERANCE * self.room * whole
             search = [as_array(each.squeeze(-1)) for each in ends]

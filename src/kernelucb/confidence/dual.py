@@ -18,6 +18,7 @@ from kernelucb._numerics.arrays import (
     minimize_quasiconvex,
     safe_sqrt,
 )
+from kernelucb._numerics.estimates import Number
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.radius import Constraints
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
@@ -53,8 +54,8 @@ class FunctionSet(ConfidenceSet):
         self.constraints = constraints
 
     @property
-    def norm(self) -> float:
-        r"""The norm bound, prior units."""
+    def norm(self) -> Number:
+        r"""The norm bound, prior units; an estimate where it was estimated or raised."""
         return self.constraints.norm
 
     def max_gain_over(
@@ -121,7 +122,7 @@ class Ellipsoids:
         # Clipped where round-off empties the set at a regulariser: slopes stay finite.
         excess = self.constraints.excess_from(tau, drop).clip(_TINY)
         share = tau / excess
-        a = share * (self.constraints.norm**2 - second @ self.fit_terms)
+        a = share * (self.constraints.ball**2 - second @ self.fit_terms)
         a_slope = a - a * a + 2.0 * tau * share * (third @ self.fit_terms)
         found = self.design.variance_slopes(self.points.design, torch.as_tensor(tau))
         variance, change, change_slope = map(as_array, found)
@@ -269,7 +270,7 @@ class ExactSet(GridSet):
 
     def _place(self, regularizers: Tensor) -> None:
         r"""Set a grid that brackets every search, from round-off to the norm alone."""
-        design, norm = self.design, self.constraints.norm
+        design, norm = self.design, self.constraints.ball
         scale = self.constraints.radius.squared(design) / norm**2
         lower = max(design.eigenvalue_cutoff, _RANGE_BELOW * scale)
         upper = _RANGE_ABOVE * max(float(design.eigenvalues[-1]), scale, lower)
@@ -289,7 +290,7 @@ class ExactSet(GridSet):
         ellipsoids = Ellipsoids(self, points, sign)
         xp = ellipsoids.xp
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
-        ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
+        ball = self.constraints.ball * safe_sqrt(points.centre.prior_variance)
         with torch.no_grad():
             values = self.ellipsoid_bounds(points, sign)
             nodes, best = xp.log(as_array(self.regularizers)), values.argmin(-1)

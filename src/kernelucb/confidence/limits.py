@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.digits import as_given, coordinate
-from kernelucb._numerics.estimates import Estimate
+from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.combined import within
 from kernelucb.confidence.mixture import announce
@@ -135,7 +135,7 @@ class DesignSource(Source):
     num_runs: tuple[int, ...] = ()
     domain: tuple[tuple[float, ...], ...] = ()
     is_box: bool = False
-    norm: float = 0.0
+    norm: Number = 0.0
     theorem = "intervals of a fixed design (Vakili et al. 2021; docs/mathematics.md)"
 
     def limits(self, band: Any, delta: float) -> FixedDesign:
@@ -164,8 +164,9 @@ class DesignSource(Source):
             for first, last in pairwise(ends)
         ]
         domain = torch.tensor(self.domain, dtype=torch.float64).to(data.train_inputs.device)
-        factors = band.prior_norm / self.norm, factor
-        return FixedDesign(batches, self.norm, delta, domain, self.is_box, *factors)
+        norm = float(self.norm)
+        factors = float(band.prior_norm) / norm, factor
+        return FixedDesign(batches, norm, delta, domain, self.is_box, *factors)
 
     @property
     def assumption(self) -> Assumption:

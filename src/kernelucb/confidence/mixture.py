@@ -17,7 +17,7 @@ from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_scalar, positive_values
 from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb._numerics.digits import assumed, at_least, one_minus
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Estimate, Number, plain
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -86,8 +86,7 @@ class MixtureProblem(NamedTuple):
     @property
     def norm_bound(self) -> Number:
         r"""The norm bound in use, outcome units; an estimate unless it was given."""
-        norm = self.constraints.norm * self.regression.outcome_scale
-        return self.assumptions["norm"].number(norm)
+        return self.constraints.norm * self.regression.outcome_scale
 
     @property
     def least_consistent_norm(self) -> float:
@@ -112,7 +111,8 @@ def mixture_problem(
     least = least_norm(regression, radius) if least is None else least
     used, attainable = norm.value, least * (1.0 + INTERIOR)
     if least <= used and not relaxed:
-        constraints = Constraints(radius, max(used, attainable), None)
+        number = norm.assumption.number(max(used, attainable))
+        constraints = Constraints(radius, number, None)
         return MixtureProblem(regression, constraints, least, assumptions)
     given = assumed(used * regression.outcome_scale)
     needed = at_least(least * regression.outcome_scale)
@@ -127,9 +127,9 @@ def mixture_problem(
         action = "the least consistent norm instead."
         if relaxed:
             action = "Flynn & Reeb's radius instead, which some of them satisfy."
-        used = used if relaxed else attainable
+        number = Estimate(used if relaxed else attainable)
     else:
-        name = "noise"
+        name, number = "noise", norm.assumption.number(used)
         statement = (
             f"No function of any norm (norm bound {given}, least consistent norm {needed}) "
             "fits the data at this delta: repeated or nearly repeated inputs differ by "
@@ -142,7 +142,7 @@ def mixture_problem(
         action = f"a fit radius {factor:.3g} times as large instead."
     item = Assumption(name, statement, Status.VIOLATED)
     announce(item, f"The bound uses {action}")
-    constraints = Constraints(radius, used, item)
+    constraints = Constraints(radius, number, item)
     return MixtureProblem(regression, constraints, least, assumptions.with_item(item))
 
 
@@ -151,7 +151,7 @@ def known_noise_problem(
     norm_bound: NormBoundLike,
     fit: Fit,
     delta: float,
-    model_error: float = 0.0,
+    model_error: Number = 0.0,
 ) -> MixtureProblem:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
@@ -162,7 +162,7 @@ def known_noise_problem(
     fit, count = fit_of(fit), regression.num_observations
     if isinstance(fit, PrequentialRadius) and fit.num_observations == count:
         regression = regression.with_noise_std(fit.noise_std)
-    weigh = partial(data_fit, fit, regression, delta, model_error=model_error)
+    weigh = partial(data_fit, fit, regression, delta, model_error=plain(model_error))
     tracker = tracker_of(norm_bound)
     norm = None if tracker else given_bound(norm_bound, regression)
     # Without a number no member is tied to a norm bound, until one is estimated.
@@ -211,7 +211,7 @@ def unknown_noise_problem(
         noise.assumption("the noise is independent, Gaussian and of one unknown scale")
     )
     problem = mixture_problem(regression, radius, norm, assumptions)
-    ends = joint.noise_interval(problem.constraints.norm)
+    ends = joint.noise_interval(problem.constraints.ball)
     lower, upper = map(Estimate, ends)
     return problem._replace(noise_interval=(lower, upper))
 
@@ -221,7 +221,7 @@ def mixture_assumptions(
     regression: RidgeState,
     delta: float,
     norm: NormBound,
-    model_error: float = 0.0,
+    model_error: Number = 0.0,
     source: str | None = None,
 ) -> Assumptions:
     r"""The assumptions of a set with known noise; ``source`` replaces the fit's theorem."""
@@ -269,7 +269,7 @@ class ConvexSet(ExactSet):
         r"""Value of the cone program, checked against the dual."""
         if self.design is not self.regression:  # what is pending has no outcomes to fit
             return super().support(points, sign)
-        centre, norm = points.centre, self.constraints.norm
+        centre, norm = points.centre, self.constraints.ball
         rest = safe_sqrt(centre.residual_variance).unsqueeze(-1)
         objective = torch.cat([centre.features, rest], dim=-1)
         length = safe_sqrt(centre.prior_variance)
@@ -292,7 +292,7 @@ class ConvexSet(ExactSet):
         if self._program is None:
             radius = math.sqrt(self.constraints.radius.squared(self.regression))
             self._program = EllipsoidBallProgram(
-                scales=self.regression.eigenvalues.sqrt() * self.constraints.norm / radius,
+                scales=self.regression.eigenvalues.sqrt() * self.constraints.ball / radius,
                 centre=self.regression.targets / radius,
             )
         return self._program
@@ -379,7 +379,7 @@ def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int)
     regression, constraints = confidence_set.regression, confidence_set.constraints
     point, (_, tau) = points.centre, confidence_set.least(points, sign)
     if bool(torch.isinf(tau)):  # by the norm alone
-        multiple = sign * constraints.norm / point.prior_variance.sqrt()
+        multiple = sign * constraints.ball / point.prior_variance.sqrt()
         weights = multiple * point.features[0]
     else:
         excess = constraints.excess(regression, tau).clamp_min(0.0)

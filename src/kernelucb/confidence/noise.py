@@ -154,7 +154,7 @@ class JointSet(NamedTuple):
         least, most = math.log(lower / unit), math.log(upper / unit)
         log_scale = min(max(budget / count - 0.5, least), most)
         return cls(
-            regression.with_noise_std(unit * math.exp(log_scale)),
+            regression.with_noise_std(Estimate(unit * math.exp(log_scale))),
             budget - count * log_scale,
             tau_ref * math.exp(-2.0 * log_scale),
             noise,
@@ -394,7 +394,7 @@ class ReplicateNoise:
 
     def applied(
         self, X: Tensor, fit: Fit, delta: float
-    ) -> tuple[Tensor, Fit, float, float]:
+    ) -> tuple[Estimate, Fit, float, float]:
         r"""Replacements of noise, fit and ``delta`` for a band with ``n x d`` inputs.
 
         Returns:
@@ -407,7 +407,7 @@ class ReplicateNoise:
             factor = float(upper) / math.sqrt(self.between[0] * self.between[1])
         if isinstance(fit, MixtureFit) and fit.filters:
             fit = replace(fit, noise_factor=factor)
-        return self.scales(X, delta).value, fit, left, factor
+        return self.scales(X, delta), fit, left, factor
 
     def _of_these(self, X: Tensor, Y: Tensor) -> bool:
         r"""True if most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""

@@ -50,9 +50,11 @@ class Pointwise(ABC):
 
     Attributes:
         searched: Whether an acquisition function ranks points within the limits.
+        alone: Whether the limits of a point say nothing of points next to it, but by the
+            norm of the function: with a model error the function may jump in between.
     """
 
-    searched = True
+    searched = alone = True
 
     @abstractmethod
     def limits(self, X: Tensor) -> Limits:
@@ -75,6 +77,7 @@ class KnownRange(Pointwise):
     lower: float
     upper: float
     searched = False  # points whose bounds reach the end of a range would all be equal
+    alone = False
 
     def limits(self, X: Tensor) -> Limits:
         r"""The range, ``b`` times."""
@@ -225,7 +228,7 @@ class FixedDesign(Pointwise):
         may be.
         """
         self.batches, self.norm = list(batches), norm
-        self.ball, self.noise_factor = norm_factor * norm, noise_factor
+        self._ball, self.noise_factor = norm_factor * norm, noise_factor
         self.searched = not is_box  # a step at the edge of each cell has no gradient
         self.share = delta / len(self.batches)
         self.net: Net | None = None
@@ -302,19 +305,19 @@ class FixedDesign(Pointwise):
         points, weights, sections, deviation = self._estimate(state, X)
         estimate = weights @ state.targets
         # Round-off may hide so much of `phi`.
-        hidden = math.sqrt(state.eigenvalue_cutoff) * self.ball
+        hidden = math.sqrt(state.eigenvalue_cutoff) * self._ball
         half = weights.norm(dim=-1) * (self.noise_factor * deviation + hidden)
         length = sections.norm(dim=-1).clamp_min(_TINY)
         along = (points.features * sections).sum(-1) / length
         across = (points.prior_variance - along.square()).clamp_min(0.0).sqrt()
         ends = torch.stack([estimate - half, estimate + half]) / length
-        ends = ends.clamp(-self.ball, self.ball)
+        ends = ends.clamp(-self._ball, self._ball)
         # The largest value of `along v + across sqrt(B^2 - v^2)` for v between the ends:
         # the ball of radius B is cut to a slab, as `v = <f - m, phi> / |phi|` is bounded.
-        peak = self.ball * along / points.prior_variance.clamp_min(_TINY).sqrt()
+        peak = self._ball * along / points.prior_variance.clamp_min(_TINY).sqrt()
         sides: list[Tensor] = []
         for sign in (-1.0, 1.0):
             v_best = torch.minimum(torch.maximum(sign * peak, ends[0]), ends[1])
-            height = (self.ball**2 - v_best.square()).clamp_min(0.0).sqrt()
+            height = (self._ball**2 - v_best.square()).clamp_min(0.0).sqrt()
             sides.append(points.baseline + along * v_best + sign * across * height)
         return Limits(*sides)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.estimates import Number, plain
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.data import KernelRegression, NystromRegression, RidgeState
 from kernelucb.data.nystrom import DTCRegression
@@ -92,13 +93,18 @@ class Constraints(NamedTuple):
 
     Attributes:
         radius: Squared radius of the fit, noise units.
-        norm: Norm bound, prior units.
+        norm: Norm bound, prior units; an estimate where it was estimated or raised.
         contradiction: The assumption that was relaxed because the set was empty, or None.
     """
 
     radius: Radius
-    norm: float
+    norm: Number
     contradiction: Assumption | None
+
+    @property
+    def ball(self) -> float:
+        r"""The norm bound, to compute with."""
+        return plain(self.norm)
 
     def excess(self, regression: RidgeState, regularizer: Tensor) -> Tensor:
         r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
@@ -111,7 +117,7 @@ class Constraints(NamedTuple):
 
     def excess_from(self, regularizer: Array, drop: Array) -> Array:
         r"""``excess`` from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
-        return self.radius.slack + regularizer * self.norm**2 + drop
+        return self.radius.slack + regularizer * self.ball**2 + drop
 
 
 def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:

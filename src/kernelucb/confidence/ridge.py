@@ -19,7 +19,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.digits import assumed
-from kernelucb._numerics.estimates import Estimate
+from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -205,7 +205,7 @@ _SRINIVAS = "Srinivas et al. (2010), Theorem"
 _SIZE = 1000  # points of a finite domain where no number is given, as in the paper's plots
 
 # The data with a theorem's noise scale, its `beta` and its assumptions.
-Terms = tuple[KernelRegression, float, Assumptions]
+Terms = tuple[KernelRegression, Number, Assumptions]
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,7 @@ class BoundedNorm:
         assumptions = rkhs_assumptions(
             source, regression, delta, norm.assumption, noise=noise
         ).with_extra(gain_item)
-        return regression, beta, assumptions
+        return regression, norm.assumption.number(beta), assumptions
 
 
 Theorem = FiniteDomain | CompactDomain | BoundedNorm

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.estimates import draft_of
+from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 
 
@@ -67,8 +67,11 @@ class ConfidenceSet(Described, Module, ABC):
         self.design: Any = regression  # gives variances: the same, or with pending points
 
     @property
-    def norm(self) -> float | None:
-        r"""Largest RKHS norm of ``f - mean`` in the set, prior units; None if unbounded."""
+    def norm(self) -> Number | None:
+        r"""Largest RKHS norm of ``f - mean`` in the set, prior units; None if unbounded.
+
+        An estimate where the norm bound was estimated, or raised by the data.
+        """
         return None
 
     @property
@@ -78,6 +81,15 @@ class ConfidenceSet(Described, Module, ABC):
         Outcome units; zero where ``f`` itself has bounded norm.
         """
         return 0.0
+
+    @property
+    def beside(self) -> "ConfidenceSet":
+        r"""The set with those bounds at a point ``c`` that hold next to it as well.
+
+        ``f(x)`` exceeds them by at most ``norm d_k(x, c)``, the change of a function of
+        bounded norm. Cells of branch and bound take their bounds from here.
+        """
+        return self
 
     def limit(self, sign: int) -> float:
         r"""Upper bound on ``sign * f`` everywhere, from a known range; else infinite."""

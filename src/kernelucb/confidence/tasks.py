@@ -34,7 +34,6 @@ from kernelucb.data.prior import Prior
 SOURCE = "ranks of exchangeable norms (ours)"
 _RESOLVED = 1e3  # times round-off: the smallest eigenvalue of an interpolation
 _CLOSE = 1e-6  # relative difference of two kernels that are one
-_COMPARED = 64  # points of the first task at which they are compared
 _ROOT = 1e-9  # tolerance of a regulariser's logarithm
 _INFINITE = 600.0  # that of a regulariser with which the mean is left
 
@@ -52,38 +51,48 @@ class NormFromTasks:
     Source: ours; of ``m + 1`` exchangeable numbers the last is above the ``j``-th smallest
     of the others with probability at most ``1 - j / (m + 1)``. Assumes that the tasks, with
     their points, and the next one are exchangeable, kernel and mean fixed beforehand (or
-    chosen on other tasks), and one use, for the next task. See ``docs/mathematics.md``.
+    chosen on other tasks), rank and model error before the norms were seen, and one use,
+    for the next task. See ``docs/mathematics.md``.
 
     Attributes:
-        norms: Norms of the tasks, outcome units, ascending.
+        norms: Norms of the tasks, outcome units, ascending; estimated where given without
+            the probability of their rank.
         rank: Which of them is the bound, from 1 for the smallest.
         model_error: Distance from its values that a task's function may have, outcome
             units. Bands are wider by it, as with a ``NearNormBall``.
         prior: Kernel and mean.
-        points: ``n x d`` points at which the band's kernel is compared with it.
+        points: ``n x d`` points of each task, at which the band's kernel is compared with
+            it; equal ones once.
         tasks: What the tasks are, in words.
+        fixed: Rank and model error for which the norms were computed. Others, chosen after
+            a look at the norms, have no failure probability below 1.
+        repeated: How many tables were equal to one of these, and do not count.
         factor: What the norm is multiplied by.
         domain: The points of the next task; None if not known, so that the norm is an
             estimate everywhere.
     """
 
-    norms: tuple[float, ...]
+    norms: tuple[Estimate, ...]
     rank: int
     model_error: float
     prior: Prior
-    points: Tensor
+    points: tuple[Tensor, ...]
     tasks: str
+    fixed: tuple[int, float]
+    repeated: int = 0
     factor: float = 1.0
     domain: ListedPoints | None = None
 
     @property
     def norm_bound(self) -> Estimate:
         r"""The bound, outcome units; estimated where given without its probability."""
-        return Estimate(self.factor * self.norms[self.rank - 1])
+        return self.factor * self.norms[self.rank - 1]
 
     @property
     def failure_probability(self) -> float:
         r"""Largest probability that the norm of the next task is above the bound."""
+        if (self.rank, self.model_error) != self.fixed:
+            return 1.0
         return 1.0 - self.rank / (len(self.norms) + 1)
 
     def relaxed(self, factor: float) -> "NormFromTasks":
@@ -103,26 +112,23 @@ class NormFromTasks:
         raise ValueError(
             f"The norm from {len(self.norms)} {self.tasks} fails with probability up to "
             f"{self.failure_probability:.4g}, and delta is {delta:.4g}: give a larger "
-            f"delta, more of them (at least {int(1.0 / delta)}), or a higher rank."
+            f"delta, more of them (at least {int(1.0 / delta)}), or to norm_from_tasks, "
+            "before the norms are seen, a higher rank."
         )
 
-    def check_prior(self, prior: Prior) -> None:
-        r"""Refuse a band with another kernel or mean.
+    def check_prior(self, prior: Prior, dimension: int) -> None:
+        r"""Refuse a band with another kernel or mean, or another number of columns.
 
         Raises:
-            ValueError: If they differ at the points of the first task.
+            ValueError: If they differ at the points of any task.
         """
-        ours, unit = self.prior, prior.scale**2
-        mine, theirs = (each.transform(self.points) for each in (ours, prior))
-        pairs = [(ours.covariance(mine, mine), prior.covariance(theirs, theirs) / unit)]
-        pairs += [(ours.mean(mine), prior.mean(theirs))]
-        for first, second in pairs:
-            scale = max(float(first.abs().max()), float(self.norm_bound) * 1e-9)
-            if float((first - second).abs().max()) > _CLOSE * scale:
+        least = float(self.norm_bound) * 1e-9
+        for points in self.points:
+            if points.shape[1] != dimension or _differ(self.prior, prior, points, least):
                 raise ValueError(
-                    "The norm is of functions of another kernel or mean than the model's: "
-                    "give norm_from_tasks the kernel and mean that the band has, at the "
-                    "same inputs, and leave out Standardize."
+                    "The norm is of functions of another kernel or mean than the model's, "
+                    "or of other input columns: give norm_from_tasks the kernel and mean "
+                    "that the band has, at the same inputs, and leave out Standardize."
                 )
 
     def assumptions(self, given: Assumptions, inputs: Tensor) -> Assumptions:
@@ -131,11 +137,13 @@ class NormFromTasks:
         ``inputs`` are the ``n x d'`` kernel inputs of the runs.
         """
         several = "" if self.factor == 1.0 else f"{self.factor:.4g} times "
+        equal = f" ({self.repeated} more are equal to one of these)" * bool(self.repeated)
         statement = (
             f"at the points of this task f - mean is as one of RKHS norm at most "
             f"{assumed(float(self.norm_bound))}, {several}the norm of rank {self.rank} of "
-            f"{len(self.norms)} {self.tasks}: this one is exchangeable with them, and the "
-            "kernel was fixed before; at other points nothing but your word says so"
+            f"{len(self.norms)} {self.tasks}{equal}: this one is exchangeable with them, "
+            "and kernel, rank and model error were fixed before these norms were seen; at "
+            "other points nothing but your word says so"
         )
         # A smaller norm than that of the rank has no probability.
         known = self.factor >= 1.0 and self.domain is not None
@@ -179,7 +187,8 @@ def norm_from_tasks(
 
     Args:
         tasks: Points, ``n x d``, and values of each, ``n`` or ``n x 1``, without noise: or
-            means of replicates that define the task.
+            means of replicates that define the task. Equal tables, whatever the order of
+            their rows, are one task given twice, and count once.
         kernel: Kernel of the band, fixed beforehand or chosen on other tasks.
         mean: Its mean, a number or a module.
         points: ``N x d`` points of the next task, where the band is to hold; by default
@@ -187,38 +196,64 @@ def norm_from_tasks(
             estimate.
         input_transform: The model's, if it has one.
         rank: Which of the norms is the bound, from 1 for the smallest; the largest when
-            absent, which fails with probability ``1 / (len(tasks) + 1)``.
+            absent, which fails with probability ``1 / (len(tasks) + 1)``. Fixed before the
+            norms are seen, as the model error.
         model_error: With a number above 0, outcome units, the function of a task may be
             this far from its values: of smooth kernels exact values have huge norms, or
             round-off decides them.
 
     Raises:
-        ValueError: If there is no task, or a number is out of its range.
+        ValueError: If there is no task, a number is out of its range, tasks have other
+            columns, or a lower rank than the largest is asked of tables that are equal.
         InputDataError: If values are not finite, or round-off decides a norm.
     """
     if len(tasks) == 0:
         raise ValueError("norm_from_tasks needs at least one task of points and values.")
     model_error = nonnegative_scalar("model_error", model_error)
-    rank = len(tasks) if rank is None else whole_number("rank", rank)
-    if rank > len(tasks):
-        raise ValueError(f"rank must be at most the number of tasks, {len(tasks)}.")
+    tables = _distinct(tasks)
+    count, equal = len(tables), len(tasks) - len(tables)
+    rank = count if rank is None else whole_number("rank", rank)
+    # Below the largest it matters whether equal tables are one task or several.
+    if rank > count or (equal and rank < count):
+        which = "tasks, of which equal ones count once and then the largest norm alone"
+        raise ValueError(f"rank must be at most {count}, the number of {which}.")
     prior = Prior(kernel, fixed_mean(mean), input_transform)
-    first = tasks[0][0].detach().double()
-    prior.check_fits(prior.transform(first))
-    norms = [
-        _least_norm(prior, *task, model_error, f"task {number + 1}")
-        for number, task in enumerate(tasks)
-    ]
-    listed = [X for X, _ in tasks] if points is None else [points]
-    return NormFromTasks(
-        tuple(sorted(norms)),
-        rank,
-        model_error,
-        prior,
-        first[:_COMPARED],
-        "earlier tasks",
-        domain=ListedPoints.common(listed, prior),
-    )
+    prior.check_fits(prior.transform(tables[0][1]))
+    listed = [X for _, X, _ in tables] if points is None else [points.detach().double()]
+    compared = [X for _, X, _ in tables] + listed
+    every = {tuple(map(tuple, X.tolist())): X for X in compared}
+    norms = sorted(_least_norm(prior, X, Y, model_error, name) for name, X, Y in tables)
+    found = tuple(map(Estimate, norms)), rank, model_error, prior, tuple(every.values())
+    domain = ListedPoints.common(listed, prior)
+    rest = "earlier tasks", (rank, model_error), equal
+    return NormFromTasks(*found, *rest, domain=domain)
+
+
+def _differ(ours: Prior, theirs: Prior, points: Tensor, least: float) -> bool:
+    r"""Whether kernels or means differ at ``n x d`` points; smaller means are zero."""
+    mine, other = ours.transform(points), theirs.transform(points)
+    second = theirs.covariance(other, other) / theirs.scale**2
+    pairs = (ours.covariance(mine, mine), second), (ours.mean(mine), theirs.mean(other))
+    scales = [max(float(first.abs().max()), least) for first, _ in pairs]
+    apart = [float((first - second).abs().max()) for first, second in pairs]
+    return any(far > _CLOSE * scale for far, scale in zip(apart, scales, strict=True))
+
+
+def _distinct(tasks: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[str, Tensor, Tensor]]:
+    r"""Names, ``n x d`` points and ``n`` values of the tasks, equal ones once."""
+    found: dict[Any, tuple[str, Tensor, Tensor]] = {}
+    for number, (X, Y) in enumerate(tasks, 1):
+        name, columns = f"task {number}", tasks[0][0].shape[-1]
+        values = finite(f"The values of {name}", training_targets(X, Y))
+        if X.shape[1] != columns:
+            raise ValueError(
+                f"{name} has {X.shape[1]} input columns, and task 1 has {columns}: a norm "
+                "is of functions of the same columns."
+            )
+        table = name, X.detach().to(values), values
+        rows = torch.column_stack(table[1:]).tolist()
+        found.setdefault(tuple(sorted(map(tuple, rows))), table)
+    return [*found.values()]
 
 
 def norm_from_simulator(
@@ -255,10 +290,9 @@ def norm_from_simulator(
 @torch.no_grad()
 def _least_norm(prior: Prior, X: Tensor, Y: Tensor, model_error: float, name: str) -> float:
     r"""Norm of a function within ``model_error`` of the values of a task."""
-    values = finite(f"The values of {name}", training_targets(X, Y))
-    inputs = prior.transform(X.detach().to(values))
+    inputs = prior.transform(X)
     lam, vectors = torch.linalg.eigh(prior.gram(inputs))
-    shares = vectors.mT @ (values - prior.mean(inputs))
+    shares = vectors.mT @ (Y - prior.mean(inputs))
     round_off = len(lam) * torch.finfo(lam.dtype).eps * float(lam[-1])
 
     def farthest(tau: float) -> float:

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, cast
 from warnings import catch_warnings
 
 import torch
@@ -25,7 +25,7 @@ import kernelucb
 from kernelucb import plotting
 from kernelucb._numerics import digits
 from kernelucb._numerics.checks import as_double, positive_scalar
-from kernelucb._numerics.estimates import Estimate, remember_trained
+from kernelucb._numerics.estimates import Estimate, Number, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import (
     MixedSpace,
@@ -98,7 +98,8 @@ class Page:
         best: Place among the runs of the one that is worth most at least.
         point: ``d`` coordinates of the best run.
         norm_given: The norm bound given, or that of the earlier tasks; None without.
-        norm_bound: In use, larger where the data contradict it; outcome units.
+        norm_bound: In use, larger where the data contradict it; outcome units. An estimate,
+            as all that follow, where it comes from the table.
         least_norm: The least norm that explains the data, outcome units.
         noise: The noise scale in use, outcome units.
         tolerance: A difference that does not matter, outcome units.
@@ -157,14 +158,13 @@ class Page:
                     f"{failure:.4g}, more than --delta leaves for it: give --delta above "
                     f"{least:.4g}, or {int(1.0 / self.set_delta)} tasks or more."
                 )
-        number: Any = norm.norm_bound if isinstance(norm, NormFromTasks) else norm
-        self.norm_given = None if number is None else float(number)
+        self.norm_given: Any = norm.norm_bound if isinstance(norm, NormFromTasks) else norm
         if norm is None:
             least = _least_norm(self._band(1.0, given.delta))
             if not math.isfinite(least):
                 message = "No function explains the data at this noise; give a larger"
                 raise ValueError(f"{message} --noise-std.")
-            norm = Estimate(ASSUMED * least or float(table.outcomes.std()))
+            norm = ASSUMED * least or Estimate(float(table.outcomes.std()))
         self._norm = norm
         table.check_names("--units", given.units.keys() - {table.outcome})
         given.units = table.units | given.units
@@ -173,12 +173,12 @@ class Page:
         relaxed = self.band.relaxed()
         self.best = self._best(relaxed)
         self.point = table.inputs[self.best]
-        self.norm_bound = float(relaxed.norm_bounds[0])
+        (self.norm_bound,) = relaxed.norm_bounds
         self.least_norm, self.tolerance = _least_norm(relaxed), given.tolerance
-        self.noise = float(self.band.data.noise_scales.max())
+        self.noise = cast(Number, self.band.noise_scale)
         if self.tolerance is None:
             spread = float(table.outcomes.max() - table.outcomes.min())
-            self.tolerance = float(f"{_SPREAD * max(spread, self.noise):.1g}")
+            self.tolerance = Estimate(float(f"{_SPREAD * max(spread, self.noise):.1g}"))
         positive_scalar("--tolerance", self.tolerance)
 
     def _best(self, band: Band) -> int:
@@ -266,11 +266,11 @@ class Page:
         return level_set(limits, **self._domain(), max_evaluations=2 * _EVALUATIONS)
 
     @cached_property
-    def curve(self) -> list[tuple[float, ...]]:
+    def curve(self) -> list[tuple[Number, ...]]:
         r"""Norm bound, gap in the window and gap anywhere, outcome units."""
         used, domains = self.norm_bound, (self._domain(near=True), self._domain())
         norms = [margin * (self.least_norm or used) for margin in _MARGINS]
-        norms = [norm for norm in norms if abs(norm - used) > 0.01 * used]
+        norms = [norm for norm in norms if not 0.99 * used <= norm <= 1.01 * used]
         rows = [(norm, *(self._gap(self.band, norm, d) for d in domains)) for norm in norms]
         if used > self.least_norm:  # as the claims say it
             claimed = {claim.kind: claim.numbers[0] for claim in self.claims}
@@ -297,7 +297,7 @@ class Page:
         return found
 
     @cached_property
-    def map(self) -> list[tuple[float, list[float | None]]]:
+    def map(self) -> list[tuple[Number, list[float | None]]]:
         r"""Norm bounds, each with the gap in the window at each length scale.
 
         None where no function explains the data.
@@ -306,7 +306,7 @@ class Page:
         bands = [self._band(self.norm_bound, delta, factor) for factor in LENGTHS]
         least = [_least_norm(band.relaxed()) for band in bands]
         near = self._domain(near=True)
-        rows = list[tuple[float, list[float | None]]]()
+        rows = list[tuple[Number, list[float | None]]]()
         for margin in _MAP_MARGINS:
             norm = margin * (self.least_norm or self.norm_bound)
             pairs = zip(bands, least, strict=True)
@@ -330,8 +330,8 @@ class Page:
         listed: dict[str, Any] = {"discrete_dims": values} if near else {"one_hot": groups}
         return {"space": MixedSpace(ends, **listed)}
 
-    def _gap(self, band: Band, norm: float, domain: dict[str, Any]) -> float:
-        relaxed = band.relaxed(norm / float(band.norm_bounds[0]))
+    def _gap(self, band: Band, norm: Number, domain: dict[str, Any]) -> float:
+        relaxed = band.relaxed(float(norm) / float(band.norm_bounds[0]))
         options: dict[str, Any] = {"recommended": self.point, **domain}
         return regret_certificate(relaxed, max_evaluations=_EVALUATIONS, **options).gap
 
@@ -361,9 +361,9 @@ class Page:
             return environment.get_template(template).render(page=self, **options)
 
 
-def _least_norm(band: Band) -> float:
+def _least_norm(band: Band) -> Estimate:
     r"""The least norm that explains the data of a band, outcome units."""
-    return float(band.least_norm_factor) * float(band.norm_bounds[0])
+    return band.least_norm_factor * band.norm_bounds[0]
 
 
 def _limits(
@@ -564,18 +564,18 @@ def pictures_of(page: Page) -> dict[str, str]:
 
 def _curve(plt: Any, page: Page) -> Any:
     figure, ax = plt.subplots(figsize=(3.55, 2.8), layout="constrained")
-    norms, near, anywhere = zip(*page.curve, strict=True)
+    norms, near, anywhere = ([*map(float, each)] for each in zip(*page.curve, strict=True))
     ax.plot(norms, anywhere, color=plotting.BLUE, marker="o", ms=3, label="anywhere")
     ax.plot(norms, near, color=plotting.ORANGE, marker="s", ms=3, label="near the best run")
-    ax.axhline(page.tolerance, color=plotting.GREEN, ls=":", label="tolerance")
+    ax.axhline(float(page.tolerance), color=plotting.GREEN, ls=":", label="tolerance")
     if page.least_norm > 0.0:
-        ax.axvline(page.least_norm, color=plotting.GREY, lw=1, label="least norm")
+        ax.axvline(float(page.least_norm), color=plotting.GREY, lw=1, label="least norm")
     style: dict[str, Any] = {"color": plotting.SOUGHT, "ls": "--", "lw": 1}
-    ax.axvline(page.norm_bound, label="norm bound in use", **style)
+    ax.axvline(float(page.norm_bound), label="norm bound in use", **style)
     outcome = page.wording.label(page.table.outcome)
-    top = min(1.05 * max(anywhere), 5.0 * page.report.gap + page.tolerance)
+    top = min(1.05 * max(anywhere), 5.0 * page.report.gap + float(page.tolerance))
     ax.set(xscale="log", ylim=(0, top), xlabel="norm bound", ylabel=f"gap, {outcome}")
-    first = page.least_norm or norms[0]
+    first = float(page.least_norm) or norms[0]
     ticks = [first * factor for factor in (1, 2, 5, 10, 20) if first * factor <= norms[-1]]
     ax.set_xticks(ticks, map(digits.at_least, ticks))
     ax.minorticks_off()
