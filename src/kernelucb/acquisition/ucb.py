@@ -37,7 +37,27 @@ from kernelucb.data.outcome_map import check_identity
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
-class BandUCB(Described, AcquisitionFunction):
+class WithoutBeta(AcquisitionFunction):
+    r"""A function that has no ``beta``, the second argument of BoTorch's UCB."""
+
+    plays_upper = True  # False where a class plays something else in turns of "upper"
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        r"""Refuse ``beta``, by name or in its place."""
+        in_place = cls.plays_upper and {*map(type, arguments[1:2])} & {int, float}
+        try:
+            signature(cls.__init__).bind_partial(cls, *arguments)
+        except TypeError:
+            in_place = True
+        if in_place or "beta" in options:
+            raise TypeError(
+                f"{cls.__name__} has no beta: its width follows from delta and the other "
+                f"arguments, which are given by name. See help({cls.__name__})."
+            )
+        return super().__new__(cls)
+
+
+class BandUCB(Described, WithoutBeta):
     r"""Upper side of a band: ``max f(x)`` over the functions that explain the data.
 
     The one acquisition function of all bounds; their classes build the band. With a
@@ -70,18 +90,8 @@ class BandUCB(Described, AcquisitionFunction):
 
     band: Band
     turn: Turn
-    plays_upper = True  # False where a class plays something else in these turns
     # Limits on other outcomes that a search keeps to
     outcome_constraints: Any = None
-
-    def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        r"""Refuse ``beta``, the argument of BoTorch's UCB."""
-        if "beta" in options:
-            raise TypeError(
-                f"{cls.__name__} has no beta: its width follows from delta and the other "
-                f"arguments, which are given by name. See help({cls.__name__})."
-            )
-        return super().__new__(cls)
 
     def __init__(
         self,

@@ -300,6 +300,9 @@ class StoppingDecision(NamedTuple):
     reason: str
     certificate: RegretCertificate
 
+    def __str__(self) -> str:
+        return f"{'Stop' if self.stop else 'Go on'}: {self.reason}."
+
 
 @dataclass(frozen=True)
 class Breakdown:

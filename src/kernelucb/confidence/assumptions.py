@@ -54,6 +54,9 @@ class Assumption:
     status: Status
     points_only: bool = False
 
+    def __str__(self) -> str:
+        return f"[{self.status}] {self.statement}"
+
     def number(self, value: float) -> Number:
         r"""``value`` as given, or as an ``Estimate`` if the assumption was not."""
         return value if self.status is Status.GIVEN else Estimate(value)
@@ -268,7 +271,7 @@ class Assumptions:
         elif not self.violated:
             lines.append(f"  If the estimates were true: {self.guarantee}")
         lines.append(f"  Source: {self.source}")
-        lines += [f"  [{item.status}] {item.statement}" for item in self.items]
+        lines += [f"  {item}" for item in self.items]
         return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ from kernelucb._numerics.checks import (
     training_targets,
     whole_number,
 )
-from kernelucb._numerics.digits import assumed
+from kernelucb._numerics.digits import assumed, at_most
 from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.data.kernel_family import fixed_mean
@@ -75,6 +75,13 @@ class NormFromTasks:
     def failure_probability(self) -> float:
         r"""Largest probability that the norm of the next task is above the bound."""
         return 1.0 - self.rank / (len(self.norms) + 1)
+
+    def __str__(self) -> str:
+        return (
+            f"norm of the next task at most {at_most(self.norm_bound)}, wrong with "
+            f"probability at most {at_most(self.failure_probability)}: number {self.rank} "
+            f"of the ascending norms of {len(self.norms)} {self.tasks}"
+        )
 
     def relaxed(self, factor: float) -> "NormFromTasks":
         r"""The same with a multiple of the norm; at least the same probability above 1."""
