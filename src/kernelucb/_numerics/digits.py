@@ -44,22 +44,29 @@ def assumed(limit: SupportsFloat) -> str:
 
     What obeys the printed limit obeys the one in use, up to round-off of units.
     """
-    return at_least(float(coordinate(limit)), count=_GIVEN)
+    return at_least(_settled(limit), count=_GIVEN)
 
 
 def coordinate(number: SupportsFloat) -> str:
-    r"""A coordinate of a point, to twelve digits: without round-off of a unit's change."""
-    return f"{float(number):.12g}"
+    r"""A coordinate of a point: as a person gives one, with up to eight digits, else six."""
+    value = _settled(number)
+    given = f"{value:.12g}" if value.is_integer() else f"{value:.{_GIVEN}g}"
+    return given if float(given) == value else f"{value:.6g}"
+
+
+def _settled(number: SupportsFloat) -> float:
+    r"""A number to twelve digits: without round-off of a unit's change."""
+    return float(f"{float(number):.12g}")
 
 
 def sides(lower: float, upper: float, inwards: bool = False) -> tuple[str, str]:
     r"""Limits of a coordinate, long ones rounded outwards (or inwards)."""
     down, up = (at_most, at_least) if inwards else (at_least, at_most)
-    low, high = coordinate(lower), coordinate(upper)
-    width = float(high) - float(low)
+    low, high = _settled(lower), _settled(upper)
+    texts = f"{low:.12g}", f"{high:.12g}"
     return (
-        low if len(low) <= _SHORT else down(float(low), width),
-        high if len(high) <= _SHORT else up(float(high), width),
+        texts[0] if len(texts[0]) <= _SHORT else down(low, high - low),
+        texts[1] if len(texts[1]) <= _SHORT else up(high, high - low),
     )
 
 
