@@ -6,18 +6,18 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 781,
-    "acquisition": 1963,
-    "ax": 1675,
+    "_numerics": 826,
+    "acquisition": 2004,
+    "ax": 1690,
     "bandit": 615,
-    "certificates": 1959,
-    "confidence": 4086,
-    "data": 2264,
+    "certificates": 1961,
+    "confidence": 4144,
+    "data": 2265,
     "models": 727,
-    "optim": 244,
+    "optim": 247,
     "page": 811,
-    "beside the rooms": 2418,
-    "tests": 17_756,
+    "beside the rooms": 2453,
+    "tests": 18_055,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -48,7 +48,7 @@ def assumed(limit: SupportsFloat) -> str:
 
 
 def coordinate(number: SupportsFloat) -> str:
-    r"""A coordinate of a point: as a person gives one, with up to eight digits, else six."""
+    r"""A coordinate of a point, as a person gives one, up to eight digits; else six."""
     value = _settled(number)
     given = f"{value:.12g}" if value.is_integer() else f"{value:.{_GIVEN}g}"
     return given if float(given) == value else f"{value:.6g}"

@@ -56,11 +56,10 @@ def checked_points(name: str, X: Tensor, dimension: int | None = None) -> Tensor
     return finite(name, X).detach().double()
 
 
-def checked_limits(bounds: Tensor, dimension: int | None = None) -> Tensor:
-    r"""Return ``2 x d`` limits in float64, finite and in order, perhaps equal.
-
-    ``dimension`` as for points.
-    """
+def checked_limits(
+    bounds: Tensor, dimension: int | None = None, may_be_equal: bool = True
+) -> Tensor:
+    r"""Return ``2 x d`` limits in float64, finite and in order; ``d`` as for points."""
     shape = tuple(tensor("bounds", bounds).shape)
     if len(shape) != 2 or shape != (2, dimension or shape[1]):
         raise BotorchTensorDimensionError(
@@ -74,20 +73,18 @@ def checked_limits(bounds: Tensor, dimension: int | None = None) -> Tensor:
                 f"{lower:.6g} and {upper:.6g}. The first row of bounds are the lower "
                 "limits of all inputs, the second row their upper limits."
             )
-    return limits
-
-
-def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
-    r"""Return ``2 x d`` limits of a box as above, each lower one below its upper one."""
-    limits = checked_limits(bounds, dimension)
-    for column, (lower, upper) in enumerate(limits.mT.tolist()):
-        if lower == upper:
+        if lower == upper and not may_be_equal:
             raise ValueError(
                 f"Both limits of input {column} in bounds are {lower:.6g}. Every lower "
                 "limit must be below its upper one: widen them, and give the value of an "
                 "input that does not change as fixed_features."
             )
     return limits
+
+
+def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
+    r"""Return ``2 x d`` limits of a box as above, each lower one below its upper one."""
+    return checked_limits(bounds, dimension, may_be_equal=False)
 
 
 def rows_of(X: Tensor) -> Tensor:

@@ -255,12 +255,10 @@ class BoundAcquisition(Acquisition):
     def _new_point(self, digest: SearchSpaceDigest, **options: Any) -> tuple[Tensor, ...]:
         r"""The best point and its value: of the upper bound, where the mean's was tried."""
         found, acqf = super().optimize(1, digest, **options)[:2], self.acqf
-        if getattr(acqf, "turn", "upper") == "upper":
-            return found
         tried = [*self.surrogate.Xs, *([] if self.X_pending is None else [self.X_pending])]
         lower, upper = torch.tensor(digest.bounds, dtype=torch.float64).mT
         same = (torch.cat(tried) - found[0]).abs() <= _ROUND_OFF * (upper - lower)
-        if bool(same.all(-1).any()):
+        if getattr(acqf, "turn", "") == "mean" and bool(same.all(-1).any()):
             self.acqf = upper_bound_of(acqf)
             found = super().optimize(1, digest, **options)[:2]
             self.acqf = acqf

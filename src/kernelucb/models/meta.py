@@ -17,7 +17,6 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from linear_operator import to_linear_operator
-from rich.progress import track
 from torch import Tensor
 from torch.nn import Module, Parameter
 
@@ -741,6 +740,8 @@ def _trained(groups: Tasks, num_features: int, seed: int, progress: bool) -> Cos
     best = min(starts, key=lambda each: float(_error(each, *first).detach()))
     optimizer = torch.optim.Adam(best.parameters(), lr=_RATE)
     steps = range(_STEPS)
+    from rich.progress import track  # costs an import that few need
+
     for _ in track(steps, "basis functions", transient=True, disable=not progress):
         optimizer.zero_grad()
         _error(best, *_split(groups, generator)).backward()
