@@ -17,7 +17,7 @@ LINES = {
     "optim": 247,
     "page": 811,
     "beside the rooms": 2453,
-    "tests": 18_055,
+    "tests": 18_061,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large
