@@ -193,6 +193,14 @@ def stopping(t):
     return rule(t.band).certificate.recommended
 
 
+def of_theorems(t):
+    theorems = k.FiniteDomain(), k.CompactDomain(), k.BoundedNorm(3.0)
+    bounds = [k.SrinivasUCB(t.model, theorem=each).bounds(t.points) for each in theorems]
+    guess = k.MartingaleMixtureUCB(t.model, norm_bound=k.Estimate(3.0))
+    pair = k.outcome_bands([t.model, t.model], **NORM)
+    return [bounds, guess.bounds(t.points), [each.bounds(t.points) for each in pair]]
+
+
 def sums(t):
     return certificate(t, k.ScalarizedUCB([t.band] * 2, [1.0, -2.0]), bounds=t.square)
 
@@ -224,7 +232,7 @@ VALUES = {
     "bandit": partial(played, lambda t, **given: k.KernelBandit(t.kernel, **given)),
     "family": partial(played, lambda t, **given: k.FamilyBandit(t.kernels, **given | NORM)),
     **{f.__name__: f for f in (batches, on_candidates, margins, norms, report, stopping)},
-    **{f.__name__: f for f in (sums, over_the_best, level, front, inducing)},
+    **{f.__name__: f for f in (sums, over_the_best, level, front, of_theorems, inducing)},
     "sum": lambda t: certificate(
         t, k.ScalarizedUCB([t.band] * 2, [1.0, -2.0]), bounds=t.square
     ),
@@ -289,4 +297,4 @@ def test_every_public_name_is_used():
     ]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     used = {getattr(node, "attr", getattr(node, "id", "")) for node in nodes}
-    assert set(k.__all__) - used <= {"Band", "BandUCB"}  # their classes are
+    assert set(k.__all__) - used <= {"Band", "BandUCB", "plot_replicates"}

@@ -6,18 +6,18 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 798,
-    "acquisition": 1975,
-    "ax": 1794,
+    "_numerics": 839,
+    "acquisition": 2016,
+    "ax": 1809,
     "bandit": 615,
     "certificates": 2047,
-    "confidence": 4244,
-    "data": 2295,
+    "confidence": 4302,
+    "data": 2296,
     "models": 979,
-    "optim": 244,
+    "optim": 247,
     "page": 794,
-    "beside the rooms": 2730,
-    "tests": 19_650,
+    "beside the rooms": 2763,
+    "tests": 19_955,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

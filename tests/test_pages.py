@@ -8,6 +8,7 @@ import torch
 
 import kernelucb
 from benchmarks.pictures.readme_norm import norms
+from test_layers import FILES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -134,3 +135,35 @@ def test_commands_install_with_the_pins():
     assert all("-c constraints.txt" in command for _, command in commands)
     assert "pytest" in commands[1][1]
     assert "<!-- tests -->" in (ROOT / ".ci/run").read_text()
+
+
+# Names in words and calls that stand alone: neither of a module nor of an object.
+NAMED = re.compile(r"`([A-Za-z]\w+)(?:\([^`]*\))?`")
+CALLED = re.compile(r"(?<![\w.])([A-Za-z]\w+)\(")
+# Pages for developers, which link to the sources of what they name.
+OF_DEVELOPERS = {"architecture", "mathematics", "releasing", "theorems"}
+
+
+# Errors with their words, parentheses within parentheses included
+RAISED = re.compile(r"raise \w+\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
+
+
+def test_names_that_pages_and_errors_use_are_those_of_the_package():
+    sources = "\n".join(file.read_text("utf-8") for file in FILES)
+    ours = {*re.findall(r"^(?:class|def) ([A-Za-z]\w+)", sources, flags=re.MULTILINE)}
+    # Words as well, which stand in backticks as arguments, options and methods
+    ours -= {"between", "likelihood", "within"}
+    texts = {page.stem: page.read_text("utf-8") for page in DOCS.glob("*.md")}
+    texts = {page: text for page, text in texts.items() if page not in OF_DEVELOPERS}
+    found = set()
+    for text in (*texts.values(), README):
+        prose, code = "".join(text.split("```")[::2]), "\n".join(blocks("python", text))
+        found |= {*NAMED.findall(prose), *CALLED.findall(code)} & ours
+    for error in RAISED.findall(sources):
+        text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', error))
+        text = re.sub(r"\{[^}]*\}", "", text)  # of an f-string
+        classes = re.findall(r"(?<![\w.])[A-Z]\w*[a-z][A-Z]\w*", text)
+        found |= {*classes, *CALLED.findall(text)} & ours
+    assert len(found) > 40
+    assert {"outcome_bands", "BoundedNorm", "plot_replicates"} <= found
+    assert [name for name in found if not hasattr(kernelucb, name)] == []

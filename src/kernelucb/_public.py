@@ -5,7 +5,10 @@ from kernelucb.acquisition import (
     IGPUCB as IGPUCB,
     AbbasiYadkoriUCB as AbbasiYadkoriUCB,
     BandUCB as BandUCB,
+    BoundedNorm as BoundedNorm,
+    CompactDomain as CompactDomain,
     ConstrainedUCB as ConstrainedUCB,
+    FiniteDomain as FiniteDomain,
     GuardedAcquisition as GuardedAcquisition,
     KernelFamilyUCB as KernelFamilyUCB,
     LevelSetAmbiguity as LevelSetAmbiguity,
@@ -19,6 +22,7 @@ from kernelucb.acquisition import (
     SrinivasUCB as SrinivasUCB,
     StreamingKernelUCB as StreamingKernelUCB,
     WangDeFreitasUCB as WangDeFreitasUCB,
+    outcome_bands as outcome_bands,
 )
 from kernelucb.bandit import (
     BKBBandit as BKBBandit,
@@ -60,13 +64,19 @@ from kernelucb.diagnostics import (
     describe_norm_bound as describe_norm_bound,
     information_gain as information_gain,
 )
+from kernelucb._numerics.estimates import Estimate as Estimate
 from kernelucb.models import (
     BKBInducingPointAllocator as BKBInducingPointAllocator,
+    BKBModel as BKBModel,
     BKBVariationalStrategy as BKBVariationalStrategy,
+    CosineFeatures as CosineFeatures,
+    DiscreteMetaModel as DiscreteMetaModel,
+    FeatureMetaModel as FeatureMetaModel,
 )
 from kernelucb.optim import KernelThompsonSampling as KernelThompsonSampling
 from kernelucb.page import report as report
 from kernelucb.pairs import confirm as confirm
+from kernelucb.plotting import plot_replicates as plot_replicates
 from kernelucb.data import (
     KernelRegression as KernelRegression,
     NystromRegression as NystromRegression,
@@ -74,6 +84,7 @@ from kernelucb.data import (
 from kernelucb.data.kernel_family import lengthscale_family as lengthscale_family
 from kernelucb.data.counts import LikelihoodRegression as LikelihoodRegression
 from kernelucb.safety import (
+    ConstraintWidth as ConstraintWidth,
     SafeSet as SafeSet,
     optimize_acqf_safely as optimize_acqf_safely,
 )

@@ -85,6 +85,10 @@ class ConsistencyCheck:
     remedy: str
     regions: tuple[NoiseGroup, ...] = ()
 
+    def __str__(self) -> str:
+        found = "" if self.consistent else "The data contradict the assumptions. "
+        return found + self.remedy
+
 
 def check_consistency(
     model: Model | KernelRegression | LikelihoodRegression,

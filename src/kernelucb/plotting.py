@@ -1,4 +1,4 @@
-r"""Pictures of bands, gaps and safe sets (extra ``plot``); nothing else imports them.
+r"""Pictures of bands, gaps and safe sets (extra ``plot``); only public names import them.
 
 A legend says "certified" only if the assumptions of the drawn band or certificate do. Every
 function takes the axes ``ax`` to draw on (new axes when absent), returns the axes, and

@@ -463,7 +463,22 @@ class SafeSearch(NamedTuple):
             # Alone, as it will be asked about: margins round otherwise among others.
             if bool(self.safe_set.is_safe(point := X[index].unsqueeze(0))):
                 return point, values[index]
-        raise no_safe_point("no point that was tried")
+        raise self.nothing()
+
+    def nothing(self) -> NoSafePointError:
+        r"""Error where no point that was tried is safe."""
+        known = self.safe_set.safe_points
+        if known is None or any(
+            bool((self.feasible(known, row).unsqueeze(1) == known).all(-1).any())
+            for row in self.combinations
+        ):
+            return no_safe_point("no point that was tried")
+        first = ", ".join(f"{value:.6g}" for value in known[0].tolist())
+        return NoSafePointError(
+            "None of the safe_points is where the search may go, within bounds, "
+            f"fixed_features and linear constraints; the first is ({first}). Give safe "
+            "points there, or widen the search to hold them."
+        )
 
     def feasible(self, X: Tensor, fixed: domains.FixedFeatures) -> Tensor:
         r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
@@ -516,9 +531,10 @@ def gen_safe_initial_conditions(
         )
     fixed = domains.checked_fixed(fixed_features, bounds.shape[1])
     given = bounds, [fixed], inequality_constraints, num_restarts, raw_samples, options
-    starts = _safe_starts(SafeSearch(acq_function, safe_set, *given), fixed)
+    search = SafeSearch(acq_function, safe_set, *given)
+    starts = _safe_starts(search, fixed)
     if len(starts) == 0:
-        raise no_safe_point("no point that was tried")
+        raise search.nothing()
     return starts.unsqueeze(-2)
 
 

@@ -132,6 +132,12 @@ class Coverage(NamedTuple):
     limit: int
     power: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.misses} of {self.runs} runs missed the truth; up to {self.limit} pass, "
+            f"and three times the allowed rate is found with probability {self.power:.3g}"
+        )
+
 
 class _Bench:
     r"""Data, query points and the bound under test, shared by all checks."""

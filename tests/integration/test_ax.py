@@ -203,7 +203,7 @@ def test_without_arguments_the_upper_bound_and_the_gain_play_in_turns(
 
     def noted(self, *arguments):
         build(self, *arguments)
-        played.append(self.bound._turn)
+        played.append(self.bound.turn)
 
     monkeypatch.setattr(BoundAcquisition, "_build_bands", noted)
     client = Client(random_seed=0)
@@ -215,6 +215,41 @@ def test_without_arguments_the_upper_bound_and_the_gain_play_in_turns(
         client.complete_trial(index, {"y": -((parameters["x"] - 0.4) ** 2)})
     assert played == [turn_at(("upper", "mean"), count) for count in range(5, 9)]
     assert {*played} == {"upper", "mean"}
+
+
+ROUGH = {"kernel": "matern12", "lengthscale": 3.0, "noise_std": 1e-3}
+ARMS = [(1000, 1000), (400, 200), (200, 700), (600, 900), (950, 1000), (1000, 950)]
+
+
+def test_the_upper_bound_plays_where_the_arm_of_the_mean_was_tried(monkeypatch):
+    r"""A rough kernel tells points apart that Ax rounds to the same integers."""
+    plays, upper_bound_of = [], kernelucb.ax.acquisition.upper_bound_of
+
+    def noted(acqf):
+        plays.append(acqf.turn)
+        return upper_bound_of(acqf)
+
+    monkeypatch.setattr(kernelucb.ax.acquisition, "upper_bound_of", noted)
+    client = make_client([whole("a", 0, 1000), whole("b", 0, 1000)], options=ROUGH)
+    arms = [{"a": a, "b": b} for a, b in ARMS]
+    attached(client, arms, lambda p: {"y": 0.001 * (p["a"] + p["b"])})
+    _, parameters = next_trial(client)
+    assert plays == ["mean"]
+    assert parameters not in arms
+
+
+def test_an_arm_but_for_its_last_digits_is_not_tried_again(monkeypatch):
+    beside = torch.full((1, 2), 1.0 - 2e-16, dtype=torch.float64)
+
+    def optimize(self, n, *_, **__):
+        return beside, torch.zeros(1), torch.ones(1)
+
+    monkeypatch.setattr(BoundAcquisition, "optimize", optimize)
+    client = make_client(SQUARE, options={})
+    arms = [{"x": x, "t": t} for x, t in ((1.0, 1.0), (0.5, 0.2), (0.1, 0.9))]
+    attached(client, arms, lambda p: {"y": p["x"] + p["t"]})
+    _, parameters = next_trial(client)
+    assert min(parameters.values()) < 1.0 - 1e-9
 
 
 def test_without_ax_the_import_says_what_to_install(monkeypatch):

@@ -17,6 +17,7 @@ from botorch.models.transforms import Log
 from kernelucb import (
     BandUCB,
     ConstrainedUCB,
+    GuardedAcquisition,
     KernelBandit,
     KernelFamilyUCB,
     MartingaleMixtureUCB,
@@ -25,6 +26,7 @@ from kernelucb import (
     ScalarizedUCB,
     lengthscale_family,
 )
+from kernelucb.acquisition import BOUNDS
 from problems import frozen_kernel, frozen_model, make_problem
 
 PROBLEM, KERNEL = make_problem(n=5, d=2), frozen_kernel("rbf")
@@ -80,6 +82,13 @@ ROWS = [
     ("a model", partial(BandUCB, MODEL), Unsupported, "an instance of Band"),
     ("a bandit", partial(BandUCB, BANDIT), Unsupported, "no set of functions"),
     ("beta", partial(bound, beta=2.0), TypeError, "has no beta"),
+    *(
+        (f"{each.__name__}'s beta", partial(each, MODEL, 0.2), TypeError, "has no beta")
+        for each in (BandUCB, ScalarizedUCB, *BOUNDS)
+    ),
+    ("a tensor as beta", lambda: MartingaleMixtureUCB(MODEL, X), TypeError, "has no beta"),
+    ("beta in bands", partial(ConstrainedUCB, MODEL, 0.2), TypeError, "has no beta"),
+    ("beta of a guard", partial(GuardedAcquisition, MODEL, beta=1.0), TypeError, "no beta"),
     ("mistyped", partial(CONSTRUCT, normbound=1.0), TypeError, "normbound"),
     ("limits for one", partial(CONSTRUCT, constraints=[abs]), Unsupported, "`constraints`"),
     ("an objective", partial(CONSTRUCT, objective=SQUARE), Unsupported, "`objective`"),

@@ -71,6 +71,7 @@ BAND = build()()
 COUNTS = LikelihoodRegression(X, torch.ones(6).double(), KERNEL, likelihood="poisson")
 SPREAD = partial(MartingaleMixtureUCB.from_model, MODEL, **NORM)
 SAMPLER = KernelThompsonSampling(MODEL, **NORM, replacement=False)
+BOX_WITHOUT_WIDTH = torch.tensor([[0.0, 3.0], [1.0, 3.0]], dtype=torch.float64)
 PAIR = partial(OutcomeConstraints, [BAND, build()()], -1.0)
 STEEP = CompactDomain(lipschitz_a=1e-9)
 ROWS = [
@@ -114,7 +115,13 @@ ROWS = [
         "limits of a space",
         lambda: MixedSpace(X[:2].flip(0)),
         ValueError,
-        "Every lower limit",
+        "in bounds is above",
+    ),
+    (
+        "equal limits of a space",
+        lambda: MixedSpace(BOX_WITHOUT_WIDTH),
+        ValueError,
+        "limits of input 1 in bounds are 3. Every lower limit",
     ),
     ("no noise", lambda: information_gain(KERNEL, X), ValueError, "noise_std is needed"),
     ("a name for a model", lambda: information_gain("rbf", X), UnsupportedError, "BoTorch"),

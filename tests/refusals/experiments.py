@@ -56,7 +56,12 @@ ROWS = [
     ("estimate", option(norm_bound=ESTIMATE), ValueError, "norm_bound is an estimate"),
     ("missing", strategy(LikelihoodUCB, {"norm_bound": 1.0}), ValueError, "needs the opt"),
     ("units", strategy(model_config=LOGS), UnsupportedError, "Report the transformed outc"),
-    ("prior", strategy(MetaUCB, {}), UnsupportedError, "need model_config=meta_model"),
+    (
+        "prior",
+        strategy(MetaUCB, {}),
+        UnsupportedError,
+        "=kernelucb.ax.meta_model_config",
+    ),
     ("arms", strategy(constraints="safe"), ValueError, "needs safe_arms, at least one arm"),
     (
         *("safe", strategy(options=bench.FIXED, **SAFE)),

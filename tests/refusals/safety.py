@@ -26,6 +26,9 @@ X, BOX = uniform(3, 2, 0), torch.stack([torch.zeros(2), torch.ones(2)]).double()
 BAND = MartingaleMixtureUCB(PROBLEM.state, norm_bound=2.0)
 SAFE, NONE = SafeSet(BAND, -9.0), SafeSet(BAND, 50.0)
 OUTSIDE = SafeSet(BAND, 50.0, safe_points=X + 2.0)
+INSIDE = SafeSet(BAND, 50.0, safe_points=X)
+CONTEXT = {"fixed_features": {0: 0.123}}
+AWAY = {"inequality_constraints": [(torch.tensor([0]), torch.ones(1).double(), 0.999)]}
 FAST = {"num_restarts": 2, "raw_samples": 8}
 NEVER = [(torch.tensor([0]), torch.ones(1).double(), 2.0)]
 BANDIT = KernelBandit(PROBLEM.kernel, norm_bound=2.0, noise_std=0.1)
@@ -39,6 +42,10 @@ def search(safe_set=SAFE, bounds=BOX, **options):
 
 def starts(safe_set=SAFE, **options):
     return lambda: gen_safe_initial_conditions(BAND, BOX, safe_set=safe_set, **options)
+
+
+def limits(lower, upper):
+    return lambda: SafeSet([BAND, BAND], [lower, upper], sides=[">=", "<="])
 
 
 def width(X, **pending):
@@ -63,7 +70,18 @@ ROWS = [
     ("filter", lambda: NONE.filter(X), NoSafePointError, "None of the 3 candidates"),
     ("repair", lambda: NONE.repair(X), NoSafePointError, "No anchor"),
     ("nothing safe", search(NONE), NoSafePointError, "Give safe_points"),
-    ("safe elsewhere", search(OUTSIDE), NoSafePointError, "observe the constraints there"),
+    ("safe elsewhere", search(OUTSIDE), NoSafePointError, "None of the safe_points is whe"),
+    ("in no context", search(INSIDE, **CONTEXT), NoSafePointError, "fixed_features and"),
+    ("where none may go", search(INSIDE, **AWAY), NoSafePointError, "linear constraints"),
+    ("starts elsewhere", starts(OUTSIDE), NoSafePointError, r"the first is \(2\.\d+, 2\."),
+    (
+        "limits swapped",
+        search(bounds=BOX.flip(0)),
+        ValueError,
+        "input 0 in bounds is above",
+    ),
+    ("limits crossed", limits(0.5, 0.2), ValueError, "at least 0.5 and at most 0.2"),
+    ("limits equal", limits(0.5, 0.5), ValueError, r'\(side ">="\) must be below'),
     ("starts", starts(NONE), NoSafePointError, "No point that was tried"),
     ("no domain", search(bounds=None), ValueError, "bounds or space"),
     ("another space", search(**narrow), Shapes, "1 columns"),

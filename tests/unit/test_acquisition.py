@@ -4,11 +4,13 @@ import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import IdentityMCObjective, ScalarizedPosteriorTransform
+from botorch.optim import optimize_acqf
 from torch.testing import assert_close
 
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    KernelRegression,
     MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
@@ -18,7 +20,7 @@ from kernelucb import (
 from kernelucb.acquisition.turns import turn_at
 from kernelucb.acquisition.ucb import upper_bound_of
 from kernelucb.exceptions import SinglePrecisionWarning
-from problems import make_problem, uniform
+from problems import frozen_kernel, make_problem, uniform
 from tolerances import REARRANGED
 
 PROBLEM = make_problem(n=8, d=2, noise_std=0.3, seed=21)
@@ -141,25 +143,66 @@ def test_a_turn_of_the_mean_is_the_posterior_mean(maximize, weight, offset):
 
 
 def test_a_turn_of_the_mean_plays_no_point_again_while_there_is_another():
-    means = PROBLEM.model.posterior(PROBLEM.X).mean[:, 0]
-    best = PROBLEM.X[means.argsort(descending=True)]
-    acqf = exact(turns=("mean",))
-    again = at(acqf, best)
+    acqf, upper = (
+        exact(turns=("mean",), X_pending=PENDING[:1]),
+        exact(X_pending=PENDING[:1]),
+    )
+    chosen = torch.cat([PROBLEM.X, PENDING[:1]])
+    again = at(acqf, chosen)
     assert float(again.max()) < float(at(acqf).min())  # X has none of them
-    assert torch.equal(again.argsort(descending=True), torch.arange(8))
-    prior_std = acqf.band.data.prior_std
-    assert_close(at(acqf, best) + 10.0 * prior_std, means.sort(descending=True)[0])
+    # Where there is no other, the upper bound plays.
+    assert torch.equal(again.argsort(), at(upper, chosen).argsort())
+
+
+def distances(points):
+    r"""To the nearest observed point, in the kernel's metric over the outcomes' spread."""
+    data = exact().band.data
+    inputs = data.prior.transform(points)
+    squared = 2.0 * data.prior_std**2 - 2.0 * data.prior.covariance(
+        inputs, data.distinct_inputs
+    )
+    return squared.amin(-1).sqrt() / data.train_targets.std(correction=0)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_a_turn_of_the_mean_goes_beside_an_observed_point_as_far_as_can_be_told(maximize):
+    r"""Values rise from an observed point on, up to a hundredth of the outcomes' spread."""
+    acqf = exact(turns=("mean",), maximize=maximize)
+    mean = PROBLEM.model.posterior
+    sign = 1.0 if maximize else -1.0
+    scale = torch.logspace(-6.0, -1.0, 200, dtype=torch.float64)[:, None]
+    for point, aim in zip(PROBLEM.X[:3], X[:3], strict=True):
+        line = point + scale * (aim - point)
+        far, loss = distances(line), sign * mean(line).mean[:, 0] - at(acqf, line)
+        assert bool((loss >= -1e-8).all())
+        assert bool((loss[far < 0.01 / 8.0] > 1.0).all())
+        assert bool((loss[(far > 0.002) & (far < 0.009)] > 1e-7).all())
+        assert float(loss[far > 0.011].abs().max()) < 1e-8
 
 
 def test_a_turn_of_the_mean_plays_nothing_near_a_pending_point():
     plain, acqf = exact(turns=("mean",)), exact(turns=("mean",), X_pending=PENDING[:1])
-    steps = torch.linspace(0.0, 1.0, 51, dtype=torch.float64)[:, None]
+    steps = torch.linspace(0.02, 1.0, 51, dtype=torch.float64)[:, None]
     line = PENDING[:1] + steps * (X[:1] - PENDING[:1])
     loss = at(plain, line) - at(acqf, line)
     prior_std = acqf.band.data.prior_std
-    assert_close(float(loss[0]), prior_std, rtol=1e-6, atol=0.0)
+    assert 0.9 * prior_std < float(loss[0]) <= prior_std
     assert bool((loss.diff() <= 1e-9).all())
     assert float(loss[-1]) == 0.0
+
+
+CORNER = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+
+
+def test_a_search_of_the_mean_ends_beside_the_observed_corner_that_is_best():
+    X = torch.cat([uniform(8, 2, seed=3), CORNER[1:]])
+    data = KernelRegression(X, X.sum(-1), frozen_kernel("matern52", 1.0), 1e-3)
+    acqf = MartingaleMixtureUCB(data, norm_bound=9.0, turns=("mean",))
+    start = CORNER[1:] - 0.2
+    options = {"q": 1, "num_restarts": 1, "batch_initial_conditions": start[None]}
+    found, _ = optimize_acqf(acqf, CORNER, **options)
+    assert float((found - CORNER[1:]).norm()) > 1e-3
+    assert float((found - CORNER[1:]).norm()) < 2e-2
 
 
 def test_only_an_estimated_norm_brings_turns_of_the_mean():

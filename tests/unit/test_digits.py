@@ -62,6 +62,10 @@ EXAMPLES = [
     (digits.assumed(5.0 / 3.0 * 3.0), "5"),
     (digits.one_minus(0.1 + 0.2), "0.7"),
     (digits.nearest(99.9917, 0.004), "99.9917"),
+    (digits.coordinate(0.1 + 0.2), "0.3"),
+    (digits.coordinate(12345.678), "12345.678"),
+    (digits.coordinate(1700000001.0), "1700000001"),
+    (digits.coordinate(0.420817891584), "0.420818"),
 ]
 
 

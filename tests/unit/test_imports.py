@@ -16,7 +16,7 @@ MODULES = sorted(
     for path in FILES
     if path != ROOT / "__init__.py"
 )
-TOP = {"ax", "matplotlib", "ray", "kernelucb.ax", "kernelucb.plotting"}
+TOP = {"ax", "matplotlib", "ray", "kernelucb.ax"}
 TOP |= {"kernelucb._demo", "kernelucb.__main__", "rich"}
 CONIC = {"cvxpy", "cvxpylayers"}
 

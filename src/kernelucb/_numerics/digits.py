@@ -7,7 +7,6 @@ from typing import SupportsFloat
 _COUNT = 4  # significant digits of a number by itself
 _GIVEN = 8  # and of one that is mostly a person's
 _SHORT = 8  # characters of a coordinate that need not be fewer
-_POINT = 10  # and of one in a sentence, which a person may have given
 _SHARE = 100.0  # an interval's ends move by at most its width over this
 _PLAIN = -5, 9  # exponents between which a number is printed without a power of ten
 
@@ -49,19 +48,19 @@ def assumed(limit: SupportsFloat) -> str:
 
     What obeys the printed limit obeys the one in use, up to round-off of units.
     """
-    return at_least(float(coordinate(limit)), count=_GIVEN)
+    return at_least(_settled(limit), count=_GIVEN)
 
 
 def coordinate(number: SupportsFloat) -> str:
-    r"""A coordinate of a point, to twelve digits: without round-off of a unit's change."""
-    return f"{float(number):.12g}"
+    r"""A coordinate of a point, as a person gives one, up to eight digits; else six."""
+    value = _settled(number)
+    given = f"{value:.12g}" if value.is_integer() else f"{value:.{_GIVEN}g}"
+    return given if float(given) == value else f"{value:.6g}"
 
 
-def shown(number: SupportsFloat) -> str:
-    r"""A coordinate in a sentence; a long one to six digits, two of them decimals."""
-    text = coordinate(number)
-    count = max(_COUNT, Decimal(text).adjusted() + 1) + 2
-    return text if len(text) <= _POINT else _rounded(text, None, ROUND_HALF_EVEN, count)
+def _settled(number: SupportsFloat) -> float:
+    r"""A number to twelve digits: without round-off of a unit's change."""
+    return float(f"{float(number):.12g}")
 
 
 def sides(lower: float, upper: float, inwards: bool = False) -> tuple[str, str]:
@@ -70,11 +69,12 @@ def sides(lower: float, upper: float, inwards: bool = False) -> tuple[str, str]:
     A number keeps two digits, so none but 0 is printed as 0, which has no logarithm.
     """
     rounded = (at_most, at_least) if inwards else (at_least, at_most)
-    ends = [coordinate(each) for each in (lower, upper)]
-    width = float(ends[1]) - float(ends[0])
+    ends = [_settled(each) for each in (lower, upper)]
     low, high = (
-        end if len(end) <= _SHORT else to(end, min(width, 10.0 * abs(float(end))))
-        for end, to in zip(ends, rounded, strict=True)
+        text if len(text) <= _SHORT else to(end, min(ends[1] - ends[0], 10.0 * abs(end)))
+        for text, end, to in zip(
+            (f"{end:.12g}" for end in ends), ends, rounded, strict=True
+        )
     )
     return low, high
 

@@ -56,22 +56,35 @@ def checked_points(name: str, X: Tensor, dimension: int | None = None) -> Tensor
     return finite(name, X).detach().double()
 
 
-def checked_limits(bounds: Tensor, dimension: int | None = None) -> Tensor:
-    r"""Return ``2 x d`` limits in float64, finite; ``dimension`` as for points."""
+def checked_limits(
+    bounds: Tensor, dimension: int | None = None, may_be_equal: bool = True
+) -> Tensor:
+    r"""Return ``2 x d`` limits in float64, finite and in order; ``d`` as for points."""
     shape = tuple(tensor("bounds", bounds).shape)
     if len(shape) != 2 or shape != (2, dimension or shape[1]):
         raise BotorchTensorDimensionError(
             f"bounds must be `2 x {dimension or 'd'}`, got shape {shape}."
         )
-    return finite("bounds", bounds).detach().double()
+    limits = finite("bounds", bounds).detach().double()
+    for column, (lower, upper) in enumerate(limits.mT.tolist()):
+        if lower > upper:
+            raise ValueError(
+                f"The lower limit of input {column} in bounds is above the upper one: "
+                f"{lower:.6g} and {upper:.6g}. The first row of bounds are the lower "
+                "limits of all inputs, the second row their upper limits."
+            )
+        if lower == upper and not may_be_equal:
+            raise ValueError(
+                f"Both limits of input {column} in bounds are {lower:.6g}. Every lower "
+                "limit must be below its upper one: widen them, and give the value of an "
+                "input that does not change as fixed_features."
+            )
+    return limits
 
 
 def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
     r"""Return ``2 x d`` limits of a box as above, each lower one below its upper one."""
-    limits = checked_limits(bounds, dimension)
-    if not bool((limits[0] < limits[1]).all()):
-        raise ValueError("Every lower limit in bounds must be below its upper limit.")
-    return limits
+    return checked_limits(bounds, dimension, may_be_equal=False)
 
 
 def rows_of(X: Tensor) -> Tensor:

@@ -30,6 +30,10 @@ class Estimate:
     def __float__(self) -> float:
         return float(self.value)
 
+    def __str__(self) -> str:
+        numbers = torch.as_tensor(self.value).reshape(-1).tolist()
+        return f"{', '.join(f'{number:.4g}' for number in numbers)} (estimated)"
+
     def __format__(self, spec: str) -> str:
         return format(self.value, spec)
 

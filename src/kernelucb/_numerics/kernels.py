@@ -183,6 +183,35 @@ def _to_compare(inputs: Tensor, far: bool) -> Tensor:
     return torch.from_numpy(np.concatenate(points)).to(inputs)
 
 
+class _SquaredDistances(torch.autograd.Function):
+    r"""Squared distances of ``n x d`` and ``m x d`` points, ``n x m``."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:  # pyright: ignore
+        # One pass, without the differences as a tensor.
+        mode = "donot_use_mm_for_euclid_dist"
+        lengths = torch.cdist(left, right, compute_mode=mode)
+        ctx.save_for_backward(left, right, lengths)
+        return lengths.square()
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, slope: Tensor
+    ) -> Any:
+        left, right, lengths = ctx.saved_tensors
+        needs_left, needs_right = ctx.needs_input_grad
+        # What torch has for ``cdist`` is one pass too, but has no derivative: where that is
+        # asked for, the differences.
+        if torch.is_grad_enabled():
+            steps = 2.0 * slope.unsqueeze(-1) * (left.unsqueeze(-2) - right.unsqueeze(-3))
+            return steps.sum(-2), -steps.sum(-3)
+        found, slope = torch.ops.aten._cdist_backward, 2.0 * slope * lengths
+        return (
+            found(slope, left, right, 2.0, lengths) if needs_left else None,
+            found(slope.mT, right, left, 2.0, lengths.mT) if needs_right else None,
+        )
+
+
 class Stationary(NamedTuple):
     r"""A stationary kernel."""
 
@@ -199,9 +228,8 @@ class Stationary(NamedTuple):
         left, right = (each / self.lengthscale for each in both)
         if pairs:
             return self.of_squared((left - right).square().sum(-1))
-        # One pass, without the differences as a tensor; but differentiable only once.
-        mode = "donot_use_mm_for_euclid_dist"
-        return self.of_squared(torch.cdist(left, right, compute_mode=mode).square())
+        squared: Any = _SquaredDistances.apply(left, right)
+        return self.of_squared(squared)
 
     def of_squared(self, squared: Tensor) -> Tensor:
         r"""Values at scaled squared distances."""
@@ -216,7 +244,11 @@ class Stationary(NamedTuple):
         factor = 1.0 + length
         if self.shape == 2.5:
             factor = factor + 5.0 / 3.0 * squared
-        return self.variance * (factor * torch.exp(-length))
+        values = factor * torch.exp(-length)
+        if squared.requires_grad:  # of equal points the root shows no slope
+            slope = 0.5 * self.shape / (self.shape - 1.0)
+            values = torch.where(squared > 0.0, values, 1.0 - slope * squared)
+        return self.variance * values
 
 
 class Periodic(NamedTuple):

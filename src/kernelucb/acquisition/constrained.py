@@ -29,7 +29,12 @@ from kernelucb.acquisition.outcomes import (
     NormBounds,
     bands_of_outputs,
 )
-from kernelucb.acquisition.ucb import BandUCB, affine_weights, upper_bound_of
+from kernelucb.acquisition.ucb import (
+    BandUCB,
+    WithoutBeta,
+    affine_weights,
+    upper_bound_of,
+)
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import (
     Band,
@@ -50,7 +55,7 @@ _PROBES = 64  # Sobol points for the spread of a function's values
 _SHIFT = 4.0  # temperatures outside at which 0.7 is paid; inside less than exp(-4) = 0.018
 
 
-class AroundBand(Described, AcquisitionFunction):
+class AroundBand(Described, WithoutBeta):
     r"""A search restricted by the bands of an objective and of its constraints.
 
     Attributes:

@@ -66,6 +66,8 @@ class PosteriorBand(ConfidenceSet):
     Variances come from ``design``: the same posterior, or that with pending points.
     """
 
+    has_hessian = True
+
     def __init__(
         self, regression: PosteriorState, width: float, assumptions: Assumptions
     ) -> None:

@@ -8,11 +8,23 @@ within the mean width of the band at them of the optimum, whatever plays the oth
 from collections.abc import Sequence
 from typing import Literal, TypeVar
 
+import torch
+from torch import Tensor
+
 from kernelucb._numerics.checks import one_of
 from kernelucb.confidence.family import GOLDEN_RATIO
+from kernelucb.data.exact import KernelRegression, Projection
 
 Turn = Literal["upper", "mean"]
 Each = TypeVar("Each")
+
+# Difference of two values that is told apart, a priori: a share of the standard deviation
+# of the outcomes. A turn of the mean keeps about this distance from chosen points, ...
+_APART = 0.01
+_REPEATED = 1.0 / 64.0  # ... and never less than the root of this share of it.
+# A pending point costs up to a prior standard deviation within this share of one.
+_NEAR = 0.3
+_POSTERIOR = torch.ones((), dtype=torch.float64)  # regulariser of a GP's posterior
 
 
 def checked_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -42,3 +54,44 @@ def turn_at(turns: Sequence[Each], count: int) -> Each:
 def is_upper_turn(every: int | None, count: int) -> bool:
     r"""Whether that point is the one in its block of ``every`` points; never for None."""
     return every is not None and turn_at(range(every), count) == 0
+
+
+def mean_and_repeats(
+    data: KernelRegression, points: Projection, X_pending: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Turn of the mean at ``b`` projected points, three times ``b`` values.
+
+    The posterior mean and what it loses near observed and pending points, outcome units;
+    and whether a point repeats one of these: the kernel does not tell their values apart.
+    """
+    mean, chosen = data.deviation_at(points, _POSTERIOR), data.distinct_inputs
+    loss = torch.zeros_like(mean)
+    if X_pending is not None:
+        pending = data.prior.transform(X_pending.to(data.targets))
+        chosen = torch.cat([chosen, pending])
+        near = _squared_distance(data, points, pending) / (_NEAR * data.prior_std) ** 2
+        loss = data.prior_std * (1.0 - near).clamp_min(0.0).square()
+    # Equal outcomes have no spread.
+    apart = _APART * (float(data.train_targets.std(correction=0)) or data.prior_std)
+    share = _squared_distance(data, points, chosen) / apart**2
+    # At the edge as gentle as the mean itself, further in as steep as it takes: a search by
+    # gradients soon ends about this far from a chosen point. A steep edge costs ten times
+    # as many steps.
+    edge = 0.25 * norm_of_mean(data) * apart**2 / data.prior_std
+    wall = (1.0 / share.clamp_min(_REPEATED) - 1.0).clamp_min(0.0).square()
+    return points.baseline + mean, loss + edge * wall, share.detach() < _REPEATED
+
+
+def norm_of_mean(data: KernelRegression) -> Tensor:
+    r"""RKHS norm of posterior minus prior mean, prior standard deviations."""
+    return (data.mean_terms / (data.eigenvalues + 1.0)).norm()
+
+
+def _squared_distance(data: KernelRegression, points: Projection, inputs: Tensor) -> Tensor:
+    r"""Squared kernel metric to the nearest of some inputs, ``b`` values.
+
+    The prior variance of the difference of two values, outcome units squared.
+    """
+    products = data.prior.covariance(points.inputs, inputs)
+    squared = points.prior_variance[:, None] - 2.0 * products
+    return (squared + data.prior.variance(inputs)).amin(-1)

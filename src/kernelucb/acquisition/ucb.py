@@ -7,7 +7,6 @@ from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import Any, Self
 
-import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import (
@@ -20,7 +19,13 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, tensor
-from kernelucb.acquisition.turns import Turn, checked_turns, turn_at
+from kernelucb.acquisition.turns import (
+    Turn,
+    checked_turns,
+    mean_and_repeats,
+    norm_of_mean,
+    turn_at,
+)
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
@@ -29,15 +34,31 @@ from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.data.exact import KernelRegression
 from kernelucb.data.outcome_map import check_identity
 
-_POSTERIOR = torch.ones((), dtype=torch.float64)  # regulariser of a GP's posterior
-# What a turn of the mean loses at points closer than a distance to observed and to pending
-# ones: distance and loss, prior standard deviations. A gentle loss can be searched.
-_SAME, _NEAR = (1e-6, 10.0), (0.3, 1.0)
 # Optimisers of BoTorch that end with one value of all points: names end so.
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
-class BandUCB(Described, AcquisitionFunction):
+class WithoutBeta(AcquisitionFunction):
+    r"""A function that has no ``beta``, the second argument of BoTorch's UCB."""
+
+    plays_upper = True  # False where a class plays something else in turns of "upper"
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        r"""Refuse ``beta``, by name or in its place."""
+        in_place = cls.plays_upper and {*map(type, arguments[1:2])} & {int, float}
+        try:
+            signature(cls.__init__).bind_partial(cls, *arguments)
+        except TypeError:
+            in_place = True
+        if in_place or "beta" in options:
+            raise TypeError(
+                f"{cls.__name__} has no beta: its width follows from delta and the other "
+                f"arguments, which are given by name. See help({cls.__name__})."
+            )
+        return super().__new__(cls)
+
+
+class BandUCB(Described, WithoutBeta):
     r"""Upper side of a band: ``max f(x)`` over the functions that explain the data.
 
     The one acquisition function of all bounds; their classes build the band. With a
@@ -53,7 +74,10 @@ class BandUCB(Described, AcquisitionFunction):
         X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
         turns: Which function plays each point of a block, by the number of observed and
             pending points: ``"upper"``, the upper bound, alone by default; ``"mean"``, the
-            posterior mean, at no observed or pending point while there is another.
+            posterior mean, at no point whose value the kernel does not tell from that at an
+            observed or pending one: they differ by less than about a hundredth of the
+            outcomes' standard deviation, a priori. Where there is no other point, the upper
+            bound plays.
         model: For BoTorch's tools that read ``model``; the bound does not.
 
     Raises:
@@ -62,21 +86,13 @@ class BandUCB(Described, AcquisitionFunction):
 
     Attributes:
         band: The band, a value: ``acqf.band.at(delta=0.01)``, ``acqf.band.norm_bounds``.
+        turn: Which function plays the next point.
     """
 
     band: Band
-    plays_upper = True  # False where a class plays something else in these turns
+    turn: Turn
     # Limits on other outcomes that a search keeps to
     outcome_constraints: Any = None
-
-    def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        r"""Refuse ``beta``, the argument of BoTorch's UCB."""
-        if "beta" in options:
-            raise TypeError(
-                f"{cls.__name__} has no beta: its width follows from delta and the other "
-                f"arguments, which are given by name. See help({cls.__name__})."
-            )
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -144,10 +160,10 @@ class BandUCB(Described, AcquisitionFunction):
         num_pending = 0 if X is None else len(X)
         turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
         source: Any = self._searched(num_pending)
-        if X is not None and turn == "upper":  # the mean ignores pending points
+        if X is not None:
             source = source.with_pending(X)
         # Conditioned first: a refused call changes nothing.
-        self._scoring, self._X_pending, self._turn = source, X, turn
+        self._scoring, self._X_pending, self.turn = source, X, turn
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -193,13 +209,13 @@ class BandUCB(Described, AcquisitionFunction):
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
-        if self._turn == "mean":
+        if self.turn == "mean":
             return self._values(X, self._mean)
         return self._values(X, partial(self._value, self._scoring.support))
 
     def majorant(self, X: Tensor) -> Tensor:
         r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
-        if self._turn == "mean":
+        if self.turn == "mean":
             return self(X)
         return self._values(X, partial(self._value, self._scoring.majorant))
 
@@ -218,21 +234,20 @@ class BandUCB(Described, AcquisitionFunction):
         return offset + weight * points.baseline + abs(weight) * half_width
 
     def _mean(self, X: Tensor) -> Tensor:
-        r"""Posterior mean, less where points have been chosen."""
+        r"""Value of the mean at ``n x d`` points, ``n`` numbers."""
         data: Any = self.band.data
+        sign, scale = 1.0 if self.maximize else -1.0, abs(self._weight)
         points = data.project(X)
-        value = points.baseline + data.deviation_at(points, _POSTERIOR)
-        value = self._offset + self._weight * value
-        value = value if self.maximize else -value
-        chosen = [(data.distinct_inputs, *_SAME)]
-        if self._X_pending is not None:
-            chosen += [(data.prior.transform(self._X_pending.to(data.targets)), *_NEAR)]
-        for inputs, distance, loss in chosen:
-            products = data.prior.covariance(points.inputs, inputs)
-            squared = points.prior_variance[:, None] - 2.0 * products
-            squared = (squared + data.prior.variance(inputs)) / data.prior_std**2
-            near = (1.0 - squared / distance**2).clamp_min(0.0).square().sum(-1)
-            value = value - loss * data.prior_std * abs(self._weight) * near
+        mean, loss, repeats = mean_and_repeats(data, points, self._X_pending)
+        value = sign * (self._offset + self._weight * mean) - scale * loss
+        if bool(repeats.any()):
+            # The upper bound in the same order, but below the mean everywhere: it plays
+            # where there is no other point.
+            unit = scale * data.prior_std
+            lowest = (sign * (self._offset + self._weight * data.train_targets)).min()
+            upper = (self._value(self._scoring.support, X[repeats]) - lowest) / unit
+            below = upper.atan() - 4.0 - norm_of_mean(data)
+            value = value.index_put((repeats,), lowest + unit * below)
         return value
 
     def _described(self) -> dict[str, Any]:

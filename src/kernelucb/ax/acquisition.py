@@ -34,6 +34,7 @@ from kernelucb.acquisition import (
     ScalarizedUCB,
 )
 from kernelucb.acquisition.turns import is_upper_turn
+from kernelucb.acquisition.ucb import upper_bound_of
 from kernelucb.ax import options as stored
 from kernelucb.ax.experiment import mixed_space
 from kernelucb.ax.inputs import KernelInputs
@@ -45,6 +46,8 @@ from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 # Combinations of integers and choices that may be compared in a safe search.
 _MOST_COMBINATIONS = 10_000
+# Share of its range by which a parameter of an arm that was tried may seem to change.
+_ROUND_OFF = 1e-9
 
 
 class BoundAcquisition(Acquisition):
@@ -236,7 +239,9 @@ class BoundAcquisition(Acquisition):
             ordered = {i: values.get(i, choices[i]) for i in sorted(choices)}
             search_space_digest = replace(search_space_digest, discrete_choices=ordered)
             optimizer = determine_optimizer(search_space_digest, discrete_choices=choices)
-            if n == 1 or optimizer in ("optimize_acqf", "optimize_acqf_discrete"):
+            one_by_one = "mean" in getattr(self.acqf, "turns", ())
+            at_once = n == 1 or optimizer == "optimize_acqf"
+            if optimizer == "optimize_acqf_discrete" or (at_once and not one_by_one):
                 return super().optimize(n, search_space_digest, **options)
         # Ax's other optimisers would ask for one value of all points together.
         points, values = list[Tensor](), list[Tensor]()
@@ -247,7 +252,7 @@ class BoundAcquisition(Acquisition):
                 self.X_pending = torch.cat([*pending, *points])
                 acqf.set_X_pending(self.X_pending)
             if self.safe_set is None:
-                found = super().optimize(1, search_space_digest, **options)[:2]
+                found = self._new_point(search_space_digest, **options)
             else:
                 found = self._safe_point(self.safe_set, points, **options)
             if found is None:
@@ -257,6 +262,18 @@ class BoundAcquisition(Acquisition):
         self.X_pending = before
         acqf.set_X_pending(before)
         return torch.cat(points), torch.stack(values), torch.ones(len(points)).double()
+
+    def _new_point(self, digest: SearchSpaceDigest, **options: Any) -> tuple[Tensor, ...]:
+        r"""The best point and its value: of the upper bound, where the mean's was tried."""
+        found, acqf = super().optimize(1, digest, **options)[:2], self.acqf
+        tried = [*self.surrogate.Xs, *([] if self.X_pending is None else [self.X_pending])]
+        lower, upper = torch.tensor(digest.bounds, dtype=torch.float64).mT
+        same = (torch.cat(tried) - found[0]).abs() <= _ROUND_OFF * (upper - lower)
+        if getattr(acqf, "turn", "") == "mean" and bool(same.all(-1).any()):
+            self.acqf = upper_bound_of(acqf)
+            found = super().optimize(1, digest, **options)[:2]
+            self.acqf = acqf
+        return found
 
     def _safe_point(
         self,

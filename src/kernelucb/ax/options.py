@@ -246,8 +246,8 @@ def surrogate_spec(
         is_meta = isinstance(model_class, type) and issubclass(model_class, MetaModel)
         if is_meta != (acqf_class in acquisition.META_ACQUISITIONS):
             raise UnsupportedError(
-                "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
-                "bounds need a model without an estimated prior."
+                "MetaUCB and MetaPI need model_config=kernelucb.ax.meta_model_config("
+                "model); the other bounds need a model without an estimated prior."
             )
     by_name = {"": other} | named
     for name, config in by_name.items():

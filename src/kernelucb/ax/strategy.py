@@ -328,11 +328,13 @@ class KernelUCBNode(GenerationNode):
         given = experiment, pending_observations, data, n
         run = super()._gen(*given, fixed_features=fixed_features, **arguments)
         safe_set = adapter.generator._acquisition.safe_set if is_bound else None
+        # An arm but for its last digits is this arm, which Ax then does not try again.
+        tried = [*safe, *(arm.parameters for arm in experiment.arms_by_name.values())]
         table: OrderedDict[str, ArmWeight] = OrderedDict()
         for old in run._arm_weight_table.values():
             # Ax's transforms change numbers in their last digits, there and back.
             parameters = {**old.arm.parameters, **context}
-            parameters = next((arm for arm in safe if _alike(arm, parameters)), parameters)
+            parameters = next((arm for arm in tried if _alike(arm, parameters)), parameters)
             if safe_set is not None and not bool(
                 safe_set.is_safe(inputs_of(adapter, [parameters])).all()
             ):

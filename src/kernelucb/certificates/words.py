@@ -22,9 +22,9 @@ from kernelucb._numerics.digits import (
     at_least,
     at_most,
     between,
+    coordinate,
     nearest,
     one_minus,
-    shown,
     sides,
 )
 from kernelucb._numerics.estimates import Estimate, Number, WrittenEstimate
@@ -67,7 +67,7 @@ TESTED = {
 
 def in_words(value: Any) -> str:
     r"""An input's value, for print."""
-    return shown(value) if isinstance(value, float) else str(value)
+    return coordinate(value) if isinstance(value, float) else str(value)
 
 
 def span(lower: Any, upper: Any) -> str:

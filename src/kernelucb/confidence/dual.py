@@ -21,7 +21,7 @@ from kernelucb._numerics.arrays import (
 from kernelucb._numerics.estimates import Number
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.radius import Constraints
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
+from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, without_hessian
 from kernelucb.data import RidgeState
 from kernelucb.data.exact import Projection
 
@@ -62,7 +62,8 @@ class FunctionSet(ConfidenceSet):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))`` over the set, ``b`` values."""
-        points, other = self.regression.project(X), self._projected(reference)
+        points = self.regression.project(without_hessian(X))
+        other = self._projected(reference)
         change = self.regression.difference(points, other, cheap)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support
@@ -70,7 +71,7 @@ class FunctionSet(ConfidenceSet):
     def _projected(self, reference: Tensor) -> Projection:
         r"""A reference in the state of the data: a search asks about the same one."""
         if reference.requires_grad or torch.is_inference_mode_enabled():
-            return self.regression.project(reference)
+            return self.regression.project(without_hessian(reference))
         nothing: Any = None, reference, None
         given, values, points = self._last or nothing
         if given is not reference or not torch.equal(values, reference):  # or changed since

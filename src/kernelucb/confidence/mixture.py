@@ -358,6 +358,12 @@ class Witness(NamedTuple):
     misfit: float
     radius: float
 
+    def __str__(self) -> str:
+        return (
+            f"a function of norm {self.norm:.4g}, {self.misfit:.4g} noise units from the "
+            f"data (at most {self.radius:.4g})"
+        )
+
     @torch.no_grad()
     def __call__(self, X: Tensor) -> Tensor:
         r"""Values at ``b x d`` points, ``b`` numbers in outcome units."""

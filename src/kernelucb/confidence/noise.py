@@ -258,6 +258,12 @@ class NoiseGroup(NamedTuple):
     degrees: int
     estimate: Estimate
 
+    def __str__(self) -> str:
+        return (
+            f"group {self.label:.4g}: noise scale about {self.estimate:.3g} "
+            f"({self.degrees} degrees of freedom)"
+        )
+
     def limits(self, delta: float) -> tuple[Estimate, Estimate]:
         r"""Lower and upper confidence limit, each at ``delta``, outcome units."""
         ends = self.degrees / chi2.ppf([1.0 - delta, delta], self.degrees)

@@ -1,5 +1,6 @@
 r"""Constraints on outcomes: certainly feasible, possibly feasible, infeasible points."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -124,8 +125,8 @@ class OutcomeConstraints(Described):
                 and so on.
 
         Raises:
-            ValueError: If there is no band, thresholds, sides or names do not fit, or two
-                bands have one name.
+            ValueError: If there is no band, thresholds, sides or names do not fit, two
+                bands have one name, or the limits of an outcome leave no value.
             UnsupportedError: If an entry of ``bands`` is no ``Band``, such as a model.
             BotorchTensorDimensionError: If the bands' inputs differ in dimension.
         """
@@ -146,6 +147,16 @@ class OutcomeConstraints(Described):
                     f"{scale.after}, got {level:g}."
                 )
         self.constraints = tuple(map(Constraint, listed, levels, directions))
+        for band in listed:
+            ours = [each for each in self.constraints if each.band is band]
+            least = max((e.threshold for e in ours if e.sign > 0), default=-math.inf)
+            most = min((e.threshold for e in ours if e.sign < 0), default=math.inf)
+            if not least < most:
+                raise ValueError(
+                    f"thresholds leave no value of one outcome: at least {least:.6g} and "
+                    f'at most {most:.6g}. Its lower limit (side ">=") must be below its '
+                    'upper one (side "<=").'
+                )
         if names is None:
             names = [f"constraint {i}" for i in range(1, len(listed) + 1)]
         if isinstance(names, str) or len(names) != len(listed):

@@ -55,6 +55,8 @@ class RidgeBand(ConfidenceSet):
     ``width`` is dimensionless; ``tau = alpha / noise_std^2``.
     """
 
+    has_hessian = True
+
     def __init__(
         self,
         regression: RidgeState,

@@ -4,6 +4,8 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
+import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 from torch.nn import Module
 
@@ -33,6 +35,37 @@ class QueryPoints(NamedTuple):
         return QueryPoints(centre, centre if same else self.design.rows(mask))
 
 
+class _Refused(torch.autograd.Function):
+    r"""A gradient that has no derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Tensor) -> Tensor:
+        return given[0].clone()
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:  # pyright: ignore
+        raise UnsupportedError(
+            "The bound has first derivatives alone: its multipliers are searched anew at "
+            "each point. Use an optimiser that asks for no Hessian, such as L-BFGS in "
+            'optimize_acqf, or form="analytic", or the posterior mean, turns=("mean",).'
+        )
+
+
+def without_hessian(X: Tensor) -> Tensor:
+    r"""The points; what is computed from them refuses second derivatives."""
+    if not X.requires_grad:
+        return X
+    seen = X.view_as(X)
+
+    def refuse(slope: Tensor) -> Tensor:
+        # Depends on the points by itself, even where a gradient comes from arrays.
+        given: Any = _Refused.apply(slope, X) if torch.is_grad_enabled() else slope
+        return given
+
+    seen.register_hook(refuse)
+    return seen
+
+
 class Described:
     r"""Prints an object in two lines: its class and numbers, then its verdict."""
 
@@ -59,6 +92,8 @@ class ConfidenceSet(Described, Module, ABC):
         regression: The data, from which centre and radius of the set follow.
         assumptions: The assumptions of the set.
     """
+
+    has_hessian = False  # True where values are formulas, without a search at each point
 
     def __init__(self, regression: Any, assumptions: Assumptions) -> None:
         super().__init__()
@@ -108,6 +143,7 @@ class ConfidenceSet(Described, Module, ABC):
 
     def project(self, X: Tensor) -> Any:
         r"""Project ``b x d`` raw points, once for each distinct state."""
+        X = X if self.has_hessian else without_hessian(X)
         centre, same = self.regression.project(X), self.design is self.regression
         return QueryPoints(centre, centre if same else self.design.project(X))
 

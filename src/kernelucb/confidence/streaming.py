@@ -20,7 +20,7 @@ from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
-from kernelucb._numerics.digits import at_least, at_most
+from kernelucb._numerics.digits import at_least, at_most, between
 from kernelucb._numerics.estimates import Estimate, Number, plain
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
 from kernelucb.confidence.noise import JointSet, UnknownNoise, check_one_noise_scale
@@ -40,6 +40,10 @@ class NoiseInterval(NamedTuple):
 
     lower: float
     upper: float
+
+    def __str__(self) -> str:
+        low, high = between(*self)
+        return f"a noise scale between {low} and {high}"
 
 
 def refined_interval(

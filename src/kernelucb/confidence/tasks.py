@@ -19,7 +19,7 @@ from kernelucb._numerics.checks import (
     training_targets,
     whole_number,
 )
-from kernelucb._numerics.digits import assumed, one_minus
+from kernelucb._numerics.digits import assumed, at_most, one_minus
 from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -94,6 +94,13 @@ class NormFromTasks:
         if (self.rank, self.model_error) != self.fixed:
             return 1.0
         return 1.0 - self.rank / (len(self.norms) + 1)
+
+    def __str__(self) -> str:
+        return (
+            f"norm of the next task at most {at_most(self.norm_bound)}, wrong with "
+            f"probability at most {at_most(self.failure_probability)}: number {self.rank} "
+            f"of the ascending norms of {len(self.norms)} {self.tasks}"
+        )
 
     def relaxed(self, factor: float) -> "NormFromTasks":
         r"""The same with a multiple of the norm; at least the same probability above 1."""

@@ -394,5 +394,6 @@ def per_output(name: str, value: Any, count: int) -> list[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return [value] * count
     if len(value) != count:
-        raise ValueError(f"{name} has {len(value)} entries for {count} outcomes.")
+        what = "outcome" if count == 1 else "outcomes"
+        raise ValueError(f"{name} has {len(value)} entries for {count} {what}.")
     return list(value)

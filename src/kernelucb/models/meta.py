@@ -742,6 +742,7 @@ def _trained(groups: Tasks, num_features: int, seed: int, progress: bool) -> Cos
     best = min(starts, key=lambda each: float(_error(each, *first).detach()))
     optimizer = torch.optim.Adam(best.parameters(), lr=_RATE)
     steps = range(_STEPS)
+
     for _ in track(steps, "basis functions", transient=True, disable=not progress):
         optimizer.zero_grad()
         _error(best, *_split(groups, generator)).backward()

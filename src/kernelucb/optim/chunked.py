@@ -29,6 +29,10 @@ class Best(NamedTuple):
     value: float
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
+    def __str__(self) -> str:
+        point = ", ".join(f"{each:.4g}" for each in self.point.reshape(-1).tolist())
+        return f"candidate {self.index}: ({point}), acquisition value {self.value:.4g}"
+
 
 @torch.no_grad()
 def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024) -> Best:
