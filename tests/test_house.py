@@ -11,7 +11,7 @@ LINES = {
     "ax": 1809,
     "bandit": 615,
     "certificates": 2047,
-    "confidence": 4302,
+    "confidence": 4300,
     "data": 2296,
     "models": 979,
     "optim": 247,

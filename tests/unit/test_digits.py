@@ -87,4 +87,4 @@ def test_a_point_in_a_sentence_has_no_twelve_digits():
         0.1234567: "0.1234567",
         1234567.891234: "1234567.89",
     }
-    assert {number: digits.shown(number) for number in shown} == shown
+    assert {number: digits.coordinate(number) for number in shown} == shown

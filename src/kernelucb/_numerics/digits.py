@@ -52,10 +52,14 @@ def assumed(limit: SupportsFloat) -> str:
 
 
 def coordinate(number: SupportsFloat) -> str:
-    r"""A coordinate of a point, as a person gives one, up to eight digits; else six."""
+    r"""A coordinate of a point, as a person gives one, up to eight digits; else six.
+
+    Of a large one two decimals stay.
+    """
     value = _settled(number)
     given = f"{value:.12g}" if value.is_integer() else f"{value:.{_GIVEN}g}"
-    return given if float(given) == value else f"{value:.6g}"
+    count = max(6, Decimal(given).adjusted() + 3)
+    return given if float(given) == value else f"{value:.{count}g}"
 
 
 def _settled(number: SupportsFloat) -> float:
@@ -70,11 +74,10 @@ def sides(lower: float, upper: float, inwards: bool = False) -> tuple[str, str]:
     """
     rounded = (at_most, at_least) if inwards else (at_least, at_most)
     ends = [_settled(each) for each in (lower, upper)]
+    texts = [f"{end:.12g}" for end in ends]
     low, high = (
         text if len(text) <= _SHORT else to(end, min(ends[1] - ends[0], 10.0 * abs(end)))
-        for text, end, to in zip(
-            (f"{end:.12g}" for end in ends), ends, rounded, strict=True
-        )
+        for text, end, to in zip(texts, ends, rounded, strict=True)
     )
     return low, high
 

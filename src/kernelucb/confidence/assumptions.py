@@ -78,9 +78,6 @@ class Assumption:
         status = self.status if self.domain.covers(X) else self.everywhere
         return replace(self, status=status, domain=EVERYWHERE)
 
-    def __str__(self) -> str:
-        return f"[{self.status}] {self.statement}"
-
     def number(self, value: float) -> Number:
         r"""``value`` as given, or as an ``Estimate`` if the assumption was not."""
         return value if self.everywhere is Status.GIVEN else Estimate(float(value))
