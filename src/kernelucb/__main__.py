@@ -78,6 +78,7 @@ _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
         ("inputs", "ignore", "categories", "missing", "columns"), (names, "A,B")
     ),
     "decimal": (str, ","),
+    "effort": (str, "quick"),
     "kernel": (str, "matern32"),
     "baseline": (settings, "temperature=77,solvent=THF"),
     "units": (settings, "temperature=C,yield=%"),

@@ -170,10 +170,15 @@ def says_certified(text):
     return re.search(r"(?<!not )\bcertified\b", text) is not None
 
 
+_SHARE = 4  # by default one road to words in so many, each with all flaws and bands
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("road", BANDS)
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_words_are_never_stronger_than_the_band(flaw, road):
+def test_words_are_never_stronger_than_the_band(flaw, road, every):
     build, first = FLAWS[flaw]
+    start = [*FLAWS].index(flaw) + [*BANDS].index(road)
     if (flaw, road) in RENEWED:
         assert BANDS[road](build()).assumptions.certified
         return
@@ -181,7 +186,9 @@ def test_words_are_never_stronger_than_the_band(flaw, road):
         lesser = BANDS[road](build())
     except (UnsupportedError, UncertifiedError, TypeError):
         return  # refused: no words
-    for name, words in WORDS.items():
+    for place, (name, words) in enumerate(WORDS.items()):
+        if not every and (start + place) % _SHARE:
+            continue
         if road == "constrained" and name in OF_THE_OBJECTIVE:
             continue
         try:
@@ -200,7 +207,7 @@ def test_words_are_never_stronger_than_the_band(flaw, road):
 
 RUNS = pd.DataFrame({"x": X.squeeze(-1), "y": Y})
 GIVEN = {"noise_std": 0.4, "norm_bound": 20.0, "kernel": "rbf", "lengthscale": 0.3}
-GIVEN |= {"mean": 0.0, "bounds": {"x": (0.0, 1.0)}}
+GIVEN |= {"mean": 0.0, "bounds": {"x": (0.0, 1.0)}, "effort": "quick"}
 PAGES = [
     ({}, "certified"),
     ({"norm_bound": None}, "heuristic: norm estimated"),

@@ -56,7 +56,7 @@ def few_gaps(monkeypatch):
 def report(folder, table, outcome="yield", **options):
     content = table if isinstance(table, bytes) else table.encode()
     (folder / "runs.csv").write_bytes(content)
-    return kernelucb.report(folder / "runs.csv", outcome, **options)
+    return kernelucb.report(folder / "runs.csv", outcome, **{"effort": "quick"} | options)
 
 
 def words(text):
@@ -76,7 +76,8 @@ def by_hand(limits):
 
 def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
     options = {"norm_bound": 200.0, "range": (0.0, 100.0), "units": {"yield": "%"}}
-    made = report(tmp_path, TABLE, **GIVEN, **options, baseline=BASELINE, threshold=60.0)
+    options |= {"baseline": BASELINE, "threshold": 60.0, "effort": "full"}
+    made = report(tmp_path, TABLE, **GIVEN, **options)
     page = made.to_html()
     text, shown = words(made.text), words(unescape(re.sub(r"<[^>]+>", " ", page)))
     band, best = by_hand(made.limits)
@@ -120,10 +121,11 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
 def test_file_frame_and_command_are_one_road(tmp_path, capsys):
     page = report(tmp_path, TABLE, **GIVEN, baseline=BASELINE)
     frame = pd.read_csv(tmp_path / "runs.csv").set_index("heat")
-    other = kernelucb.report(frame, "yield", **GIVEN, baseline=BASELINE).text
+    quick = GIVEN | {"baseline": BASELINE, "effort": "quick"}
+    other = kernelucb.report(frame, "yield", **quick).text
     command = ["--bounds", "heat=50:110, hours=1:8", "--ignore", "who", "--noise-std", "1"]
     command += ["--tolerance", "5", "--window", ".1", "--baseline", "heat=60,hours=2"]
-    command += ["--output", str(tmp_path / "page.html"), "--outcome", "yield"]
+    command += ["--effort", "quick", "--output", str(tmp_path / "page.html"), "--outcome", "yield"]
     assert main(["report", str(tmp_path / "runs.csv"), *command]) == 0
     printed = capsys.readouterr().out.partition("\n\nThe page:")[0]
     assert printed.strip() == page.text.strip()
@@ -434,7 +436,7 @@ def test_the_history_is_that_of_reports_on_the_first_rows(tmp_path, monkeypatch)
     text = words(page.text)
     assert f"{at_most(page.history[8].gap)} 9 {at_most(page.history[9].gap)} 10" in text
     assert TOGETHER in text
-    assert page.to_html().count("data:image/svg+xml;base64,") == 3
+    assert page.to_html().count("data:image/svg+xml;base64,") == 2
     monkeypatch.setattr(study, "_LOOKS", 3)
     assert [*report(tmp_path, TABLE, **HISTORY).history] == [4, 7, 11]
 

@@ -291,6 +291,7 @@ class Within(CombinedSet):
     """
 
     room = 0.0  # by how much a value may be outside the limits, unless at a reference
+    _seen: tuple[Any, ...] = (None, 0, None, None)  # part, sign, reference, its `_least`
 
     def __init__(
         self, part: ConfidenceSet, limits: Pointwise, assumptions: Assumptions
@@ -362,10 +363,17 @@ class Within(CombinedSet):
 
     def _least(self, reference: Tensor, sign: int) -> tuple[Tensor, bool]:
         r"""Least value of ``sign * f`` at the reference; whether the limits give it."""
-        sides = Limits(*self.parts[0].bounds(reference)).oriented(sign)
+        (part,), (of, side, at, found) = self.parts, self._seen
+        # A search asks for one reference at many points, a few at a time.
+        same = of is part and side == sign and at.device == reference.device
+        if same and torch.equal(at, reference):
+            return found
+        sides = Limits(*part.bounds(reference)).oriented(sign)
         limits = self.limits.limits(reference).oriented(sign)
         least = torch.maximum(torch.minimum(sides.lower, limits.upper), limits.lower)
-        return least, bool((limits.lower > sides.lower).any())
+        found = least, bool((limits.lower > sides.lower).any())
+        self._seen = part, sign, reference.detach().clone(), found
+        return found
 
 
 def within(

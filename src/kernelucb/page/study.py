@@ -24,7 +24,7 @@ from torch import Tensor
 import kernelucb
 from kernelucb import plotting
 from kernelucb._numerics import digits
-from kernelucb._numerics.checks import as_double, positive_scalar
+from kernelucb._numerics.checks import as_double, one_of, positive_scalar
 from kernelucb._numerics.estimates import Estimate, Number, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import (
@@ -115,6 +115,7 @@ class Page:
         if given.range is not None:
             ends = zip(given.range, (-math.inf, math.inf), strict=True)
             given.range = tuple(end if at is None else at for at, end in ends)
+        one_of("--effort", given.effort, "full", "quick")
         table = table_of(given)
         self.given, self.table, self.origins = given, table, dict[str, str]()
         self.earlier = ""
@@ -547,7 +548,9 @@ def listed(values: Iterable[Any]) -> str:
 def pictures_of(page: Page) -> dict[str, str]:
     r"""The curve of the gap over the norm bound, and slices through the best run."""
     plt, found = plotting.load_pyplot(), dict[str, str]()
-    drawn = {"curve": _curve, "slices": _slices}
+    drawn = {"slices": _slices}
+    if page.given.effort == "full":
+        drawn["curve"] = _curve
     if page.given.history:
         drawn["history"] = _history
     sizes = {"font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7.5}
