@@ -159,7 +159,9 @@ def bands():
 
 # By default two kinds of band; the others are the same roads again.
 KINDS = [
-    name if name in ("itself", "relaxed sum") else pytest.param(name, marks=pytest.mark.slow)
+    name
+    if name in ("itself", "relaxed sum")
+    else pytest.param(name, marks=pytest.mark.slow)
     for name in BANDS
 ]
 

@@ -261,6 +261,6 @@ def test_a_log_scaled_parameter_has_decades_for_units():
 def test_decisions_print_in_sentences():
     client = attached(fixed_client(), SOME, curve)
     first, *others = str(stopping(client, 100.0).decide()).splitlines()
-    assert first.startswith("stop: arm 2_0: certified: at most ")
+    assert first.startswith("Stop: arm 2_0: certified: at most ")
     assert others[0].startswith("certified, if what was given is true")
-    assert str(stopping(client, 1e-6).decide()).startswith("go on: arm ")
+    assert str(stopping(client, 1e-6).decide()).startswith("Go on: arm ")

@@ -125,7 +125,14 @@ def test_file_frame_and_command_are_one_road(tmp_path, capsys):
     other = kernelucb.report(frame, "yield", **quick).text
     command = ["--bounds", "heat=50:110, hours=1:8", "--ignore", "who", "--noise-std", "1"]
     command += ["--tolerance", "5", "--window", ".1", "--baseline", "heat=60,hours=2"]
-    command += ["--effort", "quick", "--output", str(tmp_path / "page.html"), "--outcome", "yield"]
+    command += [
+        "--effort",
+        "quick",
+        "--output",
+        str(tmp_path / "page.html"),
+        "--outcome",
+        "yield",
+    ]
     assert main(["report", str(tmp_path / "runs.csv"), *command]) == 0
     printed = capsys.readouterr().out.partition("\n\nThe page:")[0]
     assert printed.strip() == page.text.strip()

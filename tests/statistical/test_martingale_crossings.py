@@ -24,6 +24,7 @@ from kernelucb import (
     UnknownNoise,
     check_consistency,
 )
+from kernelucb._numerics.estimates import plain
 from kernelucb.confidence.noise import JointSet
 from kernelucb.confidence.radius import (
     mixture_radius,
@@ -143,7 +144,7 @@ def library_unknown_scale(history):
     r"""``R^2(SIGMA)``, outcome units."""
     state, noise = history.state(UNIT.kernel), UnknownNoise(1.0, 2.0)
     joint = JointSet.of(state, DELTA, (0.5, 2.0), noise)
-    log_scale = math.log(SIGMA / float(joint.regression.noise_std[0]))
+    log_scale = math.log(SIGMA / float(plain(joint.regression.noise_std)[0]))
     return 2.0 * SIGMA**2 * (joint.budget - len(history.Y) * log_scale)
 
 

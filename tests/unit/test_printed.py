@@ -77,11 +77,11 @@ RETURNED = {
     ),
     "a stop": (
         lambda: StoppingDecision(True, "certified: at most 1", None),
-        "^Stop: certified: at most 1.$",
+        "^Stop: certified: at most 1$",
     ),
     "no stop": (
         lambda: StoppingDecision(False, "heuristic", None),
-        "^Go on: heuristic.$",
+        "^Go on: heuristic$",
     ),
 }
 

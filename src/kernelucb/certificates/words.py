@@ -300,8 +300,8 @@ def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
 
 
 def decision_in_words(stop: bool, reason: str, certificate: Any) -> str:
-    r"""``"stop: certified: at most 0.12 from ..."``, and what that rests on."""
-    first = f"{'stop' if stop else 'go on'}: {reason}"
+    r"""``"Stop: certified: at most 0.12 from ..."``, and what that rests on."""
+    first = f"{'Stop' if stop else 'Go on'}: {reason}"
     return f"{first}\n{certificate.assumptions}" if certificate else first
 
 

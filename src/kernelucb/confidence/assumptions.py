@@ -65,7 +65,7 @@ class Assumption:
     name: str
     statement: str
     status: Status
-    domain: Everywhere = field(default=EVERYWHERE, compare=False)
+    domain: Everywhere = field(default=EVERYWHERE, compare=False, repr=False)
 
     @property
     def everywhere(self) -> Status:

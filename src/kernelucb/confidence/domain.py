@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
@@ -74,15 +73,7 @@ class ListedPoints(Everywhere):
         def nearest(part: Tensor) -> Tensor:
             return torch.cdist(part, listed, p=torch.inf).amin(-1)
 
-        return in_parts(inputs, nearest) <= _CLOSE * self._shortest_lengthscale
-
-    @property
-    def _shortest_lengthscale(self) -> float:
-        kernels = [x for x in self.prior.covar_module.modules() if isinstance(x, Kernel)]
-        lengths = [
-            float(each.lengthscale.min()) for each in kernels if each.has_lengthscale
-        ]
-        return min(lengths, default=1.0)
+        return in_parts(inputs, nearest) <= _CLOSE * self.prior.shortest_lengthscale
 
 
 EVERYWHERE = Everywhere()

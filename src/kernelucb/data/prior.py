@@ -171,6 +171,13 @@ class Prior(Module):
         affine = self.input_transform is None or type(self.input_transform) is Normalize
         return self.has_constant_variance and affine
 
+    @property
+    def shortest_lengthscale(self) -> float:
+        r"""Of all kernels and inputs, units of kernel inputs; 1 where there is none."""
+        kernels = [x for x in self.covar_module.modules() if isinstance(x, Kernel)]
+        lengths = [x.lengthscale.min() for x in kernels if x.has_lengthscale]
+        return min(map(float, lengths), default=1.0)
+
     def transform(self, X: Tensor) -> Tensor:
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""
         return X if self.input_transform is None else self.input_transform(X)

@@ -87,14 +87,17 @@ def joint_normal(
     variance = rest + half.square().sum(-1)
     if not joint or shape[-1] == 1:
         return MultivariateNormal(mean, DiagLinearOperator(variance.reshape(shape)))
-    # A difference would cancel on the diagonal, where the sum above is rounded up.
-    rounding = rest - (state.prior.variance(flat) - features.square().sum(-1))
     left, right = torch.cat([half, features], -1), torch.cat([half, -features], -1)
     left, right = (part.reshape(*shape, part.shape[-1]) for part in (left, right))
-    rounding, covariance = rounding.reshape(shape), state.prior.covariance
+    # A difference would cancel on the diagonal, where the sum above is rounded up.
+    variance, covariance = variance.reshape(shape), state.prior.covariance
     if shape[-1] <= _DENSE:
-        matrix = covariance(inputs, inputs) + left @ right.mT + torch.diag_embed(rounding)
+        matrix = covariance(inputs, inputs) + left @ right.mT
+        diagonal = torch.eye(shape[-1], dtype=torch.bool, device=matrix.device)
+        matrix = torch.where(diagonal, variance.unsqueeze(-1), matrix)
         return MultivariateNormal(mean, to_linear_operator(matrix))
+    rounding = rest - (state.prior.variance(flat) - features.square().sum(-1))
+    rounding = rounding.reshape(shape)
     between = KernelLinearOperator(inputs, inputs, covar_func=covariance)
     told = MatmulLinearOperator(left, right.mT)
     return MultivariateNormal(mean, between + told + DiagLinearOperator(rounding))
