@@ -150,8 +150,8 @@ class Page:
             if norm is not None:
                 raise ValueError("Give --norm-bound or --earlier, not both.")
             tasks, self.earlier = earlier_tasks(given, table)
-            here = {"points": table.inputs}  # of this task, as the others' are theirs
-            norm = norm_from_tasks(tasks, self._kernel(), self._mean, **here)
+            kernel, here = self._kernel(), table.inputs  # the points of this task
+            norm = norm_from_tasks(tasks, kernel, self._mean, points=here)
             if (failure := norm.failure_probability) >= self.set_delta:
                 least = failure * given.delta / self.set_delta
                 raise ValueError(
