@@ -1,6 +1,6 @@
 r"""Failure probabilities that a statement spends beside those of its bands."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -14,7 +14,7 @@ def spend(delta: float) -> None:
 
 
 @contextmanager
-def counted() -> Iterator[list[float]]:
+def counted() -> Generator[list[float]]:
     r"""The failure probabilities that are spent within the context."""
     token = _SPENT.set(spent := list[float]())
     try:
