@@ -6,7 +6,7 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 839,
+    "_numerics": 841,
     "acquisition": 2016,
     "ax": 1809,
     "bandit": 615,
@@ -17,7 +17,7 @@ LINES = {
     "optim": 247,
     "page": 798,
     "beside the rooms": 2765,
-    "tests": 19_977,
+    "tests": 19_978,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

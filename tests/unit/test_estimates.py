@@ -185,6 +185,7 @@ def test_an_estimate_is_no_float():
     number = copy.deepcopy(pickle.loads(pickle.dumps(Estimate(9.0))))
     assert (number, 2 * number, f"{number:.1f}") == (Estimate(9.0), Estimate(18.0), "9.0")
     assert 8.0 < number <= 9.0
+    assert round(number / 7, 2) == Estimate(1.29)
     assert not isinstance(number, float)
     for refused in (lambda: number + 1.0, lambda: 1.0 / number, lambda: number**2):
         with pytest.raises(TypeError, match=r"float\(\.\.\.\)"):

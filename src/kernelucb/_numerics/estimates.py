@@ -45,6 +45,9 @@ class Estimate:
     def __truediv__(self, divisor: Any) -> "Estimate":
         return Estimate(self.value / plain(divisor))
 
+    def __round__(self, digits: int | None = None) -> "Estimate":
+        return Estimate(round(self.value, digits))
+
     def __eq__(self, other: object) -> bool:
         return bool(self.value == plain(other))
 
