@@ -264,8 +264,17 @@ def tensors(found):
     return [torch.tensor(float(found))]
 
 
+# A road of each kind by default; all others with the slow tests.
+BY_DEFAULT = {"filters", "successes", "bandit", "batches", "sums", "space", "safe set"}
+BY_DEFAULT |= {"of_theorems", "inducing", "guarded search"}
+EVERY = [
+    name if name in BY_DEFAULT else pytest.param(name, marks=pytest.mark.slow)
+    for name in VALUES | SEARCHES
+]
+
+
 @pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
-@pytest.mark.parametrize("name", VALUES | SEARCHES)
+@pytest.mark.parametrize("name", EVERY)
 def test_on_a_device(name):
     use = (VALUES | SEARCHES)[name]
     torch.manual_seed(0)

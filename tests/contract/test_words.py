@@ -39,8 +39,10 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb._numerics.estimates import Estimate
+from kernelucb.certificates import claims
 from kernelucb.confidence.band import band_of
 from kernelucb.exceptions import UncertifiedError
+from kernelucb.page import study
 from problems import frozen_kernel, make_problem
 
 pytestmark = pytest.mark.filterwarnings(
@@ -221,7 +223,9 @@ PAGES = [
 
 
 @pytest.mark.parametrize(("changes", "first"), PAGES)
-def test_a_page_says_no_more_than_its_band(changes, first):
+def test_a_page_says_no_more_than_its_band(changes, first, monkeypatch):
+    monkeypatch.setattr(study, "_EVALUATIONS", 50)
+    monkeypatch.setattr(claims, "_CLOSE", 2.0)  # of breakdown values, which are not read
     text = kernelucb.report(RUNS, "y", **(GIVEN | changes)).text
     given = ", if what was given is true" if first == "certified" else ""
     assert f"\n{first}{given}\n" in text

@@ -48,7 +48,8 @@ OTHERS = {"ignore": ["done", "tags"], "noise_std": 1.0}
 @pytest.fixture(autouse=True)
 def few_gaps(monkeypatch):
     for module in (study, claims):
-        monkeypatch.setattr(module, "_EVALUATIONS", 500, raising=False)
+        monkeypatch.setattr(module, "_EVALUATIONS", 100, raising=False)
+    monkeypatch.setattr(claims, "_CLOSE", 2.0)  # of breakdown values, which no test reads
     monkeypatch.setattr(study, "_MARGINS", (1.1, 2.0))
     monkeypatch.setattr(study, "_MAP_MARGINS", (1.2, 3.0))
 

@@ -277,6 +277,7 @@ def test_equal_tables_count_once():
         norm_from_tasks([*TASKS, *copies], KERNEL, rank=38)
 
 
+@pytest.mark.slow
 def test_the_share_of_norms_above_the_bound_is_the_promised_one():
     r"""Of 200 groups of 9 tasks and a new one; false alarm 6e-5, found if .20 were .35."""
     small, count = POINTS[:6], 200
