@@ -112,6 +112,8 @@ def walk(seed, steps):
     return wrong, refused
 
 
+# Outcomes that contradict the norm do so under the right kernel as well.
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 @pytest.mark.parametrize(
     "seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))]
 )

@@ -44,6 +44,11 @@ _MENDING = {
     "range": "give a wider range, or look at the runs outside it",
     "replicates": "give a larger noise_std, or look at the repeated runs",
     "theorem": "use MartingaleMixtureUCB",
+    "design": "use MartingaleMixtureUCB, or say fixed_design=True if no input looked at an "
+    "outcome",
+    "domain": "leave these runs out, or give points=... that hold them",
+    "outcomes": "give the outcomes that were lost because of their value",
+    "delta": "give each band a smaller delta",
 }
 
 

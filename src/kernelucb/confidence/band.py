@@ -42,7 +42,7 @@ ONE_POINT = (
 )
 # Assumptions that an argument of a builder states; norm bounds that are too small for every
 # kernel of a family contradict the kernels.
-_STATED = {"norm_bound": ("norm", "kernel"), "noise_std": ("noise",)}
+_STATED = {"norm_bound": ("norm", "kernel", "domain"), "noise_std": ("noise",)}
 
 
 _INSTEAD = (

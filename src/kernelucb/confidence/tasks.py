@@ -155,11 +155,11 @@ class NormFromTasks:
         # A smaller norm than that of the rank has no probability.
         known = self.factor >= 1.0 and self.domain is not None
         status = Status.GIVEN if known else Status.ESTIMATED
+        outside = 0
         if self.domain is None:
             statement += "; which points these are is not known (points=...)"
-        elif outside := int((~self.domain.mask_of_inputs(inputs)).sum()):
-            statement += f"; {outside} of {len(inputs)} runs lie at other points"
-            status = Status.VIOLATED
+        else:
+            outside = int((~self.domain.mask_of_inputs(inputs)).sum())
         if given["norm"].status is Status.VIOLATED:
             statement, status = f"{statement}; {given['norm'].statement}", Status.VIOLATED
         item = Assumption("norm", statement, status, self.domain or EVERYWHERE)
@@ -169,7 +169,11 @@ class NormFromTasks:
         guarantee = (
             f"holds at every point of this task and {rounds} with probability {chance}"
         )
-        return replace(whole, guarantee=guarantee).with_item(item)
+        whole = replace(whole, guarantee=guarantee).with_item(item)
+        if outside == 0:
+            return whole
+        reason = f"{outside} of {len(inputs)} runs lie at points that are none of this task"
+        return whole.without_guarantee(reason, name="domain")
 
 
 def norm_from_tasks(
