@@ -28,6 +28,16 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = [
+    # Where an assumption holds, and what acts on it.
+    Mutant("confidence/assumptions.py", "status = self.status if self.domain.covers(X) else self.everywhere", "status = self.status", "tests/contract/test_domain.py"),
+    Mutant("confidence/domain.py", "return X is not None and bool(self.mask(X).all())", "return X is None or bool(self.mask(X).all())", "tests/contract/test_domain.py"),
+    Mutant("confidence/tasks.py", "        if outside == 0:", "        if outside < len(inputs):", "tests/contract/test_domain.py"),
+    Mutant("certificates/task.py", "asked = torch.cat([asked, self.beside])", "pass", "tests/contract/test_domain.py"),
+    Mutant("safety.py", "inside &= each.band.assumptions.mask(X)", "pass", "tests/contract/test_domain.py"),
+    Mutant("certificates/words.py", "return settled and may_act and not self.obstacle", "return settled and not self.obstacle", "tests/contract/test_domain.py"),
+    Mutant("certificates/pareto.py", "dominated=possible & ~rivals", "dominated=~rivals", "tests/unit/test_pareto.py"),
+    Mutant("acquisition/ucb.py", "searched.widest_every = 1 if whole else searched.widest_every", "pass", "tests/contract/test_domain.py"),
+    Mutant("certificates/level_sets.py", "    spend(sample_delta)\n", "", "tests/unit/test_claims.py"),
     # Formulas of the fit and of the set.
     Mutant("confidence/radius.py", "float(log_dets) + confidence", "0.5 * float(log_dets) + confidence", "tests/unit/test_exactness.py tests/unit/test_fit.py"),
     Mutant("confidence/radius.py", "tau_ref, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)", "tau_ref, confidence = float(taus[0]), math.log(1.0 / delta)", "tests/unit/test_exactness.py tests/unit/test_fit.py"),
@@ -72,7 +82,7 @@ MUTANTS = [
     Mutant("certificates/boxes.py", "halves = cells.halves * (1.0 - 0.5 * side)", "halves = cells.halves * (1.0 - 0.6 * side)", "tests/unit/test_certificates.py"),
     Mutant("certificates/boxes.py", "(value[1] + change(centres, halves)).clamp_max(limit)", "(value[1] + 0.5 * change(centres, halves)).clamp_max(limit)", "tests/unit/test_certificates.py"),
     Mutant("certificates/regret.py", "certificate.gap <= self.gap", "certificate.gap >= self.gap", "tests/unit/test_certificates.py"),
-    Mutant("certificates/planning.py", "+ 2.0 * level", "+ level", "tests/unit/test_claims.py"),
+    Mutant("pairs.py", "for count in counts) - 2.0 * math.log(delta)", "for count in counts) - math.log(delta)", "tests/unit/test_claims.py"),
     Mutant("confidence/outcome_constraints.py", "low, high = (lower, upper) if self.sign > 0 else (upper, lower)", "low, high = lower, upper", "tests/unit/test_constrained.py tests/unit/test_safety.py"),
     Mutant("safety.py", "inside = self.margin(X) >= 0.0", "inside = self.margin(X) >= -0.1", "tests/unit/test_safety.py"),
     Mutant("models/meta.py", "((count - 1) / (count - t - 1))", "((count - 1) / (count - t))", "tests/unit/test_meta.py"),

@@ -136,7 +136,7 @@ def test_constraints_and_thresholds_are_limits(limits, sides):
         )
         low, high = front.hypervolume
         assert 0.0 < low < high
-        assert "  hypervolume: " in str(front)
+        assert "  hypervolume of the feasible arms: " in str(front)
     else:
         assert front.hypervolume is None
     options = PRIOR | {"norm_bound": {name: NORMS[name] for name in names}}

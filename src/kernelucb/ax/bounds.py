@@ -542,7 +542,8 @@ class ParetoFront(NamedTuple):
         verdict, *rest = str(self.verdict).splitlines()
         lines = [f"  {k}: {', '.join(arms)}" for k, arms in self.names.items() if arms]
         if self.hypervolume is not None:
-            lines.append(f"  hypervolume: {' to '.join(between(*self.hypervolume))}")
+            low, high = between(*self.hypervolume)
+            lines.append(f"  hypervolume of the feasible arms: {low} to {high}")
         return "\n".join([verdict, *lines, *rest])
 
 
