@@ -45,7 +45,7 @@ STATEMENTS = {
     ),
     "window": (
         "no {points} near it ({share} % of each range to either side{limits}){context} is "
-        "{better} by more than {by}"
+        "{better} by more than {by}{news}"
     ),
     "anywhere": "{nothing} is {better} by more than {by}{news}",
     "operating window": "{outcome} is {side} {level} wherever {limits}",
