@@ -383,7 +383,7 @@ def test_the_norm_comes_from_earlier_tasks(tmp_path):
     item = page.band.assumptions["norm"]
     assert "rank 4 of 4 earlier tasks" in item.statement
     text = words(page.text)
-    assert "the largest norm of the earlier tasks, which speaks of the settings in this table" in text
+    assert "earlier tasks, which speaks of the settings in this table: of all" in text
     # The claims are about a box, and the tasks' norms about their settings.
     assert item.status == "given"
     assert page.report.summary == "heuristic: norm estimated"
