@@ -92,10 +92,10 @@ MUTANTS = [
     Mutant("bandit/bkb_bandit.py", "self._information + math.log(1.0 / self.rule.delta)", "self._information", "tests/unit/test_bkb_bandit.py"),
     Mutant("data/nystrom.py", "(targets.square() * tau / (eigenvalues + tau))", "(targets.square() / (eigenvalues + tau))", "tests/unit/test_nystrom.py"),
     # What trains and what is remembered of it.
-    Mutant("models/bkb.py", "0.5 * excess - half.diagonal()", "0.5 * excess - 0.5 * half.diagonal()", "tests/unit/test_bkb_variational.py"),
-    Mutant("models/bkb.py", "self._observed(prior, self.likelihood.noise.double().squeeze())", "self._observed(prior, self.likelihood.noise.detach().double().squeeze())", "tests/unit/test_bkb_variational.py"),
-    Mutant("models/bkb.py", "torch.tensor(trained).to", "torch.zeros_like(self.was_trained).to", "tests/unit/test_bkb_variational.py"),
-    Mutant("models/bkb.py", "if before == parts and all(", "if before == parts or all(", "tests/unit/test_bkb_variational.py"),
+    Mutant("models/variational.py", "0.5 * excess - half.diagonal()", "0.5 * excess - 0.5 * half.diagonal()", "tests/unit/test_bkb_variational.py"),
+    Mutant("models/variational.py", "self._observed(prior, self.likelihood.noise.double().squeeze())", "self._observed(prior, self.likelihood.noise.detach().double().squeeze())", "tests/unit/test_bkb_variational.py"),
+    Mutant("models/variational.py", "torch.tensor(trained).to", "torch.zeros_like(self.was_trained).to", "tests/unit/test_bkb_variational.py"),
+    Mutant("models/variational.py", "if before == parts and all(", "if before == parts or all(", "tests/unit/test_bkb_variational.py"),
     Mutant("acquisition/lowrank.py", '"noise" in model.estimated - state.estimated', '"noise" in state.estimated - model.estimated', "tests/unit/test_bkb_variational.py"),
     Mutant("_numerics/kernels.py", "self.kernel(right, left).to_dense().mT", "self.kernel(left, right).to_dense()", "tests/unit/test_kernels.py"),
     # What replicates and designs say.

@@ -8,16 +8,16 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 LINES = {
     "_numerics": 841,
     "acquisition": 2016,
-    "ax": 1809,
+    "ax": 1810,
     "bandit": 615,
     "certificates": 2047,
-    "confidence": 4299,
+    "confidence": 4308,
     "data": 2301,
-    "models": 982,
+    "models": 1008,
     "optim": 247,
     "page": 798,
     "beside the rooms": 2765,
-    "tests": 19_978,
+    "tests": 20_003,
     "benchmarks": 6323,
 }
 _SLACK = 25  # lines by which a number may be too large

@@ -1,11 +1,11 @@
 r"""BoTorch models for ``BKBUCB``, ``MetaUCB`` and ``MetaPI``."""
 
-from kernelucb.models.bkb import (
+from kernelucb.models.bkb import BKBModel
+from kernelucb.models.meta import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
+from kernelucb.models.variational import (
     BKBInducingPointAllocator,
-    BKBModel,
     BKBVariationalStrategy,
 )
-from kernelucb.models.meta import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 
 __all__ = [
     "BKBInducingPointAllocator",
