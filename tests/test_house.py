@@ -6,12 +6,12 @@ from benchmarks.house import PACKAGE, ROOT, code_lines
 
 # What stands. Who makes a room smaller lowers its number; new capability pays rent.
 LINES = {
-    "_numerics": 841,
+    "_numerics": 837,
     "acquisition": 2016,
-    "ax": 1810,
+    "ax": 1815,
     "bandit": 615,
     "certificates": 2047,
-    "confidence": 4308,
+    "confidence": 4309,
     "data": 2301,
     "models": 1008,
     "optim": 247,

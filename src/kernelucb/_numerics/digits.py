@@ -11,9 +11,7 @@ _SHARE = 100.0  # an interval's ends move by at most its width over this
 _PLAIN = -5, 9  # exponents between which a number is printed without a power of ten
 
 
-def at_least(
-    number: SupportsFloat | str, width: float | None = None, count: int = _COUNT
-) -> str:
+def at_least(number: SupportsFloat, width: float | None = None, count: int = _COUNT) -> str:
     r"""``number`` rounded down, to ``count`` digits.
 
     With a ``width``, to as many digits as an interval of this width needs.
@@ -21,9 +19,7 @@ def at_least(
     return _rounded(number, width, ROUND_FLOOR, count)
 
 
-def at_most(
-    number: SupportsFloat | str, width: float | None = None, count: int = _COUNT
-) -> str:
+def at_most(number: SupportsFloat, width: float | None = None, count: int = _COUNT) -> str:
     r"""``number`` rounded up; see ``at_least``."""
     return _rounded(number, width, ROUND_CEILING, count)
 
@@ -90,7 +86,7 @@ def one_minus(delta: float) -> str:
 
 
 def _rounded(
-    value: SupportsFloat | str, width: float | None, rounding: str, count: int = _COUNT
+    value: SupportsFloat, width: float | None, rounding: str, count: int = _COUNT
 ) -> str:
     number = float(value)
     if not math.isfinite(number) or number == 0.0:

@@ -36,8 +36,13 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import NoSafePointError
 
 BLUE, GREY, BLACK = "#0072B2", "#6E6E6E", "#000000"
-KINDS = {"optimal": BLUE, "covered": "#56B4E9", "open": "#E69F00", "dominated": GREY}
-KINDS["infeasible"] = "#CCCCCC"
+KINDS = {
+    "optimal": BLUE,
+    "covered": "#56B4E9",
+    "open": "#E69F00",
+    "dominated": GREY,
+    "infeasible": "#CCCCCC",
+}
 _FILL = "rgba(0, 114, 178, 0.25)"
 _WIDTH = 120  # characters in a line below a picture
 

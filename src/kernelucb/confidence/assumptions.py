@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from kernelucb._numerics.digits import assumed, coordinate, one_minus
@@ -177,8 +176,10 @@ class Assumptions:
 
     def mask(self, X: Tensor) -> Tensor:
         r"""Which of ``... x d`` points are in the domain, ``...`` booleans."""
-        masks = [item.domain.mask(X) for item in self.items]
-        return torch.stack(masks).all(0)
+        found = EVERYWHERE.mask(X)
+        for domain in {item.domain for item in self.items if item.domain.is_listed}:
+            found &= domain.mask(X)
+        return found
 
     @property
     def certified(self) -> bool:

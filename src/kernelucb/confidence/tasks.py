@@ -230,9 +230,9 @@ def norm_from_tasks(
         raise ValueError(f"rank must be at most {count}, the number of {which}.")
     prior = Prior(kernel, fixed_mean(mean), input_transform)
     prior.check_fits(prior.transform(tables[0][1]))
-    listed = [X for _, X, _ in tables] if points is None else [points.detach().double()]
-    compared = [X for _, X, _ in tables] + listed
-    every = {tuple(map(tuple, X.tolist())): X for X in compared}
+    every = {tuple(map(tuple, X.tolist())): X for _, X, _ in tables}
+    listed = [*every.values()] if points is None else [points.detach().double()]
+    every |= {tuple(map(tuple, X.tolist())): X for X in listed}
     norms = sorted(_least_norm(prior, X, Y, model_error, name) for name, X, Y in tables)
     found = tuple(map(Estimate, norms)), rank, model_error, prior, tuple(every.values())
     domain = ListedPoints.common(listed, prior)
