@@ -113,6 +113,7 @@ def walk(seed, steps):
 
 
 # Outcomes that contradict the norm do so under the right kernel as well.
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 @pytest.mark.parametrize(
     "seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))]
@@ -157,6 +158,7 @@ class TestLater:
         change(client, floats("x", 0.1, 0.3))
         assert as_it_was(client, "x", False) == (True, True)
 
+    @pytest.mark.slow
     def test_nothing_recorded_the_space_before_the_outcomes(self):
         client = Client(random_seed=0)
         client.configure_experiment(SPACES["x"])
@@ -211,6 +213,7 @@ class TestLater:
         client.set_generation_strategy(both._generation_strategy)
         assert kernelucb.ax.current_bound(client).assumptions.certified
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("scale", [0.4, {"x": 0.2, "k": 1.0}])
     @pytest.mark.parametrize("ordered", [True, False])
     def test_words(self, scale, ordered):

@@ -93,6 +93,7 @@ class TestDecision:
         answer = rule.should_stop_optimization(client._experiment)
         assert answer == (True, decision.reason)
 
+    @pytest.mark.representatives("1000000.0")
     @pytest.mark.parametrize("unit", [1e-6, 1e6])
     def test_is_in_the_units_of_the_metric(self, unit):
         plain, scaled = (
@@ -123,6 +124,7 @@ class TestDecision:
             assert not decision.stop
             assert f"no guarantee: {why} violated" in decision.reason
 
+    @pytest.mark.slow
     def test_all_outcomes_count_and_pending_trials_do_not(self):
         client = attached(fixed_client(), FIVE, curve)
         before = stopping(client).decide()
@@ -213,6 +215,7 @@ def note(card):
 
 
 class TestCards:
+    # Both cards of an experiment of Ax, and the gaps beside them: two seconds.
     def test_band_and_gaps_are_those_of_the_bound_and_of_the_stopping_rule(self):
         client = attached(fixed_client(), ARMS, curve)
         band, gap = cards = computed(client, BAND, GAP)
@@ -244,6 +247,8 @@ class TestCards:
         assert drawn.name == "certified gap"
         assert f"arm {decision.arm.name}" in gap.title
 
+    # Both cards of an experiment of Ax: a second.
+    @pytest.mark.representatives("options1-no guarantee: norm violated")
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     @pytest.mark.parametrize(
         ("options", "summary"),
@@ -265,6 +270,7 @@ class TestCards:
         assert gap.get_figure().data[0].name == f"gap, {summary}"
         assert not gap.df["certified"].any()
 
+    @pytest.mark.slow
     def test_probabilities(self):
         client = attached(count_client(), ARMS, successes)
         report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
@@ -294,6 +300,7 @@ class TestCards:
         assert (low.mode, list(high.y)) == ("markers", band.df["upper"].tolist())
         assert [list(each.y) for each in seen] == [[0.52], [0.5, 0.5]]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("objective", "name", "more"),
         [("-2*y", "y", "less"), ("y", "y", "more"), ("-y + z", "-y + z", "more")],
@@ -322,6 +329,7 @@ class TestCards:
         for (low, high), (lower, upper) in zip(ends, exact, strict=True):
             assert lower - 0.01 <= float(low) <= lower <= upper <= float(high)
 
+    @pytest.mark.slow
     def test_derived_parameters_follow_the_others(self):
         formula = {"parameter_type": "float", "expression_str": "1.0 - x"}
         space = [*SQUARE, DerivedParameterConfig(name="rest", **formula)]
@@ -338,6 +346,7 @@ class TestCards:
                 client, baseline={"t": 0.5, "rest": 0.1}, **arguments
             )
 
+    @pytest.mark.slow
     def test_names_values_and_units_are_the_user_s(self):
         space = [choice("solvent", "abc"), choice("stirred", [True, False])]
         space += [real("hours", 1.0, 8.0, scaling="log")]

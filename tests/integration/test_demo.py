@@ -33,6 +33,7 @@ def test_rounds_and_picture(demo, tmp_path):
     assert " certified: at most " in text
 
 
+@pytest.mark.representatives("branin")
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_default_run_is_certified_and_keeps_its_promise(function):
     demo = Run(function, rounds=3, seed=1, delta=0.05, estimate=False)

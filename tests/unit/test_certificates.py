@@ -299,6 +299,7 @@ GRIDS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("name", GRIDS)
 def test_domains_agree_with_fine_grids(name, maximize):

@@ -162,6 +162,7 @@ def test_certain_failures_and_none_have_limits_too():
     assert always.lower == pytest.approx(0.005 ** (1 / 50))
 
 
+@pytest.mark.slow
 def test_one_sample_serves_all_rounds():
     r"""Runs are chosen from the sample, and every round is looked at.
 

@@ -69,6 +69,7 @@ def test_on_candidates_every_number_by_hand(seed, maximize, index):
     assert other.share >= report.share - FLOOR or other.gap >= report.gap - FLOOR
 
 
+@pytest.mark.representatives("True")
 @pytest.mark.parametrize("maximize", [True, False])
 def test_on_a_box_it_encloses_a_fine_grid(maximize):
     acqf = bound(problem_of(kernel="matern52"), maximize=maximize)
@@ -122,6 +123,7 @@ def possible(acqf, report, points):
     return points[gains_over(acqf, report.recommended, points) >= 0.0]
 
 
+@pytest.mark.representatives("False")
 @pytest.mark.parametrize("maximize", [True, False])
 def test_combinations_hold_what_a_fine_grid_finds(maximize):
     acqf = mixed_bound(maximize=maximize)
