@@ -153,6 +153,7 @@ class TestTrialsUnderWay:
         next_trial(client)
         assert kernelucb.ax.last_bound(client).data.num_observations == 4
 
+    @pytest.mark.slow
     def test_which_trials_count_as_initial(self):
         early = make_client(num_initial=4, min_observed=1)
         trials = early.get_next_trials(max_trials=4)
@@ -169,6 +170,7 @@ class TestTrialsUnderWay:
 
 
 class TestSpaces:
+    @pytest.mark.slow
     def test_a_finite_one_is_used_up(self):
         client = fixed_client([whole("x", 0, 3)], num_initial=1)
         run(client, 4, lambda p: {"y": 0.1 * p["x"]})

@@ -148,6 +148,7 @@ class TestLater:
         ):
             yield lambda ask=ask: ask(client)
 
+    @pytest.mark.slow
     def test_a_number_is_refused_where_the_scale_changes(self):
         client = fixed_client(SPACES["x"], num_initial=1)
         attached(client, along(0.1, 0.3), outcome)

@@ -145,6 +145,7 @@ class TestDecision:
         client.complete_trial(trial_index=running, raw_data=curve(parameters))
         assert kernelucb.ax.current_bound(client).data.num_observations == 6
 
+    @pytest.mark.slow
     def test_abandoned_arms_of_a_batch_are_pending_and_not_recommended(self):
         client = attached(fixed_client(), FIVE, curve)
         trial = client._experiment.new_batch_trial()
@@ -281,6 +282,7 @@ class TestCards:
         assert band.df["upper"].max() < 1.0
         assert gap.df["gap"].max() <= 1.0
 
+    @pytest.mark.slow
     def test_constraints_and_choices(self):
         space, safe = [*UNIT, KIND], [{"x": 0.5, "kind": "a"}]
         client = constrained_client(parameters=space, limits=["z >= -100"], safe_arms=safe)

@@ -152,6 +152,7 @@ def test_claims_that_stand_nowhere_and_everywhere():
     assert all(claim.breakdown is None for claim in report.claims)  # no one event
 
 
+@pytest.mark.slow
 def test_of_a_family_it_has_a_shortest_length_scale():
     r"""Also of a sum of families, which names a length scale twice."""
     smooth, sharp = (

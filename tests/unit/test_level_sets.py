@@ -223,6 +223,7 @@ def test_failure_probabilities_add_up_to_less_than_one():
         failure_probability(band.at(delta=0.5), LEVEL, uniform(9, 2, 1), sample_delta=0.6)
 
 
+@pytest.mark.slow
 def test_the_next_run_is_where_the_band_reaches_to_both_sides():
     _, band = problem()
     acqf = LevelSetAmbiguity(band, LEVEL)

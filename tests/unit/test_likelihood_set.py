@@ -216,6 +216,7 @@ def test_the_check_names_a_norm_or_a_kernel():
     assert check_consistency(data[1], 1.01 * small.least_consistent_norm).consistent
 
 
+@pytest.mark.slow
 def test_the_check_names_the_norm_where_it_is_large():
     r"""Log odds far above those of a draw from the prior, under the right kernel."""
     kernel, X = frozen_kernel("rbf"), uniform(80, 2, 8)

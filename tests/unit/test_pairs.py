@@ -24,6 +24,7 @@ def only(first, second, **options):
     return part
 
 
+@pytest.mark.slow
 def test_the_limits_of_an_unknown_scale_are_where_the_mixture_reaches_the_level():
     r"""Likelihood ratio of t by quadrature over a noncentral t, at the lower limit."""
     found = only(A, B, delta=0.1, expected_runs=4)
