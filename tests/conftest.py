@@ -87,12 +87,12 @@ def _every_combination(items, strength):
 
 
 def _values(item):
-    return sorted(item.callspec.indices.items())
+    return sorted((name, id(value)) for name, value in item.callspec.params.items())
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    r"""What `covering`, `representatives` and `one_in` do not name of a parametrised test is slow."""
+    r"""What `covering`, `representatives` and `one_in` leave of a test is slow."""
     tests = defaultdict(list)
     for item in items:
         if hasattr(item, "callspec"):

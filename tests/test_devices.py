@@ -264,8 +264,8 @@ def tensors(found):
     return [torch.tensor(float(found))]
 
 
-# A value, a bandit and a choice of points by default, a second each as a device that pretends
-# looks at every call. All others with the slow tests.
+# A value, a bandit and a choice of points by default, one to two seconds each: a device
+# that pretends looks at every call. All others with the slow tests.
 BY_DEFAULT = {"filters", "bandit", "safe set"}
 EVERY = [
     name if name in BY_DEFAULT else pytest.param(name, marks=pytest.mark.slow)

@@ -137,6 +137,7 @@ def test_the_page_and_the_text_say_what_the_band_says(effort, tmp_path, firm):
     assert page.count("data:image/svg+xml;base64,") == (2 if effort == "full" else 1)
 
 
+# Three reports, by each door one.
 def test_file_frame_and_command_are_one_road(tmp_path, capsys):
     page = report(tmp_path, TABLE, **GIVEN, baseline=BASELINE)
     frame = pd.read_csv(tmp_path / "runs.csv").set_index("heat")

@@ -111,7 +111,7 @@ def check_claim(claim, point, sign, values, words, feasible):
         assert float((sign * (values[mask] - level)).min()) >= -ROUND_OFF
 
 
-# A report on a domain of each kind: half a second to a second.
+# Reports on domains of each kind: half a second to two.
 @pytest.mark.covering
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("fixed", [None, {1: 0.1}])

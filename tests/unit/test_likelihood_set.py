@@ -204,6 +204,7 @@ def test_a_norm_that_is_too_small_is_raised():
     assert bool(((lower <= centre + 1e-6) & (centre - 1e-6 <= upper)).all())
 
 
+# A set of each kernel of a grid is built: a second.
 def test_the_check_names_a_norm_or_a_kernel():
     fast, slow = torch.sin(40.0 * LINE[:, 0]), 0.9 * torch.sin(6.0 * LINE[:, 0])
     data = [
@@ -325,7 +326,7 @@ def test_gradients_are_numbers_where_losses_overflow():
     check_gradient(acqf, torch.cat([POINTS, INPUTS[:2], float64([[50.0, 50.0]])]))
 
 
-@pytest.mark.covering(2)
+@pytest.mark.covering
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("Y", [0.0, 1.0, 40.0])
 @pytest.mark.parametrize("norm_bound", [0.1, 5.0, 400.0])

@@ -90,7 +90,7 @@ def options_of(fit, problem, noise):
     return {"fit": radius}
 
 
-@pytest.mark.covering(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("fit", "form", "error"),
     [
