@@ -37,6 +37,7 @@ from kernelucb.models import CosineFeatures, FeatureMetaModel
 from problems import frozen_kernel
 from tolerances import DIGITS, LINEAR_SOLVE, SEARCHED
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 
 

@@ -26,6 +26,7 @@ from kernelucb.exceptions import NoSafePointError, UncertifiedError
 from problems import frozen_kernel, likelihood_ucb, with_point
 from tolerances import LINEAR_SOLVE
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 SLOW = pytest.mark.slow
 

@@ -22,6 +22,7 @@ from kernelucb.ax.bounds import FittedBound
 from kernelucb.ax.experiment import inputs_of
 from problems import frozen_kernel
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 
 SPACES = {

@@ -22,6 +22,7 @@ from ax_bench import *
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, WangDeFreitasUCB, regret_certificate
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 
 

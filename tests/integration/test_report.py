@@ -46,6 +46,7 @@ FRAME = pd.DataFrame(
 OTHERS = {"ignore": ["done", "tags"], "noise_std": 1.0}
 
 
+# A page with its text, of quick settings, takes half a second to two.
 def _not_one_event(*_):
     raise UnsupportedError
 
