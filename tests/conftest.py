@@ -2,7 +2,9 @@ r"""Set-up that every test shares: a picture back-end, seeds, Hypothesis profile
 
 import functools
 import gc
+import itertools
 import os
+from collections import defaultdict
 
 import pytest
 from hypothesis import settings
@@ -16,6 +18,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 settings.register_profile(
     "kernelucb", max_examples=40, deadline=None, derandomize=True, database=None
 )
+# By default, where the slow tests are left out.
+settings.register_profile("few", settings.get_profile("kernelucb"), max_examples=10)
 settings.register_profile("explore", max_examples=400, deadline=None, database=None)
 settings.load_profile("kernelucb")
 
@@ -30,14 +34,20 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    r"""With `--perturb`, data, starts and samples differ from the tenth digit on.
+    r"""Examples of Hypothesis by the tier; with `--perturb`, other random numbers."""
+    if not config.getoption("--hypothesis-profile", None):
+        tier = "few" if config.option.markexpr == "not slow" else "kernelucb"
+        settings.load_profile(tier)
+    if (seed := config.getoption("--perturb")) is not None:
+        _perturb(seed)
+
+
+def _perturb(seed):
+    r"""Data, starts and samples differ from the tenth digit on.
 
     What then ends elsewhere would do so on another processor. Draws that agree without the
     option agree with it, and those in [0, 1) stay there.
     """
-    seed = config.getoption("--perturb")
-    if seed is None:
-        return
     import torch
     from torch.quasirandom import SobolEngine
 
@@ -63,6 +73,44 @@ def pytest_collection(session):
     """
     if session.config.getoption("numprocesses", None) is None:  # not where no test runs
         import devices  # noqa: F401
+
+
+def _every_combination(items, strength):
+    r"""Tests in which all values of a product occur, with ``strength`` 2 all pairs."""
+    cases = [(item, {*itertools.combinations(_values(item), strength)}) for item in items]
+    missing, chosen = set().union(*(each for _, each in cases)), []
+    while missing:
+        item, covered = max(cases, key=lambda case: len(case[1] & missing))
+        missing -= covered
+        chosen.append(item)
+    return chosen
+
+
+def _values(item):
+    return sorted((name, id(value)) for name, value in item.callspec.params.items())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    r"""What `covering`, `representatives` and `one_in` leave of a test is slow."""
+    tests = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        slow = []
+        if mark := cases[0].get_closest_marker("covering"):
+            chosen = _every_combination(cases, *mark.args or (1,))
+            slow += [item for item in cases if item not in chosen]
+        if mark := cases[0].get_closest_marker("representatives"):
+            names = {item.callspec.id for item in cases}
+            if len(cases) > 1 and (unknown := {*mark.args} - names):
+                raise pytest.UsageError(f"{cases[0].nodeid}: no cases {sorted(unknown)}")
+            slow += [item for item in cases if item.callspec.id not in mark.args]
+        if mark := cases[0].get_closest_marker("one_in"):
+            slow += [item for place, item in enumerate(cases) if place % mark.args[0]]
+        for item in slow:
+            item.add_marker("slow")
 
 
 def pytest_collection_finish():

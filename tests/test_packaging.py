@@ -119,6 +119,7 @@ NAME = r"[A-Z][a-z][\w'-]+"
 CITED = re.compile(rf"({NAME})(?:'s)?(?: et al\.)?,? \(?((?:19|20)\d\d)[a-z]?[,;)]")
 
 
+# Reads every file of the repository.
 def test_every_paper_that_is_named_has_an_entry():
     entries = []
     for entry in (ROOT / "docs/references.bib").read_text().split("\n@"):

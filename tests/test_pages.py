@@ -64,6 +64,7 @@ def test_successes_run_as_printed(capsys):
     assert 0 < int(names["safe_set"].is_safe(names["X"]).sum()) < len(names["X"])
 
 
+# The example of the README as it stands, three times.
 def test_the_example_runs_and_searches_with_what_it_names(capsys):
     r"""The printed call is qLogNEI within the guard, not the turn of the upper bound."""
     (example,) = blocks("python", README)

@@ -84,6 +84,7 @@ def test_botorch_and_other_numbers():
     assert bool((high > low).all())
 
 
+@pytest.mark.slow
 def test_coverage_at_one_point():
     r"""300 designs: a limit of false alarm 1e-4, which an eighth of the width exceeds."""
     X, point = uniform(8, 2, seed=3), uniform(1, 2, seed=4)

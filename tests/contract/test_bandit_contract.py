@@ -55,6 +55,7 @@ def test_select_takes_the_largest_upper_bound(name):
         assert bandit.select(arms) == int(bandit.bounds(arms)[1].argmax())
 
 
+@pytest.mark.representatives("filters")
 @pytest.mark.parametrize("name", ["filters", "abbasi_yadkori", "alternate"])
 def test_all_laws_and_coverage(name):
     r"""Wrongly failed with probability 1e-4."""
@@ -89,7 +90,7 @@ class Broken(KernelBandit):
             self.observe(ARMS[0], float(TRUTH.function(ARMS[:1])))
 
 
-DEFECTS = ("arms apart", "sides", "choice", "refusals", "copies", "coverage")
+DEFECTS = ("arms apart", "sides", "choice", "refusals", "copies")
 
 
 def broken(defect, **options):
@@ -98,7 +99,9 @@ def broken(defect, **options):
     return bandit
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize(
+    "defect", [*DEFECTS, pytest.param("coverage", marks=pytest.mark.slow)]
+)
 def test_a_broken_bandit_is_found(defect):
     build = partial(broken, defect)
     if defect == "coverage":

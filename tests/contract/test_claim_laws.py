@@ -20,7 +20,14 @@ GRID = torch.cartesian_prod(AXIS, AXIS)
 WINDOW = 0.25
 # Meta: the tables behind it are no function's, and its theorem states no one delta.
 # Budgeted: it has no noise scale to ask for, which the default tolerance needs.
-NAMES = [name for name in BANDS if name not in ("meta", "budgeted")]
+# Half a second to four: what their sets have of their own is tried by other quick laws.
+LONG = ("convex", "transformed", "logarithmic", "family", "counts", "constrained")
+LONG += ("successes", "family of successes")
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+    for name in BANDS
+    if name not in ("meta", "budgeted")
+]
 
 
 def reported(name, **options):
@@ -78,6 +85,7 @@ CLASSES = {
 }
 
 
+@pytest.mark.representatives("AbbasiYadkoriUCB", "WangDeFreitasUCB")
 @pytest.mark.parametrize("bound", CLASSES)
 def test_in_other_units_the_same_is_said(bound):
     r"""Numbers are in outcome units; margins have none."""

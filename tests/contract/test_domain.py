@@ -172,6 +172,7 @@ def test_the_points_of_the_table_are_certified(name, bands):
         assert says(bands[name]), road
 
 
+@pytest.mark.representatives("itself")
 @pytest.mark.parametrize("name", KINDS)
 def test_other_points_are_not(name, bands):
     for road, says in OUTSIDE.items():

@@ -37,6 +37,7 @@ from kernelucb.models import CosineFeatures, FeatureMetaModel
 from problems import frozen_kernel
 from tolerances import DIGITS, LINEAR_SOLVE, SEARCHED
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 
 
@@ -63,6 +64,7 @@ def test_the_bound_sees_the_outcomes_as_reported_in_every_trial():
 
 
 class TestNoise:
+    @pytest.mark.representatives("MartingaleMixtureUCB-prior0")
     @pytest.mark.parametrize(
         ("acqf_class", "prior"),
         [
@@ -92,6 +94,7 @@ class TestNoise:
         assert noise.tolist() == pytest.approx([0.1, 0.1], rel=1e-12)
 
 
+@pytest.mark.representatives("1")
 @pytest.mark.parametrize("tracked", [1, 3])
 def test_a_tracked_outcome_is_left_out(tracked):
     # Tracked in some trials, Ax models a list; tracked in all of them, a batch.
@@ -118,6 +121,7 @@ LOST += (without_a_number, stopped)
 
 
 class TestTrialsUnderWay:
+    @pytest.mark.representatives("space1")
     @pytest.mark.parametrize("space", [UNIT, [whole("x", 0, 9)]])
     def test_an_arm_without_an_outcome_is_pending_and_not_chosen_again(self, space):
         kind, lost = type(space[0].bounds[0]), []
@@ -131,6 +135,7 @@ class TestTrialsUnderWay:
             lost.append(parameters)
         assert len({p["x"] for p in lost}) == len(LOST)
 
+    @pytest.mark.representatives("make_client")
     @pytest.mark.parametrize("make", [make_client, searching])
     def test_the_bound_is_conditioned_on_them(self, make):
         client = attached(make(), SPREAD[:3], waves)
@@ -149,6 +154,7 @@ class TestTrialsUnderWay:
         next_trial(client)
         assert kernelucb.ax.last_bound(client).data.num_observations == 4
 
+    @pytest.mark.slow
     def test_which_trials_count_as_initial(self):
         early = make_client(num_initial=4, min_observed=1)
         trials = early.get_next_trials(max_trials=4)
@@ -165,6 +171,7 @@ class TestTrialsUnderWay:
 
 
 class TestSpaces:
+    @pytest.mark.slow
     def test_a_finite_one_is_used_up(self):
         client = fixed_client([whole("x", 0, 3)], num_initial=1)
         run(client, 4, lambda p: {"y": 0.1 * p["x"]})
@@ -175,6 +182,7 @@ class TestSpaces:
         certificate = stopping(client).decide().certificate
         assert (certificate.certified, certificate.resolution) == (True, 0.0)
 
+    @pytest.mark.slow
     def test_objective_and_domain_that_change_later_count_from_then_on(self):
         client = attached(fixed_client(), SOME, lambda p: {"y": 0.3 * p["x"]})
         next_trial(client)
@@ -196,6 +204,7 @@ def test_a_norm_bound_for_a_fitted_kernel_warns():
         kernelucb.ax.generation_strategy(MartingaleMixtureUCB, {"norm_bound": 3.0})
 
 
+@pytest.mark.slow
 def test_without_arguments_the_upper_bound_and_the_gain_play_in_turns(
     monkeypatch,
 ):
@@ -262,6 +271,7 @@ def test_without_ax_the_import_says_what_to_install(monkeypatch):
 
 
 class TestGivenPriors:
+    @pytest.mark.representatives("False")
     @pytest.mark.parametrize("family", [False, True])
     def test_the_bound_is_that_of_the_prior_on_the_trials(self, family):
         prior = {"outputscale": 400.0, "mean": 4900.0, "kernel": "matern32"}
@@ -472,6 +482,7 @@ def test_a_saved_experiment_goes_on_in_another_process(tmp_path):
 class TestReopened:
     r"""A reopened experiment chooses what it would have chosen."""
 
+    @pytest.mark.slow
     def test_a_fixed_prior_without_a_seed(self):
         # The maximiser is often an end that was observed already: Ax then falls back on a
         # random point.
@@ -480,6 +491,8 @@ class TestReopened:
             index, parameters = go_on_alike(client, reopened(client))
             client.complete_trial(trial_index=index, raw_data=curve(parameters))
 
+    # Ax reopens an experiment and goes on: two seconds.
+    @pytest.mark.representatives("<lambda>-waves")
     @pytest.mark.parametrize(
         ("make", "outcome"),
         [

@@ -16,6 +16,7 @@ from kernelucb.certificates import pareto_set
 from kernelucb.confidence.band import Band
 from problems import frozen_kernel
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 
 BEAM = [real("width", 1.0, 3.0), real("height", 1.0, 3.0)]
@@ -72,8 +73,11 @@ def is_alike(found, expected):
 
 @pytest.mark.filterwarnings("ignore:Encountered a .MultiObjective. without")
 @pytest.mark.filterwarnings("ignore:ObjectiveThreshold is dep:DeprecationWarning:ax[.]")
-def test_arms_of_ax_s_own_search_are_sorted_as_by_hand():
-    client = run(experiment(), 7, beam)
+@pytest.mark.parametrize(
+    "own", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["attached", "own"]
+)
+def test_arms_of_ax_s_own_search_are_sorted_as_by_hand(own):
+    client = run(experiment(), 7, beam) if own else attached(experiment(), ARMS, beam)
     front = kernelucb.ax.pareto_front(client, EPSILON, known())
     arms = [arm.parameters for arm in front.arms]
     assert len(arms) == 7
@@ -91,11 +95,13 @@ def test_arms_of_ax_s_own_search_are_sorted_as_by_hand():
             assert not (gains > 0.0).all(-1).any()
         if arm.name in front.names["dominated"]:
             assert (values <= values[i]).all(-1).sum() > 1
-    before = len(client._experiment.trials)
-    next_trial(client)  # Ax's search goes on
-    assert len(client._experiment.trials) == before + 1
+    if own:
+        before = len(client._experiment.trials)
+        next_trial(client)  # Ax's search goes on
+        assert len(client._experiment.trials) == before + 1
 
 
+@pytest.mark.representatives("-bend, 2*mass")
 @pytest.mark.parametrize("objective", ["-mass, -bend", "mass, -bend", "-bend, 2*mass"])
 def test_directions_are_the_experiment_s(objective):
     client = attached(experiment(objective), ARMS, beam)
@@ -107,6 +113,8 @@ def test_directions_are_the_experiment_s(objective):
     is_alike(front.verdict, pareto_set(bands, X, 0.2))
 
 
+# Bands of three outcomes, twice: 1.4 seconds.
+@pytest.mark.representatives("limits2-sides2")
 @pytest.mark.parametrize(
     ("limits", "sides"),
     [
@@ -186,6 +194,7 @@ class TestStatus:
         assert "bend: the noise is conditionally sub-Gaussian with scale 0.05" in str(front)
         assert front.verdict.certified
 
+    @pytest.mark.representatives("changes0-norm")
     @pytest.mark.parametrize(
         ("changes", "estimated"),
         [({"norm_bound": "cautious"}, "norm"), ({"kernel": None}, "kernel")],
@@ -204,6 +213,7 @@ class TestStatus:
         assert card.title == f"Front of mass, bend: {front.verdict.summary}"
         assert card.subtitle.endswith("without noise may lie outside of it")
 
+    @pytest.mark.representatives("0.1")
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     @pytest.mark.parametrize("norm", [None, 0.1])
     def test_a_card_states_nothing_that_is_not_certified(self, norm):

@@ -26,6 +26,7 @@ from kernelucb.exceptions import NoSafePointError, UncertifiedError
 from problems import frozen_kernel, likelihood_ucb, with_point
 from tolerances import LINEAR_SOLVE
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 SLOW = pytest.mark.slow
 
@@ -54,6 +55,8 @@ def missing_in(band):
 
 
 class TestMissing:
+    # Every claim of a whole experiment that is reopened: a second.
+    @pytest.mark.representatives("ends0-", "ends1-trials abandoned: 1")
     @pytest.mark.parametrize(
         ("ends", "missing"),
         [
@@ -81,6 +84,7 @@ class TestMissing:
         note = f", given that none of this depended on the noise of the outcomes: {missing}"
         assert decision.reason.endswith(note) == bool(missing)
 
+    @pytest.mark.slow
     def test_progressions_are_an_input(self):
         client = attached(fixed_client(options={"norm_bound": 10.0}), SOME, curve)
         for x, steps in ((0.2, 2), (0.6, 3)):
@@ -112,6 +116,10 @@ def refused(client, message):
 class TestUnusable:
     r"""Refused by the name of their trial."""
 
+    @pytest.mark.representatives(
+        r"-inf-0.1-outcome of y in trial 2 \\(arm 2_0\\) is -inf",
+        "outcome3-0.1-standard error .* is nan; others have a standard error",
+    )
     @pytest.mark.parametrize(
         ("outcome", "noise_std", "message"),
         [
@@ -163,6 +171,7 @@ class TestCounts:
         assert band.assumptions.certified
 
     # Of the model that Ax fits, from which the bound takes the data alone.
+    @pytest.mark.representatives("0.0")
     @pytest.mark.filterwarnings("ignore:Very small noise values")
     @pytest.mark.parametrize("error", [None, 0.0])
     def test_all_outcomes_alike(self, error):
@@ -199,6 +208,7 @@ class TestSeveral:
         joined = kernelucb.ax.recommended_arm(client).assumptions
         assert joined.delta == pytest.approx(0.02)
 
+    @pytest.mark.representatives("y - 2*cost")
     @pytest.mark.parametrize("objective", ["y - 2*cost", "-2*cost + y"])
     def test_sums(self, objective):
         options = {"norm_bound": {"cost": 20.0, "y": 300.0}, "delta": 0.1}
@@ -221,6 +231,7 @@ class TestSeveral:
 
 
 class TestRanges:
+    @pytest.mark.representatives("-1.0")
     @pytest.mark.parametrize("sign", [1.0, -1.0])
     def test_every_claim_on_the_objective_keeps_to_it(self, sign):
         arms, objective = along(0.1, 0.4, 0.8), "y" if sign > 0 else "-y"
@@ -241,6 +252,7 @@ class TestRanges:
         ranks = built(client).bound(GRID.unsqueeze(-2))
         assert float(ranks.max()) > high  # points above the range are still told apart
 
+    @pytest.mark.representatives("safe")
     @pytest.mark.parametrize("kind", ["safe", "explored"])
     def test_of_constraints(self, kind):
         least = problem().threshold - 0.01
@@ -259,6 +271,8 @@ FAMILY = {
 
 
 class TestSafe:
+    # Four safe trials from start to end, a second and a half.
+    @pytest.mark.representatives("0-4")
     @pytest.mark.parametrize(
         ("seed", "trials"),
         [(0, 4), *(pytest.param(seed, 7, marks=SLOW) for seed in range(3))],
@@ -288,6 +302,7 @@ class TestSafe:
         is_guarded = type(built(client).acqf) is GuardedAcquisition
         assert is_guarded == ("search" in arguments)
 
+    @pytest.mark.slow
     def test_safe_arms_alone_come_back_to_the_last_digit(self):
         space, start = [real("x", 1e-3, 10.0, scaling="log")], along(0.3)
         arguments = {"safe_arms": start, "limits": ["z >= 1.999"], "num_initial": 1}
@@ -298,6 +313,7 @@ class TestSafe:
         assert "No completed arm is certainly feasible yet (z >= 1.99" in decision.reason
         assert kernelucb.ax.recommended_arm(client).parameters == start[0]
 
+    @pytest.mark.slow
     def test_linear_constraints_on_parameters(self):
         start = problem().start
         client = constrained_client(
@@ -312,6 +328,7 @@ class TestSafe:
         assert len({p["x"] for p in chosen}) > 1
         assert is_kept(chosen)
 
+    @pytest.mark.representatives("wrong1-range")
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     @pytest.mark.parametrize(
         ("wrong", "why"),
@@ -363,6 +380,7 @@ class TestExplored:
         names = {item.name.partition(": ")[0] for item in joined.items}
         assert names == {"objective", "z"}
 
+    @pytest.mark.representatives("None-ConstrainedUCB")
     @pytest.mark.parametrize(
         ("search", "kind"), [(None, ConstrainedUCB), (SEARCH, GuardedAcquisition)]
     )
@@ -377,6 +395,7 @@ class TestExplored:
         within = "" if search is None else f"{search} within "
         assert node(client) == f"{within}MartingaleMixtureUCB, explored"
 
+    @pytest.mark.slow
     def test_nothing_is_feasible_or_ax_would_drop_the_constraint(self):
         client = constrained_client("explored", limits=["z >= 1.99"])
         attached(client, SOME, problem())
@@ -391,6 +410,7 @@ class TestExplored:
                 kernelucb.ax.recommended_arm(client)
 
 
+@pytest.mark.slow
 def test_contexts_of_safe_trials():
     arm = {"x": problem().start, "t": 0.5}
     client = constrained_client(parameters=SQUARE, safe_arms=[arm], num_initial=1)
@@ -440,6 +460,7 @@ OUTSIDE = {
 
 
 class TestOutside:
+    @pytest.mark.representatives("log", "words")
     @pytest.mark.parametrize("case", OUTSIDE)
     def test_the_cube_is_that_of_the_search_space(self, case):
         space, arms, seen = OUTSIDE[case]
@@ -460,6 +481,7 @@ class TestOutside:
             assert_close(band.bounds(inputs_of(fitted.adapter, arms[1:2])), wanted)
             assert ("left out" in str(band.assumptions)) == (None in inputs)
 
+    @pytest.mark.slow
     def test_no_safe_trial_rests_on_another_cube(self):
         client = constrained_client(num_initial=1)
         attached(client, along(5.0), problem())
@@ -468,6 +490,7 @@ class TestOutside:
         assert float(X.max()) == pytest.approx(5.0)
 
 
+@pytest.mark.slow
 def test_length_scales_by_parameter_are_those_by_column():
     space = [KIND, real("heat", 20.0, 80.0), choice("bath", [7])]
     space += [choice("stirred", ["no", "yes"])]
@@ -503,6 +526,7 @@ class TestContexts:
         seen = built(client).bound.model.input_transform.bounds
         assert_close(seen, torch.tensor(cube, dtype=torch.float64))
 
+    @pytest.mark.representatives("None")
     @pytest.mark.parametrize("search", [None, SEARCH])
     def test_a_fixed_number_beside_very_many_combinations(self, search, monkeypatch):
         monkeypatch.setattr(acquisition, "MAX_CHOICES_ENUMERATE", 50)
@@ -548,6 +572,7 @@ class TestCertificates:
         assert inner.gap <= certificate.gap <= looseness * inner.gap + 0.01
         return certificate
 
+    @pytest.mark.representatives("limits1")
     @pytest.mark.parametrize("limits", [[], ["x + t <= 0.9"]])
     def test_of_a_context_and_within_parameter_constraints(self, limits):
         options = FIXED | {"lengthscale": 0.8, "norm_bound": 2.0}
@@ -564,6 +589,7 @@ class TestCertificates:
             assert not limits or float(certificate.challenger.sum()) <= 0.9 + 1e-9
 
     # Of 301 integers there would be too many boxes: an interval holds them.
+    @pytest.mark.representatives("3-9.0")
     @pytest.mark.parametrize(("largest", "looseness"), [(0, 1.1), (3, 9.0), (300, 9.0)])
     def test_integers_are_enumerated_and_logarithms_scaled(self, largest, looseness):
         other = [whole("n", 0, largest)] if largest else []
@@ -596,6 +622,7 @@ class TestSearch:
         assert acqf.temperature == 0.1
         assert_close(acqf(queries), acqf.upper_bound(queries))
 
+    @pytest.mark.slow
     def test_an_analytic_function_and_what_to_do_about_a_trial_under_way(self):
         client = attached(searching("LogExpectedImprovement"), SPREAD, waves)
         client.mark_trial_failed(next_trial(client)[0])  # may be chosen again

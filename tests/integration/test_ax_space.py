@@ -22,6 +22,7 @@ from kernelucb.ax.bounds import FittedBound
 from kernelucb.ax.experiment import inputs_of
 from problems import frozen_kernel
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 
 SPACES = {
@@ -113,6 +114,7 @@ def walk(seed, steps):
 
 
 # Outcomes that contradict the norm do so under the right kernel as well.
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 @pytest.mark.parametrize(
     "seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))]
@@ -147,6 +149,7 @@ class TestLater:
         ):
             yield lambda ask=ask: ask(client)
 
+    @pytest.mark.slow
     def test_a_number_is_refused_where_the_scale_changes(self):
         client = fixed_client(SPACES["x"], num_initial=1)
         attached(client, along(0.1, 0.3), outcome)
@@ -157,6 +160,7 @@ class TestLater:
         change(client, floats("x", 0.1, 0.3))
         assert as_it_was(client, "x", False) == (True, True)
 
+    @pytest.mark.slow
     def test_nothing_recorded_the_space_before_the_outcomes(self):
         client = Client(random_seed=0)
         client.configure_experiment(SPACES["x"])
@@ -211,6 +215,7 @@ class TestLater:
         client.set_generation_strategy(both._generation_strategy)
         assert kernelucb.ax.current_bound(client).assumptions.certified
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("scale", [0.4, {"x": 0.2, "k": 1.0}])
     @pytest.mark.parametrize("ordered", [True, False])
     def test_words(self, scale, ordered):

@@ -22,6 +22,7 @@ from ax_bench import *
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, WangDeFreitasUCB, regret_certificate
 
+# An experiment of Ax, which fits a model at each look, takes half a second to two.
 pytestmark = AX_WARNINGS
 
 
@@ -93,6 +94,7 @@ class TestDecision:
         answer = rule.should_stop_optimization(client._experiment)
         assert answer == (True, decision.reason)
 
+    @pytest.mark.representatives("1000000.0")
     @pytest.mark.parametrize("unit", [1e-6, 1e6])
     def test_is_in_the_units_of_the_metric(self, unit):
         plain, scaled = (
@@ -123,6 +125,7 @@ class TestDecision:
             assert not decision.stop
             assert f"no guarantee: {why} violated" in decision.reason
 
+    @pytest.mark.slow
     def test_all_outcomes_count_and_pending_trials_do_not(self):
         client = attached(fixed_client(), FIVE, curve)
         before = stopping(client).decide()
@@ -143,6 +146,7 @@ class TestDecision:
         client.complete_trial(trial_index=running, raw_data=curve(parameters))
         assert kernelucb.ax.current_bound(client).data.num_observations == 6
 
+    @pytest.mark.slow
     def test_abandoned_arms_of_a_batch_are_pending_and_not_recommended(self):
         client = attached(fixed_client(), FIVE, curve)
         trial = client._experiment.new_batch_trial()
@@ -213,6 +217,7 @@ def note(card):
 
 
 class TestCards:
+    # Both cards of an experiment of Ax, and the gaps beside them: two seconds.
     def test_band_and_gaps_are_those_of_the_bound_and_of_the_stopping_rule(self):
         client = attached(fixed_client(), ARMS, curve)
         band, gap = cards = computed(client, BAND, GAP)
@@ -244,6 +249,8 @@ class TestCards:
         assert drawn.name == "certified gap"
         assert f"arm {decision.arm.name}" in gap.title
 
+    # Both cards of an experiment of Ax: a second.
+    @pytest.mark.representatives("options1-no guarantee: norm violated")
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     @pytest.mark.parametrize(
         ("options", "summary"),
@@ -265,6 +272,7 @@ class TestCards:
         assert gap.get_figure().data[0].name == f"gap, {summary}"
         assert not gap.df["certified"].any()
 
+    @pytest.mark.slow
     def test_probabilities(self):
         client = attached(count_client(), ARMS, successes)
         report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
@@ -275,6 +283,7 @@ class TestCards:
         assert band.df["upper"].max() < 1.0
         assert gap.df["gap"].max() <= 1.0
 
+    @pytest.mark.slow
     def test_constraints_and_choices(self):
         space, safe = [*UNIT, KIND], [{"x": 0.5, "kind": "a"}]
         client = constrained_client(parameters=space, limits=["z >= -100"], safe_arms=safe)
@@ -294,6 +303,7 @@ class TestCards:
         assert (low.mode, list(high.y)) == ("markers", band.df["upper"].tolist())
         assert [list(each.y) for each in seen] == [[0.52], [0.5, 0.5]]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("objective", "name", "more"),
         [("-2*y", "y", "less"), ("y", "y", "more"), ("-y + z", "-y + z", "more")],
@@ -322,6 +332,7 @@ class TestCards:
         for (low, high), (lower, upper) in zip(ends, exact, strict=True):
             assert lower - 0.01 <= float(low) <= lower <= upper <= float(high)
 
+    @pytest.mark.slow
     def test_derived_parameters_follow_the_others(self):
         formula = {"parameter_type": "float", "expression_str": "1.0 - x"}
         space = [*SQUARE, DerivedParameterConfig(name="rest", **formula)]
@@ -338,6 +349,7 @@ class TestCards:
                 client, baseline={"t": 0.5, "rest": 0.1}, **arguments
             )
 
+    @pytest.mark.slow
     def test_names_values_and_units_are_the_user_s(self):
         space = [choice("solvent", "abc"), choice("stirred", [True, False])]
         space += [real("hours", 1.0, 8.0, scaling="log")]

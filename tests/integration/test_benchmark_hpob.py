@@ -132,6 +132,7 @@ def test_tasks_are_rows_apart_and_other_draws():
     assert shares == [1 / 20, 1 / 4, 1 / 13]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_data")
 def test_the_band_of_a_task_is_that_of_a_norm_from_tasks(monkeypatch):
     monkeypatch.setattr(tasks, "LOOKS", (6, 8))

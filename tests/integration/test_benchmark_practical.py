@@ -82,6 +82,7 @@ def test_objective_fit_and_posterior_are_those_of_botorch():
     assert not torch.equal(model.posterior(X[0]).mean[0], before)
 
 
+@pytest.mark.representatives("kc1")
 @pytest.mark.parametrize("name", ["kc1", "protein_structure"])  # a gain, and a loss
 def test_a_row_of_a_table_is_what_the_package_says(name):
     r"""Against the public interface of the package, which draws the repetitions itself."""
@@ -103,6 +104,7 @@ def test_a_row_of_a_table_is_what_the_package_says(name):
     assert played.optimum == max(played.value(row) for row in played.rows)
 
 
+@pytest.mark.representatives("batch_reaction", "heat_exchanger")
 @pytest.mark.parametrize("name", practical.SIMULATORS)
 def test_the_optimum_of_a_simulator_is_above_a_search_of_another_kind(name):
     played = environment(name)

@@ -42,6 +42,7 @@ def test_agrees_with_the_package(name, d, n, noise):
     torch.testing.assert_close(*found, rtol=0.0, atol=1e-8)
 
 
+# A suite of its own.
 def test_its_own_tests_pass():
     path = CONTRIB / "test" / "acquisition" / "test_martingale_mixture.py"
     spec = importlib.util.spec_from_file_location("its_own_tests", path)

@@ -22,6 +22,7 @@ def demo(tmp_path, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_rounds_and_picture(demo, tmp_path):
     status, text, _ = demo()
     assert status == 0
@@ -33,6 +34,7 @@ def test_rounds_and_picture(demo, tmp_path):
     assert " certified: at most " in text
 
 
+@pytest.mark.representatives("branin")
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_default_run_is_certified_and_keeps_its_promise(function):
     demo = Run(function, rounds=3, seed=1, delta=0.05, estimate=False)
@@ -75,6 +77,7 @@ def test_norm_estimate_is_said_and_never_called_certified(demo):
     assert "certified" not in text
 
 
+@pytest.mark.slow
 def test_interrupted_run_prints_and_draws_what_there_is(demo, tmp_path, monkeypatch):
     point = sobol(black_box("branin").bounds, 1, 0)
     monkeypatch.setattr(Run, "_choose", Mock(side_effect=[point, KeyboardInterrupt]))

@@ -1,6 +1,7 @@
 r"""A page from a table of runs, in-process."""
 
 import re
+from functools import partial
 from html import unescape
 from itertools import pairwise
 
@@ -8,7 +9,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 
 import kernelucb
 from kernelucb import (
@@ -45,13 +46,30 @@ FRAME = pd.DataFrame(
 OTHERS = {"ignore": ["done", "tags"], "noise_std": 1.0}
 
 
+# A page with its text, of quick settings, takes half a second to two.
+def _not_one_event(*_):
+    raise UnsupportedError
+
+
+@pytest.fixture
+def firm():
+    r"""Asked for where the breakdown values of claims are read."""
+
+
 @pytest.fixture(autouse=True)
-def few_gaps(monkeypatch):
+def few_gaps(monkeypatch, request):
     for module in (study, claims):
-        monkeypatch.setattr(module, "_EVALUATIONS", 100, raising=False)
-    monkeypatch.setattr(claims, "_CLOSE", 2.0)  # of breakdown values, which no test reads
-    monkeypatch.setattr(study, "_MARGINS", (1.1, 2.0))
+        monkeypatch.setattr(module, "_EVALUATIONS", 20, raising=False)
+    # Breakdown values take most of a report's time: one test has them, of the first norms.
+    for name, most in (("_MOST_NORM", 1.5), ("_MOST_NOISE", 1.5), ("_CLOSE", 30.0)):
+        monkeypatch.setattr(claims, name, most)
+    if "firm" not in request.fixturenames:
+        monkeypatch.setattr(claims, "breakdown_of", _not_one_event)
+    monkeypatch.setattr(study, "_MARGINS", (2.0,))
     monkeypatch.setattr(study, "_MAP_MARGINS", (1.2, 3.0))
+
+
+of_frame = partial(kernelucb.report, effort="quick")
 
 
 def report(folder, table, outcome="yield", **options):
@@ -75,9 +93,10 @@ def by_hand(limits):
     return band.with_replicates(9 * 10).relaxed(), X[8]  # 9 settings, in whatever order
 
 
-def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
+@pytest.mark.parametrize("effort", ["quick", pytest.param("full", marks=pytest.mark.slow)])
+def test_the_page_and_the_text_say_what_the_band_says(effort, tmp_path, firm):
     options = {"norm_bound": 200.0, "range": (0.0, 100.0), "units": {"yield": "%"}}
-    options |= {"baseline": BASELINE, "threshold": 60.0, "effort": "full"}
+    options |= {"baseline": BASELINE, "threshold": 60.0, "effort": effort}
     made = report(tmp_path, TABLE, **GIVEN, **options)
     page = made.to_html()
     text, shown = words(made.text), words(unescape(re.sub(r"<[^>]+>", " ", page)))
@@ -116,14 +135,15 @@ def test_the_page_and_the_text_say_what_the_band_says(tmp_path):
     numbers, shown = (set(re.findall(r"\d+\.\d+", x)) for x in (made.text, unescape(page)))
     assert numbers <= shown
     assert not re.search("http|<script", page)
-    assert page.count("data:image/svg+xml;base64,") == 2
+    assert page.count("data:image/svg+xml;base64,") == (2 if effort == "full" else 1)
 
 
+# Three reports, by each door one.
 def test_file_frame_and_command_are_one_road(tmp_path, capsys):
     page = report(tmp_path, TABLE, **GIVEN, baseline=BASELINE)
     frame = pd.read_csv(tmp_path / "runs.csv").set_index("heat")
     quick = GIVEN | {"baseline": BASELINE, "effort": "quick"}
-    other = kernelucb.report(frame, "yield", **quick).text
+    other = of_frame(frame, "yield", **quick).text
     command = ["--bounds", "heat=50:110, hours=1:8", "--ignore", "who", "--noise-std", "1"]
     command += ["--tolerance", "5", "--window", ".1", "--baseline", "heat=60,hours=2"]
     command += [
@@ -175,8 +195,8 @@ def test_a_counter_is_asked_about(name, index):
     frame.insert(0, name, list(index))
     said = f"'{name or 'column_1'}' counts the rows .*--ignore .*--inputs A,B"
     with pytest.raises(InputDataError, match=said):
-        kernelucb.report(frame, "yield", noise_std=1.0)
-    page = kernelucb.report(frame, "yield", noise_std=1.0, inputs=["heat", 7])
+        of_frame(frame, "yield", noise_std=1.0)
+    page = of_frame(frame, "yield", noise_std=1.0, inputs=["heat", 7])
     assert page.table.left_out == {name or "column_1": "not among --inputs"}
 
 
@@ -188,13 +208,13 @@ def test_a_spread_of_the_outcome_is_asked_about(name):
     frame = FRAME.assign(**{name: [1.0, 0.8, 1.2, 1.0, 0.9, 1.1, 1.0, 0.7]})
     said = f"'{re.escape(name)}' .*spread of the outcome.*--ignore .*--inputs A,B"
     with pytest.raises(InputDataError, match=said):
-        kernelucb.report(frame, "yield", **OTHERS)
+        of_frame(frame, "yield", **OTHERS)
 
 
 @pytest.mark.parametrize("level", [range(8), [20, 1, 40, 2.5, 60, 2, 80, 3]])
 def test_designs_are_no_counters(level):
     name = "level" if level == range(8) else "time"
-    page = kernelucb.report(FRAME.assign(**{name: list(level)}), "yield", **OTHERS)
+    page = of_frame(FRAME.assign(**{name: list(level)}), "yield", **OTHERS)
     assert name in page.table.columns
 
 
@@ -202,6 +222,7 @@ LATIN = "Temperatur °C;Lösung;Ausbeute\n20,5;Äther;61,2\n40;Wasser;1.070,5\n6
 LATIN += "80;Äther;n/a\n70;Wasser;Ausfall\n50;Wasser;60,25\n"
 
 
+@pytest.mark.representatives("cp1252")
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16"])
 def test_semicolons_commas_and_words_are_read(encoding, tmp_path):
     options = {"noise_std": 3.0, "categories": ["Lösung"], "missing": ["Ausfall"]}
@@ -223,7 +244,7 @@ def test_semicolons_commas_and_words_are_read(encoding, tmp_path):
 def test_long_words_do_not_overlap_and_the_next_run_has_few_digits():
     frame = pd.DataFrame({"ligand": [f"a ligand of {i}" for i in range(9)]})
     frame = frame.assign(heat=[1.0, 7, 3, 5, 2, 8, 4, 9, 6], y=range(9))
-    page = kernelucb.report(frame, "y", categories=["ligand"], noise_std=1.0)
+    page = of_frame(frame, "y", categories=["ligand"], noise_std=1.0)
     figure = study._slices(plt, page)
     labels = [x.get_window_extent() for x in figure.axes[0].get_xticklabels()]
     assert not any(a.overlaps(b) for a, b in pairwise(labels))
@@ -276,7 +297,7 @@ def test_a_constant_on_all_outcomes_changes_no_norm_and_no_digit():
     Y = 1e-3 * torch.sin(5 * x) + 5e-5 * torch.cos(40 * x)
     given = {"outcome": "energy", "noise_std": 1e-4, "minimize": True}
     pages = [
-        kernelucb.report(pd.DataFrame({"x": x, "energy": Y + mean}), mean=mean, **given)
+        of_frame(pd.DataFrame({"x": x, "energy": Y + mean}), mean=mean, **given)
         for mean in (0.0, offset)
     ]
     assert pages[1].norm_bound == pytest.approx(float(pages[0].norm_bound), rel=1e-3)
@@ -287,7 +308,7 @@ def test_a_constant_on_all_outcomes_changes_no_norm_and_no_digit():
 
 def test_equal_outcomes_are_reported_at_a_given_norm():
     frame = pd.DataFrame({"temp": [20, 40, 60, 80], "fails": [0, 0, 0, 0]})
-    page = kernelucb.report(frame, "fails", noise_std=0.1, norm_bound=1.0, minimize=True)
+    page = of_frame(frame, "fails", noise_std=0.1, norm_bound=1.0, minimize=True)
     assert (page.least_norm, page.tolerance) == (0.0, pytest.approx(0.005))
     assert "no point anywhere is lower by more than" in page.text
 
@@ -298,20 +319,20 @@ def test_repeated_rows_narrow_the_interval():
     Y = 90.0 - 0.02 * (X - 55.0) ** 2 + 4.0 * normal(40, 0)
     frame = pd.DataFrame({"heat": X, "yield": Y})
     given = {"outcome": "yield", "noise_std": 4.0, "norm_bound": 3000.0}
-    page = kernelucb.report(frame, **given)
+    page = of_frame(frame, **given)
     lower, upper = page.report.claims[0].numbers
     plain = MartingaleMixtureUCB(page.regress(), norm_bound=page.norm_bound)
     sides = plain.bounds(page.point[None])
     assert upper - lower < 0.75 * float(sides[1] - sides[0])
-    shuffled = kernelucb.report(frame.sample(frac=1.0, random_state=1), **given)
+    shuffled = of_frame(frame.sample(frac=1.0, random_state=1), **given)
     assert shuffled.report.claims[0].numbers == pytest.approx((lower, upper))
-    deltas = page.set_delta, kernelucb.report(frame, "yield").set_delta
+    deltas = page.set_delta, of_frame(frame, "yield").set_delta
     assert deltas == (0.025, 0.05)  # half for the settings where the noise is given
 
 
 def test_what_a_frame_lacks_was_not_lost():
     frame = FRAME.assign(**{"yield": pd.array([*range(7), None], dtype="Int64")})
-    page = kernelucb.report(frame, "yield", **OTHERS)
+    page = of_frame(frame, "yield", **OTHERS)
     assert page.table.unused_rows == {9: "yield is <NA>"}
     assert page.band.assumptions["outcomes"].status == "given"
 
@@ -319,13 +340,13 @@ def test_what_a_frame_lacks_was_not_lost():
 @pytest.mark.parametrize("word", ["-999", [-999], [-999.0]])
 def test_missing_numbers_are_numbers(word):
     frame = FRAME.replace({"yield": {0.4: -999.0}})
-    page = kernelucb.report(frame, "yield", missing=word, **OTHERS)
+    page = of_frame(frame, "yield", missing=word, **OTHERS)
     assert page.table.unused_rows == {8: "yield is -999.0"}
 
 
 def test_names_of_any_type_and_sides_that_are_open():
     given = OTHERS | {"inputs": [7], "bounds": {7: (0.0, 90.0)}, "range": (-9.0, None)}
-    page = kernelucb.report(FRAME, "yield", **given)
+    page = of_frame(FRAME, "yield", **given)
     assert [*page.table.columns] == ["7"]
     assert page.limits.flatten().tolist() == [0.0, 90.0]
     assert page.band.bounds(page.table.inputs)[0].min() >= -9.0
@@ -343,13 +364,14 @@ def test_units_in_cells_are_units_of_the_page(tmp_path):
         report(tmp_path, table, **given | {"baseline": {"heat": "60 K"}}).report  # noqa: B018
 
 
+@pytest.mark.representatives("<0.5")
 @pytest.mark.parametrize("word", ["<0.5", "inf", "LOD"])
 def test_without_outcomes_that_were_lost_nothing_is_guaranteed(word):
     frame = FRAME.assign(**{"yield": [*FRAME["yield"][:7].astype(object), word]})
     with pytest.raises(InputDataError, match="because of its outcome") as refused:
-        kernelucb.report(frame, "yield", **OTHERS)
+        of_frame(frame, "yield", **OTHERS)
     assert "--missing" not in str(refused.value)
-    page = kernelucb.report(frame, "yield", missing=[word], **OTHERS, norm_bound=50.0)
+    page = of_frame(frame, "yield", missing=[word], **OTHERS, norm_bound=50.0)
     assert page.band.assumptions["outcomes"].status == "violated"
     text = words(page.text)
     assert f"which outcomes are missing depends on the outcomes, which were {word}" in text
@@ -433,6 +455,7 @@ HISTORY = GIVEN | {"norm_bound": 200.0, "mean": 50.0, "history": True}
 TOGETHER = "With probability 0.95 all of these numbers hold together"
 
 
+@pytest.mark.slow
 def test_the_history_is_that_of_reports_on_the_first_rows(tmp_path, monkeypatch):
     page = report(tmp_path, TABLE, **HISTORY)
     assert [*page.history] == [*range(2, 12)]  # the header is row 1
@@ -449,6 +472,17 @@ def test_the_history_is_that_of_reports_on_the_first_rows(tmp_path, monkeypatch)
     assert [*report(tmp_path, TABLE, **HISTORY).history] == [4, 7, 11]
 
 
+def test_a_history_of_few_looks(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "_LOOKS", 2)
+    page = report(tmp_path, TABLE, **HISTORY)
+    assert [*page.history] == [6, 11]
+    assert page.history[11].gap == pytest.approx(page.report.gap)
+    first = report(tmp_path, "\n".join(ROWS[:6]), **HISTORY)
+    assert page.history[6].gap == pytest.approx(first.report.gap)
+    assert torch.equal(page.history[6].recommended, first.point)
+    assert TOGETHER in words(page.text)
+
+
 @pytest.mark.parametrize(
     ("changes", "why", "first"),
     [
@@ -457,7 +491,10 @@ def test_the_history_is_that_of_reports_on_the_first_rows(tmp_path, monkeypatch)
         ({"bounds": None}, "(gap, heuristic: kernel estimated): what is", "Covered by no"),
     ],
 )
-def test_looks_without_a_guarantee_have_no_probability(changes, why, first, tmp_path):
+def test_looks_without_a_guarantee_have_no_probability(
+    changes, why, first, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(study, "_LOOKS", 2)
     text = words(report(tmp_path, TABLE, **HISTORY | changes).text)
     assert f"about yield {first} " in text
     assert f"No probability belongs to these numbers together {why}" in text

@@ -202,6 +202,7 @@ def games(band, noise, rule, loudness=1.0):
         yield game, width * (band.tau * game.variance[:, 0]).sqrt()
 
 
+@pytest.mark.representatives("martingale mixture, analytic")
 @pytest.mark.parametrize("name", BANDS)
 def test_the_bands_counted_are_the_library_s(name):
     band = BANDS[name]
@@ -217,6 +218,8 @@ def test_the_bands_counted_are_the_library_s(name):
 SETTINGS = [(name, game) for name in BANDS for game in BANDS[name].adversaries]
 
 
+# One count with all its sequences, half a second; of the other bands with the slow tests.
+@pytest.mark.representatives("martingale mixture, analytic-adversary1")
 @pytest.mark.parametrize(("name", "adversary"), SETTINGS)
 def test_misses_are_rarer_than_delta(name, adversary, stands):
     r"""2000 sequences at delta 0.1: false alarm 7.7e-05, power 1.000."""
@@ -276,6 +279,7 @@ def largest_form(name, state):
     return ridge / NOISE_STD**2 * (width - NORM) ** 2
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("noise", "rule"), ADVERSARIES)
 @pytest.mark.parametrize(("name", "price"), [("Abbasi-Yadkori", 0.0), ("IGP-UCB", 1.0)])
 def test_the_self_normalised_noise_is_rarely_large(name, price, noise, rule, stands):

@@ -59,6 +59,7 @@ def stopping(name, seed, on_box=False, maximize=True, shrink=1.0):
     return False, False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "on_box", "maximize"),
     [
@@ -118,6 +119,7 @@ def leaves_the_safe_set(seed, lengthscale=0.2, norm_bound=NORM):
     return False
 
 
+@pytest.mark.slow
 def test_the_safe_set_is_not_left(stands):
     r"""68 sequences at delta 0.3: false alarm 6.6e-05, power 0.904.
 

@@ -179,6 +179,7 @@ def test_a_step_has_mean_at_most_one_under_bounded_noise():
         assert float(steps.max()) <= 1.0 + REARRANGED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES, ids=str)
 def test_crossings_of_the_mixture_are_rarer_than_delta(game, stands):
     r"""1000 sequences at delta 0.1: false alarm 8.0e-05, power 1.000.
@@ -192,6 +193,7 @@ def test_crossings_of_the_mixture_are_rarer_than_delta(game, stands):
         assert not stands(MIXED, crossings(path, 3.0 * DELTA))
 
 
+@pytest.mark.representatives("equal scales, gaussian, smoothed residual")
 @pytest.mark.parametrize("game", GAMES[:: len(PLAYERS)], ids=str)
 def test_noise_louder_than_claimed_is_found_out(game, stands):
     r"""By a quarter, in 100 rounds.
@@ -201,6 +203,7 @@ def test_noise_louder_than_claimed_is_found_out(game, stands):
     assert not stands(MIXED, crossings(mixture(game, 1.25, 100), DELTA))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", [*range(len(MEMBERS)), "Flynn & Reeb"])
 def test_crossings_of_every_member_are_rarer_than_delta(member, stands):
     r"""In all games: 15000 sequences at delta 0.1: false alarm 9.8e-05, power 1.000."""

@@ -177,6 +177,7 @@ adversaries = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @adversaries
 @pytest.mark.parametrize("name", SETS)
 def test_crossings_are_rarer_than_delta(name, noise, rule, stands):
@@ -237,6 +238,7 @@ def outside_either(noise, rule, delta, rounds=200):
     return sequences, torch.stack(outside)
 
 
+@pytest.mark.slow
 @adversaries
 def test_false_alarms_of_the_consistency_check_are_rarer_than_delta(noise, rule, stands):
     r"""1000 sequences at delta 0.1: false alarm 8.0e-05, power 1.000.
@@ -291,6 +293,7 @@ def streamed(known, rule=nearest_miss, loudness=TRUE, rounds=400):
     return game, torch.stack(intervals), missed, bands
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("known", "rounds"), [(WIDE, 80), (OPEN, 80), (TIGHT, 50)])
 def test_interval_and_band_counted_are_the_library_s(known, rounds):
     game, intervals, _, bands = streamed(known)
@@ -307,6 +310,7 @@ def test_interval_and_band_counted_are_the_library_s(known, rounds):
             assert_close(band, bands[n - 1], rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [WIDE, OPEN])
 def test_the_interval_holds_the_scale_at_every_round(known, stands):
     r"""400 sequences at delta 0.2: false alarm 7.7e-05, power 1.000.
@@ -325,6 +329,7 @@ def test_the_interval_holds_the_scale_at_every_round(known, stands):
     assert not stands(DURAND, outside(6.0 * TRUE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [nearest_miss, optimistic(SIZE, DURAND.delta)])
 def test_the_band_of_a_nearly_known_scale_holds_at_every_round(rule, stands):
     r"""400 sequences at delta 0.2: false alarm 7.7e-05, power 1.000.

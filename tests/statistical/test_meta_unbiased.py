@@ -53,6 +53,7 @@ def discrete_models():
     return [DiscreteMetaModel(each, X) for each in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "index", [[], pytest.param([2], marks=pytest.mark.slow), [1, 4, 5, 2]]
 )
@@ -80,6 +81,7 @@ class Line(torch.nn.Module):
         return torch.cat([torch.ones_like(inputs), inputs, inputs.square()], -1)
 
 
+@pytest.mark.slow
 def test_the_feature_posterior_is_unbiased():
     r"""Lemma 3: ``E mu_t = mu_t``, ``E k_t = k_t + phi^T sigma^2 (Phi Phi^T)^-1 phi``."""
     phi, index = Line()(X), [1, 4]
@@ -151,6 +153,7 @@ def test_the_band_holds_at_a_point_fixed_in_advance(stands):
     assert not stands(BAND, misses(10.0))
 
 
+@pytest.mark.slow
 def test_the_conformal_norm_bound_covers_whatever_the_law(stands):
     r"""Held-out norms bound a new task's norm as often as promised, for heavy tails too.
 

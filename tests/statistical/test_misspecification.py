@@ -46,6 +46,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize(("name", "d", "n"), CASES)
 def test_a_wrong_assumption_is_found_and_named(name, d, n, wrong):
@@ -66,6 +67,7 @@ def states(name, seed, noise_std=NOISE_STD):
         yield KernelRegression(run.X[:n], run.Y[:n], run.kernel, noise_std)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rbf", "matern32"])
 def test_the_least_consistent_norm_is_below_the_true_one_at_any_round(name, stands):
     r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911."""

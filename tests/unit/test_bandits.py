@@ -155,6 +155,8 @@ CASES = {
 }
 
 
+# Every set, and every kind of kernel, once: of 42, seven.
+@pytest.mark.covering
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("case", CASES)
 def test_is_the_stateless_bound(case, bound):
@@ -171,6 +173,8 @@ def test_is_the_stateless_bound(case, bound):
     assert bandit.assumptions["norm"].status is status
 
 
+# As many rounds as a drift needs.
+@pytest.mark.representatives("igp-matern32")
 @pytest.mark.parametrize(
     ("bound", "name"), [("exact", "rbf"), ("energy", "matern52"), ("igp", "matern32")]
 )
@@ -240,6 +244,7 @@ def test_the_estimate_follows_the_data_and_never_falls():
     assert 0.5 * NORM < least <= bandit.norm_bound
 
 
+@pytest.mark.representatives("exact")
 @pytest.mark.parametrize("bound", MIXTURES)
 def test_no_contradiction_with_hardly_any_room(bound):
     r"""The next outcome could empty the set; warnings are errors here."""
@@ -276,6 +281,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("bound", "noise", "seed"), SMALL)
 def test_noise_next_to_round_off(bound, noise, seed):
     r"""The bounds hold the truth, and are those of all data up to round-off.
@@ -333,6 +339,8 @@ def make_family(kernels=RANGE, norm_bound=NORM, **options):
     return FamilyBandit(kernels, norm_bound=norm_bound, noise_std=NOISE, **options)
 
 
+# Two bandits side by side over many rounds: two seconds.
+@pytest.mark.representatives("8")
 @pytest.mark.parametrize("every", [8, None, 1])
 def test_it_is_the_stateless_class_where_what_was_contradicted_stays_out(every):
     r"""Contradictions show on the bandit's regularisers a round later at most."""

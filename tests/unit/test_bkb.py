@@ -318,6 +318,7 @@ def test_the_worst_share(noise, norm, residual):
     assert width >= (noise + norm) * (1.0 - REARRANGED)
 
 
+@pytest.mark.representatives("matern32")
 @pytest.mark.parametrize("name", KERNELS)
 @given(
     st.integers(0, 10**6),

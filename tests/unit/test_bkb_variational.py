@@ -433,6 +433,7 @@ def test_allocator_explains_more_than_a_random_subset():
     assert left[0] < 0.5 * left[1]
 
 
+@pytest.mark.representatives("20")
 @pytest.mark.parametrize("count", [20, 30])
 def test_allocator_leaves_no_part_out(count):
     r"""Far less noise than the number of points can bear."""

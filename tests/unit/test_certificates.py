@@ -129,6 +129,7 @@ def test_where_nothing_is_proven_it_says_heuristic(name):
     assert not CertifiedGapStopping(1e6, bounds=LINE)(UNPROVEN[name]).stop
 
 
+@pytest.mark.representatives("-1000.0-0.0")
 @pytest.mark.parametrize(("slope", "at"), [(3.0, 0.0), (-1000.0, 0.0), (1000.0, 0.4996)])
 def test_a_slope_is_bounded(slope, at):
     r"""Without the mean's part, a cell next to the optimum would be cut off."""
@@ -299,6 +300,7 @@ GRIDS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("name", GRIDS)
 def test_domains_agree_with_fine_grids(name, maximize):

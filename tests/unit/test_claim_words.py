@@ -111,6 +111,8 @@ def check_claim(claim, point, sign, values, words, feasible):
         assert float((sign * (values[mask] - level)).min()) >= -ROUND_OFF
 
 
+# Reports on domains of each kind: half a second to two.
+@pytest.mark.covering
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("fixed", [None, {1: 0.1}])
 @pytest.mark.parametrize("constrained", [False, True])
@@ -132,6 +134,7 @@ def test_every_sentence_is_true_as_written(kind, constrained, fixed, maximize):
 FEW = {"bounds": SQUARE, "max_evaluations": 100}
 
 
+@pytest.mark.representatives("context1-None-best run (outside the domain): x0 0.7")
 @pytest.mark.parametrize(
     ("context", "level", "first"),
     [
@@ -152,6 +155,7 @@ def test_the_best_run_is_one_of_the_domain_or_said_to_lie_outside(context, level
     assert bool((named == objective.band.observed).all(-1).any())
 
 
+@pytest.mark.representatives("-76421.1234")
 @pytest.mark.parametrize("offset", [0.0, -76421.1234, 1e7])
 def test_printed_intervals_contain_the_computed_ones(offset):
     r"""-7.642e+04 to -7.642e+04 was printed for an interval of width 0.01."""
@@ -173,6 +177,7 @@ def test_printed_intervals_contain_the_computed_ones(offset):
     assert said[0] <= ends[0] <= ends[1] <= said[1]
 
 
+@pytest.mark.slow
 def test_given_numbers_are_printed_as_given():
     objective, _ = band(0, [[0.3, 0.3]], [1.0])
     asked = {"threshold": -0.1234567, "tolerance": 0.7654321, "window": 0.07}

@@ -97,7 +97,13 @@ ROADS = {
 }
 
 
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize(
+    "road",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if each == "family of counts" else [])
+        for each in ROADS
+    ],
+)
 def test_the_one_event_does_not_depend_on_the_norm_bound_that_was_given(road):
     r"""So the norm bound itself may come from the data, or be the best of many."""
     built = [band_of("band", ROADS[road](norm_bound=NORM * of)) for of in (3.0, 8.0)]
@@ -146,6 +152,7 @@ def test_claims_that_stand_nowhere_and_everywhere():
     assert all(claim.breakdown is None for claim in report.claims)  # no one event
 
 
+@pytest.mark.slow
 def test_of_a_family_it_has_a_shortest_length_scale():
     r"""Also of a sum of families, which names a length scale twice."""
     smooth, sharp = (
@@ -341,6 +348,7 @@ def hills(heights, norm_bound, end, seed):
     return MartingaleMixtureUCB(data, norm_bound=norm_bound)
 
 
+@pytest.mark.representatives("1")
 @pytest.mark.parametrize("seed", range(3))
 def test_norm_bounds_of_others_are_not_lowered_and_are_named(seed):
     r"""False claims fall at the true norms: 2.24 of both outcomes, given as 6.7 and 2.35.
@@ -360,6 +368,7 @@ def test_norm_bounds_of_others_are_not_lowered_and_are_named(seed):
     assert norms["objective"] == pytest.approx(float(claim.breakdown.norm_bound))
 
 
+@pytest.mark.representatives("1")
 @pytest.mark.parametrize("seed", range(3))
 def test_terms_of_a_sum_keep_their_norm_bounds(seed):
     r"""True norms 4 and 1.9, given as 9 and 2; a point is better by 1.1, not by 0.9."""

@@ -76,6 +76,7 @@ def test_the_ratio_is_never_exceeded_and_the_ends_are_met(ends, ratio):
     assert (longest.kernel, longest.norm_factor) == (family[0], 1.0)
 
 
+@pytest.mark.representatives("rbf")
 @pytest.mark.parametrize("base", BASES)
 @given(
     seed=st.integers(0, 1000),
@@ -212,6 +213,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("shortest", [0.1, 0.2, 0.3, 0.8])
 def test_from_a_length_scale_upwards_all_stay_covered_whatever_their_order(name, shortest):

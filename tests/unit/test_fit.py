@@ -88,6 +88,7 @@ def members(gram, y):
     ]
 
 
+@pytest.mark.representatives("matern52-16-0.3-True")
 @pytest.mark.parametrize(
     ("kernel", "n", "noise_std", "duplicates"),
     [("rbf", 8, 0.1, False), ("matern52", 16, 0.3, True), ("matern32", 30, 0.05, False)],

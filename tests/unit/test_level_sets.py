@@ -162,6 +162,7 @@ def test_certain_failures_and_none_have_limits_too():
     assert always.lower == pytest.approx(0.005 ** (1 / 50))
 
 
+@pytest.mark.slow
 def test_one_sample_serves_all_rounds():
     r"""Runs are chosen from the sample, and every round is looked at.
 
@@ -222,6 +223,7 @@ def test_failure_probabilities_add_up_to_less_than_one():
         failure_probability(band.at(delta=0.5), LEVEL, uniform(9, 2, 1), sample_delta=0.6)
 
 
+@pytest.mark.slow
 def test_the_next_run_is_where_the_band_reaches_to_both_sides():
     _, band = problem()
     acqf = LevelSetAmbiguity(band, LEVEL)

@@ -53,6 +53,7 @@ def test_expectations_are_bounded_from_above_and_closely(name, mean, deviation):
     assert exact - REARRANGED <= bound * (1.0 + EPS) <= exact + 1e-8 * (1.0 + abs(exact))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("deviation", [0.5, 4.0, 30.0, 150.0, 250.0, 1e4])
 @pytest.mark.parametrize("place", [0.0, 0.0625, -1.7])
 def test_what_the_trapezoidal_rule_misses_is_bounded(deviation, place):

@@ -82,6 +82,7 @@ def assert_holds(band, lowest, highest, points, most):
     assert float((upper - lower).mean()) <= most * float((highest - lowest).mean())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("kernel", "d", "norm", "cuts", "tangent"),
@@ -107,6 +108,7 @@ def test_the_least_norm_is_that_of_the_cone_program(kind):
     assert least <= exact * (1.0 + LEAST_NORM)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scales", [(1.0,), (0.1, 1.0, 10.0)])
 def test_the_evidence_is_bounded_from_below_and_closely(kind, scales):
@@ -161,6 +163,7 @@ def test_failures_are_the_mirror_of_successes():
 MANY = {"num_trials": 10_000, "norm_bound": 14.0}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("kind", "outcome", "options"),
@@ -201,6 +204,7 @@ def test_a_norm_that_is_too_small_is_raised():
     assert bool(((lower <= centre + 1e-6) & (centre - 1e-6 <= upper)).all())
 
 
+# A set of each kernel of a grid is built: a second.
 def test_the_check_names_a_norm_or_a_kernel():
     fast, slow = torch.sin(40.0 * LINE[:, 0]), 0.9 * torch.sin(6.0 * LINE[:, 0])
     data = [
@@ -213,6 +217,7 @@ def test_the_check_names_a_norm_or_a_kernel():
     assert check_consistency(data[1], 1.01 * small.least_consistent_norm).consistent
 
 
+@pytest.mark.slow
 def test_the_check_names_the_norm_where_it_is_large():
     r"""Log odds far above those of a draw from the prior, under the right kernel."""
     kernel, X = frozen_kernel("rbf"), uniform(80, 2, 8)
@@ -244,6 +249,7 @@ def test_large_counts_do_not_contradict_a_true_norm_bound(rate):
         assert not band.assumptions.violated
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lengthscale", [0.3, 2.0])
 @pytest.mark.parametrize("norm_bound", [0.25, 3.0, None])
 def test_data_that_no_function_explains_still_give_a_band(lengthscale, norm_bound):
@@ -320,6 +326,7 @@ def test_gradients_are_numbers_where_losses_overflow():
     check_gradient(acqf, torch.cat([POINTS, INPUTS[:2], float64([[50.0, 50.0]])]))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("Y", [0.0, 1.0, 40.0])
 @pytest.mark.parametrize("norm_bound", [0.1, 5.0, 400.0])

@@ -1,5 +1,6 @@
 r"""How often claims were false elsewhere: the record beside a margin, and no more."""
 
+import pytest
 import torch
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, optimum_report
@@ -17,6 +18,7 @@ def claims(n=20, **options):
     return optimum_report(MartingaleMixtureUCB(state, norm_bound=8.0), GRID, **options)
 
 
+@pytest.mark.slow
 def test_the_record_stands_beside_the_margin(monkeypatch):
     rows = [Record(kind, 15, 1.5, 400, 20, 0.1) for kind in KINDS]
     rows += [Record(kind, 15, 3.0, 400, 20, 0.005) for kind in KINDS]

@@ -90,6 +90,7 @@ def options_of(fit, problem, noise):
     return {"fit": radius}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("fit", "form", "error"),
     [

@@ -118,6 +118,7 @@ def test_claims_rest_on_the_tasks():
     assert "rank 39 of 39 earlier tasks" in str(certificate)
 
 
+@pytest.mark.slow
 def test_statements_about_other_points_than_the_tasks_are_estimates():
     norm, box = (
         norm_from_tasks(TASKS, KERNEL),

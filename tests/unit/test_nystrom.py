@@ -73,6 +73,7 @@ def test_equal_to_the_exact_band_where_the_inducing_points_span_the_data(
     assert_near(ours.bounds(problem.test_X), theirs.bounds(problem.test_X))
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10_000),
     m=st.integers(1, 30),

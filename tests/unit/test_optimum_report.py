@@ -69,6 +69,8 @@ def test_on_candidates_every_number_by_hand(seed, maximize, index):
     assert other.share >= report.share - FLOOR or other.gap >= report.gap - FLOOR
 
 
+# Whole reports of Hypothesis, each against a grid.
+@pytest.mark.representatives("True")
 @pytest.mark.parametrize("maximize", [True, False])
 def test_on_a_box_it_encloses_a_fine_grid(maximize):
     acqf = bound(problem_of(kernel="matern52"), maximize=maximize)
@@ -122,6 +124,7 @@ def possible(acqf, report, points):
     return points[gains_over(acqf, report.recommended, points) >= 0.0]
 
 
+@pytest.mark.representatives("False")
 @pytest.mark.parametrize("maximize", [True, False])
 def test_combinations_hold_what_a_fine_grid_finds(maximize):
     acqf = mixed_bound(maximize=maximize)
@@ -190,6 +193,7 @@ def test_linear_constraints_rule_out_combinations():
     assert all(each.share_at_most == 1.0 for each in found)
 
 
+@pytest.mark.slow
 def test_outcome_constraints_rule_out_combinations():
     acqf, other = mixed_bound(), mixed_bound(7)
     constraints = OutcomeConstraints(other, float(other.bounds(ROWS)[0].quantile(0.9)))

@@ -24,6 +24,7 @@ def only(first, second, **options):
     return part
 
 
+@pytest.mark.slow
 def test_the_limits_of_an_unknown_scale_are_where_the_mixture_reaches_the_level():
     r"""Likelihood ratio of t by quadrature over a noncentral t, at the lower limit."""
     found = only(A, B, delta=0.1, expected_runs=4)
@@ -86,6 +87,8 @@ RULES = {
 }
 
 
+# With the false alarm and power of its docstring: a second.
+@pytest.mark.representatives("unknown scale")
 @pytest.mark.parametrize("rule", RULES)
 def test_a_null_is_called_seldom_with_a_look_after_every_pair(rule):
     r"""400 nulls of 30 pairs at delta 0.2: more than 108 calls have chance 1e-4 at 0.2."""

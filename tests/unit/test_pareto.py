@@ -77,6 +77,7 @@ def front(values):
     return ~(beaten & (values[None] > values[:, None]).any(-1)).any(1)
 
 
+@pytest.mark.representatives("signs1")
 @pytest.mark.parametrize("signs", [[1, 1], [1, -1], [-1, 1, 1]])
 def test_sorted_as_by_all_pairs(signs):
     functions = truths(3, len(signs))
@@ -92,6 +93,7 @@ def test_sorted_as_by_all_pairs(signs):
     assert found.maximize == tuple(sign == 1 for sign in signs)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 def test_what_is_said_is_true_of_the_truth():
     r"""On 12 problems whose bands hold nothing may be false (delta is .1 in all).

@@ -52,6 +52,7 @@ def bound(model, noise_upper=5.0, **options):
     return StreamingKernelUCB(model, **{**defaults, **options})
 
 
+# Nearly a second, in which alone the constant of a step is found out.
 def test_several_observations_take_their_steps_on_all_data():
     n, minus, plus = len(X), LOWER, 5.0
     for _ in range(n):

@@ -83,6 +83,7 @@ def test_bound_is_the_union_over_noise_scales(name):
     assert best <= max(values) + 1e-2
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n", [4, 60])
 def test_interval_holds_the_scales_that_some_function_explains(n):
     problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
@@ -127,6 +128,7 @@ def test_scales_with_the_outcomes(seed, n, factor):
     assert interval_of(scaled) == pytest.approx(interval, rel=1e-6, abs=0.0)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 100), n=st.integers(1, 30))
 def test_grows_with_certainty_and_norm(seed, n):
     problem, slack = make_problem(n=n, d=2, seed=seed), 1e-8 * NORM
