@@ -2,8 +2,7 @@ r"""Bounds from the regression of an exact GP: a builder of the band, and its cl
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -12,33 +11,32 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import Estimate, plain
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.turns import Turn
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
-from kernelucb.confidence.combined import PlusError
+from kernelucb.confidence.combined import plus_error
 from kernelucb.confidence.dual import ExactSet
-from kernelucb.confidence.fit import (
-    Fit,
-    MixtureFit,
-    PrequentialRadius,
-    fit_of,
-)
+from kernelucb.confidence.fit import Fit, fit_of
 from kernelucb.confidence.mixture import (
     Form,
     Witness,
     attaining_function,
     confidence_set,
-    known_noise_problem,
-    unknown_noise_problem,
 )
-from kernelucb.confidence.noise import ReplicateNoise, UnknownNoise
+from kernelucb.confidence.noise import (
+    NoiseScale,
+    ReplicateNoise,
+    UnknownNoise,
+    as_noise,
+)
 from kernelucb.confidence.norm import (
     NearNormBall,
     NormBound,
     NormBoundLike,
-    ball_and_error,
+    NormLike,
+    as_norm,
     norm_bound_under_prior,
 )
 from kernelucb.confidence.radius import CovarianceScale
@@ -54,7 +52,7 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.confidence.tasks import NormFromTasks
 from kernelucb.data import KernelRegression
-from kernelucb.data.exact import FilteredRegression, data_of
+from kernelucb.data.exact import data_of
 from kernelucb.data.from_model import NoiseStd, observed_inputs
 from kernelucb.data.kernel_family import (
     Lengths,
@@ -106,7 +104,7 @@ class RegressionUCB(BandUCB):
                 )
             return cls(model=model, **options)
         noise = options.get("noise_std")
-        scales = None if isinstance(noise, UnknownNoise | ReplicateNoise) else noise
+        scales = None if isinstance(noise, NoiseScale) else noise
         chosen = fixed_kernel(kernel, lengthscale, outputscale)
         data = data_of(model, scales)
         check_lengths(lengthscale, data.train_inputs)
@@ -150,38 +148,26 @@ def relaxed_numbers(
     return changes | {"noise_std": noise if given else Estimate(noise)}
 
 
-def relaxed_fit(fit: Fit, noise_factor: float) -> Fit:
-    r"""A fit that is one event for all norm bounds and noise scales."""
-    chosen = fit_of(fit)
-    if isinstance(chosen, PrequentialRadius) or not chosen.filters:
-        return chosen
-    factor = chosen.noise_factor * noise_factor
-    # Weights that no norm bound enters, else each norm bound had an event of its own.
-    return replace(chosen, every_norm=True, noise_factor=factor)
-
-
 def _relaxed_mixture(
     band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
 ) -> dict[str, Any]:
     changes = relaxed_numbers(band, norm_factor, noise_factor)
-    given = cast(Any, band.rebuild).keywords
-    ball = given.get("norm_bound")
-    _, error = ball_and_error(ball)
-    if isinstance(ball, NormFromTasks):
-        in_use = float(changes["norm_bound"])  # larger where the bound was contradicted
-        changes["norm_bound"] = ball.relaxed(in_use / float(ball.norm_bound))
-    elif error > 0.0:
-        changes["norm_bound"] = NearNormBall(changes["norm_bound"], error)
+    given = band.arguments
+    norm = as_norm(given.get("norm_bound"))
     fit = fit_of(given.get("fit", "filters"), given.get("covariance_scale"))
     # The fit has the covariance scale in it, and takes no second one.
-    return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}
+    return changes | {
+        "norm_bound": norm.at(changes["norm_bound"]),
+        "fit": fit.relaxed(noise_factor),
+        "covariance_scale": None,
+    }
 
 
 @rebuildable()
 def martingale_mixture(
     model: Any,
-    norm_bound: NormBoundLike | NearNormBall | NormFromTasks = None,
-    noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
+    norm_bound: NormLike = None,
+    noise_std: NoiseStd | NoiseScale = None,
     delta: float = 0.05,
     fit: Fit = "filters",
     covariance_scale: CovarianceScale | None = None,
@@ -189,56 +175,21 @@ def martingale_mixture(
 ) -> Band:
     r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
     probability("delta", delta)
-    ball, error = ball_and_error(norm_bound)
-    tasks = norm_bound if isinstance(norm_bound, NormFromTasks) else None
-    if tasks is not None:
-        ball, error = tasks.norm_bound, tasks.model_error
-        delta = tasks.left_of(delta)
-    chosen = fit_of(fit, covariance_scale, None, delta, noise_std)
-    replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
-    scales: Any = noise_std
-    whole, levels, factor = delta, 1, 1.0
-    if replicates is not None:
-        inputs, levels = observed_inputs(model), replicates.num_levels
-        scales, chosen, delta, factor = replicates.applied(inputs, chosen, whole)
-    if isinstance(noise_std, UnknownNoise):
-        if error > 0.0:
-            raise ValueError(
-                "model_error needs a known noise scale, which says how much of the "
-                "misfit is noise; give noise_std as a number, or leave out model_error."
-            )
-        state, mixture = KernelRegression.of(model), fit_of(chosen, None, "mixture")
-        scale = cast(MixtureFit, mixture).scales
-        problem = unknown_noise_problem(state, ball, noise_std, delta, scale)
-    else:
-        state = KernelRegression.of(model, scales)
-        problem = known_noise_problem(state, ball, chosen, delta, model_error=error)
-    used: Any = problem.regression
-    # What ``at`` and claims read: data and prior without the filter that weighs them.
-    used = used.state if isinstance(used, FilteredRegression) else used
-    assumptions = problem.assumptions
-    if replicates is not None:
-        runs = observed_inputs(model), state.train_targets
-        assumptions = replicates.assumptions(assumptions, whole, *runs, state.outcome_map)
-        problem = problem._replace(assumptions=assumptions)
-    if tasks is not None:
-        tasks.check_prior(used.prior, used.dimension)
-        rests = tasks.assumptions(problem.assumptions, used.train_inputs)
-        problem = problem._replace(assumptions=rests)
-    found = confidence_set(problem, form)
-    if error > 0.0:
-        found = PlusError(found, plain(error))
-    numbers = not isinstance(noise_std, UnknownNoise) and not isinstance(
-        fit, PrequentialRadius
-    )
-    noise = Noise(state.data, levels, factor, replicates is None) if numbers else None
-    # Designs are weighed for it, so it must not depend on outcomes.
-    is_number = tasks is not None or isinstance(ball, float | int | Tensor)
+    norm, noise = as_norm(norm_bound), as_noise(noise_std)
+    left = norm.left_of(delta)
+    chosen = fit_of(fit, covariance_scale, None, left, noise_std)
+    seen = noise.seen(model, chosen, left)
+    problem = noise.problem(seen, norm)
+    state = problem.state
+    runs, known = observed_inputs(model), norm.before_data
+    assumptions = noise.stated(problem.assumptions, left, runs, state)
+    problem = problem._replace(assumptions=norm.stated(assumptions, state))
     return _of_state(
-        found,
-        used,
-        noise=noise,
-        given_norm=cast(Any, ball) / state.outcome_scale if is_number else None,
+        plus_error(confidence_set(problem, form), norm.model_error),
+        state,
+        noise=None if chosen.has_own_noise else noise.of_band(seen),
+        # Designs are weighed for it, so it must not depend on outcomes.
+        given_norm=known and known / state.outcome_scale,
         norm_bounds=(problem.norm_bound,),
         least_norms=(Estimate(problem.least_consistent_norm),),
         noise_interval=problem.noise_interval,

@@ -14,12 +14,12 @@ from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.dual import ExactSet
-from kernelucb.confidence.fit import Fit, fit_of, sketched_fit
+from kernelucb.confidence.fit import Fit, fit_of
 from kernelucb.confidence.mixture import (
     mixture_assumptions,
     mixture_problem,
 )
-from kernelucb.confidence.norm import NormBoundLike, resolve_norm_bound
+from kernelucb.confidence.norm import NormBoundLike, as_ball
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.data import NystromRegression
@@ -136,8 +136,8 @@ def sketched_mixture(
             "NystromRegression.from_model(model, inducing_points)."
         )
     chosen = fit_of(fit, covariance_scale, delta=delta)
-    radius, source = sketched_fit(chosen, model, delta)
-    norm = resolve_norm_bound(norm_bound, model, radius)
+    radius, source = chosen.sketched(model, delta)
+    norm = as_ball(norm_bound).resolve(model, radius)
     assumptions = mixture_assumptions(chosen, model, delta, norm, source=source)
     assumptions = assumptions.by(_SOURCE)
     problem = mixture_problem(model, radius, norm, assumptions)

@@ -14,8 +14,8 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit import sketched_fit
-from kernelucb.confidence.norm import NormBound, NormBoundLike, resolve_norm_bound
+from kernelucb.confidence.fit import fit_of
+from kernelucb.confidence.norm import NormBound, NormBoundLike, as_ball
 from kernelucb.data.nystrom import DTCRegression, SketchedData
 
 BKBRadius = Literal["certified", "theorem2", "practical"]
@@ -213,8 +213,8 @@ class BKBRule:
         relaxed to what the sketch knows of the data.
         """
         state = regression.widened()
-        radius, _ = sketched_fit("filters", state, self.delta)
-        return resolve_norm_bound(norm_bound, state, radius).checked(state, radius)
+        radius, _ = fit_of("filters").sketched(state, self.delta)
+        return as_ball(norm_bound).resolve(state, radius).checked(state, radius)
 
     def assumptions(self, data: SketchedData, known: Any, norm: Assumption) -> Assumptions:
         r"""Assumptions of the band."""

@@ -275,6 +275,11 @@ class PlusError(CombinedSet):
         return self.parts[0].norm
 
 
+def plus_error(part: ConfidenceSet, error: Number) -> ConfidenceSet:
+    r"""All functions near one of a set; the set itself without an error."""
+    return PlusError(part, float(error)) if error > 0.0 else part
+
+
 class Within(CombinedSet):
     r"""All functions of a single part that keep to limits on their values.
 

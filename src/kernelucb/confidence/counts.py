@@ -9,7 +9,7 @@ mixture of functions, bounded from below, and Ville's inequality.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -24,8 +24,7 @@ from kernelucb._numerics.arrays import (
     minimize_quasiconvex,
     safe_sqrt,
 )
-from kernelucb._numerics.checks import as_double, one_of, positive_scalar
-from kernelucb._numerics.estimates import Number
+from kernelucb._numerics.checks import as_double, one_of
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -36,10 +35,8 @@ from kernelucb.confidence.assumptions import (
 from kernelucb.confidence.dual import FunctionSet
 from kernelucb.confidence.mixture import INTERIOR, announce
 from kernelucb.confidence.norm import (
-    NormBound,
     NormBoundLike,
-    given_norm,
-    tracker_of,
+    as_ball,
 )
 from kernelucb.confidence.radius import (
     Constraints,
@@ -211,14 +208,11 @@ def likelihood_set(
     An empty set is widened, with a warning.
     """
     one_of("form", form, "cuts", "tangent")
-    tracker, contradiction = tracker_of(norm_bound), None
-    if tracker is None:
-        given = positive_scalar("norm_bound", norm_bound)
-        norm = NormBound(given, given_norm(cast(Number, norm_bound)))
-    else:
+    ball, contradiction = as_ball(norm_bound), None
+    if (norm := ball.given(1.0)) is None:
         least = least_norm_mode(data, level)
         # Their function of least norm is the same one: the conditions hold slopes alone.
-        norm = tracker.estimate(*parabolas(data, least.latent, least.loss))
+        norm = ball.resolve(*parabolas(data, least.latent, least.loss))
     centre = _function_within(data, level, norm.value)
     given = data.outcomes.kind, data.estimated, delta, norm.assumption
     assumptions = likelihood_assumptions(*given)

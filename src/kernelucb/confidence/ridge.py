@@ -30,8 +30,8 @@ from kernelucb.confidence.assumptions import (
 from kernelucb.confidence.norm import (
     NormBound,
     NormBoundLike,
+    as_ball,
     norm_bound_under_prior,
-    tracker_of,
 )
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.data import KernelRegression, RidgeState
@@ -317,8 +317,7 @@ class BoundedNorm:
     information_gain: float | None = None
 
     def __post_init__(self) -> None:
-        if tracker_of(self.norm_bound) is None:
-            positive_scalar("norm_bound", self.norm_bound)
+        as_ball(self.norm_bound)  # refuses what is none
         if self.information_gain is not None:
             positive_scalar("information_gain", self.information_gain)
 

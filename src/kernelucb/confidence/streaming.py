@@ -14,17 +14,17 @@ term of the lower bound goes without a factor below one that the proof does not 
 
 import math
 import warnings
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.digits import at_least, at_most, between
-from kernelucb._numerics.estimates import Estimate, Number, plain
+from kernelucb._numerics.estimates import Estimate, plain
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
 from kernelucb.confidence.noise import JointSet, UnknownNoise, check_one_noise_scale
-from kernelucb.confidence.norm import NormBoundLike, given_norm, tracker_of
+from kernelucb.confidence.norm import NormBoundLike, as_ball, given_norm
 from kernelucb.confidence.ridge import RidgeBand, fixed_ridge_band
 from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -259,14 +259,14 @@ def streaming_band(
     if tracker is not None:
         instance_of("tracker", tracker, StreamingNoiseTracker)
         norm_bound = tracker.norm_bound if norm_bound is None else norm_bound
-    if (norm_tracker := tracker_of(norm_bound)) is not None:
+    ball = as_ball(norm_bound)
+    if ball.number is None:
         limits = UnknownNoise() if noise.upper is None else noise
         joint = JointSet.of(regression, delta, "mixture", limits)
-        estimate = norm_tracker.estimate(joint.regression, joint.radius(math.inf))
+        estimate = ball.resolve(joint.regression, joint.radius(math.inf))
         value, origin = estimate.value * regression.outcome_scale, estimate.assumption
     else:
-        value = positive_scalar("norm_bound", norm_bound)
-        origin = given_norm(cast(Number, norm_bound))
+        value, origin = float(ball.number), given_norm(ball.number)
     if tracker is None:
         tracker = StreamingNoiseTracker(value, noise, share)
     before, given = (tracker.norm_bound, tracker.noise_std), (value, noise)

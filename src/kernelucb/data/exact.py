@@ -88,6 +88,11 @@ class RidgeState(Module, ABC):
     estimated: frozenset[str]
     prior_std: float
 
+    @property
+    def unfiltered(self) -> "RidgeState":
+        r"""The state without the filter that weighs its directions."""
+        return self
+
     def _describe(self, like: Any) -> None:
         r"""Copy prior, dimension and estimated parts of a state or of a ``ModelData``."""
         self.prior, self.dimension = like.prior, like.dimension
@@ -674,6 +679,10 @@ class FilteredRegression(RidgeState):
             targets=values.sqrt() * state.targets,
             noise_scales=state.noise_scales,
         )
+
+    @property
+    def unfiltered(self) -> KernelRegression:
+        return self.state
 
     @property
     def scatter(self) -> float:
