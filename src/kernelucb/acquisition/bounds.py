@@ -1,6 +1,5 @@
 r"""Bounds from the regression of an exact GP: a builder of the band, and its class."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -33,23 +32,12 @@ from kernelucb.confidence.noise import (
 )
 from kernelucb.confidence.norm import (
     NearNormBall,
-    NormBound,
     NormBoundLike,
     NormLike,
     as_norm,
-    norm_bound_under_prior,
 )
 from kernelucb.confidence.radius import CovarianceScale
-from kernelucb.confidence.ridge import (
-    FiniteDomain,
-    Theorem,
-    abbasi_yadkori_theorem,
-    fixed_ridge_band,
-    igp_ucb_theorem,
-    wang_de_freitas_band,
-)
 from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.confidence.tasks import NormFromTasks
 from kernelucb.data import KernelRegression
 from kernelucb.data.exact import data_of
@@ -115,7 +103,7 @@ class RegressionUCB(BandUCB):
         return cls(model=KernelRegression.from_data(data), **options)
 
 
-def _of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> Band:
+def of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> Band:
     r"""The band of a set from a state whose noise scales are numbers."""
     fields = {"noise": Noise(state.data), **fields}
     return Band(whole, data=state, observed=inputs_of(state.data), **fields)
@@ -184,7 +172,7 @@ def martingale_mixture(
     runs, known = observed_inputs(model), norm.before_data
     assumptions = noise.stated(problem.assumptions, left, runs, state)
     problem = problem._replace(assumptions=norm.stated(assumptions, state))
-    return _of_state(
+    return of_state(
         plus_error(confidence_set(problem, form), norm.model_error),
         state,
         noise=None if chosen.has_own_noise else noise.of_band(seen),
@@ -333,311 +321,3 @@ class MartingaleMixtureUCB(RegressionUCB):
         exact = ExactSet(state, constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
-
-
-def _ridge(
-    model: Any,
-    norm_bound: NormBoundLike,
-    noise_std: NoiseStd,
-    delta: float,
-    one_scale: bool,
-) -> tuple[KernelRegression, NormBound]:
-    r"""The data, at their largest noise scale for ``one_scale``, and the norm bound."""
-    probability("delta", delta)
-    state = KernelRegression.of(model, noise_std)
-    # Noise of a smaller scale is sub-Gaussian of the largest one as well.
-    state = state.with_largest_noise() if one_scale else state
-    return state, norm_bound_under_prior(norm_bound, state, delta)
-
-
-@rebuildable()
-def abbasi_yadkori(
-    model: Any,
-    norm_bound: NormBoundLike,
-    noise_std: NoiseStd,
-    delta: float,
-    alpha: float | None,
-) -> Band:
-    r"""The band of ``AbbasiYadkoriUCB``."""
-    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=False)
-    noise_variance = float(state.noise_scales.max()) ** 2
-    tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
-    whole = abbasi_yadkori_theorem(delta, tau).band(state, norm)
-    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
-
-
-class AbbasiYadkoriUCB(RegressionUCB):
-    r"""Self-normalised bound of Abbasi-Yadkori, anytime.
-
-    ``mean_alpha +- (B + noise_std sqrt(log_det + 2 ln(1/delta)) / sqrt(alpha)) sd_alpha``.
-
-    Source: Abbasi-Yadkori (2012), Theorem 3.11; Durand et al. (2018), Theorem 1. Assumes
-    a kernel and mean fixed before the data, conditionally sub-Gaussian noise,
-    ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
-    Looser than ``MartingaleMixtureUCB(fit="martingale", form="analytic")`` at the same
-    ridge parameter.
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Args:
-        alpha: Ridge parameter, outcome units squared; ``noise_std^2`` when absent. With one
-            noise scale per observation, relative to the largest noise variance.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: NoiseStd = None,
-        delta: float = 0.05,
-        alpha: float | None = None,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = abbasi_yadkori(model, norm_bound, noise_std, delta, alpha)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
-
-
-@rebuildable()
-def igp(
-    model: Any, norm_bound: NormBoundLike, noise_std: NoiseStd, delta: float, horizon: int
-) -> Band:
-    r"""The band of ``IGPUCB``."""
-    positive_scalar("horizon", horizon)
-    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=True)
-    if state.num_observations > horizon:
-        raise ValueError(
-            f"horizon is {horizon}, but there are {state.num_observations} "
-            "observations already; the bound holds up to the horizon only."
-        )
-    noise = float(state.noise_scales[0]) / state.outcome_scale
-    whole = igp_ucb_theorem(delta, noise, horizon).band(state, norm)
-    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
-
-
-class IGPUCB(RegressionUCB):
-    r"""Improved GP-UCB, valid for all rounds up to a horizon.
-
-    Source: Chowdhury & Gopalan (2017), Theorem 2, with ``eta = 2 / horizon`` and
-    ``t eta`` taken as 2. Assumptions as for ``AbbasiYadkoriUCB``; one noise scale for all
-    observations (the largest, where the model has several).
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Args:
-        horizon: Number of rounds ``T`` that the bound must hold for; at least the number of
-            observations.
-
-    Raises:
-        ValueError: If there are more observations than ``horizon``.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: NoiseStd = None,
-        delta: float = 0.05,
-        horizon: int = 1000,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = igp(model, norm_bound, noise_std, delta, horizon)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
-
-
-@rebuildable()
-def wang_de_freitas(
-    model: Any,
-    norm_bound: NormBoundLike,
-    noise_std: NoiseStd,
-    delta: float,
-    fixed_design: bool,
-) -> Band:
-    r"""The band of ``WangDeFreitasUCB``."""
-    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=True)
-    whole = wang_de_freitas_band(state, norm, delta, fixed_design)
-    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
-
-
-class WangDeFreitasUCB(RegressionUCB):
-    r"""Bound of Wang & de Freitas, for a fixed design and each round alone (not anytime).
-
-    Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand et al. (2018) with
-    its last term corrected (see ``wang_de_freitas_band``). Assumptions as for
-    ``AbbasiYadkoriUCB``, and inputs that were fixed before the noise: inputs that an
-    acquisition function chose from earlier outcomes are not covered, so in a search this is
-    a heuristic, and ``assumptions`` says so unless ``fixed_design`` is set. One noise scale
-    for all observations (the largest, where the model has several).
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Args:
-        delta: Failure probability of one round.
-        fixed_design: Whether the inputs were fixed before any outcome was seen.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: NoiseStd = None,
-        delta: float = 0.05,
-        fixed_design: bool = False,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = wang_de_freitas(model, norm_bound, noise_std, delta, fixed_design)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
-
-
-_FINITE_DOMAIN = FiniteDomain()
-
-
-@rebuildable()
-def srinivas(
-    model: Any, noise_std: NoiseStd, delta: float, theorem: Theorem, scale: float
-) -> Band:
-    r"""The band of ``SrinivasUCB``."""
-    probability("delta", delta)
-    positive_scalar("scale", scale)
-    chosen: Any = theorem
-    if not isinstance(chosen, Theorem):
-        raise UnsupportedError(
-            "theorem must be an instance of FiniteDomain, CompactDomain or "
-            f"BoundedNorm, got {theorem!r}."
-        )
-    state = KernelRegression.of(model, noise_std)
-    used, beta, assumptions = theorem.terms(state, delta)
-    if scale < 1.0:
-        assumptions = assumptions.without_guarantee(
-            f"beta is multiplied by {scale:g}; no theorem covers that"
-        )
-    width = math.sqrt(scale * float(beta))  # the papers' beta is of variances
-    whole = fixed_ridge_band(used, 1.0, width, assumptions)
-    return _of_state(whole, state, constants={"beta": beta})
-
-
-class SrinivasUCB(RegressionUCB):
-    r"""GP-UCB with the betas of Srinivas et al. (2010), anytime.
-
-    ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
-    be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``: at the
-    points of the domain), Theorem 2 (``CompactDomain``: at the points played) or Theorem 3
-    (``BoundedNorm``: at every point). ``band.constants["beta"]`` is ``beta_t``.
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Example:
-        >>> acqf = SrinivasUCB(model, theorem=FiniteDomain(size=1000))
-
-    Args:
-        theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
-        scale: Factor of ``beta_t``. A factor below 1 (the paper's experiments use 0.2) has
-            no guarantee, and ``assumptions`` says so.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        noise_std: NoiseStd = None,
-        delta: float = 0.05,
-        theorem: Theorem = _FINITE_DOMAIN,
-        scale: float = 1.0,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = srinivas(model, noise_std, delta, theorem, scale)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
-
-
-@rebuildable()
-def streaming(
-    model: Any,
-    norm_bound: NormBoundLike,
-    noise_std: UnknownNoise,
-    delta: float,
-    tracker: StreamingNoiseTracker | None = None,
-) -> Band:
-    r"""The band of ``StreamingKernelUCB``."""
-    state = KernelRegression.of(model)
-    whole, tracker = streaming_band(state, tracker, norm_bound, noise_std, delta)
-    interval = tracker.lower, tracker.upper
-    norm = whole.assumptions["norm"].number(tracker.norm_bound)
-    prior_norm = float(tracker.norm_bound) / state.outcome_scale
-    return _of_state(
-        whole,
-        state,
-        noise=None,
-        norm_bounds=(norm,),
-        noise_interval=interval,
-        constants={"alpha": Estimate((float(interval[1]) / prior_norm) ** 2)},
-    )
-
-
-class StreamingKernelUCB(RegressionUCB):
-    r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
-
-    ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
-    ``alpha = noise_upper^2 / B^2``, where ``noise_upper``, an upper bound on the noise
-    scale, comes from the data.
-
-    With a ``tracker`` the noise interval is the interval of Corollary 1, a running maximum
-    and minimum over all rounds so far. Without a tracker the corollary takes one step for
-    each observation, every step on all data: valid, since the noise bounds hold for every
-    regulariser on the same event, but the interval may widen again in the next round.
-    ``band.noise_interval`` holds the bounds on the noise scale, outcome units (the upper
-    one is infinite while no limit is given and data are few), and
-    ``band.constants["alpha"]`` the ridge parameter, outcome units squared.
-
-    Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
-    UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
-    conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
-    is), ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their
-    noise. The noise of the model's likelihood is not used.
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Example:
-        >>> acqf = StreamingKernelUCB(
-        ...     model, norm_bound=5.0, noise_std=UnknownNoise(0.01, 1.0)
-        ... )
-
-    Args:
-        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default the
-            norm bound of the ``tracker``; estimated without a ``tracker``, or with a
-            ``NormTracker``.
-        noise_std: Limits of the noise scale: a lower limit, which is required, and an upper
-            limit or None.
-        delta: Failure probability of the band and the noise interval together.
-        tracker: Bounds on the noise so far, built with the same limits and norm bound and
-            at most this ``delta``. It is updated with the model's data.
-
-    Raises:
-        ValueError: If the tracker has other limits, a larger ``delta`` or more observations
-            than the model.
-        UnsupportedError: If the model has one noise scale for each observation.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: UnknownNoise,
-        delta: float = 0.05,
-        tracker: StreamingNoiseTracker | None = None,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = streaming(model, norm_bound, noise_std, delta, tracker)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)

@@ -21,10 +21,10 @@ from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb.bandit.kernel_bandit import OfBoundedNorm
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
-from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.data.nystrom import DTCRegression, SketchedData, check_noise
 from kernelucb.data.prior import Prior
+from kernelucb.papers.bkb import BKBRadius, BKBRule
 
 # Inducing arms are dropped when there are more than this many times the ones just drawn.
 _SLACK = 2.0

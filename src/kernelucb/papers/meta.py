@@ -1,4 +1,13 @@
-r"""Acquisition functions for priors estimated from earlier tasks."""
+r"""Meta BO: Wang, Kim & Kaelbling (2018), Regret bounds for meta Bayesian optimization with
+an unknown Gaussian process prior.
+
+The multiplier of Eq. 12 (``exploration_factor``), the band of Lemma 11 and Corollary 6, and
+the two acquisition functions: ``MetaUCB`` (Eq. 11) and ``MetaPI`` (Section 4.1). The
+estimated prior is in ``meta_model.py``.
+
+What differs from the paper: ``assumptions`` says where a search goes beyond the proof,
+which takes the inputs evaluated so far as independent of the training functions.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -34,7 +43,7 @@ class PosteriorPoints(NamedTuple):
 
 
 class PosteriorState:
-    r"""The posterior of a ``kernelucb.models.meta.MetaModel`` as a set reads it."""
+    r"""The posterior of a ``kernelucb.papers.meta_model.MetaModel`` as a set reads it."""
 
     outcome_map = IDENTITY
 
