@@ -33,8 +33,8 @@ from kernelucb.confidence.norm import (
     norm_bound_under_prior,
     tracker_of,
 )
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
-from kernelucb.data import KernelRegression, RidgeState
+from kernelucb.confidence.sets import QueryPoints, RidgeT_co, StateSet
+from kernelucb.data import KernelRegression, Projection
 
 _ABBASI_YADKORI_SOURCE = (
     "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"
@@ -49,7 +49,7 @@ FIXED_DESIGN = Assumption(
 )
 
 
-class RidgeBand(ConfidenceSet):
+class RidgeBand(StateSet[RidgeT_co, Projection]):
     r"""``mean_tau(x) +- width * sqrt(var_tau(x))`` at one regulariser ``tau``.
 
     ``width`` is dimensionless; ``tau = alpha / noise_std^2``.
@@ -59,7 +59,7 @@ class RidgeBand(ConfidenceSet):
 
     def __init__(
         self,
-        regression: RidgeState,
+        regression: RidgeT_co,
         regularizer: float,
         width: float,
         assumptions: Assumptions,
@@ -105,7 +105,7 @@ def fixed_ridge_band(
     regularizer: float,
     width: float,
     assumptions: Assumptions,
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""The band of a theorem that fixes ``tau``.
 
     Raises:
@@ -129,7 +129,9 @@ class RidgeTheorem(NamedTuple):
         horizon = self.horizon
         return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
 
-    def band(self, regression: KernelRegression, norm: NormBound) -> RidgeBand:
+    def band(
+        self, regression: KernelRegression, norm: NormBound
+    ) -> RidgeBand[KernelRegression]:
         r"""The band of the data; raises ``ValueError`` as ``check_resolved``."""
         width = self.width(float(regression.log_det(self.regularizer)), norm.value)
         assumptions = self.assumptions(regression, norm.assumption)
@@ -170,7 +172,7 @@ def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -
 
 def wang_de_freitas_band(
     regression: KernelRegression, norm: NormBound, delta: float, fixed_design: bool
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""Posterior band of width ``l``, for fixed inputs and each round alone.
 
     ``l^2 = B^2 + sqrt(8 g ln(2/delta)) + sqrt(2 ln(4/delta)) B + 2 g + 2 ln(2/delta)`` with

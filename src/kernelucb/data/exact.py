@@ -5,7 +5,7 @@ What the data say of query points; also of outcomes that count by a filter of th
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -27,11 +27,6 @@ from kernelucb.data.prior import Prior
 _HIDDEN = 1e-12  # part of an observed point's variance that no outcome shows, at most
 # Largest ratio of noise scales: their squares divide the kernel matrix.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
-# A state has `dimension`, `num_observations`, `prior_std`, `outcome_map`, `mean(X)`,
-# `project(X)` and `with_pending(X_pending)`; projected points have a `baseline`. Combined
-# states and those of other models are no `RidgeState`.
-State: TypeAlias = Any
-Points: TypeAlias = Any
 
 
 class Projection(NamedTuple):
@@ -88,7 +83,7 @@ class RidgeState(Module, ABC):
     estimated: frozenset[str]
     prior_std: float
 
-    def _describe(self, like: Any) -> None:
+    def _describe(self, like: "RidgeState | ModelData") -> None:
         r"""Copy prior, dimension and estimated parts of a state or of a ``ModelData``."""
         self.prior, self.dimension = like.prior, like.dimension
         self.estimated = like.estimated
@@ -325,7 +320,7 @@ class Runs(NamedTuple):
     """
 
     first: Tensor  # `m` positions where the inputs come first
-    index: Tensor  # for each run, which of the inputs it is of
+    which: Tensor  # for each run, which of the inputs it is of
     precision: Tensor  # `m` sums of the weights: without noise scales, numbers of runs
     means: Tensor  # `m` weighted means of the outcomes
     squares: Tensor  # `n` weighted squared distances of the outcomes to these means
@@ -350,7 +345,7 @@ class Runs(NamedTuple):
 
     def total(self, values: Tensor) -> Tensor:
         r"""``m`` sums over the runs of each input, of ``n`` values."""
-        return values.new_zeros(len(self.first)).index_add(0, self.index, values)
+        return values.new_zeros(len(self.first)).index_add(0, self.which, values)
 
 
 def runs_by_input(
@@ -606,7 +601,7 @@ class KernelRegression(RidgeState):
         ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
         input, and rounded up elsewhere.
         """
-        kept: Any = self.distinct_inputs, self.distinct_variance, self.distinct_lost
+        kept = self.distinct_inputs, self.distinct_variance, self.distinct_lost
         xp, eps = library_of(covariance), torch.finfo(self.distinct_lost.dtype).eps
         distinct, variance, lost = kept if xp is torch else map(as_array, kept)
         products = covariance - 0.5 * variance
