@@ -104,9 +104,11 @@ _TRAINED = "_trained_parameters"
 
 def trained_parameters(module: Module) -> frozenset[str]:
     r"""Names of a module's own parameters that are, or were before a freeze, trainable."""
-    own = module.named_parameters(recurse=False)
-    now = [name for name, parameter in own if parameter.requires_grad]
-    return vars(module).get(_TRAINED, frozenset[str]()).union(now)
+    names: set[str] = set(vars(module).get(_TRAINED, ()))
+    for name, parameter in module.named_parameters(recurse=False):
+        if parameter.requires_grad:
+            names.add(name)
+    return frozenset(names)
 
 
 def remember_trained(module: Module, names: frozenset[str]) -> None:

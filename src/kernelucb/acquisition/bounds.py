@@ -310,7 +310,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``1 x d``.
         """
-        state = self.band.required_set.regression
+        state: Any = self.band.required_set.regression  # of one model
         check_points("X", X, state.dimension)
         if len(X) != 1:
             raise BotorchTensorDimensionError(

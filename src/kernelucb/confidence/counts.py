@@ -289,7 +289,9 @@ def least_norm_mode(
     return data.most_probable._replace(norm=math.inf)
 
 
-def parabolas(data: LikelihoodRegression, latent: Tensor, level: float) -> FitConstraint:
+def parabolas(
+    data: LikelihoodRegression, latent: Tensor, level: float
+) -> FitConstraint[KernelRegression]:
     r"""All functions whose parabolas add up to at most ``level``.
 
     These have slopes and curvatures of the losses at ``u`` latent values. ``sum_i c_i (f_i
@@ -311,7 +313,7 @@ class Tangents(NamedTuple):
     limit: Tensor  # `b` values, with a part for directions which round-off hides
 
 
-class TangentSet(FunctionSet):
+class TangentSet(FunctionSet[KernelRegression]):
     r"""``{f : |f - mean| <= norm, sum_i l_i(f) <= level}`` by tangents of the losses.
 
     By convexity every function of the set satisfies ``sum_i l'_i f_i <= level - sum_i l_i

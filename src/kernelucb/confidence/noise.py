@@ -37,7 +37,7 @@ from kernelucb.confidence.mixture import (
 from kernelucb.confidence.norm import Norm, least_misfit
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.data import KernelRegression
-from kernelucb.data.exact import distinct_rows
+from kernelucb.data.exact import runs_by_input
 from kernelucb.data.from_model import NoiseStd, observed_inputs
 
 JOINT_SOURCE = "Ville's inequality for a mixture over noise scales (ours)"
@@ -413,16 +413,13 @@ class ReplicateNoise(NoiseScale):
                 raise ValueError(f"between must be two increasing scales, got {between}.")
             self.between = low, high
             self._guessed = any(isinstance(each, Estimate) for each in between)
-        first, index = distinct_rows(train_X.detach().double())
-        counts = torch.bincount(index).to(targets)
-        means = torch.zeros_like(counts).index_add(0, index, targets) / counts
-        squares = (targets - means[index]).square()
+        runs = runs_by_input(train_X.detach().double(), targets)
         labels = self._labels(train_X)
         self.groups: tuple[NoiseGroup, ...] = ()
         for label in labels.unique().tolist():
             group = labels == label
-            degrees = int(group.sum()) - int((labels[first] == label).sum())
-            total = float(squares[group].sum())
+            degrees = int(group.sum()) - int((labels[runs.first] == label).sum())
+            total = float(runs.squares[group].sum())
             if degrees < 1 or not total > 0.0:
                 raise InputDataError(
                     f"Group {label:g} has no repeated input whose outcomes differ; merge "

@@ -24,6 +24,7 @@ from kernelucb.confidence.filters import Appraisal, Array
 from kernelucb.confidence.fit import ClosedForm, DataFit, data_fit, fit_of
 from kernelucb.confidence.radius import CovarianceScale, FitConstraint, Radius
 from kernelucb.data import KernelRegression, RidgeState
+from kernelucb.data.exact import FilteredRegression
 
 _ROOT = 1e-13  # tolerance of the least norm, in ln(tau)
 _NEAR = 1e-3  # of the weights for it, in ln(tau): any weights are valid
@@ -186,7 +187,7 @@ def for_least_norm(fit: DataFit) -> tuple[FitConstraint, float]:
 
 
 def _resolved(
-    constraint: FitConstraint,
+    constraint: FitConstraint[FilteredRegression],
 ) -> tuple[FitConstraint, float]:
     r"""The constraint widened for round-off, and the least norm under this constraint.
 

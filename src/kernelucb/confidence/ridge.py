@@ -27,8 +27,8 @@ from kernelucb.confidence.norm import (
     NormBoundLike,
     norm_bound_under_prior,
 )
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
-from kernelucb.data import KernelRegression, RidgeState
+from kernelucb.confidence.sets import QueryPoints, RidgeT_co, StateSet
+from kernelucb.data import KernelRegression, Projection
 from kernelucb.data.from_model import NoiseStd
 
 _ABBASI_YADKORI_SOURCE = (
@@ -40,7 +40,7 @@ FIXED_DESIGN = Assumption(
 )
 
 
-class RidgeBand(ConfidenceSet):
+class RidgeBand(StateSet[RidgeT_co, Projection]):
     r"""``mean_tau(x) +- width * sqrt(var_tau(x))`` at one regulariser ``tau``.
 
     ``width`` is dimensionless; ``tau = alpha / noise_std^2``.
@@ -50,7 +50,7 @@ class RidgeBand(ConfidenceSet):
 
     def __init__(
         self,
-        regression: RidgeState,
+        regression: RidgeT_co,
         regularizer: float,
         width: float,
         assumptions: Assumptions,
@@ -96,7 +96,7 @@ def fixed_ridge_band(
     regularizer: float,
     width: float,
     assumptions: Assumptions,
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""The band of a theorem that fixes ``tau``.
 
     Raises:
@@ -120,7 +120,9 @@ class RidgeTheorem(NamedTuple):
         horizon = self.horizon
         return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
 
-    def band(self, regression: KernelRegression, norm: NormBound) -> RidgeBand:
+    def band(
+        self, regression: KernelRegression, norm: NormBound
+    ) -> RidgeBand[KernelRegression]:
         r"""The band of the data; raises ``ValueError`` as ``check_resolved``."""
         width = self.width(float(regression.log_det(self.regularizer)), norm.value)
         assumptions = self.assumptions(regression, norm.assumption)

@@ -142,6 +142,8 @@ def _parts(models: Any) -> list[Any]:
 def _outcomes(units: OutcomeUnits, targets: Tensor) -> Tensor:
     r"""The model's outcomes with ``Standardize`` undone, ``n`` values."""
     values, outcome_map = units.offset + units.scale * targets.double(), units.outcome_map
+    if outcome_map.is_identity:
+        return values
     rounding = torch.finfo(targets.dtype).eps ** 0.5 * float(values.abs().max())
     if float(values.min()) < outcome_map.least - rounding:
         raise InputDataError(

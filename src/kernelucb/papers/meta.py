@@ -23,7 +23,7 @@ from kernelucb._numerics.digits import one_minus
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import REPORTED, Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
+from kernelucb.confidence.sets import QueryPoints, StateSet
 from kernelucb.data.outcome_map import IDENTITY
 
 _ESTIMATES = {
@@ -40,6 +40,10 @@ class PosteriorPoints(NamedTuple):
 
     baseline: Tensor  # the posterior mean
     variance: Tensor
+
+    def rows(self, mask: Tensor) -> "PosteriorPoints":
+        r"""The points where ``mask`` is true."""
+        return PosteriorPoints(self.baseline[mask], self.variance[mask])
 
 
 class PosteriorState:
@@ -69,7 +73,7 @@ class PosteriorState:
         return PosteriorState(self.model.condition_on_observations(pending, means))
 
 
-class PosteriorBand(ConfidenceSet):
+class PosteriorBand(StateSet[PosteriorState, PosteriorPoints]):
     r"""Posterior mean plus or minus ``width`` posterior standard deviations.
 
     Variances come from ``design``: the same posterior, or that with pending points.
@@ -83,7 +87,7 @@ class PosteriorBand(ConfidenceSet):
         super().__init__(regression, assumptions)
         self.width = width
 
-    def support(self, points: QueryPoints, sign: int) -> Tensor:
+    def support(self, points: QueryPoints[PosteriorPoints], sign: int) -> Tensor:
         return self.width * safe_sqrt(points.design.variance)
 
 

@@ -243,7 +243,7 @@ def streaming_band(
     norm_bound: NormBoundLike,
     noise: UnknownNoise,
     delta: float,
-) -> tuple[RidgeBand, StreamingNoiseTracker]:
+) -> tuple[RidgeBand[KernelRegression], StreamingNoiseTracker]:
     r"""Band of Corollary 1 at ``delta / 4``, and the tracker of the noise that it rests on.
 
     ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with
