@@ -17,7 +17,6 @@ from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.band import BandLike, joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
 
-_BATCH = 2048  # cells that are cut at once
 _PARTS = "every part inside keeps all limits, and every part outside violates one,"
 _SHARES = "Clopper & Pearson (1934), on a sample that is the same at all looks (ours)"
 
@@ -140,14 +139,11 @@ def _sorted(
         outside, inside = found[:, :count] < 0.0, found[:, count:] <= 0.0
         decided = torch.cat([decided, inside.all(1).int() - outside.any(1).int()], -1)
         waiting = (decided[1] == 0) & (every.halves > 0.0).any(-1)
-        most = min(_BATCH, int(waiting.sum()), left // 2)
-        if most <= 0:
+        # The largest are cut first.
+        cut = search.cut(every, region.sizes(every.halves), waiting, left)
+        if cut is None:
             return every, decided[1], (decided[1] == 0) & (decided[0] != 0)
-        sizes = region.sizes(every.halves).masked_fill(~waiting, -1.0)
-        chosen = torch.zeros_like(waiting)
-        chosen[sizes.topk(most).indices] = True  # the largest are cut first
-        cells, every = search.halved(every.where(chosen)), every.where(~chosen)
-        decided = decided[:, ~chosen]
+        cells, every, decided = cut[0], every.where(cut[1]), decided[:, cut[1]]
 
 
 def failure_probability(
