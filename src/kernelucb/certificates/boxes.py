@@ -183,7 +183,7 @@ def largest_in_region(
         if len(waiting.uppers) == 0:
             _LOG.debug("Branch and bound ended after %d points.", evaluations)
             return Maximum(best, argument, settled)
-        left, every = max_evaluations - evaluations, torch.ones_like(keep[keep])
+        left, every = max_evaluations - evaluations, waiting.uppers > -torch.inf
         if (cut := search.cut(waiting, waiting.uppers, every, left)) is None:
             upper = max(settled, float(waiting.uppers.max()))
             _LOG.info(

@@ -10,7 +10,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
 from kernelucb.certificates.boxes import CellFunction, Cells, Search, on_cells, upper_side
-from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
+from kernelucb.certificates.spaces import MixedSpace, Region, as_domain
 from kernelucb.certificates.spending import spend
 from kernelucb.certificates.words import FailureProbability, LevelSet
 from kernelucb.confidence.assumptions import Assumption, Status
@@ -71,20 +71,22 @@ def level_set(
     limits = limits_of(band, threshold, side)
     whole_number("max_evaluations", max_evaluations)
     dimension = limits.constraints[0].band.required_set.regression.dimension
-    region = domain_of((candidates, bounds, space, fixed_features), dimension, False)
+    domain = as_domain(
+        candidates=candidates, bounds=bounds, space=space, fixed_features=fixed_features
+    )
+    region = domain.region(dimension)
     rests = joined_assumptions(limits.bands, _PARTS).at(region.listed)
-    domain = region.domain
     if region.is_finite:
         points = region.points
         inside, possible = limits.feasibility(points)
         status = inside.int() - (~possible).int()
         shares = torch.full_like(points[:, 0], 1.0 / len(points))
-        return LevelSet(limits, points, points, status, shares, 0.0, rests, domain)
+        return LevelSet(limits, points, points, status, shares, 0.0, rests, region.words)
     cells, status, unresolved = _sorted(limits, region, max_evaluations)
     ends = cells.centres - cells.halves, cells.centres + cells.halves
     shares = region.sizes(cells.halves) / len(region.lower)
     resolved = float(shares[unresolved].sum())
-    return LevelSet(limits, *ends, status, shares, resolved, rests, domain)
+    return LevelSet(limits, *ends, status, shares, resolved, rests, region.words)
 
 
 def limits_of(
