@@ -228,7 +228,7 @@ def _resolved(
 
 
 _LOG = logging.getLogger(__name__)
-# Chosen by measurement: docs/results/practical.md; norm.md there for the cautious ones.
+# Chosen by measurement: docs/results/practical.md, and the retired study `norm` for the cautious ones.
 DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
 
 
