@@ -230,7 +230,8 @@ def _resolved(
 
 
 _LOG = logging.getLogger(__name__)
-# Chosen by measurement: docs/results/practical.md; norm.md there for the cautious ones.
+# Chosen by measurement: docs/results/practical.md; for the cautious ones the study `norm`
+# of docs/results/retired.md.
 DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
 
 
