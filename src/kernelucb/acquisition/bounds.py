@@ -44,8 +44,7 @@ from kernelucb.data.exact import data_of
 from kernelucb.data.from_model import NoiseStd, observed_inputs
 from kernelucb.data.kernel_family import (
     Lengths,
-    check_lengths,
-    fixed_kernel,
+    NamedKernel,
     fixed_mean,
 )
 
@@ -93,9 +92,9 @@ class RegressionUCB(BandUCB):
             return cls(model=model, **options)
         noise = options.get("noise_std")
         scales = None if isinstance(noise, NoiseScale) else noise
-        chosen = fixed_kernel(kernel, lengthscale, outputscale)
+        named = NamedKernel.of(kernel, lengthscale, outputscale)
         data = data_of(model, scales)
-        check_lengths(lengthscale, data.train_inputs)
+        chosen = named.fitting(data.train_inputs)
         # The model's kernel and mean are not used, so their training does not count; a
         # learned scaling of the inputs does.
         prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)

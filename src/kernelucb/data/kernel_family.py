@@ -77,14 +77,29 @@ def fixed_kernel(name: str, lengthscale: Lengths | None, outputscale: float) -> 
     return scaled.requires_grad_(False)
 
 
-def check_lengths(lengthscale: Lengths | None, inputs: Tensor) -> None:
-    r"""Refuse another number of length scales than ``n x d'`` inputs have columns."""
-    columns = inputs.shape[-1]
-    count = 1 if lengthscale is None else as_double(lengthscale).numel()
-    if count not in (1, columns):
-        raise BotorchTensorDimensionError(
-            f"lengthscale has {count} entries; the kernel's inputs have {columns} columns."
-        )
+class NamedKernel(NamedTuple):
+    r"""A kernel by its name, before the inputs are known that it is for."""
+
+    kernel: ScaleKernel
+    num_lengths: int
+
+    @classmethod
+    def of(
+        cls, name: str, lengthscale: Lengths | None, outputscale: float
+    ) -> "NamedKernel":
+        r"""The kernel of a name; arguments and errors as for ``fixed_kernel``."""
+        kernel = fixed_kernel(name, lengthscale, outputscale)
+        return cls(kernel, unscaled(kernel).lengthscale.numel())
+
+    def fitting(self, inputs: Tensor) -> Kernel:
+        r"""The kernel; refused if ``n x d'`` inputs have another number of columns."""
+        count, columns = self.num_lengths, inputs.shape[-1]
+        if count not in (1, columns):
+            raise BotorchTensorDimensionError(
+                f"lengthscale has {count} entries; the kernel's inputs have {columns} "
+                "columns."
+            )
+        return self.kernel
 
 
 def fixed_mean(value: Number | Mean | None) -> Mean | None:
