@@ -25,7 +25,7 @@ from torch import Tensor
 from kernelucb import acquisition, papers
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.estimates import Estimate
-from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.acquisition.ucb import BandUCB, InputConstructor
 from kernelucb.ax.inputs import LENGTHS
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NearNormBall
@@ -65,9 +65,11 @@ _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
 
 
 def _parameters(acqf_class: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
-    r"""Parameters of a class's input constructor, which BoTorch has wrapped."""
-    # BoTorch's decorator keeps the constructor as `f` in its closure.
+    r"""Parameters of a class's input constructor: its own word, or its signature."""
     constructor: Any = get_acqf_input_constructor(acqf_class)
+    if isinstance(constructor, InputConstructor):
+        return constructor.parameters
+    # BoTorch's decorator keeps the constructor as `f` in its closure.
     return signature(getclosurevars(constructor).nonlocals.get("f", constructor)).parameters
 
 
