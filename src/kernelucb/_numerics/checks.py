@@ -23,9 +23,9 @@ SMALLEST = 1e-75
 SMALLEST_PROBABILITY = 1e-300  # its reciprocal is still a number
 
 
-def number(name: str, value: Any) -> float:
+def number(name: str, given: object) -> float:
     r"""One number: real, or a tensor of one element; True and False are none."""
-    value = plain(value)
+    value: Any = plain(given)
     # Python counts True among the numbers.
     fits = not isinstance(value, bool) and isinstance(value, numbers.Real)
     if isinstance(value, Tensor):
@@ -169,7 +169,7 @@ def finite(name: str, value: Tensor) -> Tensor:
     )
 
 
-def as_double(values: Any) -> Tensor:
+def as_double(values: object) -> Tensor:
     r"""Float64 tensor of numbers; GPyTorch would make a Python float a float32 one."""
     return torch.as_tensor(values, dtype=torch.float64)
 

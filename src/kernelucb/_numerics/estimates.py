@@ -37,12 +37,12 @@ class Estimate:
     def __format__(self, spec: str) -> str:
         return format(self.value, spec)
 
-    def __mul__(self, factor: Any) -> "Estimate":
+    def __mul__(self, factor: object) -> "Estimate":
         return Estimate(self.value * plain(factor))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Any) -> "Estimate":
+    def __truediv__(self, divisor: object) -> "Estimate":
         return Estimate(self.value / plain(divisor))
 
     def __round__(self, digits: int | None = None) -> "Estimate":
@@ -51,7 +51,7 @@ class Estimate:
     def __eq__(self, other: object) -> bool:
         return bool(self.value == plain(other))
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         return bool(self.value < plain(other))
 
     def __bool__(self) -> bool:
@@ -79,7 +79,7 @@ class WrittenEstimate(Estimate, float):
 Number = float | Estimate
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     r"""A number or a tensor, whether estimated or not."""
     return value.value if isinstance(value, Estimate) else value
 
@@ -121,7 +121,7 @@ def trainable(module: Module | None) -> bool:
     return module is not None and any(map(trained_parameters, _parts(module)))
 
 
-def frozen_copy(module: Module, remember: bool = True) -> Module:
+def frozen_copy(module: ModuleT, remember: bool = True) -> ModuleT:
     r"""A float64 copy that is not trained; what was trainable counts as estimated.
 
     With ``remember=False``, for what was trained on other data, it does not.

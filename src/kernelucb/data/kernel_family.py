@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 import torch
@@ -96,7 +96,8 @@ class NamedKernel(NamedTuple):
         count, columns = self.num_lengths, inputs.shape[-1]
         if count not in (1, columns):
             raise BotorchTensorDimensionError(
-                f"lengthscale has {count} entries; the kernel's inputs have {columns} columns."
+                f"lengthscale has {count} entries; the kernel's inputs have {columns} "
+                "columns."
             )
         return self.kernel
 
@@ -122,14 +123,15 @@ def kernel_in_words(kernel: Kernel) -> str:
     return f"{kind_of(base)}, length scale {in_words(base.lengthscale.reshape(-1))}"
 
 
-def unscaled(kernel: Any) -> Any:
+def unscaled(kernel: Kernel) -> Any:
     r"""The kernel without its output scales."""
-    while type(kernel) is ScaleKernel:
-        kernel = kernel.base_kernel
-    return kernel
+    base: Any = kernel
+    while type(base) is ScaleKernel:
+        base = base.base_kernel
+    return base
 
 
-def kind_of(base: Any) -> str:
+def kind_of(base: Kernel) -> str:
     r"""``"RBF"``, ``"Matern 5/2"`` or ``"rational quadratic"``."""
     if type(base) is MaternKernel:
         return f"Matern {int(2 * base.nu)}/2"
@@ -249,7 +251,7 @@ class LengthscaleFamily(Sequence[Kernel]):
         ]
         return f"length scales {' and '.join(texts)}"
 
-    def __add__(self, other: Any) -> "LengthscaleFamily":
+    def __add__(self, other: object) -> "LengthscaleFamily":
         if not isinstance(other, LengthscaleFamily):
             return NotImplemented
         words = [*self.covers.split(_OR), *other.covers.split(_OR)]
@@ -259,7 +261,13 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __len__(self) -> int:
         return len(self.members)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Kernel: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "LengthscaleFamily": ...
+
+    def __getitem__(self, index: int | slice) -> "Kernel | LengthscaleFamily":
         if not isinstance(index, slice):
             return self.members[index].kernel
         covers = f"{self.covers.removesuffix(_PART)}{_PART}"
@@ -344,9 +352,9 @@ def lengthscale_family(
     return LengthscaleFamily(tuple(members), covers)
 
 
-def _kind(kernel: Any) -> tuple[Any, ...]:
+def _kind(kernel: Kernel) -> tuple[str, float, float, tuple[int, ...] | None]:
     r"""All of a kernel but its length scale."""
-    base, columns = unscaled(kernel), kernel.active_dims
+    base, columns = unscaled(kernel), cast(Tensor | None, kernel.active_dims)
     scale, alpha = getattr(kernel, "outputscale", 1.0), getattr(base, "alpha", 1.0)
     taken = None if columns is None else tuple(columns.tolist())
     return kind_of(base), float(scale), float(alpha), taken
