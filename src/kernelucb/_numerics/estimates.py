@@ -10,6 +10,7 @@ from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 from torch.nn import Module
+from typing_extensions import TypeIs
 
 ModuleT = TypeVar("ModuleT", bound=Module)
 
@@ -79,6 +80,11 @@ class WrittenEstimate(Estimate, float):
 Number = float | Estimate
 
 
+def is_estimate(value: object) -> TypeIs[Estimate]:
+    r"""Whether a number, or a tensor of noise scales, was taken from the data."""
+    return isinstance(value, Estimate)
+
+
 def plain(value: object) -> Any:
     r"""A number or a tensor, whether estimated or not."""
     return value.value if isinstance(value, Estimate) else value
@@ -86,7 +92,7 @@ def plain(value: object) -> Any:
 
 def with_noise(parts: frozenset[str], noise_std: object) -> frozenset[str]:
     r"""Estimated parts of a model once its noise scale is replaced by ``noise_std``."""
-    noise = {"noise"} if isinstance(noise_std, Estimate) else set[str]()
+    noise = {"noise"} if is_estimate(noise_std) else set[str]()
     return (parts - {"noise"}) | noise
 
 
@@ -94,7 +100,7 @@ def with_numbers(
     parts: frozenset[str], norm_bound: object, noise_std: object
 ) -> frozenset[str]:
     r"""Estimated parts, with ``"norm"`` where the norm bound is an estimate."""
-    norm = {"norm"} if isinstance(norm_bound, Estimate) else set[str]()
+    norm = {"norm"} if is_estimate(norm_bound) else set[str]()
     return with_noise(parts, noise_std) | norm
 
 

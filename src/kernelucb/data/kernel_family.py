@@ -36,9 +36,9 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.digits import coordinate, sides
 from kernelucb._numerics.estimates import (
-    Estimate,
     Number,
     frozen_copy,
+    is_estimate,
     remember_trained,
     trained_parameters,
 )
@@ -72,7 +72,7 @@ def fixed_kernel(name: str, lengthscale: Lengths | None, outputscale: float) -> 
     scaled = ScaleKernel(base).double()  # before values are set, which float32 would round
     base.lengthscale = lengths
     scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
-    if isinstance(outputscale, Estimate):
+    if is_estimate(outputscale):
         remember_trained(scaled, frozenset({"raw_outputscale"}))
     return scaled.requires_grad_(False)
 
@@ -106,11 +106,11 @@ def fixed_mean(value: Number | Mean | None) -> Mean | None:
     r"""A mean as given, or a constant one, estimated if ``value`` is; zero is None."""
     if value is None or isinstance(value, Mean):
         return value
-    if value == 0.0 and not isinstance(value, Estimate):
+    if value == 0.0 and not is_estimate(value):
         return None
     module = ConstantMean().double()
     module.constant = as_double(finite_scalar("mean", value))
-    if isinstance(value, Estimate):
+    if is_estimate(value):
         remember_trained(module, frozenset({"raw_constant"}))
     return module.requires_grad_(False)
 

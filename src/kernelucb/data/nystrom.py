@@ -28,7 +28,7 @@ from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
-from kernelucb._numerics.estimates import Estimate, Number, draft_of, with_noise
+from kernelucb._numerics.estimates import Number, draft_of, is_estimate, with_noise
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
 from kernelucb.data.exact import RidgeState, distinct_rows, farthest, pool
 from kernelucb.data.from_model import ModelData, read_model
@@ -561,7 +561,7 @@ class NystromRegression(RidgeState):
         if noise_std is None and not self.has_one_noise_scale:
             raise ValueError("noise_std is needed: the observations have several.")
         state = draft_of(self)
-        if isinstance(noise_std, Estimate):
+        if is_estimate(noise_std):
             state.estimated = self.estimated | {"noise"}
         noise_std = float(self.noise_scales[0]) if noise_std is None else noise_std
         noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_scales)
