@@ -70,7 +70,13 @@ class GrowingSystems:
         older: The ``KernelRegression`` of the older observations, or None.
     """
 
-    def __init__(self, prior: Prior, noise_std: float, taus: Tensor, older: Any) -> None:
+    def __init__(
+        self,
+        prior: Prior,
+        noise_std: float,
+        taus: Tensor,
+        older: KernelRegression | None,
+    ) -> None:
         self.prior, self.noise_std, self.regularizers = prior, noise_std, taus
         self.older, self.count = older, 0  # number p of the newest
         lam = targets = taus.new_empty(0)

@@ -7,7 +7,7 @@ mixture of functions, bounded from below, and Ville's inequality.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -143,7 +143,7 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
         # One step of Newton's from the mode, about which the search is in its units.
         start, units = variances * target, variances.sqrt()
 
-        def negative(x: Tensor, expected: Any) -> Tensor:
+        def negative(x: Tensor, expected: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
             shift, log_ratio = x.chunk(2)
             mean, spread = start + units * shift, variances * log_ratio.exp()
             ratio = tau * spread

@@ -5,6 +5,7 @@ valid bound; the search over ``tau`` decides only how tight the bound is.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -80,9 +81,9 @@ class FunctionSet(StateSet[RidgeT_co, Projection]):
         self._last = reference, reference.clone(), points
         return points
 
-    def _apply(self, *arguments: Any, **options: Any) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         self._last = None  # it would not move to the other device
-        return super()._apply(*arguments, **options)
+        return super()._apply(fn, recurse)
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
         r"""Support of ``b`` differences of values; with ``cheap`` its majorant."""

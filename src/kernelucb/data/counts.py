@@ -293,15 +293,29 @@ class LikelihoodRegression:
         self._set(prior, inputs, outcomes, train_X.shape[-1], estimated)
 
     @classmethod
-    def from_parts(cls, *parts: Any) -> Self:
+    def from_parts(
+        cls,
+        prior: Prior,
+        inputs: Tensor,
+        outcomes: Loss,
+        dimension: int,
+        estimated: frozenset[str],
+    ) -> Self:
         r"""From prior, kernel inputs (``n x d'``), outcomes, ``d`` and what was fitted."""
         data = cls.__new__(cls)
-        data._set(*parts)
+        data._set(prior, inputs, outcomes, dimension, estimated)
         return data
 
     @torch.no_grad()
-    def _set(self, prior: Prior, inputs: Tensor, outcomes: Loss, *model: Any) -> None:
-        self.outcomes, (self.dimension, self.estimated) = outcomes, model
+    def _set(
+        self,
+        prior: Prior,
+        inputs: Tensor,
+        outcomes: Loss,
+        dimension: int,
+        estimated: frozenset[str],
+    ) -> None:
+        self.outcomes, self.dimension, self.estimated = outcomes, dimension, estimated
         self.prior, self.train_inputs = prior.to(inputs.device), inputs
         prior.check_fits(inputs)
         self.num_observations = len(inputs)

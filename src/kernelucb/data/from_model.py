@@ -8,6 +8,8 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError, Unsu
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchModel
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.models import GP, ExactGP, IndependentModelList
 from torch import Tensor
@@ -136,18 +138,18 @@ def read_model(given: object) -> ModelData:
     )
 
 
-def _listed(model: Any) -> list[Any] | None:
+def _listed(model: object) -> list[Any] | None:
     r"""The models of a list of them; None of a single model."""
     is_list = isinstance(model, ModelList | IndependentModelList)
     return list(model.models) if is_list else None
 
 
-def input_transform_of(model: Any) -> Any:
+def input_transform_of(model: object) -> InputTransform | None:
     r"""A model's input transform; None without one, as in models of GPyTorch."""
     return getattr(model, "input_transform", None)
 
 
-def outcome_transform_of(model: Any) -> Any:
+def outcome_transform_of(model: object) -> OutcomeTransform | None:
     r"""A model's outcome transform; None without one, as in models of GPyTorch."""
     return getattr(model, "outcome_transform", None)
 
@@ -167,7 +169,7 @@ def _outcomes(units: OutcomeUnits, targets: Tensor) -> Tensor:
     return values
 
 
-def observed_inputs(model: Any) -> Tensor:
+def observed_inputs(model: object) -> Tensor:
     r"""Raw inputs of all observations of a model, its data or a state, or of several.
 
     ``n x d``; of a state, which keeps what its input transform made of them, up to
@@ -191,13 +193,13 @@ def observed_inputs(model: Any) -> Tensor:
     return raw
 
 
-def noise_values(noise_std: NoiseStd, model: Any) -> Number | Tensor | None:
+def noise_values(noise_std: NoiseStd, model: object) -> Number | Tensor | None:
     r"""Noise scales as numbers, from a function of the raw inputs where they are one."""
     return noise_std(observed_inputs(model)) if callable(noise_std) else noise_std
 
 
 @torch.no_grad()
-def _untransformed(transform: Any, inputs: Tensor) -> Tensor | None:
+def _untransformed(transform: InputTransform | None, inputs: Tensor) -> Tensor | None:
     r"""Undo an input transform at ``n x d'`` inputs; None if it has no inverse."""
     if transform is None:
         return inputs
@@ -210,8 +212,9 @@ def _untransformed(transform: Any, inputs: Tensor) -> Tensor | None:
 
 
 @torch.no_grad()
-def raw_inputs(model: Any) -> Tensor:
+def raw_inputs(given: object) -> Tensor:
     r"""Inputs of the observations before the input transform, ``n x d``."""
+    model: Any = given
     inputs = model.train_inputs[0].detach()
     if not getattr(model, "_has_transformed_inputs", False):
         return inputs
@@ -234,18 +237,18 @@ def raw_inputs(model: Any) -> Tensor:
     return raw
 
 
-def _data_inputs(model: Any, raw: Tensor) -> Tensor:
+def _data_inputs(model: object, raw: Tensor) -> Tensor:
     r"""``n x d`` raw inputs as BoTorch transforms those of the data, not of queries."""
     transform = input_transform_of(model)
     return raw if transform is None else transform.preprocess_transform(raw)
 
 
-def _query_inputs(model: Any, raw: Tensor) -> Tensor:
+def _query_inputs(model: object, raw: Tensor) -> Tensor:
     r"""``n x d`` raw inputs as the kernel sees them; GPyTorch has no input transforms."""
     return model.transform_inputs(raw) if isinstance(model, Model) else raw
 
 
-def check_supported(model: Any) -> None:
+def check_supported(model: object) -> None:
     r"""Refuse all but exact GPs of one outcome, by BoTorch or GPyTorch."""
     name = type(model).__name__
     listed = _listed(model)

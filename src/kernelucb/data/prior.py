@@ -1,6 +1,6 @@
 r"""Prior mean and covariance in the units of the outcomes."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -119,9 +119,9 @@ class Prior(Module):
             self._reading = fitting_reading(self.covar_module, self.scale**2, inputs)
             self._plain = None
 
-    def _apply(self, *arguments: Any, **options: Any) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         self._plain = None  # read again on the other device
-        return super()._apply(*arguments, **options)
+        return super()._apply(fn, recurse)
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
         self._plain = None  # read again from the loaded parameters
@@ -283,7 +283,7 @@ class Prior(Module):
         return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()
 
 
-def is_monotone(transform: Any, fixed: Collection[int] = ()) -> bool:
+def is_monotone(transform: InputTransform | None, fixed: Collection[int] = ()) -> bool:
     r"""Whether each kernel input surely rises or falls with a single raw input.
 
     Args:
@@ -304,7 +304,7 @@ def is_monotone(transform: Any, fixed: Collection[int] = ()) -> bool:
     return True
 
 
-def _one_hot_columns(step: Any) -> set[int]:
+def _one_hot_columns(step: object) -> set[int]:
     r"""Columns that a step takes together, as codes of categories."""
     groups = getattr(step, "categorical_features", None) or {}
     return {start + i for start, count in groups.items() for i in range(count)}
