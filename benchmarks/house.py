@@ -94,18 +94,55 @@ def imported_once(files: Iterable[Path]) -> dict[str, str]:
     return {name: next(iter(by)) for name, by in users.items() if len(by) == 1}
 
 
+_TESTS = ("isinstance", "issubclass")
+_LOOKUPS = ("getattr", "hasattr")
+_MAGIC = ("globals", "locals", "_getframe", "__signature__")
+_LONG = 60  # lines of a function's body
+
+
+def _names(node: ast.AST) -> set[str]:
+    r"""Names and attributes that stand in a piece of code."""
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return names | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+
+
+def _body(node: ast.FunctionDef) -> int:
+    r"""Lines of a function's body, without its docstring."""
+    first = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return (node.end_lineno or 0) - first[0].lineno + 1 if first else 0
+
+
+def habits(files: Iterable[Path]) -> dict[str, int]:
+    r"""Type tests, arguments of type Any, lookups by name, magic, long functions."""
+    found = Counter[str]()
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            name = called.id if isinstance(called, ast.Name) else ""
+            attribute = node.attr if isinstance(node, ast.Attribute) else ""
+            hint = node.annotation if isinstance(node, ast.arg) else None
+            found["type tests"] += name in _TESTS
+            found["getattr and hasattr"] += name in _LOOKUPS
+            found["magic"] += name in _MAGIC or attribute in _MAGIC
+            found["arguments of type Any"] += hint is not None and "Any" in _names(hint)
+            long = isinstance(node, ast.FunctionDef) and _body(node) > _LONG
+            found["functions above 60 lines"] += long
+    return dict(found)
+
+
 def calls(run: Callable[[], Any], package: Path) -> dict[str, int]:
     r"""Files and functions of a package that a call enters, and how deep."""
     entered: set[tuple[str, int]] = set()
-    depth = deepest = 0
+    depth = deepest = total = 0
 
     def watch(frame: Any, event: str, _: Any) -> None:
-        nonlocal depth, deepest
+        nonlocal depth, deepest, total
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(str(package)):
             return
         depth += 1 if event == "call" else -1
         deepest = max(deepest, depth)
+        total += event == "call"
         entered.add((code.co_filename, code.co_firstlineno))
 
     run()  # imports and caches are not counted
@@ -115,7 +152,7 @@ def calls(run: Callable[[], Any], package: Path) -> dict[str, int]:
     finally:
         sys.setprofile(None)
     files = len({file for file, _ in entered})
-    return {"files": files, "functions": len(entered), "depth": deepest}
+    return {"files": files, "functions": len(entered), "calls": total, "depth": deepest}
 
 
 def entered() -> dict[str, dict[str, int]]:
@@ -153,12 +190,20 @@ def house() -> dict[str, Any]:
     rooms = {name: files for name, files in sorted(rooms.items()) if name != "__pycache__"}
     given, total = arguments(), size(source)
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    words = {
+        str(page.relative_to(ROOT)): len(page.read_text(encoding="utf-8").split())
+        for page in pages
+    }
     return {
         "src": total,
         "rooms": {name: size(files) for name, files in rooms.items()},
         "tests": size((ROOT / "tests").rglob("*.py")),
         "benchmarks": size((ROOT / "benchmarks").rglob("*.py")),
-        "words of docs": sum(len(p.read_text(encoding="utf-8").split()) for p in pages),
+        **habits(source),
+        "words of docs": sum(words.values()),
+        "words of the longest page but mathematics": max(
+            count for name, count in words.items() if name != "docs/mathematics.md"
+        ),
         "lines of code for each comment": round(total["code"] / total["comments"], 1),
         "repeated lines of code": repeated(source),
         "files that one other imports": len(imported_once(source)),

@@ -1,7 +1,8 @@
 r"""Imports go one way; the statements themselves are read.
 
 ``_numerics -> data -> confidence -> {acquisition, bandit, certificates} ->
-{optim, safety} -> ax``, which also reads ``models``; these stand beside on ``data``.
+{optim, safety} -> ax``. ``papers``, the bounds of other authors, stand on ``acquisition``
+and ``bandit``; only ``ax`` and ``models``, the door to their BoTorch models, read them.
 ``diagnostics`` stands beside ``certificates`` on ``confidence``; ``pairs`` on
 ``_numerics`` and ``tables`` alone, without torch.
 ``_public`` collects the public names, which the package root hands out; ``plotting``,
@@ -23,18 +24,19 @@ LOWER = {
     "_numerics": set(),
     "tables": set(),
     "pairs": {"_numerics", "tables"},
-    "models": {"_numerics", "data"},
     "data": {"_numerics"},
     "confidence": {"_numerics", "data"},
     "bandit": {"_numerics", "data", "confidence"},
     "acquisition": {"_numerics", "data", "confidence"},
     "certificates": {"_numerics", "data", "confidence", "pairs"},
     "diagnostics": {"_numerics", "data", "confidence"},
+    "papers": {"_numerics", "data", "confidence", "acquisition", "bandit"},
+    "models": {"papers"},
     "optim": {"_numerics", "data", "confidence", "acquisition"},
     "safety": {"_numerics", "data", "confidence", "acquisition", "certificates"},
     "ax": {
         *("_numerics", "data", "confidence", "acquisition", "certificates"),
-        *("models", "safety"),
+        *("papers", "safety"),
     },
 }
 # Applications and the collection of public names; no layer imports them.
@@ -97,9 +99,13 @@ def test_nothing_imports_what_stands_on_top():
         if layer(path) not in {"__main__", "_demo", "_public", "page"}:
             above = {"plotting", "ax", "_demo", "page"} - {layer(path)}
             assert not imported_layers(path) & above
-    assert {layer(p) for p in FILES if "models" in imported_layers(p)} <= {
-        *("models", "ax", "_public")
-    }
+
+
+def test_the_core_imports_no_paper():
+    readers = {layer(path) for path in FILES if "papers" in imported_layers(path)}
+    assert readers - TOP == {"papers", "models", "ax"}
+    # A door for users; the package itself reads the papers.
+    assert not any("models" in imported_layers(p) for p in FILES if layer(p) != "models")
 
 
 def test_extras_stay_behind_their_doors():
@@ -118,4 +124,4 @@ def test_only_data_reads_the_internals_of_models():
         attributes = {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
         if attributes & MODEL_INTERNALS:
             readers.add(layer(path))
-    assert {"data"} <= readers - TOP <= {"data", "models", "ax"}
+    assert {"data"} <= readers - TOP <= {"data", "papers", "ax"}

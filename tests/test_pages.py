@@ -117,8 +117,8 @@ def test_the_call_for_ax_is_the_guarded_search_with_what_is_given():
 
 
 def test_classes_in_tables_exist():
-    claims = (DOCS / "claim.md").read_text().split("### Every bound")[1]
-    bounds = set(re.findall(r"^\| `(\w+)", claims.split("\n## ")[0], flags=re.MULTILINE))
+    page = (DOCS / "api" / "bounds.md").read_text().split("## Every bound")[1]
+    bounds = set(re.findall(r"^\| `(\w+)", page.split("\n## ")[0], flags=re.MULTILINE))
     table = README[README.index("| you want to |") :].partition("\n\n")[0]
     names = set(re.findall(r"`(\w+)`", table))
     assert len(bounds) > 10

@@ -7,11 +7,11 @@ import argparse
 import csv
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
-from inspect import Parameter, cleandoc, signature
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import kernelucb.page
 import kernelucb.pairs  # neither imports torch
@@ -56,59 +56,338 @@ def limits(text: str) -> tuple[float, float]:
     return low, high
 
 
-def settings(text: str, read: Callable[[str], Any] = str) -> dict[str, Any]:
+def settings(text: str) -> dict[str, str]:
     r"""``{"A": "1", "B": "2"}`` from ``"A=1,B=2"``."""
     pairs = [each.rpartition("=") for each in names(text)]
     if not all(name and value for name, _, value in pairs):
         raise ValueError(text)
-    return {name.strip(): read(value.strip()) for name, _, value in pairs}
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def boxes(text: str) -> dict[str, tuple[float, float]]:
     r"""``{"A": (50.0, 110.0)}`` from ``"A=50:110"``."""
-    return settings(text, limits)
+    return {name: limits(value) for name, value in settings(text).items()}
 
 
-# How options are read, and an example of each.
-_READERS: dict[str, tuple[Callable[[str], Any], str]] = {
-    **dict.fromkeys(("table", "output", "earlier"), (Path, "PATH")),
-    "function": (str, "branin"),
-    **dict.fromkeys(("outcome", "setting", "against"), (str, "NAME")),
-    **dict.fromkeys(
-        ("inputs", "ignore", "categories", "missing", "columns"), (names, "A,B")
-    ),
-    "decimal": (str, ","),
-    "effort": (str, "quick"),
-    "kernel": (str, "matern32"),
-    "baseline": (settings, "temperature=77,solvent=THF"),
-    "units": (settings, "temperature=C,yield=%"),
-    "bounds": (boxes, "temperature=37:117,hours=0.2:20"),
-    **dict.fromkeys(("rounds", "seed", "expected_runs"), (int, "10")),
-    "range": (limits, "0:100"),
-    "lengthscale": (numbers, "0.5,1"),
-    "noise_std": (number, "1.5"),
-    **dict.fromkeys(("mean", "threshold"), (number, "75")),
-    "norm_bound": (number, "200"),
-    "tolerance": (number, "2"),
-    **dict.fromkeys(("window", "delta"), (number, "0.1")),
-}
+class Value(NamedTuple):
+    r"""How the value of an option is read, and an example of it."""
+
+    read: Callable[[str], object]
+    example: str
+
+    def __call__(self, text: str) -> object:
+        r"""The value; an error names the example."""
+        try:
+            return self.read(text)
+        except ValueError as error:
+            message = f"{text!r} cannot be read, write it as {self.example}"
+            raise argparse.ArgumentTypeError(message) from error
 
 
-def report(
-    *, table: Path, output: Path = Path("report.html"), text: bool = False, **options: Any
-) -> int:
-    r"""Report on a table of past runs, as a text and a page to sign.
+SWITCH = Value(bool, "")  # an option without a value
+REQUIRED = object()  # in place of a default
 
-    Example: report runs.csv --outcome yield --noise-std 1 --range 0:100 --units yield=%
 
-    Args:
-        table: A csv file with a header and one run a row. Rows without an outcome are left
-            out, and listed.
-        output: Page to write.
-        text: Whether to print the text only.
-        **options: Arguments of ``kernelucb.report``.
+class Option(NamedTuple):
+    r"""A row of a command's table: an option, or the file that it reads.
+
+    Attributes:
+        flag: ``"--noise-std"``; without dashes for the file.
+        about: What the help says.
+        value: How it is read; ``SWITCH`` for an option without a value.
+        default: As the command's function has it; ``REQUIRED`` without.
     """
-    page = kernelucb.page.report(table, **options)
+
+    flag: str
+    about: str
+    value: Value
+    default: object = None
+
+    def add_to(self, command: argparse.ArgumentParser) -> None:
+        r"""Let the command read it."""
+        about, default = self.about.replace("%", "%%"), self.default
+        if self.value is SWITCH:
+            command.add_argument(self.flag, action="store_true", help=about)
+            return
+        given: dict[str, Any] = {"type": self.value, "metavar": self.value.example}
+        if default is not REQUIRED:
+            given["default"] = default
+            given |= {} if self.flag.startswith("-") else {"nargs": "?"}
+            about += "" if default in (None, ()) else " (default %(default)s)"
+        elif self.flag.startswith("-"):
+            given["required"] = True
+        command.add_argument(self.flag, help=about, **given)
+
+
+REPORT = (
+    Option(
+        "table",
+        "A csv file with a header and one run a row. Rows without an outcome are left "
+        "out, and listed.",
+        Value(Path, "RUNS.CSV"),
+        REQUIRED,
+    ),
+    Option(
+        "--outcome",
+        "Column to be large.",
+        Value(str, "NAME"),
+        REQUIRED,
+    ),
+    Option(
+        "--minimize",
+        "Whether the outcome is to be small.",
+        SWITCH,
+    ),
+    Option(
+        "--inputs",
+        "Columns that were set; by default all other columns.",
+        Value(names, "A,B"),
+    ),
+    Option(
+        "--ignore",
+        "Columns that are no inputs.",
+        Value(names, "A,B"),
+        (),
+    ),
+    Option(
+        "--categories",
+        "Columns of words that were set, one-hot in the kernel.",
+        Value(names, "A,B"),
+        (),
+    ),
+    Option(
+        "--missing",
+        'Words for "no outcome", beside blanks and NA. Without outcomes that were too '
+        "small or too large, such as <0.5, nothing is guaranteed.",
+        Value(names, "A,B"),
+        (),
+    ),
+    Option(
+        "--decimal",
+        'Decimal mark in texts, "." or ",", where the cells leave it open.',
+        Value(str, ","),
+    ),
+    Option(
+        "--bounds",
+        "Limits of the settings in question, by column; by default the table's.",
+        Value(boxes, "temperature=37:117,hours=0.2:20"),
+    ),
+    Option(
+        "--noise-std",
+        "Standard deviation of a repeated run, outcome units; by default estimated from "
+        "repeated settings.",
+        Value(number, "1.5"),
+    ),
+    Option(
+        "--kernel",
+        '"matern52" (the default), "rbf", "matern32" or "matern12".',
+        Value(str, "matern32"),
+    ),
+    Option(
+        "--lengthscale",
+        "Over how much of its limits an input changes the outcome: one share, by default "
+        "0.5, or one for each input.",
+        Value(numbers, "0.5,1"),
+    ),
+    Option(
+        "--mean",
+        "Outcome expected before the first run, outcome units; by default the middle of "
+        "range, or the mean of the outcomes.",
+        Value(number, "75"),
+    ),
+    Option(
+        "--norm-bound",
+        "Bound on the RKHS norm of outcome minus mean, outcome units; without, the "
+        "numbers are at 1.5 times the least norm that explains the data.",
+        Value(number, "200"),
+    ),
+    Option(
+        "--earlier",
+        "Table of earlier tasks of the same kind, with a column task and the columns of "
+        "this table: the largest of their norms is the norm bound (norm_from_tasks). "
+        "delta counts its failure probability, one over the number of tasks and one. A "
+        "setting's mean outcome counts as its value.",
+        Value(Path, "PATH"),
+    ),
+    Option(
+        "--range",
+        "Limits that the outcome without noise certainly keeps, outcome units; in Python "
+        "None for a side without one.",
+        Value(limits, "0:100"),
+    ),
+    Option(
+        "--baseline",
+        "A setting to compare with, by column.",
+        Value(settings, "temperature=77,solvent=THF"),
+    ),
+    Option(
+        "--threshold",
+        "What the outcome should reach, outcome units.",
+        Value(number, "75"),
+    ),
+    Option(
+        "--tolerance",
+        "A difference that does not matter, outcome units; by default a twentieth of the "
+        "spread.",
+        Value(number, "2"),
+    ),
+    Option(
+        "--window",
+        "Half the sides of the box that is near a setting, as a share.",
+        Value(number, "0.1"),
+        0.05,
+    ),
+    Option(
+        "--delta",
+        "Probability that a claim is false although what is given is true.",
+        Value(number, "0.1"),
+        0.05,
+    ),
+    Option(
+        "--units",
+        "Units of columns, for print.",
+        Value(settings, "temperature=C,yield=%"),
+    ),
+    Option(
+        "--history",
+        "Whether to show the gap after each of the rows, of long tables after 20 of them "
+        "(page.history).",
+        SWITCH,
+    ),
+    Option(
+        "--effort",
+        '"full", or "quick" without the gap over norm bounds and length scales, which '
+        "takes most of the time.",
+        Value(str, "quick"),
+        "full",
+    ),
+    Option(
+        "--output",
+        "Page to write.",
+        Value(Path, "PATH"),
+        Path("report.html"),
+    ),
+    Option(
+        "--text",
+        "Whether to print the text only.",
+        SWITCH,
+    ),
+)
+CONFIRM = (
+    Option(
+        "table",
+        "The outcomes, - for standard input. A row is a round with a column for each "
+        "setting; with --setting and --outcome it is a run.",
+        Value(Path, "RUNS.CSV"),
+        Path("-"),
+    ),
+    Option(
+        "--setting",
+        "Column with the name of the setting.",
+        Value(str, "NAME"),
+    ),
+    Option(
+        "--outcome",
+        "Column with the outcome.",
+        Value(str, "NAME"),
+    ),
+    Option(
+        "--columns",
+        "Settings to compare, by default all columns; their names where the table has no "
+        "header.",
+        Value(names, "A,B"),
+        (),
+    ),
+    Option(
+        "--decimal",
+        'Decimal mark, "." or ",", where the cells leave it open.',
+        Value(str, ","),
+    ),
+    Option(
+        "--against",
+        "Name of the baseline, by default the first setting.",
+        Value(str, "NAME"),
+    ),
+    Option(
+        "--noise-std",
+        "Scale of sub-Gaussian noise in each outcome, known beforehand. Without it and "
+        "range the differences are taken for Gaussian, of any scale.",
+        Value(number, "1.5"),
+    ),
+    Option(
+        "--range",
+        "Limits of all outcomes.",
+        Value(limits, "0:100"),
+    ),
+    Option(
+        "--delta",
+        "Failure probability of all comparisons at all looks together.",
+        Value(number, "0.1"),
+        0.05,
+    ),
+    Option(
+        "--expected-runs",
+        "Number of pairs at which the interval is to be narrowest, fixed beforehand; "
+        "valid at any other.",
+        Value(int, "10"),
+        10,
+    ),
+    Option(
+        "--minimize",
+        "Whether smaller outcomes are better.",
+        SWITCH,
+    ),
+)
+DEMO = (
+    Option(
+        "--function",
+        "branin, forrester or hartmann3: a sum of kernel functions near the function of "
+        "that name.",
+        Value(str, "branin"),
+        "branin",
+    ),
+    Option(
+        "--estimate",
+        "Whether to estimate the norm bound in every round; then nothing is certified.",
+        SWITCH,
+    ),
+    Option(
+        "--rounds",
+        "Number of points chosen.",
+        Value(int, "10"),
+        30,
+    ),
+    Option(
+        "--seed",
+        "Seed of all chance.",
+        Value(int, "10"),
+        0,
+    ),
+    Option(
+        "--delta",
+        "Probability that the band fails anywhere in any round.",
+        Value(number, "0.1"),
+        0.05,
+    ),
+    Option(
+        "--output",
+        "Picture to write.",
+        Value(Path, "PATH"),
+        Path("kernelucb-demo.png"),
+    ),
+    Option(
+        "--no-picture",
+        "Whether to print the rounds only.",
+        SWITCH,
+    ),
+)
+
+
+def report(given: Namespace) -> int:
+    r"""Make the page of a table and print its text."""
+    options = vars(given)
+    output, text = options.pop("output"), options.pop("text")
+    page = kernelucb.page.report(**options)
     shown = page.text
     if not text:  # before it is printed: a closed pipe must not lose the page
         output.write_text(page.to_html(), encoding="utf-8")
@@ -117,126 +396,70 @@ def report(
     return 0
 
 
-def confirm(
-    *,
-    table: Path = Path("-"),
-    setting: str | None = None,
-    outcome: str | None = None,
-    columns: Sequence[str] = (),
-    decimal: str | None = None,
-    **options: Any,
-) -> int:
-    r"""Is this improvement real or noise? Settings against a baseline, at any look.
-
-    Pairs of outcomes, the first of a setting with the first of the baseline and so on, from
-    a csv or from standard input. Look after every pair, stop when you like.
-
-    Example: confirm pairs.csv --against old --minimize
-
-    Args:
-        table: The outcomes, ``-`` for standard input. A row is a round with a column for
-            each setting; with --setting and --outcome it is a run.
-        setting: Column with the name of the setting.
-        outcome: Column with the outcome.
-        columns: Settings to compare, by default all columns; their names where the table
-            has no header.
-        decimal: Decimal mark, "." or ",", where the cells leave it open.
-        **options: Arguments of ``kernelucb.confirm``.
-    """
-    read = kernelucb.pairs.read_outcomes
-    outcomes = read(table, setting, outcome, columns, decimal)
+def confirm(given: Namespace) -> int:
+    r"""Compare the settings of a table and print what may be said."""
+    options = vars(given)
+    read = ("table", "setting", "outcome", "columns", "decimal")
+    outcomes = kernelucb.pairs.read_outcomes(**{name: options.pop(name) for name in read})
     print(kernelucb.pairs.confirm(outcomes, **options))
     return 0
 
 
-def demo(
-    *,
-    function: str = "branin",
-    estimate: bool = False,
-    rounds: int = 30,
-    seed: int = 0,
-    delta: float = 0.05,
-    output: Path = Path("kernelucb-demo.png"),
-    no_picture: bool = False,
-) -> int:
-    r"""Minimise a noisy black box of known norm, with a certified gap.
-
-    Guarded qLogNEI chooses the points, on a model that is refitted in every round, and a
-    band on a kernel that is not fitted says how far the recommended point can be from the
-    optimum. Ctrl-C stops early and still prints and draws what there is.
-
-    Args:
-        function: ``branin``, ``forrester`` or ``hartmann3``: a sum of kernel functions
-            near the function of that name.
-        estimate: Whether to estimate the norm bound in every round; then nothing is
-            certified.
-        rounds: Number of points chosen.
-        seed: Seed of all chance.
-        delta: Probability that the band fails anywhere in any round.
-        output: Picture to write.
-        no_picture: Whether to print the rounds only.
-    """
-    options = locals()
+def demo(given: Namespace) -> int:
+    r"""Play a search on a black box."""
     from kernelucb._demo import run_demo
 
-    return run_demo(**options)
+    return run_demo(**vars(given))
+
+
+class Command(NamedTuple):
+    r"""A command: its function, what the help says, and its options."""
+
+    run: Callable[[Namespace], int]
+    head: str
+    about: str
+    options: Sequence[Option]
+
+
+COMMANDS = (
+    Command(
+        report,
+        "Report on a table of past runs, as a text and a page to sign.",
+        "Example: report runs.csv --outcome yield --noise-std 1 --range 0:100 --units "
+        "yield=%",
+        REPORT,
+    ),
+    Command(
+        confirm,
+        "Is this improvement real or noise? Settings against a baseline, at any look.",
+        "Pairs of outcomes, the first of a setting with the first of the baseline and so "
+        "on, from a csv or from standard input. Look after every pair, stop when you "
+        "like. Example: confirm pairs.csv --against old --minimize",
+        CONFIRM,
+    ),
+    Command(
+        demo,
+        "Minimise a noisy black box of known norm, with a certified gap.",
+        "Guarded qLogNEI chooses the points, on a model that is refitted in every round, "
+        "and a band on a kernel that is not fitted says how far the recommended point can "
+        "be from the optimum. Ctrl-C stops early and still prints and draws what there is.",
+        DEMO,
+    ),
+)
 
 
 def _parser() -> argparse.ArgumentParser:
-    r"""Commands are functions; so are their options, and what is said of them."""
     about = "Confidence bounds you can trust, as BoTorch acquisition functions."
     parser = _Parser(prog="kernelucb", description=about)
-    parser.set_defaults(run=parser.print_help)
+    parser.set_defaults(run=None)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    entry = re.compile(r"^    (\w+): (.+?)(?=\n    \S|\n\n|\Z)", re.MULTILINE | re.DOTALL)
-    every = {
-        report: [kernelucb.page.report, report],
-        confirm: [confirm, kernelucb.pairs.confirm],
-        demo: [demo],
-    }
-    for run, sources in every.items():
-        about, _, _ = cleandoc(run.__doc__ or "").partition("\n\nArgs:")
-        command = commands.add_parser(
-            run.__name__,
-            help=about.partition("\n")[0],
-            description=about,
-        )
-        command.set_defaults(run=run)
-        said, parameters = dict[str, str](), dict[str, Parameter]()
-        for source in sources:  # the command speaks last
-            said |= dict(entry.findall(cleandoc(source.__doc__ or "")))
-            parameters |= signature(source).parameters
-        for name, parameter in parameters.items():
-            about = said.get(name, "").replace("``", "").replace("%", "%%")
-            _add_option(command, parameter, " ".join(about.split()))
+    for each in COMMANDS:
+        about = f"{each.head} {each.about}"
+        command = commands.add_parser(each.run.__name__, help=each.head, description=about)
+        command.set_defaults(run=each.run)
+        for option in each.options:
+            option.add_to(command)
     return parser
-
-
-def _add_option(command: argparse.ArgumentParser, parameter: Parameter, about: str) -> None:
-    name, default = parameter.name, parameter.default
-    read, example = _READERS.get(name, (number, "1.5"))
-
-    def reads(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as error:
-            message = f"{text!r} cannot be read, write it as {example}"
-            raise argparse.ArgumentTypeError(message) from error
-
-    options: dict[str, Any] = {"type": reads, "metavar": example, "default": default}
-    if default is False:
-        options = {"action": "store_true"}
-    elif default is Parameter.empty:
-        options["required"] = True
-    elif default not in (None, ()):
-        about += " (default %(default)s)"
-    if name == "table":
-        many: dict[str, Any] = (
-            {} if default is Parameter.empty else {"nargs": "?", "default": default}
-        )
-        command.add_argument(name, type=read, metavar="RUNS.CSV", help=about, **many)
-    elif parameter.kind not in (Parameter.VAR_KEYWORD, Parameter.POSITIONAL_ONLY):
-        command.add_argument(f"--{name.replace('_', '-')}", help=about, **options)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -249,12 +472,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):  # "?" for a letter that the console lacks
             stream.reconfigure(errors="replace")
     parser = _parser()
-    options = vars(parser.parse_args(argv))
+    given = parser.parse_args(argv)
+    options = vars(given)
+    run: Callable[[Namespace], int] | None = options.pop("run")
+    if run is None:
+        parser.print_help()
+        return 0
     folder = options.get("output", Path()).parent
     if not folder.is_dir():
         parser.error(f"no such folder: {str(folder)!r}")
     try:
-        return options.pop("run")(**options) or 0
+        return run(given)
     except KeyboardInterrupt:
         print("kernelucb: interrupted", file=sys.stderr)
         return 130

@@ -179,11 +179,20 @@ class Run:
         return x.detach()
 
 
-def run_demo(*, output: Path, no_picture: bool, **options: Any) -> int:
+def run_demo(
+    *,
+    function: str,
+    estimate: bool,
+    rounds: int,
+    seed: int,
+    delta: float,
+    output: Path,
+    no_picture: bool,
+) -> int:
     r"""Run the demo; the exit status: 0, 1 when it had to stop, 130 after Ctrl-C."""
     # The matrices are tiny: on a busy machine threads only wait for each other.
     torch.set_num_threads(1)
-    run, status = Run(**options), 0
+    run, status = Run(function, rounds, seed, delta, estimate), 0
     print(
         f"Minimising a sum of {_NUM_CENTRES} kernel functions near {run.name}, over "
         f"{_NUM_SETTINGS:,} settings: its RKHS norm is\n{run.function.norm:.4g} (of a real "

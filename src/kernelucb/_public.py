@@ -1,31 +1,19 @@
 r"""The public names; the package root hands them out."""
 
 from kernelucb.acquisition import (
-    BKBUCB as BKBUCB,
-    IGPUCB as IGPUCB,
-    AbbasiYadkoriUCB as AbbasiYadkoriUCB,
     BandUCB as BandUCB,
-    BoundedNorm as BoundedNorm,
-    CompactDomain as CompactDomain,
     ConstrainedUCB as ConstrainedUCB,
-    FiniteDomain as FiniteDomain,
     GuardedAcquisition as GuardedAcquisition,
     KernelFamilyUCB as KernelFamilyUCB,
     LevelSetAmbiguity as LevelSetAmbiguity,
     LikelihoodUCB as LikelihoodUCB,
     MartingaleMixtureUCB as MartingaleMixtureUCB,
-    MetaPI as MetaPI,
-    MetaUCB as MetaUCB,
     ParetoWidth as ParetoWidth,
     ScalarizedUCB as ScalarizedUCB,
     SketchedMartingaleMixtureUCB as SketchedMartingaleMixtureUCB,
-    SrinivasUCB as SrinivasUCB,
-    StreamingKernelUCB as StreamingKernelUCB,
-    WangDeFreitasUCB as WangDeFreitasUCB,
     outcome_bands as outcome_bands,
 )
 from kernelucb.bandit import (
-    BKBBandit as BKBBandit,
     FamilyBandit as FamilyBandit,
     KernelBandit as KernelBandit,
 )
@@ -57,7 +45,6 @@ from kernelucb.confidence.outcome_constraints import (
     OutcomeConstraints as OutcomeConstraints,
 )
 from kernelucb.confidence.noise import ReplicateNoise as ReplicateNoise
-from kernelucb.confidence.streaming import StreamingNoiseTracker as StreamingNoiseTracker
 from kernelucb.confidence.noise import UnknownNoise as UnknownNoise
 from kernelucb.diagnostics import (
     check_consistency as check_consistency,
@@ -65,17 +52,30 @@ from kernelucb.diagnostics import (
     information_gain as information_gain,
 )
 from kernelucb._numerics.estimates import Estimate as Estimate
-from kernelucb.models import (
+from kernelucb.page import report as report
+from kernelucb.pairs import confirm as confirm
+from kernelucb.papers import (
+    BKBUCB as BKBUCB,
+    IGPUCB as IGPUCB,
+    AbbasiYadkoriUCB as AbbasiYadkoriUCB,
+    BKBBandit as BKBBandit,
     BKBInducingPointAllocator as BKBInducingPointAllocator,
     BKBModel as BKBModel,
     BKBVariationalStrategy as BKBVariationalStrategy,
+    BoundedNorm as BoundedNorm,
+    CompactDomain as CompactDomain,
     CosineFeatures as CosineFeatures,
     DiscreteMetaModel as DiscreteMetaModel,
     FeatureMetaModel as FeatureMetaModel,
+    FiniteDomain as FiniteDomain,
+    KernelThompsonSampling as KernelThompsonSampling,
+    MetaPI as MetaPI,
+    MetaUCB as MetaUCB,
+    SrinivasUCB as SrinivasUCB,
+    StreamingKernelUCB as StreamingKernelUCB,
+    StreamingNoiseTracker as StreamingNoiseTracker,
+    WangDeFreitasUCB as WangDeFreitasUCB,
 )
-from kernelucb.optim import KernelThompsonSampling as KernelThompsonSampling
-from kernelucb.page import report as report
-from kernelucb.pairs import confirm as confirm
 from kernelucb.plotting import plot_replicates as plot_replicates
 from kernelucb.data import (
     KernelRegression as KernelRegression,

@@ -749,7 +749,7 @@ class _Ball:
         right = left.clone()
         right[:, column] += step
         inputs = self.prior.transform(left), self.prior.transform(right)
-        return float(self.prior.metric(*inputs, part).max())
+        return float(self.prior.metric(*inputs, part=part).max())
 
 
 Method = Literal["exact", "upper_bound"]

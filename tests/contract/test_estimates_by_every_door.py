@@ -53,12 +53,12 @@ from kernelucb import (
     runs_needed,
 )
 from kernelucb._numerics.estimates import Estimate
-from kernelucb.acquisition import BoundedNorm
 from kernelucb.certificates.words import Claim
 from kernelucb.confidence.band import weighted_sum
 from kernelucb.data.exact import RidgeState
 from kernelucb.data.from_model import ModelData
 from kernelucb.models import BKBModel
+from kernelucb.papers import BoundedNorm
 from problems import float64, frozen_kernel, normal
 
 pytestmark = pytest.mark.filterwarnings(

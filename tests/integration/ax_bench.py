@@ -21,8 +21,8 @@ from kernelucb import (
     StreamingKernelUCB,
     UnknownNoise,
 )
-from kernelucb.acquisition import BOUNDS
 from kernelucb.models import DiscreteMetaModel
+from kernelucb.papers import BOUNDS
 from problems import RKHSFunction, frozen_kernel
 from tolerances import SEARCHED
 
@@ -48,7 +48,7 @@ AX_WARNINGS = [
 FAST = {"num_restarts": 2, "raw_samples": 16}
 OPTIONS = {"norm_bound": 300.0, "noise_std": 1.0}
 SEARCH = "qLogNoisyExpectedImprovement"
-REQUIRED = dict.fromkeys(BOUNDS, OPTIONS) | {
+REQUIRED = dict.fromkeys((MartingaleMixtureUCB, *BOUNDS), OPTIONS) | {
     SrinivasUCB: {"noise_std": 1.0},
     StreamingKernelUCB: {"norm_bound": 300.0, "noise_std": UnknownNoise(0.1, 50.0)},
     KernelFamilyUCB: OPTIONS | {"shortest": 0.5, "longest": 1.0, "mean": 5000.0},

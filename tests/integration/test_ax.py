@@ -29,11 +29,11 @@ from kernelucb import (
     SrinivasUCB,
     lengthscale_family,
 )
-from kernelucb.acquisition import BoundedNorm
 from kernelucb.acquisition.turns import turn_at
 from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import CosineFeatures, FeatureMetaModel
+from kernelucb.papers import BoundedNorm
 from problems import frozen_kernel
 from tolerances import DIGITS, LINEAR_SOLVE, SEARCHED
 

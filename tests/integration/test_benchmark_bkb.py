@@ -15,7 +15,7 @@ from benchmarks.papers.bkb_2019.problems import Problem
 from benchmarks.papers.bkb_2019.timing import NumpyBKB
 from benchmarks.runner import fixed_kernel
 from kernelucb import BKBBandit, KernelBandit
-from kernelucb.confidence.bkb import Budget, practical_width
+from kernelucb.papers.bkb import Budget, practical_width
 from tolerances import BANDIT, SKETCH
 
 

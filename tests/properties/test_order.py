@@ -45,9 +45,8 @@ scales = st.floats(0.05, 20.0)
 factors, larger_factors = st.floats(1.01, 5.0), st.floats(1.2, 3.0)
 FORMS = ({}, {"form": "grid"}, {"form": "analytic"})
 
-# The weights of a mixture of filters are within 2 % of the best for any one set
-# (``docs/results/filters.md``), so laws of the whole mixture hold for the chosen ellipsoid
-# up to that.
+# The weights of a mixture of filters are within 2 % of the best for any one set, so laws
+# of the whole mixture hold for the chosen ellipsoid up to that.
 WEIGHTS = 0.02
 
 

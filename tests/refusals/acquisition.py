@@ -26,7 +26,7 @@ from kernelucb import (
     ScalarizedUCB,
     lengthscale_family,
 )
-from kernelucb.acquisition import BOUNDS
+from kernelucb.papers import BOUNDS
 from problems import frozen_kernel, frozen_model, make_problem
 
 PROBLEM, KERNEL = make_problem(n=5, d=2), frozen_kernel("rbf")
@@ -84,7 +84,7 @@ ROWS = [
     ("beta", partial(bound, beta=2.0), TypeError, "has no beta"),
     *(
         (f"{each.__name__}'s beta", partial(each, MODEL, 0.2), TypeError, "has no beta")
-        for each in (BandUCB, ScalarizedUCB, *BOUNDS)
+        for each in (BandUCB, ScalarizedUCB, MartingaleMixtureUCB, *BOUNDS)
     ),
     ("a tensor as beta", lambda: MartingaleMixtureUCB(MODEL, X), TypeError, "has no beta"),
     ("beta in bands", partial(ConstrainedUCB, MODEL, 0.2), TypeError, "has no beta"),

@@ -28,7 +28,8 @@ from kernelucb import (
     information_gain,
     regret_certificate,
 )
-from kernelucb.acquisition import CompactDomain, outcome_bands
+from kernelucb.acquisition import outcome_bands
+from kernelucb.papers import CompactDomain
 from problems import make_problem
 
 PROBLEM = make_problem(n=6, d=2)

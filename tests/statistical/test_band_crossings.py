@@ -25,7 +25,7 @@ from kernelucb import (
     SrinivasUCB,
     WangDeFreitasUCB,
 )
-from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
+from kernelucb.papers import BoundedNorm, CompactDomain, FiniteDomain
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from problems import frozen_kernel
 from tolerances import LINEAR_SOLVE as CLOSE

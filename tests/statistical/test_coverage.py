@@ -27,8 +27,8 @@ from kernelucb import (
     UnknownNoise,
     lengthscale_family,
 )
-from kernelucb.confidence.bkb import accuracy_factor, required_qbar
 from kernelucb.models import BKBModel
+from kernelucb.papers.bkb import accuracy_factor, required_qbar
 from oracles.crossings import gaussian, rademacher
 from problems import (
     RKHSFunction,

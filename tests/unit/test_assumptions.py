@@ -37,10 +37,10 @@ from kernelucb import (
     WangDeFreitasUCB,
     regret_certificate,
 )
-from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.assumptions import Status
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import BKBModel, DiscreteMetaModel
+from kernelucb.papers import BoundedNorm, CompactDomain, FiniteDomain
 from problems import frozen_model, make_problem, uniform
 
 PROBLEM = make_problem(n=6)

@@ -92,7 +92,7 @@ def theorem(bandit, fit="filters", bound="martingale_mixture", **options):
     if older == 0:
         return [band]
     state = regression_of(bandit, older)  # the whole mixture of filters holds as well
-    given["norm_bound"] = norm if bandit._tracker is None else deepcopy(bandit._tracker)
+    given["norm_bound"] = deepcopy(bandit._ball) if bandit._estimates else norm
     return [band, MartingaleMixtureUCB(state, covariance_scale=scale, **given)]
 
 

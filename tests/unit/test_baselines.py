@@ -16,8 +16,8 @@ from kernelucb import (
     SrinivasUCB,
     WangDeFreitasUCB,
 )
-from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.assumptions import Status
+from kernelucb.papers import BoundedNorm, CompactDomain, FiniteDomain
 from oracles import closed_forms
 from problems import frozen_kernel, frozen_model, make_problem
 from tolerances import LINEAR_SOLVE, REARRANGED

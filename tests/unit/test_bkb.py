@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import BKBUCB, KernelRegression, NormTracker
-from kernelucb.confidence import bkb
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.bkb import Budget, certified_width
 from kernelucb.confidence.ridge import abbasi_yadkori_width
 from kernelucb.data.nystrom import draw, inclusion_probabilities
 from kernelucb.models import BKBModel
+from kernelucb.papers import bkb
+from kernelucb.papers.bkb import Budget, certified_width
 from oracles import bkb_width
 from oracles.sketch import dtc
 from problems import (

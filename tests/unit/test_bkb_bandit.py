@@ -10,9 +10,9 @@ from gpytorch.kernels import LinearKernel
 from torch.testing import assert_close
 
 from kernelucb import BKBBandit, NormTracker
-from kernelucb.confidence import bkb
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.bkb import Budget, required_qbar
+from kernelucb.papers import bkb
+from kernelucb.papers.bkb import Budget, required_qbar
 from oracles import bkb_width
 from oracles.sketch import dtc
 from problems import RKHSFunction, constant_mean, frozen_kernel, generator, uniform

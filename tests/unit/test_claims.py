@@ -36,6 +36,7 @@ from kernelucb import (
     runs_needed,
 )
 from kernelucb._numerics.estimates import Estimate
+from kernelucb.certificates.spaces import as_domain
 from kernelucb.certificates.task import Task
 from kernelucb.confidence.band import band_of
 from kernelucb.confidence.filters import Hybrids
@@ -391,7 +392,7 @@ def test_terms_of_a_sum_keep_their_norm_bounds(seed):
 def test_the_length_scale_is_asked_of_the_objective_alone():
     r"""And a norm bound of a constraint is not lowered, whatever the objective's."""
     limits = OutcomeConstraints(of_family(), -9.0)
-    task = Task.of(of_family(), limits, (line(1.0, 5), None, None, None), None)
+    task = Task.of(of_family(), limits, as_domain(candidates=line(1.0, 5)), None)
     again = task.relaxed(0.9, 1.0, 0.2)
     other = again.bands["constraint 1"]
     assert len(again.bound.lengthscales) < len(other.lengthscales)

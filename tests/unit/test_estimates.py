@@ -39,9 +39,10 @@ from kernelucb import (
     optimum_report,
 )
 from kernelucb._numerics.estimates import Estimate
-from kernelucb.acquisition import BoundedNorm, outcome_bands
+from kernelucb.acquisition import outcome_bands
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.models import BKBModel
+from kernelucb.papers import BoundedNorm
 from problems import make_problem, normal
 
 # The fitted models here are of outcomes that are not standardised.

@@ -13,10 +13,10 @@ from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, MetaPI, MetaUCB
 from kernelucb._numerics.estimates import Estimate
-from kernelucb.acquisition.meta import exploration_factor
 from kernelucb.confidence.assumptions import Status
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.meta import TaskMoments, complete_matrix
+from kernelucb.papers.meta import exploration_factor
+from kernelucb.papers.meta_model import TaskMoments, complete_matrix
 from oracles import meta_many
 from problems import float64, generator, normal, uniform
 from tolerances import META_COMPLETION, META_POSTERIOR, REARRANGED

@@ -22,6 +22,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.certificates.boxes import on_cells, upper_side
+from kernelucb.certificates.spaces import as_domain
 from kernelucb.certificates.task import Task
 from kernelucb.confidence.band import weighted_sum
 from kernelucb.confidence.filters import FilterMixture
@@ -325,7 +326,7 @@ def test_claims_over_a_box_hold_beside_a_jump(make):
     kept = level_set(band, 0.2, bounds=LINE, max_evaluations=300)
     assert float(kept.inside) == 0.0
     safe = OutcomeConstraints(band, 0.2, sides="<=")
-    task = Task.of(jumping(), safe, (None, LINE, None, None), None)
+    task = Task.of(jumping(), safe, as_domain(bounds=LINE), None)
     search = task.search(task.gain(JUMP[0]))
     _, most = search.limits[0].bounds(JUMP, float64([[0.5]]))
     assert float(most) >= FAR + 0.2  # feasible beside the point, which is not

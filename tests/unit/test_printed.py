@@ -7,8 +7,8 @@ import torch
 
 import kernelucb as k
 from kernelucb.certificates.words import StoppingDecision
-from kernelucb.confidence.streaming import NoiseInterval
 from kernelucb.optim.chunked import argmax
+from kernelucb.papers.streaming import NoiseInterval
 from kernelucb.testing import Coverage
 from problems import frozen_kernel, normal, uniform
 

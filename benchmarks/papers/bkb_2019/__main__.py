@@ -19,7 +19,7 @@ from benchmarks.runner import (
     spaced,
 )
 from benchmarks.runner.study import Study, Summary, grid
-from kernelucb.confidence.bkb import accuracy_factor
+from kernelucb.papers.bkb import accuracy_factor
 
 STUDY = Study("benchmarks.papers.bkb_2019", "Experiments of Calandriello et al. (2019).")
 PROTOCOL = {

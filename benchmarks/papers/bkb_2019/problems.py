@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmarks.runner import KnownFunction, fixed_kernel, load_data, stream
 from kernelucb import BKBBandit
-from kernelucb.confidence.bkb import required_qbar
+from kernelucb.papers.bkb import required_qbar
 
 ALL = 1e12  # the oversampling with which every observed arm is inducing
 

@@ -22,10 +22,10 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
-from kernelucb.confidence.streaming import NoiseInterval, refined_interval
 from kernelucb.data.exact import Pooled
 from kernelucb.data.from_model import ModelData
 from kernelucb.data.prior import Prior
+from kernelucb.papers.streaming import NoiseInterval, refined_interval
 
 Interval = tuple[float, float]
 

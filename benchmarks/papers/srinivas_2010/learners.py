@@ -26,7 +26,7 @@ from benchmarks.papers.srinivas_2010.priors import (
 )
 from benchmarks.runner import stream
 from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
-from kernelucb.confidence.ridge import FiniteDomain
+from kernelucb.papers import FiniteDomain
 
 
 class Method(NamedTuple):

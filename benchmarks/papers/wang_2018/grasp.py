@@ -18,8 +18,8 @@ from benchmarks.papers.wang_2018.gaussian import (
 from benchmarks.runner import load_data, stream
 from benchmarks.runner.study import Settings
 from kernelucb import MetaPI, MetaUCB
-from kernelucb.acquisition.meta import exploration_factor
 from kernelucb.models import DiscreteMetaModel
+from kernelucb.papers.meta import exploration_factor
 
 NUM_ARMS = 162
 _PRIORS: dict[str, Any] = {}  # the last prior

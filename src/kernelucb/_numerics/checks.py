@@ -14,7 +14,7 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.estimates import Estimate, Number, plain
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate, plain
 
 # Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
 # of a million of these, then neither overflow nor vanish.
@@ -23,18 +23,19 @@ SMALLEST = 1e-75
 SMALLEST_PROBABILITY = 1e-300  # its reciprocal is still a number
 
 
-def number(name: str, value: Any) -> float:
+def number(name: str, given: object) -> float:
     r"""One number: real, or a tensor of one element; True and False are none."""
-    value = plain(value)
-    # Python counts True among the numbers.
-    fits = not isinstance(value, bool) and isinstance(value, numbers.Real)
+    value = number = plain(given)
     if isinstance(value, Tensor):
+        number = value.detach()
         real = not (value.is_complex() or value.dtype == torch.bool)
         fits = real and _is_dense(value) and value.numel() == 1
+    else:  # Python counts True among the numbers
+        fits = type(value) is not bool and isinstance(value, numbers.Real)
     if not fits:
         raise ValueError(f"{name} must be a number, got {value!r}.")
     try:
-        return float(value.detach() if isinstance(value, Tensor) else value)
+        return float(number)
     except OverflowError as error:
         raise ValueError(f"{name} is too large for a floating-point number.") from error
 
@@ -65,7 +66,7 @@ def positive_scalar(name: str, value: object) -> float:
 def positive_number(name: str, value: object) -> Number:
     r"""One number above 0, as an estimate if it is one."""
     number = positive_scalar(name, value)
-    return Estimate(number) if isinstance(value, Estimate) else number
+    return Estimate(number) if is_estimate(value) else number
 
 
 def nonnegative_scalar(name: str, value: object) -> float:
@@ -92,7 +93,7 @@ def probability(name: str, value: object) -> float:
 def whole_number(name: str, value: object) -> int:
     r"""One whole number of at least 1."""
     whole: Any = value if isinstance(value, int | np.integer) else 0
-    if isinstance(value, bool) or whole < 1:
+    if type(value) is bool or whole < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
     return int(whole)
 
@@ -169,7 +170,7 @@ def finite(name: str, value: Tensor) -> Tensor:
     )
 
 
-def as_double(values: Any) -> Tensor:
+def as_double(values: object) -> Tensor:
     r"""Float64 tensor of numbers; GPyTorch would make a Python float a float32 one."""
     return torch.as_tensor(values, dtype=torch.float64)
 

@@ -10,6 +10,7 @@ from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 from torch.nn import Module
+from typing_extensions import TypeIs
 
 ModuleT = TypeVar("ModuleT", bound=Module)
 
@@ -37,12 +38,12 @@ class Estimate:
     def __format__(self, spec: str) -> str:
         return format(self.value, spec)
 
-    def __mul__(self, factor: Any) -> "Estimate":
+    def __mul__(self, factor: object) -> "Estimate":
         return Estimate(self.value * plain(factor))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Any) -> "Estimate":
+    def __truediv__(self, divisor: object) -> "Estimate":
         return Estimate(self.value / plain(divisor))
 
     def __round__(self, digits: int | None = None) -> "Estimate":
@@ -51,7 +52,7 @@ class Estimate:
     def __eq__(self, other: object) -> bool:
         return bool(self.value == plain(other))
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         return bool(self.value < plain(other))
 
     def __bool__(self) -> bool:
@@ -79,14 +80,19 @@ class WrittenEstimate(Estimate, float):
 Number = float | Estimate
 
 
-def plain(value: Any) -> Any:
+def is_estimate(value: object) -> TypeIs[Estimate]:
+    r"""Whether a number, or a tensor of noise scales, was taken from the data."""
+    return isinstance(value, Estimate)
+
+
+def plain(value: object) -> Any:
     r"""A number or a tensor, whether estimated or not."""
     return value.value if isinstance(value, Estimate) else value
 
 
 def with_noise(parts: frozenset[str], noise_std: object) -> frozenset[str]:
     r"""Estimated parts of a model once its noise scale is replaced by ``noise_std``."""
-    noise = {"noise"} if isinstance(noise_std, Estimate) else set[str]()
+    noise = {"noise"} if is_estimate(noise_std) else set[str]()
     return (parts - {"noise"}) | noise
 
 
@@ -94,7 +100,7 @@ def with_numbers(
     parts: frozenset[str], norm_bound: object, noise_std: object
 ) -> frozenset[str]:
     r"""Estimated parts, with ``"norm"`` where the norm bound is an estimate."""
-    norm = {"norm"} if isinstance(norm_bound, Estimate) else set[str]()
+    norm = {"norm"} if is_estimate(norm_bound) else set[str]()
     return with_noise(parts, noise_std) | norm
 
 
@@ -104,9 +110,11 @@ _TRAINED = "_trained_parameters"
 
 def trained_parameters(module: Module) -> frozenset[str]:
     r"""Names of a module's own parameters that are, or were before a freeze, trainable."""
-    own = module.named_parameters(recurse=False)
-    now = [name for name, parameter in own if parameter.requires_grad]
-    return vars(module).get(_TRAINED, frozenset[str]()).union(now)
+    names: set[str] = set(vars(module).get(_TRAINED, ()))
+    for name, parameter in module.named_parameters(recurse=False):
+        if parameter.requires_grad:
+            names.add(name)
+    return frozenset(names)
 
 
 def remember_trained(module: Module, names: frozenset[str]) -> None:
@@ -119,7 +127,7 @@ def trainable(module: Module | None) -> bool:
     return module is not None and any(map(trained_parameters, _parts(module)))
 
 
-def frozen_copy(module: Module, remember: bool = True) -> Module:
+def frozen_copy(module: ModuleT, remember: bool = True) -> ModuleT:
     r"""A float64 copy that is not trained; what was trainable counts as estimated.
 
     With ``remember=False``, for what was trained on other data, it does not.

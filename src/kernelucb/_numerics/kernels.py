@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import partial, reduce
 from operator import add, mul
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -50,21 +50,45 @@ _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # its multiples modulo one are spread ev
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@torch.no_grad()
-def read_kernel(
-    kernel: Any, factor: float = 1.0
-) -> "Stationary | Periodic | Categorical | Combined | Library":
-    r"""A factor times a kernel as plain numbers, read once: later ones are not followed.
+class Reading(Protocol):
+    r"""A factor times a kernel as plain numbers, read once: later ones are not followed."""
 
-    ``values(left, right)`` are those of ``n x d'`` and ``m x d'`` inputs, ``n x m``; a row
-    does not depend on the other points on the left. With ``pairs=True`` they are ``n``
-    values of pairs of inputs. ``variance`` is the value at two equal inputs, where it is
-    known to be the same everywhere. ``falls`` says whether values surely fall with the
-    distance along each input, from a constant (GPyTorch's ``is_stationary`` is no proof: it
-    only asks whether there is a lengthscale).
-    """
+    @property
+    def variance(self) -> float | None:
+        r"""The value at two equal inputs, where it is known to be the same everywhere."""
+        ...
+
+    @property
+    def falls(self) -> bool:
+        r"""Whether values surely fall with the distance along each input, from a constant.
+
+        GPyTorch's ``is_stationary`` is no proof: it only asks whether there is a
+        lengthscale.
+        """
+        ...
+
+    @property
+    def is_own(self) -> bool:
+        r"""Whether the values are computed here, not by GPyTorch."""
+        ...
+
+    def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
+        r"""Values of ``n x d'`` and ``m x d'`` inputs, ``n x m``.
+
+        A row does not depend on the other points on the left. With ``pairs`` the ``n``
+        values of pairs of inputs.
+        """
+        ...
+
+
+Reader = Callable[[Kernel, float], Reading]  # of a kernel and a factor
+
+
+@torch.no_grad()
+def read_kernel(kernel: Kernel, factor: float = 1.0) -> Reading:
+    r"""The reading of a kernel: ours where we have one, else GPyTorch's values."""
     base: Any = kernel
-    columns, scale = kernel.active_dims, factor
+    columns, scale = base.active_dims, factor
     if len(kernel.batch_shape) > 0:
         return Library(kernel, factor)
     while type(base) is ScaleKernel:  # the columns of its base are not selected
@@ -85,9 +109,7 @@ def read_kernel(
 
 
 @torch.no_grad()
-def fitting_reading(
-    kernel: Any, factor: float, inputs: Tensor
-) -> Callable[[Any, float], Any]:
+def fitting_reading(kernel: Kernel, factor: float, inputs: Tensor) -> Reader:
     r"""Choose the first reading with GPyTorch's values at and far from some inputs.
 
     Our reading, GPyTorch's values, or these with pairs one by one: a function of kernel and
@@ -107,7 +129,8 @@ def fitting_reading(
             "about; give it grid_bounds."
         )
     inputs = inputs.detach().reshape(-1, inputs.shape[-1])
-    for reading in (read_kernel, Library, partial(Library, one_by_one=True)):
+    readers: list[Reader] = [read_kernel, Library, partial(Library, one_by_one=True)]
+    for reading in readers:
         if _agrees(reading(kernel, factor), kernel, factor, inputs):
             return reading
     raise UnsupportedError(
@@ -118,7 +141,7 @@ def fitting_reading(
 
 
 def _agrees(
-    read: Any, kernel: Any, factor: float, inputs: Tensor, alone: bool = False
+    read: Reading, kernel: Kernel, factor: float, inputs: Tensor, alone: bool = False
 ) -> bool:
     r"""Whether a reading has GPyTorch's values of single points, up to round-off.
 
@@ -126,7 +149,7 @@ def _agrees(
     """
     far = read.variance is not None
     points = torch.cat([inputs, inputs])[:_ROWS] if alone else _to_compare(inputs, far)
-    count = 2 if isinstance(read, Library) else 1
+    count = 1 if read.is_own else 2
     firsts = points[:count].split(1)
     try:
         with lazily_evaluate_kernels(False):  # half the time for small matrices
@@ -135,7 +158,7 @@ def _agrees(
     except InputDataError:
         return not alone and _agrees(read, kernel, factor, inputs, alone=True)
     if rows.shape != (count, len(points)):
-        return isinstance(read, Library)  # refused for its shape
+        return not read.is_own  # refused for its shape
     try:
         pairs = [read.values(first.expand_as(points), points, True) for first in firsts]
         single = read.values(firsts[0], firsts[-1], pairs=True)
@@ -147,7 +170,7 @@ def _agrees(
     if single.shape != (1,):
         return False
     values = [factor * rows, torch.stack(pairs)]
-    if not isinstance(read, Library):
+    if read.is_own:
         values.append(read.values(firsts[0], points))
     expected, *found = torch.stack(values).cpu().numpy()
     found.append(expected.copy())
@@ -221,11 +244,12 @@ class Stationary(NamedTuple):
     shape: float  # nu of a Matern kernel, alpha of a rational quadratic one
     variance: float
 
-    falls = True  # see ``read_kernel``
+    falls = is_own = True
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
-        both = _selected(left, self.columns), _selected(right, self.columns)
-        left, right = (each / self.lengthscale for each in both)
+        if self.columns is not None:
+            left, right = _selected(left, self.columns), _selected(right, self.columns)
+        left, right = left / self.lengthscale, right / self.lengthscale
         if pairs:
             return self.of_squared((left - right).square().sum(-1))
         squared: Any = _SquaredDistances.apply(left, right)
@@ -259,7 +283,7 @@ class Periodic(NamedTuple):
     period: Tensor
     variance: float
 
-    falls = False
+    falls, is_own = False, True
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         left, right = _aligned(left, right, self.columns, pairs)
@@ -274,7 +298,7 @@ class Categorical(NamedTuple):
     lengthscale: Tensor
     variance: float
 
-    falls = True
+    falls = is_own = True
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         left, right = _aligned(left, right, self.columns, pairs)
@@ -288,8 +312,10 @@ class Combined(NamedTuple):
 
     operation: Callable[[Any, Any], Any]
     columns: Tensor | None
-    parts: tuple[Any, ...]
+    parts: tuple[Reading, ...]
     factor: float
+
+    is_own = True
 
     @property
     def variance(self) -> float | None:
@@ -316,7 +342,7 @@ class Library(NamedTuple):
     one_by_one: bool = False  # as `diag=True` gives some kernels other values
 
     variance = None
-    falls = False
+    falls = is_own = False
 
     def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
         if pairs and self.one_by_one:

@@ -1,9 +1,7 @@
 r"""Bounds from the regression of an exact GP: a builder of the band, and its class."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -12,54 +10,41 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import Estimate, plain
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.turns import Turn
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
-from kernelucb.confidence.combined import PlusError
+from kernelucb.confidence.combined import plus_error
 from kernelucb.confidence.dual import ExactSet
-from kernelucb.confidence.fit import (
-    Fit,
-    MixtureFit,
-    PrequentialRadius,
-    fit_of,
-)
+from kernelucb.confidence.fit import Fit, fit_of
 from kernelucb.confidence.mixture import (
     Form,
     Witness,
     attaining_function,
     confidence_set,
-    known_noise_problem,
-    unknown_noise_problem,
 )
-from kernelucb.confidence.noise import ReplicateNoise, UnknownNoise
+from kernelucb.confidence.noise import (
+    NoiseScale,
+    ReplicateNoise,
+    UnknownNoise,
+    as_noise,
+)
 from kernelucb.confidence.norm import (
     NearNormBall,
-    NormBound,
     NormBoundLike,
-    ball_and_error,
-    norm_bound_under_prior,
+    NormLike,
+    as_norm,
 )
 from kernelucb.confidence.radius import CovarianceScale
-from kernelucb.confidence.ridge import (
-    FiniteDomain,
-    Theorem,
-    abbasi_yadkori_theorem,
-    fixed_ridge_band,
-    igp_ucb_theorem,
-    wang_de_freitas_band,
-)
 from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.confidence.tasks import NormFromTasks
 from kernelucb.data import KernelRegression
-from kernelucb.data.exact import FilteredRegression, data_of
+from kernelucb.data.exact import data_of
 from kernelucb.data.from_model import NoiseStd, observed_inputs
 from kernelucb.data.kernel_family import (
     Lengths,
-    check_lengths,
-    fixed_kernel,
+    NamedKernel,
     fixed_mean,
 )
 
@@ -106,10 +91,10 @@ class RegressionUCB(BandUCB):
                 )
             return cls(model=model, **options)
         noise = options.get("noise_std")
-        scales = None if isinstance(noise, UnknownNoise | ReplicateNoise) else noise
-        chosen = fixed_kernel(kernel, lengthscale, outputscale)
+        scales = None if isinstance(noise, NoiseScale) else noise
+        named = NamedKernel.of(kernel, lengthscale, outputscale)
         data = data_of(model, scales)
-        check_lengths(lengthscale, data.train_inputs)
+        chosen = named.fitting(data.train_inputs)
         # The model's kernel and mean are not used, so their training does not count; a
         # learned scaling of the inputs does.
         prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
@@ -117,7 +102,7 @@ class RegressionUCB(BandUCB):
         return cls(model=KernelRegression.from_data(data), **options)
 
 
-def _of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> Band:
+def of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> Band:
     r"""The band of a set from a state whose noise scales are numbers."""
     fields = {"noise": Noise(state.data), **fields}
     return Band(whole, data=state, observed=inputs_of(state.data), **fields)
@@ -150,38 +135,26 @@ def relaxed_numbers(
     return changes | {"noise_std": noise if given else Estimate(noise)}
 
 
-def relaxed_fit(fit: Fit, noise_factor: float) -> Fit:
-    r"""A fit that is one event for all norm bounds and noise scales."""
-    chosen = fit_of(fit)
-    if isinstance(chosen, PrequentialRadius) or not chosen.filters:
-        return chosen
-    factor = chosen.noise_factor * noise_factor
-    # Weights that no norm bound enters, else each norm bound had an event of its own.
-    return replace(chosen, every_norm=True, noise_factor=factor)
-
-
 def _relaxed_mixture(
     band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
 ) -> dict[str, Any]:
     changes = relaxed_numbers(band, norm_factor, noise_factor)
-    given = cast(Any, band.rebuild).keywords
-    ball = given.get("norm_bound")
-    _, error = ball_and_error(ball)
-    if isinstance(ball, NormFromTasks):
-        in_use = float(changes["norm_bound"])  # larger where the bound was contradicted
-        changes["norm_bound"] = ball.relaxed(in_use / float(ball.norm_bound))
-    elif error > 0.0:
-        changes["norm_bound"] = NearNormBall(changes["norm_bound"], error)
+    given = band.arguments
+    norm = as_norm(given.get("norm_bound"))
     fit = fit_of(given.get("fit", "filters"), given.get("covariance_scale"))
     # The fit has the covariance scale in it, and takes no second one.
-    return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}
+    return changes | {
+        "norm_bound": norm.at(changes["norm_bound"]),
+        "fit": fit.relaxed(noise_factor),
+        "covariance_scale": None,
+    }
 
 
 @rebuildable()
 def martingale_mixture(
     model: Any,
-    norm_bound: NormBoundLike | NearNormBall | NormFromTasks = None,
-    noise_std: NoiseStd | UnknownNoise | ReplicateNoise = None,
+    norm_bound: NormLike = None,
+    noise_std: NoiseStd | NoiseScale = None,
     delta: float = 0.05,
     fit: Fit = "filters",
     covariance_scale: CovarianceScale | None = None,
@@ -189,56 +162,21 @@ def martingale_mixture(
 ) -> Band:
     r"""The band of ``MartingaleMixtureUCB``; arguments and errors as there."""
     probability("delta", delta)
-    ball, error = ball_and_error(norm_bound)
-    tasks = norm_bound if isinstance(norm_bound, NormFromTasks) else None
-    if tasks is not None:
-        ball, error = tasks.norm_bound, tasks.model_error
-        delta = tasks.left_of(delta)
-    chosen = fit_of(fit, covariance_scale, None, delta, noise_std)
-    replicates = noise_std if isinstance(noise_std, ReplicateNoise) else None
-    scales: Any = noise_std
-    whole, levels, factor = delta, 1, 1.0
-    if replicates is not None:
-        inputs, levels = observed_inputs(model), replicates.num_levels
-        scales, chosen, delta, factor = replicates.applied(inputs, chosen, whole)
-    if isinstance(noise_std, UnknownNoise):
-        if error > 0.0:
-            raise ValueError(
-                "model_error needs a known noise scale, which says how much of the "
-                "misfit is noise; give noise_std as a number, or leave out model_error."
-            )
-        state, mixture = KernelRegression.of(model), fit_of(chosen, None, "mixture")
-        scale = cast(MixtureFit, mixture).scales
-        problem = unknown_noise_problem(state, ball, noise_std, delta, scale)
-    else:
-        state = KernelRegression.of(model, scales)
-        problem = known_noise_problem(state, ball, chosen, delta, model_error=error)
-    used: Any = problem.regression
-    # What ``at`` and claims read: data and prior without the filter that weighs them.
-    used = used.state if isinstance(used, FilteredRegression) else used
-    assumptions = problem.assumptions
-    if replicates is not None:
-        runs = observed_inputs(model), state.train_targets
-        assumptions = replicates.assumptions(assumptions, whole, *runs, state.outcome_map)
-        problem = problem._replace(assumptions=assumptions)
-    if tasks is not None:
-        tasks.check_prior(used.prior, used.dimension)
-        rests = tasks.assumptions(problem.assumptions, used.train_inputs)
-        problem = problem._replace(assumptions=rests)
-    found = confidence_set(problem, form)
-    if error > 0.0:
-        found = PlusError(found, plain(error))
-    numbers = not isinstance(noise_std, UnknownNoise) and not isinstance(
-        fit, PrequentialRadius
-    )
-    noise = Noise(state.data, levels, factor, replicates is None) if numbers else None
-    # Designs are weighed for it, so it must not depend on outcomes.
-    is_number = tasks is not None or isinstance(ball, float | int | Tensor)
-    return _of_state(
-        found,
-        used,
-        noise=noise,
-        given_norm=cast(Any, ball) / state.outcome_scale if is_number else None,
+    norm, noise = as_norm(norm_bound), as_noise(noise_std)
+    left = norm.left_of(delta)
+    chosen = fit_of(fit, covariance_scale, None, left, noise_std)
+    seen = noise.seen(model, chosen, left)
+    problem = noise.problem(seen, norm)
+    state = problem.state
+    runs, known = observed_inputs(model), norm.before_data
+    assumptions = noise.stated(problem.assumptions, left, runs, state)
+    problem = problem._replace(assumptions=norm.stated(assumptions, state))
+    return of_state(
+        plus_error(confidence_set(problem, form), norm.model_error),
+        state,
+        noise=None if chosen.has_own_noise else noise.of_band(seen),
+        # Designs are weighed for it, so it must not depend on outcomes.
+        given_norm=known and known / state.outcome_scale,
         norm_bounds=(problem.norm_bound,),
         least_norms=(Estimate(problem.least_consistent_norm),),
         noise_interval=problem.noise_interval,
@@ -371,7 +309,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``1 x d``.
         """
-        state = self.band.required_set.regression
+        state: Any = self.band.required_set.regression  # of one model
         check_points("X", X, state.dimension)
         if len(X) != 1:
             raise BotorchTensorDimensionError(
@@ -382,311 +320,3 @@ class MartingaleMixtureUCB(RegressionUCB):
         exact = ExactSet(state, constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
-
-
-def _ridge(
-    model: Any,
-    norm_bound: NormBoundLike,
-    noise_std: NoiseStd,
-    delta: float,
-    one_scale: bool,
-) -> tuple[KernelRegression, NormBound]:
-    r"""The data, at their largest noise scale for ``one_scale``, and the norm bound."""
-    probability("delta", delta)
-    state = KernelRegression.of(model, noise_std)
-    # Noise of a smaller scale is sub-Gaussian of the largest one as well.
-    state = state.with_largest_noise() if one_scale else state
-    return state, norm_bound_under_prior(norm_bound, state, delta)
-
-
-@rebuildable()
-def abbasi_yadkori(
-    model: Any,
-    norm_bound: NormBoundLike,
-    noise_std: NoiseStd,
-    delta: float,
-    alpha: float | None,
-) -> Band:
-    r"""The band of ``AbbasiYadkoriUCB``."""
-    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=False)
-    noise_variance = float(state.noise_scales.max()) ** 2
-    tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
-    whole = abbasi_yadkori_theorem(delta, tau).band(state, norm)
-    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
-
-
-class AbbasiYadkoriUCB(RegressionUCB):
-    r"""Self-normalised bound of Abbasi-Yadkori, anytime.
-
-    ``mean_alpha +- (B + noise_std sqrt(log_det + 2 ln(1/delta)) / sqrt(alpha)) sd_alpha``.
-
-    Source: Abbasi-Yadkori (2012), Theorem 3.11; Durand et al. (2018), Theorem 1. Assumes
-    a kernel and mean fixed before the data, conditionally sub-Gaussian noise,
-    ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
-    Looser than ``MartingaleMixtureUCB(fit="martingale", form="analytic")`` at the same
-    ridge parameter.
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Args:
-        alpha: Ridge parameter, outcome units squared; ``noise_std^2`` when absent. With one
-            noise scale per observation, relative to the largest noise variance.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: NoiseStd = None,
-        delta: float = 0.05,
-        alpha: float | None = None,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = abbasi_yadkori(model, norm_bound, noise_std, delta, alpha)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
-
-
-@rebuildable()
-def igp(
-    model: Any, norm_bound: NormBoundLike, noise_std: NoiseStd, delta: float, horizon: int
-) -> Band:
-    r"""The band of ``IGPUCB``."""
-    positive_scalar("horizon", horizon)
-    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=True)
-    if state.num_observations > horizon:
-        raise ValueError(
-            f"horizon is {horizon}, but there are {state.num_observations} "
-            "observations already; the bound holds up to the horizon only."
-        )
-    noise = float(state.noise_scales[0]) / state.outcome_scale
-    whole = igp_ucb_theorem(delta, noise, horizon).band(state, norm)
-    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
-
-
-class IGPUCB(RegressionUCB):
-    r"""Improved GP-UCB, valid for all rounds up to a horizon.
-
-    Source: Chowdhury & Gopalan (2017), Theorem 2, with ``eta = 2 / horizon`` and
-    ``t eta`` taken as 2. Assumptions as for ``AbbasiYadkoriUCB``; one noise scale for all
-    observations (the largest, where the model has several).
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Args:
-        horizon: Number of rounds ``T`` that the bound must hold for; at least the number of
-            observations.
-
-    Raises:
-        ValueError: If there are more observations than ``horizon``.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: NoiseStd = None,
-        delta: float = 0.05,
-        horizon: int = 1000,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = igp(model, norm_bound, noise_std, delta, horizon)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
-
-
-@rebuildable()
-def wang_de_freitas(
-    model: Any,
-    norm_bound: NormBoundLike,
-    noise_std: NoiseStd,
-    delta: float,
-    fixed_design: bool,
-) -> Band:
-    r"""The band of ``WangDeFreitasUCB``."""
-    state, norm = _ridge(model, norm_bound, noise_std, delta, one_scale=True)
-    whole = wang_de_freitas_band(state, norm, delta, fixed_design)
-    return _of_state(whole, state, norm_bounds=(norm.in_outcome_units(state),))
-
-
-class WangDeFreitasUCB(RegressionUCB):
-    r"""Bound of Wang & de Freitas, for a fixed design and each round alone (not anytime).
-
-    Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand et al. (2018) with
-    its last term corrected (see ``wang_de_freitas_band``). Assumptions as for
-    ``AbbasiYadkoriUCB``, and inputs that were fixed before the noise: inputs that an
-    acquisition function chose from earlier outcomes are not covered, so in a search this is
-    a heuristic, and ``assumptions`` says so unless ``fixed_design`` is set. One noise scale
-    for all observations (the largest, where the model has several).
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Args:
-        delta: Failure probability of one round.
-        fixed_design: Whether the inputs were fixed before any outcome was seen.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: NoiseStd = None,
-        delta: float = 0.05,
-        fixed_design: bool = False,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = wang_de_freitas(model, norm_bound, noise_std, delta, fixed_design)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
-
-
-_FINITE_DOMAIN = FiniteDomain()
-
-
-@rebuildable()
-def srinivas(
-    model: Any, noise_std: NoiseStd, delta: float, theorem: Theorem, scale: float
-) -> Band:
-    r"""The band of ``SrinivasUCB``."""
-    probability("delta", delta)
-    positive_scalar("scale", scale)
-    chosen: Any = theorem
-    if not isinstance(chosen, Theorem):
-        raise UnsupportedError(
-            "theorem must be an instance of FiniteDomain, CompactDomain or "
-            f"BoundedNorm, got {theorem!r}."
-        )
-    state = KernelRegression.of(model, noise_std)
-    used, beta, assumptions = theorem.terms(state, delta)
-    if scale < 1.0:
-        assumptions = assumptions.without_guarantee(
-            f"beta is multiplied by {scale:g}; no theorem covers that"
-        )
-    width = math.sqrt(scale * float(beta))  # the papers' beta is of variances
-    whole = fixed_ridge_band(used, 1.0, width, assumptions)
-    return _of_state(whole, state, constants={"beta": beta})
-
-
-class SrinivasUCB(RegressionUCB):
-    r"""GP-UCB with the betas of Srinivas et al. (2010), anytime.
-
-    ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
-    be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``: at the
-    points of the domain), Theorem 2 (``CompactDomain``: at the points played) or Theorem 3
-    (``BoundedNorm``: at every point). ``band.constants["beta"]`` is ``beta_t``.
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Example:
-        >>> acqf = SrinivasUCB(model, theorem=FiniteDomain(size=1000))
-
-    Args:
-        theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
-        scale: Factor of ``beta_t``. A factor below 1 (the paper's experiments use 0.2) has
-            no guarantee, and ``assumptions`` says so.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        noise_std: NoiseStd = None,
-        delta: float = 0.05,
-        theorem: Theorem = _FINITE_DOMAIN,
-        scale: float = 1.0,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = srinivas(model, noise_std, delta, theorem, scale)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
-
-
-@rebuildable()
-def streaming(
-    model: Any,
-    norm_bound: NormBoundLike,
-    noise_std: UnknownNoise,
-    delta: float,
-    tracker: StreamingNoiseTracker | None = None,
-) -> Band:
-    r"""The band of ``StreamingKernelUCB``."""
-    state = KernelRegression.of(model)
-    whole, tracker = streaming_band(state, tracker, norm_bound, noise_std, delta)
-    interval = tracker.lower, tracker.upper
-    norm = whole.assumptions["norm"].number(tracker.norm_bound)
-    prior_norm = float(tracker.norm_bound) / state.outcome_scale
-    return _of_state(
-        whole,
-        state,
-        noise=None,
-        norm_bounds=(norm,),
-        noise_interval=interval,
-        constants={"alpha": Estimate((float(interval[1]) / prior_norm) ** 2)},
-    )
-
-
-class StreamingKernelUCB(RegressionUCB):
-    r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
-
-    ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
-    ``alpha = noise_upper^2 / B^2``, where ``noise_upper``, an upper bound on the noise
-    scale, comes from the data.
-
-    With a ``tracker`` the noise interval is the interval of Corollary 1, a running maximum
-    and minimum over all rounds so far. Without a tracker the corollary takes one step for
-    each observation, every step on all data: valid, since the noise bounds hold for every
-    regulariser on the same event, but the interval may widen again in the next round.
-    ``band.noise_interval`` holds the bounds on the noise scale, outcome units (the upper
-    one is infinite while no limit is given and data are few), and
-    ``band.constants["alpha"]`` the ridge parameter, outcome units squared.
-
-    Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
-    UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
-    conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
-    is), ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their
-    noise. The noise of the model's likelihood is not used.
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Example:
-        >>> acqf = StreamingKernelUCB(
-        ...     model, norm_bound=5.0, noise_std=UnknownNoise(0.01, 1.0)
-        ... )
-
-    Args:
-        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default the
-            norm bound of the ``tracker``; estimated without a ``tracker``, or with a
-            ``NormTracker``.
-        noise_std: Limits of the noise scale: a lower limit, which is required, and an upper
-            limit or None.
-        delta: Failure probability of the band and the noise interval together.
-        tracker: Bounds on the noise so far, built with the same limits and norm bound and
-            at most this ``delta``. It is updated with the model's data.
-
-    Raises:
-        ValueError: If the tracker has other limits, a larger ``delta`` or more observations
-            than the model.
-        UnsupportedError: If the model has one noise scale for each observation.
-    """
-
-    def __init__(
-        self,
-        model: Model | KernelRegression,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: UnknownNoise,
-        delta: float = 0.05,
-        tracker: StreamingNoiseTracker | None = None,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = streaming(model, norm_bound, noise_std, delta, tracker)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
 from kernelucb._numerics.digits import assumed, at_least
-from kernelucb._numerics.estimates import Estimate, estimated_parts
-from kernelucb.acquisition.bounds import martingale_mixture, relaxed_fit, relaxed_numbers
+from kernelucb._numerics.estimates import Estimate, Number, estimated_parts
+from kernelucb.acquisition.bounds import martingale_mixture, relaxed_numbers
 from kernelucb.acquisition.likelihood import likelihood
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Assumption, Status
@@ -33,12 +33,11 @@ from kernelucb.confidence.family import (
 from kernelucb.confidence.fit import (
     Fit,
     MixtureFit,
-    PrequentialRadius,
     fit_of,
 )
 from kernelucb.confidence.norm import (
     NearNormBall,
-    ball_and_error,
+    near_ball,
 )
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.data import KernelRegression
@@ -77,8 +76,12 @@ def kernel_family(
         raise ValueError("kernels is empty; a family needs at least one kernel.")
     if widest_every is not None:
         whole_number("widest_every", widest_every)
-    ball, error = ball_and_error(norm_bound)
-    given, chosen = per_kernel(ball, kernels), fit_of(fit, covariance_scale)
+    ball = near_ball(norm_bound)
+    error = ball.model_error
+    given, chosen = (
+        per_kernel(cast(Any, ball.norm_bound), kernels),
+        fit_of(fit, covariance_scale),
+    )
     norms, module = [float(norm) for norm in given], fixed_mean(mean)
     number = Estimate if any(isinstance(norm, Estimate) for norm in given) else float
     data: Any = _data(model, noise_std, chosen, delta, error)
@@ -95,9 +98,8 @@ def kernel_family(
             scales = chosen.covariance_scale if isinstance(chosen, MixtureFit) else None
             return likelihood(state, used, delta, covariance_scale=scales)
         state = KernelRegression.from_data(data._replace(prior=prior, estimated=estimated))
-        bound = NearNormBall(used, error) if error > 0.0 else used
         scaled = fit_of(chosen, default_scale=tied_scale(float(used)))
-        return martingale_mixture(state, bound, delta=delta, fit=scaled)
+        return martingale_mixture(state, ball.at(used), delta=delta, fit=scaled)
 
     with warnings.catch_warnings():  # of contradictions: said below, if of all kernels
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
@@ -133,7 +135,7 @@ def kernel_family(
         whole,
         data=whole.regression,
         observed=inputs_of(data),
-        noise=None if counts or isinstance(chosen, PrequentialRadius) else Noise(data),
+        noise=None if counts or chosen.has_own_noise else Noise(data),
         norm_bounds=tuple(map(number, norms)),
         least_norms=tuple(map(Estimate, least)),
         lengthscales=getattr(kernels, "lengthscales", ()),
@@ -143,7 +145,7 @@ def kernel_family(
     )
 
 
-def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: float) -> Any:
+def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: Number) -> Any:
     r"""The data that all kernels share: of noise, or of successes and counts."""
     probability("delta", delta)
     if isinstance(model, LikelihoodRegression):
@@ -182,22 +184,21 @@ def _none_left(
 def _relaxed_family(
     band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
 ) -> dict[str, Any]:
-    given = cast(Any, band.rebuild).keywords
+    given = band.arguments
     kernels: Sequence[Kernel] = given["kernels"]
-    _, error = ball_and_error(given["norm_bound"])
     changes = relaxed_numbers(band, norm_factor, noise_factor)
     norms: list[Any] = [norm_factor * norm for norm in band.norm_bounds]
     if lengthscale is not None:
         kernels, kept = _from_length(kernels, lengthscale)
         norms = [norms[index] for index in kept]
-    changes["norm_bound"] = NearNormBall(norms, error) if error > 0.0 else norms
+    changes["norm_bound"] = replace(near_ball(given["norm_bound"]), norm_bound=norms)
     changes["kernels"] = kernels
     if isinstance(given["model"], LikelihoodRegression):
         return changes
     # Scales for all norm bounds at once: a tied one would make each norm bound an event.
     scale = given.get("covariance_scale")
     fit = fit_of(given.get("fit", "filters"), scale, EVERY_SCALE)
-    return changes | {"fit": relaxed_fit(fit, noise_factor), "covariance_scale": None}
+    return changes | {"fit": fit.relaxed(noise_factor), "covariance_scale": None}
 
 
 def _from_length(
@@ -404,6 +405,6 @@ class KernelFamilyUCB(BandUCB):
             f"{at_least(least)}, bound {at_least(bound)})"
             for wrong, least, bound in rows
         ]
-        kernels = cast(Any, band.rebuild).keywords["kernels"]
+        kernels = band.arguments["kernels"]
         found = contradicted, band.data.num_observations, self.assumptions
         return family_report(kernels, verdicts, *found)

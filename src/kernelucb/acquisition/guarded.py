@@ -212,30 +212,30 @@ class GuardedAcquisition(AroundBand):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
-        # A band says it where points are chosen one by one, and a joint value is to come.
-        one_by_one = self.ucb_every is not None or isinstance(self.acqf, BandUCB)
-        return self.upper_bound.X_pending if one_by_one else self._X_pending
+        return self._X_pending
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:
         # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
         count = 0 if X_pending is None else len(X_pending)
         points = X_pending if count > 0 else None
-        self.upper_bound.set_X_pending(points)
         num_points = self.band.data.num_observations + count
-        self._is_ucb_turn = is_upper_turn(self.ucb_every, num_points)
+        is_ucb_turn = is_upper_turn(self.ucb_every, num_points)
         # Not called without need: with None some functions drop pending points that they
         # were built with, and analytic ones raise whatever is given.
-        if not self._is_ucb_turn and (count > 0 or self._acqf_has_pending):
-            if isinstance(self.acqf, AnalyticAcquisitionFunction):
-                raise UnsupportedError(
-                    f"{type(self.acqf).__name__} is analytic and cannot account for "
-                    f"pending points, and there are {count} (X_pending; in Ax, trials that "
-                    "are running or abandoned). Guard a Monte Carlo function, such as "
-                    "qLogNoisyExpectedImprovement."
-                )
+        is_asked = not is_ucb_turn and (count > 0 or self._acqf_has_pending)
+        if is_asked and isinstance(self.acqf, AnalyticAcquisitionFunction):
+            raise UnsupportedError(
+                f"{type(self.acqf).__name__} is analytic and cannot account for "
+                f"pending points, and there are {count} (X_pending; in Ax, trials that "
+                "are running or abandoned). Guard a Monte Carlo function, such as "
+                "qLogNoisyExpectedImprovement."
+            )
+        self.upper_bound.set_X_pending(points)
+        if is_asked:
             self.acqf.set_X_pending(points)
             self._acqf_has_pending = count > 0
+        self._is_ucb_turn = is_ucb_turn
         self._X_pending = points
 
     def forward(self, X: Tensor) -> Tensor:

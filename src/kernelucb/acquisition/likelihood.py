@@ -1,12 +1,12 @@
 r"""Upper confidence bound for outcomes that are successes or counts."""
 
-from collections.abc import Callable
 from functools import partial
-from inspect import Signature, signature
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from gpytorch.models import ApproximateGP
 from torch import Tensor
 
@@ -22,7 +22,8 @@ from kernelucb.confidence.counts import (
 )
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.confidence.radius import CovarianceScale
-from kernelucb.data.counts import LikelihoodRegression
+from kernelucb.data.counts import Likelihood, LikelihoodRegression
+from kernelucb.data.kernel_family import Lengths
 
 
 @rebuildable(LikelihoodRegression.from_model)
@@ -48,20 +49,6 @@ def likelihood(
 
 def _least_norm(data: LikelihoodRegression, level: float) -> tuple[float]:
     return (least_norm_mode(data, level).norm,)
-
-
-def _with_options_of(source: Callable[..., Any]) -> Callable[[Any], Any]:
-    r"""Name the options of ``source`` in the signature of a builder with ``**options``."""
-
-    def named(builder: Any) -> Any:
-        given = signature(builder).parameters
-        *first, rest = given.values()
-        further = signature(source).parameters.items()
-        listed = [*first, *(each for name, each in further if name not in given), rest]
-        builder.__signature__ = Signature(listed)
-        return builder
-
-    return named
 
 
 class LikelihoodUCB(BandUCB):
@@ -124,10 +111,22 @@ class LikelihoodUCB(BandUCB):
         state = band.required_set.regression
         super().__init__(band, maximize, posterior_transform, X_pending, state)
 
-    @classmethod  # Ax and BoTorch read the options from the signature.
-    @_with_options_of(LikelihoodRegression.from_model)
+    @classmethod
     def from_model(
-        cls, model: LikelihoodRegression | Model | ApproximateGP, **options: Any
+        cls,
+        model: LikelihoodRegression | Model | ApproximateGP,
+        *,
+        likelihood: Likelihood | None = None,
+        num_trials: float | Tensor | None = None,
+        exposure: float | Tensor | None = None,
+        outcomes: Literal["counts", "rates"] = "counts",
+        kernel: Kernel | str | None = None,
+        lengthscale: Lengths | None = None,
+        outputscale: float = 1.0,
+        mean: float | Mean | None = None,
+        train_X: Tensor | None = None,
+        train_Y: Tensor | None = None,
+        **options: Any,
     ) -> Self:
         r"""The bound from a variational GP, or from an exact GP that holds the data.
 
@@ -140,6 +139,17 @@ class LikelihoodUCB(BandUCB):
         Arguments and errors are those of ``LikelihoodRegression.from_model`` and of the
         class.
         """
-        names = {*signature(LikelihoodRegression.from_model).parameters} & {*options}
-        data = {name: options.pop(name) for name in names}
-        return cls(model=LikelihoodRegression.from_model(model, **data), **options)
+        data = LikelihoodRegression.from_model(
+            model,
+            likelihood=likelihood,
+            num_trials=num_trials,
+            exposure=exposure,
+            outcomes=outcomes,
+            kernel=kernel,
+            lengthscale=lengthscale,
+            outputscale=outputscale,
+            mean=mean,
+            train_X=train_X,
+            train_Y=train_Y,
+        )
+        return cls(model=data, **options)

@@ -1,4 +1,4 @@
-r"""Upper confidence bounds from few inducing points, at any number of observations."""
+r"""The upper confidence bound from few inducing points, at any number of observations."""
 
 from typing import Any
 
@@ -7,117 +7,23 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.checks import probability
+from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.ucb import BandUCB
-from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
-from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.dual import ExactSet
-from kernelucb.confidence.fit import Fit, fit_of, sketched_fit
+from kernelucb.confidence.fit import Fit, fit_of
 from kernelucb.confidence.mixture import (
     mixture_assumptions,
     mixture_problem,
 )
-from kernelucb.confidence.norm import NormBoundLike, resolve_norm_bound
+from kernelucb.confidence.norm import NormBoundLike, as_ball
 from kernelucb.confidence.radius import CovarianceScale
-from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.data import NystromRegression
-from kernelucb.data.nystrom import DTCRegression, sketched_state
 
 _SOURCE = (
     "weak duality of Flynn & Reeb (2024), Theorem 4.5, in the span of a few features (ours)"
 )
-_FITTED_RIDGE = Assumption(
-    "ridge parameter",
-    "the ridge parameter was fixed before the data; it may have been fitted to them",
-    Status.ESTIMATED,
-)
-_BLOCK = 256  # observed inputs in one part of BKB's certified width, about as a draw costs
-
-
-@rebuildable(sketched_state)
-def bkb(
-    model: DTCRegression,
-    norm_bound: NormBoundLike,
-    noise_std: Number | None,
-    delta: float,
-    radius: BKBRadius,
-    epsilon: float,
-) -> Band:
-    r"""The band of ``BKBUCB``, from the state of its model."""
-    rule = BKBRule(radius, delta, epsilon)
-    state = model
-    if noise_std is not None:
-        positive_scalar("noise_std", noise_std)
-        state = model.with_noise_std(noise_std)
-    norm = rule.norm(norm_bound, state)
-    # The width is in units of the model, which may standardise; the band in outcome units.
-    noise = float(state.noise_scales) / state.outcome_scale
-    width = rule.width(state.data, norm.value, noise, _BLOCK)
-    assumptions = rule.assumptions(state.data, state, norm.assumption)
-    if "noise" in model.estimated - state.estimated:
-        assumptions = assumptions.with_extra(_FITTED_RIDGE)
-    return Band(
-        RidgeBand(state, state.regularizer, width, assumptions),
-        data=state,
-        norm_bounds=(norm.in_outcome_units(state),),
-        constants={"width": Estimate(width)},  # from the posterior
-    )
-
-
-class BKBUCB(BandUCB):
-    r"""Upper confidence bound of budgeted kernel bandits.
-
-    ``mean(x) +- beta / sqrt(alpha) sd(x)`` with the posterior of BKB's model; a
-    prediction costs ``O(m^2)`` for ``m`` inducing points, whatever the number of
-    observations.
-
-    Source: the certified radius is ours, by Abbasi-Yadkori (2012), Theorem 3.11, and what
-    the inducing points leave of each observed input (``certified_width`` of
-    ``kernelucb.confidence.bkb``). It holds for all rounds at once, whatever the
-    inducing points and ``qbar``. The posterior, and the other two radii, are those of
-    Calandriello et al. (2019): ``radius="theorem2"`` holds for all rounds up to the ``T``
-    for which the model's ``qbar`` is large enough (Theorem 1); ``assumptions`` names ``T``,
-    and marks the guarantee as violated beyond. ``"practical"`` is the radius of the
-    authors' code, which no theorem covers. Assumes a kernel and mean fixed before the data,
-    conditionally sub-Gaussian noise of scale ``noise_std``, ``||f - mean||_H <=
-    norm_bound``, and outcomes that are reported whatever their noise.
-
-    Example:
-        >>> model = BKBModel(train_X, train_Y, kernel, alpha=0.01)
-        >>> acqf = BKBUCB(model, norm_bound=1.0, noise_std=0.1, delta=0.05)
-        >>> point, value, index = argmax(acqf, candidates)
-        >>> model.observe(point, play(point))
-
-    Other arguments and errors: see ``MartingaleMixtureUCB``.
-
-    Args:
-        model: A ``BKBModel``, or a GP with a ``BKBVariationalStrategy``, bare or in
-            BoTorch's ``ApproximateGPyTorchModel``; as it is now, whatever it learns later.
-        noise_std: Sub-Gaussian noise scale, outcome units; the root of the model's
-            ``alpha`` when absent.
-        radius: ``"certified"``, valid at any ``qbar``; ``"theorem2"``, which needs a large
-            ``qbar``; or ``"practical"``, without a guarantee.
-        epsilon: Accuracy of the sketch that ``"theorem2"`` assumes; without effect for the
-            other radii.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        norm_bound: NormBoundLike = None,
-        noise_std: Number | None = None,
-        delta: float = 0.05,
-        radius: BKBRadius = "certified",
-        epsilon: float = 0.5,
-        maximize: bool = True,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        band = bkb(model, norm_bound, noise_std, delta, radius, epsilon)
-        super().__init__(band, maximize, posterior_transform, X_pending, model)
 
 
 @rebuildable(lambda model: model)
@@ -136,8 +42,8 @@ def sketched_mixture(
             "NystromRegression.from_model(model, inducing_points)."
         )
     chosen = fit_of(fit, covariance_scale, delta=delta)
-    radius, source = sketched_fit(chosen, model, delta)
-    norm = resolve_norm_bound(norm_bound, model, radius)
+    radius, source = chosen.sketched(model, delta)
+    norm = as_ball(norm_bound).resolve(model, radius)
     assumptions = mixture_assumptions(chosen, model, delta, norm, source=source)
     assumptions = assumptions.by(_SOURCE)
     problem = mixture_problem(model, radius, norm, assumptions)

@@ -1,20 +1,20 @@
 r"""The acquisition function of a band, and how BoTorch and Ax build the bounds."""
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from typing import Any, Self
 
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.input_constructors import ACQF_INPUT_CONSTRUCTOR_REGISTRY
 from botorch.acquisition.objective import (
     IdentityMCObjective,
     PosteriorTransform,
     ScalarizedPosteriorTransform,
 )
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
@@ -27,15 +27,12 @@ from kernelucb.acquisition.turns import (
     turn_at,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
+from kernelucb.confidence.band import Band, band_of, check_points
 from kernelucb.confidence.combined import searched
 from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.data.exact import KernelRegression
 from kernelucb.data.outcome_map import check_identity
-
-# Optimisers of BoTorch that end with one value of all points: names end so.
-_JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
 class WithoutBeta(AcquisitionFunction):
@@ -168,16 +165,6 @@ class BandUCB(Described, WithoutBeta):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
-        # Some optimisers end with one value of all points, which a bound has not: they are
-        # refused where they read this, before their search and its pending points.
-        reader: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        while reader.f_code.co_name == "X_pending":  # of a function around this one
-            reader = reader.f_back
-        name = reader.f_code.co_name
-        if name.endswith(_JOINT) and reader.f_locals.get("return_acq_values"):
-            raise BotorchTensorDimensionError(
-                f"{name} asks for one value of all points at the end.{ONE_POINT}"
-            )
         return self._X_pending
 
     @X_pending.setter
@@ -315,38 +302,61 @@ _REJECTED = {
 }
 
 
-def register_input_constructor(
-    acqf_class: type[AcquisitionFunction],
-) -> type[AcquisitionFunction]:
-    r"""Register a BoTorch input constructor with the arguments of the class itself.
+# What BoTorch gives to every constructor, whether the function takes it or not.
+_GIVEN_ANYWAY = ("training_data", "X_baseline", "bounds", "posterior_transform")
+
+
+@dataclass(frozen=True)
+class InputConstructor:
+    r"""BoTorch's input constructor of a bound: what it is given becomes its arguments.
 
     It takes the arguments of ``from_model`` of the class, or of the class where it has
     none, and refuses those that would otherwise be ignored silently (constraints,
     objectives, thresholds).
-    """
-    parameters = parameters_of(acqf_class)
-    names = {parameter.name for parameter in parameters}
-    refused = {name: why for name, why in _REJECTED.items() if name not in names}
-    rejected = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in refused]
 
-    def construct_inputs(model: Any, **options: Any) -> dict[str, Any]:
-        for name, reason in refused.items():
-            value = options.pop(name, None)
-            if value is not None and not isinstance(value, IdentityMCObjective):
-                raise UnsupportedError(
-                    f"{acqf_class.__name__} does not take `{name}`: {reason}."
+    Attributes:
+        acqf_class: The class of the bound.
+        parameters: By name, the model and the options that Ax and BoTorch may give.
+    """
+
+    acqf_class: type[AcquisitionFunction]
+    parameters: Mapping[str, Parameter]
+
+    def __call__(self, model: Any, **given: Any) -> dict[str, Any]:
+        r"""The arguments of the class.
+
+        Raises:
+            UnsupportedError: If something is given that no bound of the class keeps.
+            TypeError: If something is given that nobody knows.
+        """
+        options = {n: value for n, value in given.items() if n in self.parameters}
+        name = self.acqf_class.__name__
+        for other in given.keys() - options.keys():
+            if (reason := _REJECTED.get(other)) is not None:
+                value = given[other]
+                if value is not None and not isinstance(value, IdentityMCObjective):
+                    raise UnsupportedError(f"{name} does not take `{other}`: {reason}.")
+            elif other not in _GIVEN_ANYWAY:
+                raise TypeError(
+                    f"Unexpected keyword argument `{other}` when constructing input "
+                    f"arguments for {name}."
                 )
         # BoTorch asks for arguments where ``from_model`` gives an object. It ends in
         # ``cls(name=value, ...)``, so with ``dict`` as its class it gives these.
-        build: Any = getattr(acqf_class, "from_model", None)
+        build: Any = getattr(self.acqf_class, "from_model", None)
         if build is None:
             return {"model": model, **options}
         return build.__func__(dict, model=model, **options)
 
-    # BoTorch reads the signature: it refuses options that are not named there.
-    construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
-    construct_inputs.__signature__ = Signature(parameters + rejected)  # type: ignore[attr-defined]
-    acqf_input_constructor(acqf_class)(construct_inputs)
+
+def register_input_constructor(
+    acqf_class: type[AcquisitionFunction],
+) -> type[AcquisitionFunction]:
+    r"""Register a BoTorch input constructor with the arguments of the class itself."""
+    parameters = {parameter.name: parameter for parameter in parameters_of(acqf_class)}
+    # Not by BoTorch's decorator, which reads names from the signature of a function.
+    constructor = InputConstructor(acqf_class, parameters)
+    ACQF_INPUT_CONSTRUCTOR_REGISTRY[acqf_class] = constructor
     return acqf_class
 
 

@@ -26,11 +26,12 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import LARGEST
 from kernelucb._numerics.domains import LinearConstraints
-from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
+from kernelucb.acquisition import LikelihoodUCB, ScalarizedUCB
 from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
 from kernelucb.ax.options import options_by_outcome
 from kernelucb.certificates import MixedSpace
 from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.papers import META_ACQUISITIONS
 
 Parameters = Mapping[str, Any]
 

@@ -22,22 +22,23 @@ from botorch.models.transforms import Normalize, Standardize
 from botorch.utils.types import DEFAULT
 from torch import Tensor
 
-from kernelucb import acquisition
+from kernelucb import acquisition, papers
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.estimates import Estimate
-from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.acquisition.ucb import BandUCB, InputConstructor
 from kernelucb.ax.inputs import LENGTHS
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NearNormBall
-from kernelucb.confidence.ridge import BoundedNorm, CompactDomain, FiniteDomain
-from kernelucb.models.meta import MetaModel
+from kernelucb.papers.meta_model import MetaModel
+from kernelucb.papers.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 
 Options = Mapping[str, Any]
 Configs = ModelConfig | Mapping[str, ModelConfig] | None
 
 KNOWN = (
-    *acquisition.BOUNDS,
-    *acquisition.META_ACQUISITIONS,
+    acquisition.MartingaleMixtureUCB,
+    *papers.BOUNDS,
+    *papers.META_ACQUISITIONS,
     acquisition.KernelFamilyUCB,
     acquisition.LikelihoodUCB,
     acquisition.ScalarizedUCB,
@@ -64,9 +65,11 @@ _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
 
 
 def _parameters(acqf_class: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
-    r"""Parameters of a class's input constructor, which BoTorch has wrapped."""
-    # BoTorch's decorator keeps the constructor as `f` in its closure.
+    r"""Parameters of a class's input constructor: its own word, or its signature."""
     constructor: Any = get_acqf_input_constructor(acqf_class)
+    if isinstance(constructor, InputConstructor):
+        return constructor.parameters
+    # BoTorch's decorator keeps the constructor as `f` in its closure.
     return signature(getclosurevars(constructor).nonlocals.get("f", constructor)).parameters
 
 
@@ -244,7 +247,7 @@ def surrogate_spec(
             )
         model_class: Any = config.botorch_model_class
         is_meta = isinstance(model_class, type) and issubclass(model_class, MetaModel)
-        if is_meta != (acqf_class in acquisition.META_ACQUISITIONS):
+        if is_meta != (acqf_class in papers.META_ACQUISITIONS):
             raise UnsupportedError(
                 "MetaUCB and MetaPI need model_config=kernelucb.ax.meta_model_config("
                 "model); the other bounds need a model without an estimated prior."

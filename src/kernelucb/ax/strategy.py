@@ -36,11 +36,9 @@ from botorch.exceptions import UnsupportedError, UserInputWarning
 
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition import (
-    META_ACQUISITIONS,
     ConstrainedUCB,
     GuardedAcquisition,
     MartingaleMixtureUCB,
-    MetaPI,
 )
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.ax import options as stored
@@ -55,7 +53,12 @@ from kernelucb.ax.experiment import (
 )
 from kernelucb.ax.inputs import KernelInputs
 from kernelucb.exceptions import NoSafePointError
-from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
+from kernelucb.papers import (
+    META_ACQUISITIONS,
+    DiscreteMetaModel,
+    FeatureMetaModel,
+    MetaPI,
+)
 from kernelucb.safety import no_safe_point
 
 _FITTED_KERNEL = (
@@ -111,9 +114,9 @@ def generation_strategy(
         ... )
 
     Args:
-        acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``KernelFamilyUCB``,
-            ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB`` (for a sum, with a
-            ``MartingaleMixtureUCB`` of each outcome).
+        acqf_class: ``MartingaleMixtureUCB``, one of ``kernelucb.papers.BOUNDS``,
+            ``KernelFamilyUCB``, ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``,
+            ``ScalarizedUCB`` (for a sum, with a ``MartingaleMixtureUCB`` of each outcome).
         options: Arguments of ``acqf_class`` or of its ``from_model``, but for what Ax
             passes. With several outcomes each but ``delta``, which they share equally, may
             be a mapping from the names of the metrics. For a bound with a prior of its own:

@@ -27,7 +27,7 @@ from kernelucb.confidence.assumptions import Assumptions, Knowledge, rkhs_assump
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.dual import GridSet
 from kernelucb.confidence.filters import PRIOR_WEIGHTS
-from kernelucb.confidence.fit import fit_of
+from kernelucb.confidence.fit import data_fit, fit_of
 from kernelucb.confidence.mixture import MixtureProblem, known_noise_problem
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.data import KernelRegression
@@ -70,7 +70,13 @@ class GrowingSystems:
         older: The ``KernelRegression`` of the older observations, or None.
     """
 
-    def __init__(self, prior: Prior, noise_std: float, taus: Tensor, older: Any) -> None:
+    def __init__(
+        self,
+        prior: Prior,
+        noise_std: float,
+        taus: Tensor,
+        older: KernelRegression | None,
+    ) -> None:
         self.prior, self.noise_std, self.regularizers = prior, noise_std, taus
         self.older, self.count = older, 0  # number p of the newest
         lam = targets = taus.new_empty(0)
@@ -184,10 +190,8 @@ class OfBoundedNorm:
     r"""A bandit's norm bound: a number that was given, or a tracker's estimate so far."""
 
     def __init__(self, norm_bound: norms.NormBoundLike) -> None:
-        self._tracker = norms.tracker_of("cautious" if norm_bound is None else norm_bound)
-        self._asked: Any = norm_bound if self._tracker is None else self._tracker
-        if self._tracker is None:
-            checks.positive_scalar("norm_bound", norm_bound)
+        self._ball = norms.as_ball("cautious" if norm_bound is None else norm_bound)
+        self._estimates = self._ball.number is None
 
     @property
     def norm_bound(self) -> Number:
@@ -196,12 +200,7 @@ class OfBoundedNorm:
 
     @property
     def _norm(self) -> norms.NormBound:
-        if self._tracker is None:
-            return norms.NormBound(float(self._asked), norms.given_norm(self._asked))
-        # Before any data an estimate is zero, and the floor stands for it.
-        norm = max(float(self._tracker.norm_bound), self._tracker.floor)
-        least = self._tracker.least_consistent_norm
-        return norms.NormBound(norm, norms.estimated_norm(norm, least))
+        return self._ball.so_far()
 
 
 class KernelBandit(OfBoundedNorm, Band):
@@ -447,14 +446,15 @@ class KernelBandit(OfBoundedNorm, Band):
         self._variance += float(variance)
         self._stateless = None
         # An estimated norm follows the first observations one by one.
-        few = _FEWEST if self._tracker is None else 1
+        few = 1 if self._estimates else _FEWEST
         due = self._renewed_at + max(few, self._renewed_at // _RENEWED)
         # The system at one regulariser grows for ever, cheaper than an eigenbasis.
-        if count + 1 < due or (self._theorem is not None and self._tracker is None):
+        if count + 1 < due or (self._theorem is not None and not self._estimates):
             return
         regression = self._regression()
-        if self._tracker is not None:
-            self._tracker.observe(regression, delta=self._delta)
+        if self._estimates:
+            fitted = data_fit("filters", regression, self._delta)
+            self._ball.resolve(*norms.for_least_norm(fitted)[0])
         self._renew(regression)
 
     def stateless(self) -> ConfidenceSet:
@@ -475,7 +475,7 @@ class KernelBandit(OfBoundedNorm, Band):
         with warnings.catch_warnings():
             if self.warned:  # a contradiction stays, and is said once
                 warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-            problem = known_noise_problem(regression, self._asked, fit, self._delta)
+            problem = known_noise_problem(regression, self._ball, fit, self._delta)
         self.warned |= problem.assumptions.violated
         return problem
 

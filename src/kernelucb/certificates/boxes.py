@@ -24,7 +24,7 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.data import RidgeState
 
 _LOG = logging.getLogger(__name__)
-_BATCH = 2048
+_BATCH = 2048  # cells that are cut at once
 _Change = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -119,6 +119,22 @@ class Search(NamedTuple):
         uppers = torch.minimum(uppers, cells.uppers).masked_fill(~possible, -torch.inf)
         return values.masked_fill(~counts, -torch.inf), cells._replace(uppers=uppers)
 
+    def cut(
+        self, cells: Cells, priority: Tensor, waiting: Tensor, evaluations: int
+    ) -> tuple[Cells, Tensor] | None:
+        r"""Cut the waiting cells of highest priority in two, best first.
+
+        ``priority`` and ``waiting`` are ``m`` numbers and booleans of the cells. The halves
+        cost one evaluation each: at most ``evaluations``. Second the mask of the cells that
+        stay whole; None where nothing waits or no evaluations are left.
+        """
+        count = min(_BATCH, int(waiting.sum()), evaluations // 2)
+        if count <= 0:
+            return None
+        stay = torch.ones_like(waiting)
+        stay[priority.masked_fill(~waiting, -torch.inf).topk(count).indices] = False
+        return self.halved(cells.where(~stay)), stay
+
     def halved(self, cells: Cells) -> Cells:
         r"""Every cell cut in two along the side over which the functions change most."""
         sides = torch.eye(cells.halves.shape[1]).to(cells.halves)
@@ -167,8 +183,8 @@ def largest_in_region(
         if len(waiting.uppers) == 0:
             _LOG.debug("Branch and bound ended after %d points.", evaluations)
             return Maximum(best, argument, settled)
-        count = min(_BATCH, len(waiting.uppers), (max_evaluations - evaluations) // 2)
-        if count <= 0:
+        left, every = max_evaluations - evaluations, waiting.uppers > -torch.inf
+        if (cut := search.cut(waiting, waiting.uppers, every, left)) is None:
             upper = max(settled, float(waiting.uppers.max()))
             _LOG.info(
                 "Branch and bound used up its %d points: the maximum is between %s and "
@@ -176,9 +192,7 @@ def largest_in_region(
                 *(max_evaluations, *between(best, upper), len(waiting.uppers)),
             )
             return Maximum(best, argument, upper)
-        chosen = torch.zeros_like(waiting.uppers, dtype=torch.bool)
-        chosen[waiting.uppers.topk(count).indices] = True
-        cells, waiting = search.halved(waiting.where(chosen)), waiting.where(~chosen)
+        cells, waiting = cut[0], waiting.where(cut[1])
 
 
 def cover(search: Search, max_evaluations: int) -> Cells:
@@ -194,15 +208,11 @@ def cover(search: Search, max_evaluations: int) -> Cells:
         evaluations += len(new.uppers)
         kept = kept.joined(new.where(new.uppers >= 0.0))
         open_cells = (kept.halves > 0.0).any(-1)
-        budget = (max_evaluations - evaluations) // 2
-        count = min(_BATCH, int(open_cells.sum()), budget)
-        if count <= 0:
-            return kept
         change = search.function.largest_change(kept.centres, kept.halves)
-        change = change.masked_fill(~open_cells, -torch.inf)
-        chosen = torch.zeros_like(open_cells)
-        chosen[change.topk(count).indices] = True
-        cells, kept = search.halved(kept.where(chosen)), kept.where(~chosen)
+        cut = search.cut(kept, change, open_cells, max_evaluations - evaluations)
+        if cut is None:
+            return kept
+        cells, kept = cut[0], kept.where(cut[1])
 
 
 def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:

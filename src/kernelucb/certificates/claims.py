@@ -284,7 +284,10 @@ class _Ladder:
         self, task: Task, point: Tensor, max_evaluations: int, words: Wording
     ) -> None:
         self.task, self.point, self.words, self.sign = task, point, words, task.sign
-        self.evaluations, self.domain = max_evaluations, words.domain(task, point)
+        self.evaluations, self.domain = (
+            max_evaluations,
+            words.domain(task.region.words, point),
+        )
         self.relaxed: dict[tuple[float, ...], Task] = {}
         sides = ("higher", "at least"), ("lower", "at most")
         (better, side), (worse, _) = sides if task.sign > 0 else sides[::-1]

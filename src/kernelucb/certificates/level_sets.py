@@ -10,14 +10,13 @@ from torch import Tensor
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
 from kernelucb.certificates.boxes import CellFunction, Cells, Search, on_cells, upper_side
-from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
+from kernelucb.certificates.spaces import MixedSpace, Region, as_domain
 from kernelucb.certificates.spending import spend
 from kernelucb.certificates.words import FailureProbability, LevelSet
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.band import BandLike, joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
 
-_BATCH = 2048  # cells that are cut at once
 _PARTS = "every part inside keeps all limits, and every part outside violates one,"
 _SHARES = "Clopper & Pearson (1934), on a sample that is the same at all looks (ours)"
 
@@ -72,20 +71,22 @@ def level_set(
     limits = limits_of(band, threshold, side)
     whole_number("max_evaluations", max_evaluations)
     dimension = limits.constraints[0].band.required_set.regression.dimension
-    region = domain_of((candidates, bounds, space, fixed_features), dimension, False)
+    domain = as_domain(
+        candidates=candidates, bounds=bounds, space=space, fixed_features=fixed_features
+    )
+    region = domain.region(dimension)
     rests = joined_assumptions(limits.bands, _PARTS).at(region.listed)
-    domain = region.domain
     if region.is_finite:
         points = region.points
         inside, possible = limits.feasibility(points)
         status = inside.int() - (~possible).int()
         shares = torch.full_like(points[:, 0], 1.0 / len(points))
-        return LevelSet(limits, points, points, status, shares, 0.0, rests, domain)
+        return LevelSet(limits, points, points, status, shares, 0.0, rests, region.words)
     cells, status, unresolved = _sorted(limits, region, max_evaluations)
     ends = cells.centres - cells.halves, cells.centres + cells.halves
     shares = region.sizes(cells.halves) / len(region.lower)
     resolved = float(shares[unresolved].sum())
-    return LevelSet(limits, *ends, status, shares, resolved, rests, domain)
+    return LevelSet(limits, *ends, status, shares, resolved, rests, region.words)
 
 
 def limits_of(
@@ -140,14 +141,11 @@ def _sorted(
         outside, inside = found[:, :count] < 0.0, found[:, count:] <= 0.0
         decided = torch.cat([decided, inside.all(1).int() - outside.any(1).int()], -1)
         waiting = (decided[1] == 0) & (every.halves > 0.0).any(-1)
-        most = min(_BATCH, int(waiting.sum()), left // 2)
-        if most <= 0:
+        # The largest are cut first.
+        cut = search.cut(every, region.sizes(every.halves), waiting, left)
+        if cut is None:
             return every, decided[1], (decided[1] == 0) & (decided[0] != 0)
-        sizes = region.sizes(every.halves).masked_fill(~waiting, -1.0)
-        chosen = torch.zeros_like(waiting)
-        chosen[sizes.topk(most).indices] = True  # the largest are cut first
-        cells, every = search.halved(every.where(chosen)), every.where(~chosen)
-        decided = decided[:, ~chosen]
+        cells, every, decided = cut[0], every.where(cut[1]), decided[:, cut[1]]
 
 
 def failure_probability(

@@ -14,6 +14,7 @@ from kernelucb.certificates.spending import spend
 from kernelucb.certificates.words import Confirmation, Plan
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.mixture import known_noise_problem
+from kernelucb.confidence.norm import GivenNorm
 from kernelucb.data import KernelRegression
 from kernelucb.pairs import NARROWEST, normal_half_width
 
@@ -62,13 +63,14 @@ def runs_needed(
     most, limits = checks.whole_number("max_runs", max_runs), checked_limits(bounds)
     draws = draw_sobol_samples(limits, n=most + _POINTS, q=1, seed=0).squeeze(-2)
     inputs, points = draws[:most], draws[most:]
+    norm = GivenNorm(float(norm_bound))
     noise = torch.randn(most, generator=torch.Generator().manual_seed(0)).to(inputs)
     gaps: dict[int, float] = {}
 
     def reached(count: int) -> bool:
         data = inputs[:count], noise_std * noise[:count]
         state = KernelRegression(*data, kernel, noise_std)
-        problem = known_noise_problem(state, float(norm_bound), "filters", delta)
+        problem = known_noise_problem(state, norm, "filters", delta)
         # The set alone: what builds its band, `acquisition`, is not imported from here.
         functions = ExactSet(problem.regression, problem.constraints, problem.assumptions)
         best = points[functions.bounds(points)[0].argmax()].unsqueeze(0)

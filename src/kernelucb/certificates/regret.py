@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
-from kernelucb._numerics.domains import FixedFeatures, check_one_domain, points_or_box
-from kernelucb.certificates.spaces import MixedSpace
+from kernelucb._numerics.domains import FixedFeatures, points_or_box
+from kernelucb.certificates.spaces import MixedSpace, as_domain
 from kernelucb.certificates.task import Task, climbed
 from kernelucb.certificates.words import RegretCertificate, StoppingDecision
 from kernelucb.confidence.band import BandLike
@@ -89,7 +89,9 @@ def regret_certificate(
         UnsupportedError: If ``acqf`` has no ``confidence_set``, or has constraints of its
             own and ``constraints`` are given as well.
     """
-    domain = candidates, bounds, space, fixed_features
+    domain = as_domain(
+        candidates=candidates, bounds=bounds, space=space, fixed_features=fixed_features
+    )
     task = Task.of(acqf, constraints, domain, recommended)
     return certify(task, tolerance, max_evaluations)[0]
 
@@ -123,7 +125,7 @@ def certify(
     gain_in_units = functions.regression.outcome_map.largest_gain
     gap, found = gain_in_units(best.new_tensor([latent, value]), *ends, task.sign).tolist()
     resolution = gap - found if rigorous else math.inf
-    points, rest = (best, challenger), (task.assumptions, task.region.domain)
+    points, rest = (best, challenger), (task.assumptions, task.region.words)
     room = functions.gain_limit(best.unsqueeze(0), task.sign)
     of_range = rigorous and latent >= (1.0 - _SAME) * room
     return RegretCertificate(gap, *points, rigorous, resolution, *rest, of_range), latent
@@ -168,8 +170,7 @@ class CertifiedGapStopping:
         allow_estimated: bool = False,
     ) -> None:
         self.gap = positive_scalar("gap", gap)
-        check_one_domain(candidates=candidates, bounds=bounds, space=space)
-        self.candidates, self.bounds, self.space = candidates, bounds, space
+        self.domain = as_domain(candidates=candidates, bounds=bounds, space=space)
         self.max_evaluations = max_evaluations
         self.allow_estimated = allow_estimated
 
@@ -187,7 +188,7 @@ class CertifiedGapStopping:
             UncertifiedError: If the bound has an estimated assumption and
                 ``allow_estimated`` is not set.
         """
-        domain = self.candidates, self.bounds, self.space, fixed_features
+        domain = self.domain.in_context(fixed_features)
         task = Task.of(acqf, constraints, domain, recommended)
         task.assumptions.check_certified(type(self).__name__, self.allow_estimated)
         certificate, _ = certify(task, max_evaluations=self.max_evaluations)

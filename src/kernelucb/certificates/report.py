@@ -16,7 +16,7 @@ from kernelucb._numerics.estimates import Number
 from kernelucb.certificates.boxes import cover, upper_side
 from kernelucb.certificates.claims import ladder
 from kernelucb.certificates.regret import certify
-from kernelucb.certificates.spaces import MixedSpace, Region
+from kernelucb.certificates.spaces import MixedSpace, Region, as_domain
 from kernelucb.certificates.task import Task
 from kernelucb.certificates.words import (
     OptimumReport,
@@ -102,7 +102,9 @@ def optimum_report(
         ValueError: If the number of names is not the number of inputs, or a number is out
             of its range.
     """
-    domain = candidates, bounds, space, fixed_features
+    domain = as_domain(
+        candidates=candidates, bounds=bounds, space=space, fixed_features=fixed_features
+    )
     task = Task.of(acqf, constraints, domain, recommended)
     with suppress(UnsupportedError):
         task = task.relaxed()  # one event for interval, gap, region and all claims
@@ -133,7 +135,7 @@ def optimum_report(
     return OptimumReport(
         lower=lower,
         upper=upper,
-        certificate=replace(certificate, domain=wording.domain(task, best)),
+        certificate=replace(certificate, domain=wording.domain(task.region.words, best)),
         share=min(float(possible.mask.double().mean()), possible.share_at_most),
         share_at_most=possible.share_at_most,
         region=torch.stack([possible.lower.amin(0), possible.upper.amax(0)]),

@@ -3,7 +3,8 @@ r"""Where an optimum is sought: listed points, boxes, and boxes with listed valu
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -14,7 +15,7 @@ from kernelucb._numerics import domains
 from kernelucb._numerics.checks import finite_scalar, whole_number
 from kernelucb._numerics.digits import coordinate
 from kernelucb._numerics.domains import FixedFeatures, LinearConstraints
-from kernelucb.certificates.words import Domain
+from kernelucb.certificates.words import DomainWords
 
 _MOST_DRAWS = 2**16  # of a region of which constraints leave little
 _ROUND_OFF = 1e-6  # of coordinates, relative: single precision, decimals in print
@@ -27,7 +28,7 @@ class Region(NamedTuple):
     lower: Tensor  # `m x d` lower limits
     upper: Tensor  # `m x d` upper limits
     constraints: LinearConstraints
-    domain: Domain = Domain()
+    words: DomainWords = DomainWords()
 
     @classmethod
     def of(
@@ -155,6 +156,50 @@ class Region(NamedTuple):
             each *= 8
 
 
+class Places(Protocol):
+    r"""Points in which a search takes place, by one of the ways to give them."""
+
+    @property
+    def noun(self) -> str:
+        r"""What a point is called in sentences."""
+        ...
+
+    @property
+    def leaves_out(self) -> bool:
+        r"""Whether parts of a box are left out."""
+        ...
+
+    def searched(self, dimension: int, fixed: FixedFeatures) -> Region:
+        r"""The region for ``dimension`` columns, some of them fixed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Candidates:
+    r"""Listed points, ``n x d``, and nothing between them."""
+
+    points: Tensor
+    noun = "candidate"
+    leaves_out = False
+
+    def searched(self, dimension: int, fixed: FixedFeatures) -> Region:
+        points = domains.checked_points("candidates", self.points, dimension)
+        points = domains.fixed_candidates(points, fixed)
+        return Region(points, points, [])
+
+
+@dataclass(frozen=True)
+class Box:
+    r"""All points between ``2 x d`` limits."""
+
+    bounds: Tensor
+    noun = "point"
+    leaves_out = False
+
+    def searched(self, dimension: int, fixed: FixedFeatures) -> Region:
+        return Region.of(domains.checked_box(self.bounds, dimension)).at(fixed)
+
+
 class MixedSpace:
     r"""A box in which some inputs take listed values only.
 
@@ -195,6 +240,8 @@ class MixedSpace:
         InputDataError: If a value is not finite.
     """
 
+    noun = "point"
+
     def __init__(
         self,
         bounds: Tensor,
@@ -232,6 +279,20 @@ class MixedSpace:
             inequality_constraints or [], dimension
         )
         self.listed_columns = sorted(listed)  # from left to right
+
+    @property
+    def leaves_out(self) -> bool:
+        r"""Whether the space is less than its box."""
+        return bool(self.listed_columns or self.constraints)
+
+    def searched(self, dimension: int, fixed: FixedFeatures) -> Region:
+        r"""``region`` for a model of ``dimension`` inputs."""
+        if self.dimension != dimension:
+            raise BotorchTensorDimensionError(
+                f"space has {self.dimension} columns; the model was trained on {dimension}."
+            )
+        region = self.region(fixed)
+        return region.possible() if region.is_finite else region
 
     def region(self, fixed_features: FixedFeatures | None = None) -> Region:
         r"""One box for each combination of listed values, with some columns fixed.
@@ -277,31 +338,37 @@ class MixedSpace:
         return ", ".join([*parts, *(names[i] for i in codes if values[i] == 1.0)])
 
 
-# What users give: candidates, bounds or a space, and fixed columns.
-Given = tuple[Tensor | None, Tensor | None, MixedSpace | None, FixedFeatures | None]
+@dataclass(frozen=True)
+class SearchDomain:
+    r"""Where an optimum is sought, as users give it: places, and columns that are fixed."""
+
+    places: Places
+    fixed_features: FixedFeatures | None = None
+
+    def in_context(self, fixed_features: FixedFeatures | None) -> Self:
+        r"""The same places with other columns fixed."""
+        return replace(self, fixed_features=fixed_features)
+
+    def region(self, dimension: int, feasible: bool = False) -> Region:
+        r"""The region for a model of ``dimension`` inputs, with its words.
+
+        ``feasible`` says whether outcome constraints leave out points of it, for its words.
+        """
+        fixed, places = domains.checked_fixed(self.fixed_features, dimension), self.places
+        words = DomainWords(places.noun, places.leaves_out, feasible, fixed)
+        return places.searched(dimension, fixed)._replace(words=words)
 
 
-def domain_of(given: Given, dimension: int, feasible: bool) -> Region:
-    r"""The region that a user gives, in one of three ways, with some columns fixed.
-
-    ``feasible`` says whether outcome constraints leave out points of it, for its words.
-    """
-    candidates, bounds, space, fixed_features = given
+def as_domain(
+    *,
+    candidates: Tensor | None = None,
+    bounds: Tensor | None = None,
+    space: MixedSpace | None = None,
+    fixed_features: FixedFeatures | None = None,
+) -> SearchDomain:
+    r"""The domain that a user gives, in exactly one of three ways, with fixed columns."""
     domains.check_one_domain(candidates=candidates, bounds=bounds, space=space)
-    fixed = domains.checked_fixed(fixed_features, dimension)
-    domain = Domain(feasible=feasible, fixed=fixed)
-    if candidates is not None:
-        points = domains.checked_points("candidates", candidates, dimension)
-        points = domains.fixed_candidates(points, fixed_features)
-        return Region(points, points, [], domain._replace(noun="candidate"))
-    if bounds is not None:
-        region = Region.of(domains.checked_box(bounds, dimension)).at(fixed)
-        return region._replace(domain=domain)
-    assert space is not None
-    if space.dimension != dimension:
-        raise BotorchTensorDimensionError(
-            f"space has {space.dimension} columns; the model was trained on {dimension}."
-        )
-    left_out = bool(space.listed_columns or space.constraints)
-    region = space.region(fixed)._replace(domain=domain._replace(allowed=left_out))
-    return region.possible() if region.is_finite else region
+    places = None if candidates is None else Candidates(candidates)
+    places = Box(bounds) if bounds is not None else places or space
+    assert places is not None
+    return SearchDomain(places, fixed_features)

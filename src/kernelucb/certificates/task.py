@@ -24,7 +24,7 @@ from kernelucb.certificates.boxes import (
     on_cells,
     upper_side,
 )
-from kernelucb.certificates.spaces import Given, Region, domain_of
+from kernelucb.certificates.spaces import Region, SearchDomain
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, band_of, check_dimensions, joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -60,7 +60,7 @@ class Task:
         cls,
         acqf: Any,
         constraints: OutcomeConstraints | None,
-        domain: Given,
+        domain: SearchDomain,
         recommended: Tensor | None,
     ) -> Self:
         r"""Build a task from a bound, whose constraints are its own or given beside it.
@@ -83,13 +83,13 @@ class Task:
         if limits is not None:
             check_dimensions("bands", [band, *limits.bands.values()])
         dimension = band.confidence_set.regression.dimension
-        region = domain_of(domain, dimension, feasible=limits is not None)
+        region = domain.region(dimension, feasible=limits is not None)
         task = cls(band, band.direction, limits, region)
         if recommended is None:
             return task
         row = tensor("recommended", recommended).reshape(1, -1)
         row = checked_points("recommended", row, dimension)
-        point = fixed_candidates(row, region.domain.fixed)[0]
+        point = fixed_candidates(row, region.words.fixed)[0]
         return replace(task, recommended=task._admissible(point.to(region.lower)))
 
     @property

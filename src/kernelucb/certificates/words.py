@@ -77,8 +77,8 @@ def span(lower: Any, upper: Any) -> str:
     return " to ".join(sides(lower, upper))
 
 
-class Domain(NamedTuple):
-    r"""Names of a domain's points in sentences; a box needs none."""
+class DomainWords(NamedTuple):
+    r"""Names of a search domain's points in sentences; a box needs none."""
 
     noun: str = "point"  # or "candidate"
     allowed: bool = False  # whether parts of the box are left out
@@ -182,11 +182,10 @@ class Wording(NamedTuple):
             listed.append(f"{name} {self.value(text, name)}")
         return ", ".join(listed)
 
-    def domain(self, task: Any, point: Tensor) -> Domain:
-        r"""Names of a task's points, with the values of its context at a point."""
-        domain: Domain = task.region.domain
-        names = self.of_columns(self.names[column] for column in domain.fixed)
-        return domain._replace(values=f" ({self.point(point, names)})")
+    def domain(self, words: DomainWords, point: Tensor) -> DomainWords:
+        r"""Names of a domain's points, with the values of its context at a point."""
+        names = self.of_columns(self.names[column] for column in words.fixed)
+        return words._replace(values=f" ({self.point(point, names)})")
 
 
 class Verdict:
@@ -266,7 +265,7 @@ class RegretCertificate(Verdict):
     rigorous: bool
     resolution: float
     assumptions: Assumptions
-    domain: Domain = field(default_factory=Domain)
+    domain: DomainWords = field(default_factory=DomainWords)
     of_range: bool = False
 
     @property
@@ -763,7 +762,7 @@ class LevelSet(_OfLimits):
     shares: Tensor
     unresolved: float
     assumptions: Assumptions
-    domain: Domain = field(default_factory=Domain)
+    domain: DomainWords = field(default_factory=DomainWords)
 
     @property
     def inside(self) -> float:

@@ -82,7 +82,7 @@ class Assumption:
         status = self.status if self.domain.covers(X) else self.everywhere
         return replace(self, status=status, domain=EVERYWHERE)
 
-    def number(self, value: float) -> Number:
+    def number(self, value: Number) -> Number:
         r"""``value`` as given, or as an ``Estimate`` if the assumption was not."""
         return value if self.everywhere is Status.GIVEN else Estimate(float(value))
 

@@ -214,6 +214,11 @@ class Band(Described):
         above, below = self.latent_bounds(X), self.latent_bounds(reference)
         return above[1] - below[0] if sign > 0 else below[1] - above[0]
 
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        r"""Arguments of the builder, from which the band is built again."""
+        return {} if self.rebuild is None else self.rebuild.keywords
+
     def at(self, **changes: Any) -> "Band":
         r"""The band of the same data with other arguments; limits on values are kept.
 

@@ -16,7 +16,7 @@ from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
 from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.data.exact import State
+from kernelucb.data.state import State
 
 
 class CombinedPoints(NamedTuple):
@@ -73,7 +73,10 @@ class CombinedSet(ConfidenceSet):
     error: float = 0.0
 
     def __init__(
-        self, parts: Sequence[ConfidenceSet], assumptions: Assumptions, state: Any = None
+        self,
+        parts: Sequence[ConfidenceSet],
+        assumptions: Assumptions,
+        state: State | None = None,
     ) -> None:
         super().__init__(parts[0].regression if state is None else state, assumptions)
         self._parts = ModuleList(parts)
@@ -223,7 +226,7 @@ class WeightedSum(CombinedSet):
     ) -> None:
         state = CombinedState([part.regression for part in parts], weights, offset)
         super().__init__(parts, assumptions, state)
-        self.weights, self.offset = state.weights, offset
+        self.state, self.weights, self.offset = state, state.weights, offset
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The sum, weighted by ``|w_j|``."""
@@ -236,7 +239,7 @@ class WeightedSum(CombinedSet):
 
     def baseline(self, values: Sequence[Tensor]) -> Tensor:
         r"""The weighted sum, plus the offset."""
-        return self.regression.total(values)
+        return self.state.total(values)
 
     @property
     def model_error(self) -> float:
@@ -273,6 +276,11 @@ class PlusError(CombinedSet):
     def norm(self) -> Number | None:
         r"""Largest norm of ``g``, prior units."""
         return self.parts[0].norm
+
+
+def plus_error(part: ConfidenceSet, error: Number) -> ConfidenceSet:
+    r"""All functions near one of a set; the set itself without an error."""
+    return PlusError(part, float(error)) if error > 0.0 else part
 
 
 class Within(CombinedSet):

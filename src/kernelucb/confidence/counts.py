@@ -7,9 +7,9 @@ mixture of functions, bounded from below, and Ville's inequality.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -24,8 +24,7 @@ from kernelucb._numerics.arrays import (
     minimize_quasiconvex,
     safe_sqrt,
 )
-from kernelucb._numerics.checks import as_double, one_of, positive_scalar
-from kernelucb._numerics.estimates import Number
+from kernelucb._numerics.checks import as_double, one_of
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -36,10 +35,8 @@ from kernelucb.confidence.assumptions import (
 from kernelucb.confidence.dual import FunctionSet
 from kernelucb.confidence.mixture import INTERIOR, announce
 from kernelucb.confidence.norm import (
-    NormBound,
     NormBoundLike,
-    given_norm,
-    tracker_of,
+    as_ball,
 )
 from kernelucb.confidence.radius import (
     Constraints,
@@ -146,7 +143,7 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
         # One step of Newton's from the mode, about which the search is in its units.
         start, units = variances * target, variances.sqrt()
 
-        def negative(x: Tensor, expected: Any) -> Tensor:
+        def negative(x: Tensor, expected: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
             shift, log_ratio = x.chunk(2)
             mean, spread = start + units * shift, variances * log_ratio.exp()
             ratio = tau * spread
@@ -211,14 +208,11 @@ def likelihood_set(
     An empty set is widened, with a warning.
     """
     one_of("form", form, "cuts", "tangent")
-    tracker, contradiction = tracker_of(norm_bound), None
-    if tracker is None:
-        given = positive_scalar("norm_bound", norm_bound)
-        norm = NormBound(given, given_norm(cast(Number, norm_bound)))
-    else:
+    ball, contradiction = as_ball(norm_bound), None
+    if (norm := ball.given(1.0)) is None:
         least = least_norm_mode(data, level)
         # Their function of least norm is the same one: the conditions hold slopes alone.
-        norm = tracker.estimate(*parabolas(data, least.latent, least.loss))
+        norm = ball.resolve(*parabolas(data, least.latent, least.loss))
     centre = _function_within(data, level, norm.value)
     given = data.outcomes.kind, data.estimated, delta, norm.assumption
     assumptions = likelihood_assumptions(*given)
@@ -295,7 +289,9 @@ def least_norm_mode(
     return data.most_probable._replace(norm=math.inf)
 
 
-def parabolas(data: LikelihoodRegression, latent: Tensor, level: float) -> FitConstraint:
+def parabolas(
+    data: LikelihoodRegression, latent: Tensor, level: float
+) -> FitConstraint[KernelRegression]:
     r"""All functions whose parabolas add up to at most ``level``.
 
     These have slopes and curvatures of the losses at ``u`` latent values. ``sum_i c_i (f_i
@@ -317,7 +313,7 @@ class Tangents(NamedTuple):
     limit: Tensor  # `b` values, with a part for directions which round-off hides
 
 
-class TangentSet(FunctionSet):
+class TangentSet(FunctionSet[KernelRegression]):
     r"""``{f : |f - mean| <= norm, sum_i l_i(f) <= level}`` by tangents of the losses.
 
     By convexity every function of the set satisfies ``sum_i l'_i f_i <= level - sum_i l_i

@@ -5,7 +5,8 @@ valid bound; the search over ``tau`` decides only how tight the bound is.
 """
 
 import math
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from kernelucb._numerics.arrays import (
 from kernelucb._numerics.estimates import Number
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.radius import Constraints
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints, without_hessian
+from kernelucb.confidence.sets import QueryPoints, RidgeT_co, StateSet, without_hessian
 from kernelucb.data import RidgeState
 from kernelucb.data.exact import Projection
 
@@ -33,7 +34,7 @@ _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 _TINY = torch.finfo(torch.float64).tiny
 
 
-class FunctionSet(ConfidenceSet):
+class FunctionSet(StateSet[RidgeT_co, Projection]):
     r"""All functions that satisfy the fit and the norm constraint, or a larger set.
 
     The support function is valid for every linear functional, so for differences of values
@@ -42,11 +43,11 @@ class FunctionSet(ConfidenceSet):
 
     source: ClassVar[str]
     # A reference, a copy of its values, and its projection
-    _last: tuple[Any, Any, Any] | None = None
+    _last: tuple[Tensor, Tensor, Projection] | None = None
 
     def __init__(
         self,
-        regression: RidgeState,
+        regression: RidgeT_co,
         constraints: Constraints,
         assumptions: Assumptions,
     ) -> None:
@@ -72,16 +73,17 @@ class FunctionSet(ConfidenceSet):
         r"""A reference in the state of the data: a search asks about the same one."""
         if reference.requires_grad or torch.is_inference_mode_enabled():
             return self.regression.project(without_hessian(reference))
-        nothing: Any = None, reference, None
-        given, values, points = self._last or nothing
-        if given is not reference or not torch.equal(values, reference):  # or changed since
-            points = self.regression.project(reference)
-            self._last = reference, reference.clone(), points
+        if self._last is not None:
+            given, values, points = self._last
+            if given is reference and torch.equal(values, reference):  # unchanged since
+                return points
+        points = self.regression.project(reference)
+        self._last = reference, reference.clone(), points
         return points
 
-    def _apply(self, *arguments: Any, **options: Any) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         self._last = None  # it would not move to the other device
-        return super()._apply(*arguments, **options)
+        return super()._apply(fn, recurse)
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Tensor:
         r"""Support of ``b`` differences of values; with ``cheap`` its majorant."""
@@ -209,10 +211,8 @@ class GridSet(FunctionSet):
         super().__init__(regression, constraints, assumptions)
         self._place(regularizers)
 
-    def with_design(self, design: RidgeState) -> Self:
-        band = super().with_design(design)
-        band._place(self.regularizers)
-        return band
+    def _design_changed(self) -> None:
+        self._place(self.regularizers)
 
     def _place(self, regularizers: Tensor) -> None:
         r"""Set the grid, and the parts of its bounds that do not depend on the points."""

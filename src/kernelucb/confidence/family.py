@@ -84,7 +84,7 @@ def of_family(
     kernels: Sequence[Kernel],
     norm_bounds: Sequence[Number],
     estimated: Set[str],
-    model_error: float = 0.0,
+    model_error: Number = 0.0,
     is_tied: bool = False,
 ) -> Assumptions:
     r"""The assumptions of a family's band, from those of one member.
@@ -115,16 +115,20 @@ def _kernel(kernels: Sequence[Kernel], estimated: bool) -> Assumption:
     return Assumption("kernel", fitted, Status.ESTIMATED)
 
 
-def _norm(norm_bounds: Sequence[Number], estimated: bool, model_error: float) -> Assumption:
+def _norm(
+    norm_bounds: Sequence[Number], estimated: bool, model_error: Number
+) -> Assumption:
     least, most = min(norm_bounds), max(norm_bounds)
     numbers = assumed(most)
     if least != most:
         numbers = f"{assumed(least)} to {numbers}, by kernel"
-    statement = f"the RKHS norm of f - mean under that kernel is at most {numbers}"
+    function = "g" if model_error > 0.0 else "f"
+    norm = f"the RKHS norm of {function} - mean under that kernel"
+    statement = f"{norm} is at most {numbers}"
     item = Assumption("norm", statement, Status.GIVEN)
     if estimated:
         item = Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
-    return near(item, model_error) if model_error > 0.0 else item
+    return near(item, model_error)
 
 
 def family_report(

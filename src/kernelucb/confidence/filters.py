@@ -225,7 +225,7 @@ class FilterMixture:
         return 0.5 * (self.filters @ squared_residuals - self.prices)
 
     @property
-    def alone(self) -> FitConstraint:
+    def alone(self) -> FitConstraint[KernelRegression]:
         r"""The constraint of Flynn & Reeb's member alone, by its prior weight."""
         return FitConstraint(self.regression, self.predicted)
 
@@ -251,7 +251,9 @@ class FilterMixture:
             log_weights = (1.0 - step) * log_weights + step * target
         return chosen, tau_ref
 
-    def constraint(self, weights: Array, tau_ref: float = 1.0) -> FitConstraint:
+    def constraint(
+        self, weights: Array, tau_ref: float = 1.0
+    ) -> FitConstraint[FilteredRegression]:
         r"""The constraint of ``J`` weights that sum up to one: the data by their filter."""
         level, shares = float(weights[0]) * self.level, torch.from_numpy(weights[1:])
         grid = self.hybrids.floors, self.hybrids.corners

@@ -18,7 +18,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, one_of, positive_values, probability, tensor
 from kernelucb._numerics.estimates import Estimate, plain
-from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.filters import FILTERS_SOURCE, FilterMixture
 from kernelucb.confidence.radius import (
     CovarianceScale,
@@ -52,6 +52,9 @@ class _Record(NamedTuple):
     outcomes: Tensor
     noise_std: Tensor
     inputs: Tensor
+
+
+DataFit = FitConstraint | FilterMixture
 
 
 class PrequentialRadius:
@@ -198,6 +201,42 @@ class PrequentialRadius:
         # By rounding GPyTorch's variances may lie below zero.
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
+    has_own_noise = True  # so outcomes alone give no limits
+
+    def relaxed(self, noise_factor: float) -> "PrequentialRadius":
+        r"""The radius is one event for all norm bounds."""
+        return self
+
+    def for_noise(self, noise_factor: float) -> "PrequentialRadius":
+        r"""The radius has its own noise scales."""
+        return self
+
+    def whitened(self, regression: KernelRegression) -> KernelRegression:
+        r"""The data at the noise scales of the predictions."""
+        same = self.num_observations == regression.num_observations
+        return regression.with_noise_std(self.noise_std) if same else regression
+
+    def stated(self, given: Assumptions) -> Assumptions:
+        r"""The assumptions of a band, with those on the predictions."""
+        if isinstance(self.noise_std, Estimate):
+            noise = replace(given["noise"], status=Status.ESTIMATED)
+            given = given.with_item(noise)
+        return given.with_extra(PREDICTED)
+
+    def constraint(
+        self, regression: KernelRegression, delta: float, norm: float | None, misfit: float
+    ) -> FitConstraint:
+        r"""Functions within the radius, wider by the misfit of a model error."""
+        return FitConstraint(
+            regression, self.radius(regression).widened(regression, misfit)
+        )
+
+    def sketched(
+        self, state: NystromRegression | DTCRegression, delta: float
+    ) -> tuple[Radius, str]:
+        r"""Radius and theorem without the spectrum of the kernel matrix."""
+        return self.radius(state), self.source
+
     def radius(self, regression: RidgeState) -> Radius:
         r"""The radius for a state of the same observations under the norm bound's kernel.
 
@@ -288,9 +327,6 @@ def _powers(inputs: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(inputs[:, :1]), inputs, inputs.square()], -1)
 
 
-DataFit = FitConstraint | FilterMixture
-
-
 @dataclass(frozen=True)
 class MixtureFit:
     r"""A fit by a mixture that was fixed before the data, from its name.
@@ -316,10 +352,55 @@ class MixtureFit:
         r"""The covariance scales; ``(1.0,)`` if none is given."""
         return self.covariance_scale or (1.0,)
 
+    has_own_noise = False
+
     @property
     def source(self) -> str:
         r"""The theorem."""
         return FILTERS_SOURCE if self.filters else mixture_source(self.scales)
+
+    def relaxed(self, noise_factor: float) -> "MixtureFit":
+        r"""The fit as one event for all norm bounds and noise scales."""
+        # Weights that no norm bound enters, else each norm bound had an event of its own.
+        tied = replace(self, every_norm=True, noise_factor=self.noise_factor * noise_factor)
+        return tied if self.filters else self
+
+    def for_noise(self, noise_factor: float) -> "MixtureFit":
+        r"""The fit for scales that are a multiple of those it was fixed for."""
+        return replace(self, noise_factor=noise_factor) if self.filters else self
+
+    def whitened(self, regression: KernelRegression) -> KernelRegression:
+        r"""The data at their own noise scales."""
+        return regression
+
+    def stated(self, given: Assumptions) -> Assumptions:
+        r"""A mixture that was fixed before the data needs nothing more."""
+        return given
+
+    def constraint(
+        self, regression: KernelRegression, delta: float, norm: float | None, misfit: float
+    ) -> DataFit:
+        r"""The mixture of filters, or the radius, wider by the misfit of a model error."""
+        if self.filters:
+            fixed = self.every_norm, self.noise_factor
+            return FilterMixture(regression, delta, self.scales, norm, misfit, *fixed)
+        radius = mixture_radius(regression, delta, self.scales)
+        return FitConstraint(regression, radius.widened(regression, misfit))
+
+    def sketched(
+        self, state: NystromRegression | DTCRegression, delta: float
+    ) -> tuple[Radius, str]:
+        r"""Radius and theorem without the spectrum of the kernel matrix.
+
+        Filters are reduced to the members that need no spectrum: the martingale mixture,
+        bounded from above, and the energy of the noise.
+        """
+        radius = sketched_radius(state, delta, self.scales)
+        source = f"{mixture_source(self.scales)}, bounded from above (ours)"
+        if not self.filters:
+            return radius, source
+        squared = with_energy(radius.squared(state), state.num_observations, delta)
+        return Radius.of(squared, state, radius.tau_ref), energy_source(source)
 
 
 ClosedForm = Literal["filters", "martingale"] | MixtureFit
@@ -374,32 +455,5 @@ def data_fit(
     With a ``model_error`` (outcome units) the constraint is for functions within this
     distance of the true function.
     """
-    fit = fit_of(fit)
     misfit = misfit_of_error(regression, model_error) if model_error else 0.0
-    if isinstance(fit, PrequentialRadius):
-        radius = fit.radius(regression)
-    elif fit.filters:
-        fixed = fit.every_norm, fit.noise_factor
-        return FilterMixture(regression, delta, fit.scales, norm, misfit, *fixed)
-    else:
-        radius = mixture_radius(regression, delta, fit.scales)
-    return FitConstraint(regression, radius.widened(regression, misfit))
-
-
-def sketched_fit(
-    fit: Fit, state: NystromRegression | DTCRegression, delta: float
-) -> tuple[Radius, str]:
-    r"""Radius and theorem of a fit without the spectrum of the kernel matrix.
-
-    Filters are reduced to the members that need no spectrum: the martingale mixture,
-    bounded from above, and the energy of the noise.
-    """
-    fit = fit_of(fit)
-    if isinstance(fit, PrequentialRadius):
-        return fit.radius(state), fit.source
-    radius = sketched_radius(state, delta, fit.scales)
-    source = f"{mixture_source(fit.scales)}, bounded from above (ours)"
-    if not fit.filters:
-        return radius, source
-    squared = with_energy(radius.squared(state), state.num_observations, delta)
-    return Radius.of(squared, state, radius.tau_ref), energy_source(source)
+    return fit_of(fit).constraint(regression, delta, norm, misfit)

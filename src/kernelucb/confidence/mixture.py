@@ -6,9 +6,8 @@ And the function of the set that attains its bound at a point.
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_scalar, positive_values
 from kernelucb._numerics.conic import EllipsoidBallProgram
-from kernelucb._numerics.digits import assumed, at_least, one_minus
+from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import Estimate, Number, plain
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -27,27 +26,21 @@ from kernelucb.confidence.assumptions import (
 from kernelucb.confidence.dual import ExactSet, GridSet
 from kernelucb.confidence.filters import FilterMixture
 from kernelucb.confidence.fit import (
-    PREDICTED,
     Fit,
     MixtureFit,
     PrequentialRadius,
     data_fit,
     fit_of,
 )
-from kernelucb.confidence.noise import JOINT_SOURCE, JointSet, UnknownNoise
 from kernelucb.confidence.norm import (
+    Norm,
     NormBound,
-    NormBoundLike,
     for_least_norm,
-    given_bound,
     is_resolved,
     least_misfit,
     least_norm,
-    near,
-    resolve_norm_bound,
-    tracker_of,
 )
-from kernelucb.confidence.radius import Constraints, CovarianceScale, Radius
+from kernelucb.confidence.radius import Constraints, Radius
 from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.data import KernelRegression, Projection, RidgeState
@@ -82,6 +75,11 @@ class MixtureProblem(NamedTuple):
     least: float
     assumptions: Assumptions
     noise_interval: tuple[Estimate, Estimate] | None = None
+
+    @property
+    def state(self) -> KernelRegression:
+        r"""The data without the filter that weighs them: what ``at`` and claims read."""
+        return cast(KernelRegression, self.regression.unfiltered)  # of exact data
 
     @property
     def norm_bound(self) -> Number:
@@ -148,10 +146,9 @@ def mixture_problem(
 
 def known_noise_problem(
     regression: KernelRegression,
-    norm_bound: NormBoundLike,
+    norm_bound: Norm,
     fit: Fit,
     delta: float,
-    model_error: Number = 0.0,
 ) -> MixtureProblem:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
@@ -159,20 +156,16 @@ def known_noise_problem(
     (as when the noise scale is too small), this member gives the band, and the norm is
     marked as violated.
     """
-    fit, count = fit_of(fit), regression.num_observations
-    if isinstance(fit, PrequentialRadius) and fit.num_observations == count:
-        regression = regression.with_noise_std(fit.noise_std)
+    fit, model_error = fit_of(fit), norm_bound.model_error
+    regression = fit.whitened(regression)
     weigh = partial(data_fit, fit, regression, delta, model_error=plain(model_error))
-    tracker = tracker_of(norm_bound)
-    norm = None if tracker else given_bound(norm_bound, regression)
+    given = norm_bound.given(regression.outcome_scale)
     # Without a number no member is tied to a norm bound, until one is estimated.
-    whole = weigh(norm and norm.value)
+    whole = weigh(given and given.value)
     band, needed = for_least_norm(whole)
-    if norm is None:
-        norm = resolve_norm_bound(tracker, *band)
+    norm = norm_bound.resolve(*band)
+    if given is None:
         whole = weigh(norm.value)
-    if model_error > 0.0:
-        norm = norm._replace(assumption=near(norm.assumption, model_error))
     assumptions = mixture_assumptions(fit, regression, delta, norm, model_error)
     if isinstance(whole, FilterMixture):
         if needed > norm.value and least_norm(*whole.alone) <= norm.value:
@@ -188,34 +181,6 @@ def known_noise_problem(
     return mixture_problem(regression, radius, norm, assumptions)
 
 
-def unknown_noise_problem(
-    regression: KernelRegression,
-    norm_bound: NormBoundLike,
-    noise: UnknownNoise,
-    delta: float,
-    covariance_scale: CovarianceScale,
-) -> MixtureProblem:
-    r"""The problem of ``MartingaleMixtureUCB`` for a noise scale that is not given."""
-    joint = JointSet.of(regression, delta, covariance_scale, noise)
-    regression = joint.regression
-    norm = resolve_norm_bound(norm_bound, regression, joint.radius(math.inf))
-    radius = joint.radius(norm.value)
-    radius = radius.beside_hidden(regression.hidden_part(norm.value))
-    guarantee = (
-        "holds for every point, the noise scale and every round at once with probability "
-        f"{one_minus(delta)}"
-    )
-    assumptions = rkhs_assumptions(
-        JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee
-    ).with_item(
-        noise.assumption("the noise is independent, Gaussian and of one unknown scale")
-    )
-    problem = mixture_problem(regression, radius, norm, assumptions)
-    ends = joint.noise_interval(problem.constraints.ball)
-    lower, upper = map(Estimate, ends)
-    return problem._replace(noise_interval=(lower, upper))
-
-
 def mixture_assumptions(
     fit: MixtureFit | PrequentialRadius,
     regression: RidgeState,
@@ -227,12 +192,7 @@ def mixture_assumptions(
     r"""The assumptions of a set with known noise; ``source`` replaces the fit's theorem."""
     source = source or f"{fit.source}{', with a model error (ours)' * (model_error > 0.0)}"
     assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
-    if not isinstance(fit, PrequentialRadius):
-        return assumptions
-    if isinstance(fit.noise_std, Estimate):
-        noise = replace(assumptions["noise"], status=Status.ESTIMATED)
-        assumptions = assumptions.with_item(noise)
-    return assumptions.with_extra(PREDICTED)
+    return fit.stated(assumptions)
 
 
 ANALYTIC_SOURCE = "Flynn & Reeb (2024), Corollary 4.6"

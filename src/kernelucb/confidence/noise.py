@@ -1,9 +1,10 @@
 r"""The noise where its scale is not known, or known from repeated runs."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,15 +19,26 @@ from kernelucb._numerics.checks import (
     probability,
     training_targets,
 )
-from kernelucb._numerics.digits import as_given, at_most
+from kernelucb._numerics.digits import as_given, at_most, one_minus
 from kernelucb._numerics.estimates import Estimate, Number
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.fit import Fit, MixtureFit
-from kernelucb.confidence.norm import least_misfit
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Status,
+    rkhs_assumptions,
+)
+from kernelucb.confidence.band import Noise
+from kernelucb.confidence.fit import MixtureFit, PrequentialRadius, fit_of
+from kernelucb.confidence.mixture import (
+    MixtureProblem,
+    known_noise_problem,
+    mixture_problem,
+)
+from kernelucb.confidence.norm import Norm, least_misfit
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.data import KernelRegression
-from kernelucb.data.exact import distinct_rows
-from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
+from kernelucb.data.exact import runs_by_input
+from kernelucb.data.from_model import NoiseStd, observed_inputs
 
 JOINT_SOURCE = "Ville's inequality for a mixture over noise scales (ours)"
 
@@ -39,8 +51,64 @@ _LARGEST_EXPONENT = 600.0  # nats; e^709 is the largest float64, and squares are
 _TINY = torch.finfo(torch.float64).tiny  # stands for a misfit of zero under a logarithm
 
 
+class NoiseSeen(NamedTuple):
+    r"""Data under what is said of their noise, and what is left for the fit."""
+
+    state: KernelRegression
+    fit: MixtureFit | PrequentialRadius
+    delta: float
+    factor: float = 1.0  # the scales over those for which the fit is fixed
+
+
+class NoiseScale(ABC):
+    r"""What is said of the noise scale: how a band sees its data, and what that rests on.
+
+    A new kind of statement is a new class; ``as_noise`` makes one of an argument.
+    """
+
+    @abstractmethod
+    def seen(
+        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
+    ) -> NoiseSeen:
+        r"""The data of a model, with the fit and ``delta`` that are left for them."""
+
+    def problem(self, seen: NoiseSeen, norm: Norm) -> MixtureProblem:
+        r"""The problem of ``MartingaleMixtureUCB`` under this statement and a norm's."""
+        return known_noise_problem(seen.state, norm, seen.fit, seen.delta)
+
+    def stated(
+        self, given: Assumptions, delta: float, X: Tensor, state: KernelRegression
+    ) -> Assumptions:
+        r"""The assumptions of a band at ``delta``, from those with given noise scales.
+
+        ``X`` are the ``n x d`` observed inputs.
+        """
+        return given
+
+    def of_band(self, seen: NoiseSeen) -> Noise | None:
+        r"""Noise scales from which outcomes alone give limits; None without numbers."""
+        return Noise(seen.state.data)
+
+
+class GivenNoise(NoiseScale):
+    r"""Noise scales of the user's, or with None those of the model's likelihood."""
+
+    def __init__(self, noise_std: NoiseStd) -> None:
+        self.noise_std = noise_std
+
+    def seen(
+        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
+    ) -> NoiseSeen:
+        return NoiseSeen(KernelRegression.of(model, self.noise_std), fit, delta)
+
+
+def as_noise(noise_std: "NoiseStd | NoiseScale") -> NoiseScale:
+    r"""The statement of an argument ``noise_std``."""
+    return noise_std if isinstance(noise_std, NoiseScale) else GivenNoise(noise_std)
+
+
 @dataclass(frozen=True)
-class UnknownNoise:
+class UnknownNoise(NoiseScale):
     r"""One unknown noise scale for all observations, to be given as ``noise_std``.
 
     The noise scale of the model's likelihood is then not used.
@@ -87,6 +155,23 @@ class UnknownNoise:
                 "a lower limit alone, use StreamingKernelUCB."
             )
         return float(self.lower), float(self.upper)
+
+    def seen(
+        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
+    ) -> NoiseSeen:
+        return NoiseSeen(KernelRegression.of(model), fit, delta)
+
+    def problem(self, seen: NoiseSeen, norm: Norm) -> MixtureProblem:
+        if norm.model_error > 0.0:
+            raise ValueError(
+                "model_error needs a known noise scale, which says how much of the "
+                "misfit is noise; give noise_std as a number, or leave out model_error."
+            )
+        scales = cast(MixtureFit, fit_of(seen.fit, None, "mixture")).scales
+        return unknown_noise_problem(seen.state, norm, self, seen.delta, scales)
+
+    def of_band(self, seen: NoiseSeen) -> None:
+        return None
 
     def assumption(self, words: str) -> Assumption:
         r"""The condition on the noise, in words and with its limits."""
@@ -271,7 +356,7 @@ class NoiseGroup(NamedTuple):
         return lower, upper
 
 
-class ReplicateNoise:
+class ReplicateNoise(NoiseScale):
     r"""Upper limits on the noise scale from repeated runs, one for each group of inputs.
 
     Given as ``noise_std``, the upper confidence limits replace the noise scale and take a
@@ -328,16 +413,13 @@ class ReplicateNoise:
                 raise ValueError(f"between must be two increasing scales, got {between}.")
             self.between = low, high
             self._guessed = any(isinstance(each, Estimate) for each in between)
-        first, index = distinct_rows(train_X.detach().double())
-        counts = torch.bincount(index).to(targets)
-        means = torch.zeros_like(counts).index_add(0, index, targets) / counts
-        squares = (targets - means[index]).square()
+        runs = runs_by_input(train_X.detach().double(), targets)
         labels = self._labels(train_X)
         self.groups: tuple[NoiseGroup, ...] = ()
         for label in labels.unique().tolist():
             group = labels == label
-            degrees = int(group.sum()) - int((labels[first] == label).sum())
-            total = float(squares[group].sum())
+            degrees = int(group.sum()) - int((labels[runs.first] == label).sum())
+            total = float(runs.squares[group].sum())
             if degrees < 1 or not total > 0.0:
                 raise InputDataError(
                     f"Group {label:g} has no repeated input whose outcomes differ; merge "
@@ -398,22 +480,19 @@ class ReplicateNoise:
         values = [scale_of[label] for label in labels]
         return Estimate(torch.tensor(values, dtype=torch.float64))
 
-    def applied(
-        self, X: Tensor, fit: Fit, delta: float
-    ) -> tuple[Estimate, Fit, float, float]:
-        r"""Replacements of noise, fit and ``delta`` for a band with ``n x d`` inputs.
-
-        Returns:
-            ``n`` noise scales; the fit; the failure probability left for it; and the upper
-            limit over the scale that the fit was fixed for.
-        """
+    def seen(
+        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
+    ) -> NoiseSeen:
+        r"""The data at the upper limits, and what these leave of ``delta``."""
         factor, left = 1.0, (1.0 - self.share) * delta / self.num_levels
         if self.between is not None and self.num_levels == 1:
             ((_, upper),) = self.limits(self.share * delta).values()
             factor = float(upper) / math.sqrt(self.between[0] * self.between[1])
-        if isinstance(fit, MixtureFit) and fit.filters:
-            fit = replace(fit, noise_factor=factor)
-        return self.scales(X, delta), fit, left, factor
+        state = KernelRegression.of(model, self.scales(observed_inputs(model), delta))
+        return NoiseSeen(state, fit.for_noise(factor), left, factor)
+
+    def of_band(self, seen: NoiseSeen) -> Noise:
+        return Noise(seen.state.data, self.num_levels, seen.factor, relaxed=False)
 
     def _of_these(self, X: Tensor, Y: Tensor) -> bool:
         r"""True if most of the runs are among ``n x d`` inputs and their ``n`` outcomes."""
@@ -425,19 +504,10 @@ class ReplicateNoise:
         # Most, not any: outcomes with few digits agree by chance.
         return float(max(found.any(0).double().mean(), found.any(1).double().mean())) > 0.5
 
-    def assumptions(
-        self,
-        given: Assumptions,
-        delta: float,
-        X: Tensor,
-        Y: Tensor,
-        outcome_map: OutcomeMap = IDENTITY,
+    def stated(
+        self, given: Assumptions, delta: float, X: Tensor, state: KernelRegression
     ) -> Assumptions:
-        r"""Assumptions of a band at ``delta``, from those with a given noise scale.
-
-        ``X`` and ``Y`` are the ``n x d`` inputs and ``n`` outcomes of the band, on the
-        scale of an outcome map.
-        """
+        Y, outcome_map = state.train_targets, state.outcome_map
         if not outcome_map.is_identity and self._of_these(X, outcome_map.inverse(Y)):
             raise ValueError(
                 "The replicates are outcomes before the model's outcome transform, and the "
@@ -475,3 +545,31 @@ class ReplicateNoise:
             for each in self.groups
         )
         return f"ReplicateNoise({groups})"
+
+
+def unknown_noise_problem(
+    regression: KernelRegression,
+    norm_bound: Norm,
+    noise: UnknownNoise,
+    delta: float,
+    covariance_scale: CovarianceScale,
+) -> MixtureProblem:
+    r"""The problem of ``MartingaleMixtureUCB`` for a noise scale that is not given."""
+    joint = JointSet.of(regression, delta, covariance_scale, noise)
+    regression = joint.regression
+    norm = norm_bound.resolve(regression, joint.radius(math.inf))
+    radius = joint.radius(norm.value)
+    radius = radius.beside_hidden(regression.hidden_part(norm.value))
+    guarantee = (
+        "holds for every point, the noise scale and every round at once with probability "
+        f"{one_minus(delta)}"
+    )
+    assumptions = rkhs_assumptions(
+        JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee
+    ).with_item(
+        noise.assumption("the noise is independent, Gaussian and of one unknown scale")
+    )
+    problem = mixture_problem(regression, radius, norm, assumptions)
+    ends = joint.noise_interval(problem.constraints.ball)
+    lower, upper = map(Estimate, ends)
+    return problem._replace(noise_interval=(lower, upper))

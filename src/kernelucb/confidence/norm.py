@@ -2,9 +2,10 @@ r"""The RKHS norm: its least consistent value, bounds and estimates."""
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from botorch.models.model import Model
 from torch import Tensor
@@ -18,11 +19,12 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import Estimate, Number
-from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.filters import Appraisal, Array
 from kernelucb.confidence.fit import ClosedForm, DataFit, data_fit, fit_of
 from kernelucb.confidence.radius import CovarianceScale, FitConstraint, Radius
 from kernelucb.data import KernelRegression, RidgeState
+from kernelucb.data.exact import FilteredRegression
 
 _ROOT = 1e-13  # tolerance of the least norm, in ln(tau)
 _NEAR = 1e-3  # of the weights for it, in ln(tau): any weights are valid
@@ -185,7 +187,7 @@ def for_least_norm(fit: DataFit) -> tuple[FitConstraint, float]:
 
 
 def _resolved(
-    constraint: FitConstraint,
+    constraint: FitConstraint[FilteredRegression],
 ) -> tuple[FitConstraint, float]:
     r"""The constraint widened for round-off, and the least norm under this constraint.
 
@@ -228,7 +230,8 @@ def _resolved(
 
 
 _LOG = logging.getLogger(__name__)
-# Chosen by measurement: docs/results/practical.md; norm.md there for the cautious ones.
+# Chosen by measurement: docs/results/practical.md; for the cautious ones the study `norm`
+# of docs/results/retired.md.
 DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
 
 
@@ -258,7 +261,98 @@ class NormBound(NamedTuple):
         return self._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
 
 
-class NormTracker:
+class Norm(ABC):
+    r"""What is said of the norm: how a band gets its norm bound, and what that rests on.
+
+    A new kind of statement is a new class; ``as_norm`` makes one of an argument.
+    """
+
+    # Largest distance, at any point, of ``f`` from a function of this norm; outcome units.
+    model_error: Number
+
+    @property
+    @abstractmethod
+    def number(self) -> Number | None:
+        r"""The bound, outcome units; None where the band's own data estimate it."""
+
+    @property
+    def before_data(self) -> Number | None:
+        r"""The bound if no outcome of the band enters it, else None."""
+        return self.number
+
+    @abstractmethod
+    def given(self, outcome_scale: float) -> "NormBound | None":
+        r"""``number`` in prior units, with its assumption; None where it has none."""
+
+    @abstractmethod
+    def resolve(self, regression: RidgeState, radius: Radius) -> "NormBound":
+        r"""The bound given, or its estimate from data and the radius of their fit."""
+
+    @abstractmethod
+    def at(self, norm_bound: Number) -> "NormLike":
+        r"""The same statement with another bound, outcome units."""
+
+    def left_of(self, delta: float) -> float:
+        r"""What is left of a band's failure probability for its fit."""
+        return delta
+
+    def stated(self, given: Assumptions, regression: KernelRegression) -> Assumptions:
+        r"""The assumptions of a band of these data, from those with the bound's number."""
+        return given
+
+
+class Ball(Norm):
+    r"""A bound on the norm of ``f`` itself: a number, or an estimate from the data."""
+
+    model_error = 0.0
+
+    @abstractmethod
+    def so_far(self) -> "NormBound":
+        r"""The bound before further data, at an outcome scale of 1."""
+
+    @abstractmethod
+    def resolve(
+        self, regression: RidgeState, radius: Radius, function: str = "f"
+    ) -> "NormBound":
+        r"""``function`` is the name of the function that has the norm."""
+
+    def at(self, norm_bound: Number) -> Number:
+        return norm_bound
+
+
+class GivenNorm(Ball):
+    r"""A number of the user's, outcome units, or an estimate from elsewhere.
+
+    Raises:
+        ValueError: If it is not a finite number above 0.
+    """
+
+    def __init__(self, number: Number) -> None:
+        positive_scalar("norm_bound", number)
+        self._number = number
+
+    @property
+    def number(self) -> Number:
+        return self._number
+
+    @property
+    def before_data(self) -> Number | None:
+        return None if isinstance(self._number, Estimate) else self._number
+
+    def given(self, outcome_scale: float, function: str = "f") -> "NormBound":
+        assumption = given_norm(self._number, function)
+        return NormBound(float(self._number) / outcome_scale, assumption)
+
+    def resolve(
+        self, regression: RidgeState, radius: Radius, function: str = "f"
+    ) -> "NormBound":
+        return self.given(regression.outcome_scale, function)
+
+    def so_far(self) -> "NormBound":
+        return self.given(1.0)
+
+
+class NormTracker(Ball):
     r"""Estimate of the norm bound from the data, never smaller than in earlier rounds.
 
     ``B = max(inflation * B_min, sqrt(B_min^2 + floor^2))``, where ``B_min`` is the least
@@ -339,10 +433,24 @@ class NormTracker:
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
         fitted = data_fit(fit_of(fit, covariance_scale), regression, delta)
-        self.estimate(*for_least_norm(fitted)[0])
+        self.resolve(*for_least_norm(fitted)[0])
         return self.norm_bound
 
-    def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
+    @property
+    def number(self) -> None:
+        return None
+
+    def given(self, outcome_scale: float) -> None:
+        return None
+
+    def so_far(self) -> NormBound:
+        # Before any data an estimate is zero, and the floor stands for it.
+        norm = max(float(self.norm_bound), self.floor)
+        return NormBound(norm, estimated_norm(norm, self.least_consistent_norm))
+
+    def resolve(
+        self, regression: RidgeState, radius: Radius, function: str = "f"
+    ) -> NormBound:
         r"""Update the estimate with data and the radius of their fit.
 
         Where no norm is consistent with the data (the noise scale is too small), the norm
@@ -363,15 +471,15 @@ class NormTracker:
             _LOG.info(words, norm, before, least)
         self.outcomes, self.norm_bound = outcomes, Estimate(norm)
         self.least_consistent_norm = Estimate(least)
-        return NormBound(norm / scale, estimated_norm(norm, least))
+        return NormBound(norm / scale, estimated_norm(norm, least, function))
 
 
 # A number, or a tracker that estimates the norm bound (by name, or the default).
-NormBoundLike = Number | NormTracker | Literal["cautious"] | None
+NormBoundLike = Number | Ball | Literal["cautious"] | None
 
 
 @dataclass(frozen=True)
-class NearNormBall:
+class NearNormBall(Norm):
     r"""A norm bound for a function ``g`` near ``f``, in place of a norm bound on ``f``.
 
     The band is wider by ``model_error`` on both sides, and the radius of the fit (noise
@@ -394,18 +502,43 @@ class NearNormBall:
     def __post_init__(self) -> None:
         nonnegative_scalar("model_error", self.model_error)
 
+    @property
+    def ball(self) -> Ball:
+        r"""The statement on the norm of ``g``."""
+        return as_ball(cast(NormBoundLike, self.norm_bound))  # families read lists
 
-def ball_and_error(norm_bound: Any) -> tuple[Any, Any]:
-    r"""Split an argument ``norm_bound`` into the norm bound and the model error."""
-    if isinstance(norm_bound, NearNormBall):
-        return norm_bound.norm_bound, norm_bound.model_error
-    return norm_bound, 0.0
+    @property
+    def number(self) -> Number | None:
+        return self.ball.number
+
+    @property
+    def before_data(self) -> Number | None:
+        return self.ball.before_data
+
+    def given(self, outcome_scale: float) -> NormBound | None:
+        return self.ball.given(outcome_scale)
+
+    def resolve(self, regression: RidgeState, radius: Radius) -> NormBound:
+        function = "g" if self.model_error > 0.0 else "f"
+        bound = self.ball.resolve(regression, radius, function)
+        return bound._replace(assumption=near(bound.assumption, self.model_error))
+
+    def at(self, norm_bound: Number) -> "NearNormBall":
+        return replace(self, norm_bound=norm_bound)
 
 
-def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
-    r"""The tracker that estimates the norm bound; None where a number was given."""
-    if norm_bound is None:
-        return NormTracker()
+# What a band takes as its norm bound.
+NormLike = NormBoundLike | Norm
+
+
+def as_ball(norm_bound: NormBoundLike) -> Ball:
+    r"""The statement of an argument that is about ``f`` itself.
+
+    Raises:
+        ValueError: If it is no number above 0, tracker or known word.
+    """
+    if isinstance(norm_bound, Ball):
+        return norm_bound
     if isinstance(norm_bound, str):
         if norm_bound != "cautious":
             raise ValueError(
@@ -413,22 +546,17 @@ def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
                 f"{norm_bound!r}."
             )
         return NormTracker.cautious()
-    return norm_bound if isinstance(norm_bound, NormTracker) else None
+    return NormTracker() if norm_bound is None else GivenNorm(norm_bound)
 
 
-def given_bound(norm_bound: Any, regression: RidgeState) -> NormBound:
-    r"""A norm bound of the user's, outcome units, for data."""
-    given = positive_scalar("norm_bound", norm_bound)
-    return NormBound(given / regression.outcome_scale, given_norm(norm_bound))
+def as_norm(norm_bound: NormLike) -> Norm:
+    r"""The statement of an argument ``norm_bound``; errors as ``as_ball``."""
+    return norm_bound if isinstance(norm_bound, Norm) else as_ball(norm_bound)
 
 
-def resolve_norm_bound(
-    norm_bound: NormBoundLike, regression: RidgeState, radius: Radius
-) -> NormBound:
-    r"""The norm bound given, or its estimate from data and the radius of their fit."""
-    if (tracker := tracker_of(norm_bound)) is not None:
-        return tracker.estimate(regression, radius)
-    return given_bound(norm_bound, regression)
+def near_ball(norm_bound: NormBoundLike | Sequence[Number] | NearNormBall) -> NearNormBall:
+    r"""A ball near ``f``, for families: of ``f`` itself with a model error of zero."""
+    return norm_bound if isinstance(norm_bound, NearNormBall) else NearNormBall(norm_bound)
 
 
 def norm_bound_under_prior(
@@ -439,32 +567,33 @@ def norm_bound_under_prior(
     A number below the least consistent norm is kept and marked as contradicted.
     """
     constraint, _ = for_least_norm(data_fit("filters", regression, delta))
-    return resolve_norm_bound(norm_bound, *constraint).checked(*constraint)
+    return as_ball(norm_bound).resolve(*constraint).checked(*constraint)
 
 
-def given_norm(norm_bound: Number) -> Assumption:
+def given_norm(norm_bound: Number, function: str = "f") -> Assumption:
     r"""The statement for a norm bound of the user's, outcome units; or an estimate's."""
-    statement = f"the RKHS norm of f - mean is at most {assumed(norm_bound)}"
+    statement = f"the RKHS norm of {function} - mean is at most {assumed(norm_bound)}"
     if isinstance(norm_bound, Estimate):
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
 
 
-def estimated_norm(norm_bound: Number, least: Number) -> Assumption:
+def estimated_norm(norm_bound: Number, least: Number, function: str = "f") -> Assumption:
     r"""The statement for an estimate and its certified part, outcome units."""
     statement = (
-        f"the RKHS norm of f - mean is at most {at_least(norm_bound)}, an estimate from "
-        f"these data (ours, by no theorem); that it is at least {at_least(least)} needs "
-        "only the other assumptions"
+        f"the RKHS norm of {function} - mean is at most {at_least(norm_bound)}, an "
+        "estimate from these data (ours, by no theorem); that it is at least "
+        f"{at_least(least)} needs only the other assumptions"
     )
     return Assumption("norm", statement, Status.ESTIMATED)
 
 
 def near(item: Assumption, model_error: Number) -> Assumption:
-    r"""The assumption on the norm of a function within ``model_error`` of ``f``."""
-    words = item.statement.replace("f - mean", "g - mean")
-    statement = f"f is everywhere within {assumed(model_error)} of a function g; {words}"
+    r"""The assumption on ``f`` within ``model_error`` of a ``g``, from that on ``g``."""
+    if not model_error > 0.0:
+        return item
+    where = f"f is everywhere within {assumed(model_error)} of a function g"
     status = item.status
     if isinstance(model_error, Estimate) and status is Status.GIVEN:
         status = Status.ESTIMATED
-    return replace(item, statement=statement, status=status)
+    return replace(item, statement=f"{where}; {item.statement}", status=status)

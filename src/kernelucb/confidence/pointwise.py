@@ -13,7 +13,7 @@ from torch.quasirandom import SobolEngine
 
 from kernelucb.confidence.radius import noise_energy_bound
 from kernelucb.data import KernelRegression, Projection
-from kernelucb.data.exact import distinct_rows
+from kernelucb.data.exact import runs_by_input
 from kernelucb.data.from_model import ModelData
 from kernelucb.data.prior import Prior
 
@@ -121,14 +121,14 @@ class Replicates(Pointwise):
     ) -> None:
         r"""Intervals of all inputs in the data; ``scale`` is a noise scale for ``rho``."""
         self.prior: Prior = data.prior
-        first, index = distinct_rows(data.train_inputs)
-        self.inputs = data.train_inputs[first]
-        weights = data.noise_std.to(data.train_targets).square().reciprocal()
-        zero = weights.new_zeros(len(first))
-        precision = zero.index_add(0, index, weights)
-        means = zero.index_add(0, index, weights * data.train_targets) / precision
-        order = torch.arange(1, len(first) + 1).to(zero)
-        count = order * (order + 1.0) if num_inputs is None else zero + num_inputs
+        targets = data.train_targets
+        runs = runs_by_input(data.train_inputs, targets, data.noise_std.to(targets))
+        precision, means = runs.precision, runs.means
+        self.inputs = data.train_inputs[runs.first]
+        order = torch.arange(1, len(means) + 1).to(means)
+        count = order * (order + 1.0)
+        if num_inputs is not None:
+            count = torch.full_like(count, num_inputs)
         half = half_width(precision, _RHO * scale**2, (count / delta).log())
         self.intervals = Limits(means - half, means + half)
         # An input counts as observed only where it is the same to the digit.

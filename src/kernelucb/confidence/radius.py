@@ -6,17 +6,19 @@ noise, which does not.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.estimates import Number, plain
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.data import KernelRegression, NystromRegression, RidgeState
+from kernelucb.data.exact import FilteredRegression
 from kernelucb.data.nystrom import DTCRegression
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
@@ -72,17 +74,26 @@ class Radius(NamedTuple):
         return Radius(self.tau_ref, self.slack + length * (2.0 * root + length))
 
 
-class FitConstraint(NamedTuple):
+# States that know what round-off hides of the outcomes
+HidingT_co = TypeVar(
+    "HidingT_co",
+    bound=KernelRegression | FilteredRegression,
+    default=KernelRegression | FilteredRegression,
+    covariant=True,
+)
+
+
+class FitConstraint(NamedTuple, Generic[HidingT_co]):
     r"""The data as the fit weighs them, and the radius around them."""
 
-    regression: Any
+    regression: HidingT_co
     radius: Radius
 
-    def beside_hidden(self, norm: float) -> "FitConstraint":
+    def beside_hidden(self, norm: float) -> "FitConstraint[HidingT_co]":
         r"""The constraint, widened for round-off, for a norm bound in prior units."""
-        state: Any = self.regression  # one that knows what it hides
         tau_ref, slack = self.radius
-        return FitConstraint(state, Radius(tau_ref, slack + state.hidden_part(norm)))
+        slack = slack + self.regression.hidden_part(norm)
+        return FitConstraint(self.regression, Radius(tau_ref, slack))
 
 
 class Constraints(NamedTuple):
@@ -292,7 +303,7 @@ def energy_ball(
             return squared, slope
 
 
-def energy_levels(levels: Any, noise_factor: float) -> Any:
+def energy_levels(levels: Array, noise_factor: float) -> Array:
     r"""Levels ``l`` of guesses that were fixed for a smaller noise scale, by its factor.
 
     A level stands for guesses of variance ``v = noise^2 l / (1 - l)``. With ``v`` fixed and

@@ -2,18 +2,32 @@ r"""Confidence sets and their support functions, the interface of every bound.""
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self
 
 import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 from torch.nn import Module
+from typing_extensions import TypeVar
 
 from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.data import Projection, RidgeState
+from kernelucb.data.state import Points, ProjectingState, State
+
+StateT_co = TypeVar("StateT_co", bound=State, default=State, covariant=True)
+ProjectingT_co = TypeVar(
+    "ProjectingT_co",
+    bound=ProjectingState[Any],
+    default=ProjectingState[Any],
+    covariant=True,
+)
+RidgeT_co = TypeVar("RidgeT_co", bound=RidgeState, default=RidgeState, covariant=True)
+PointsT = TypeVar("PointsT", bound=Points, default=Projection)
+SeenT = TypeVar("SeenT", bound=Points, default=Any)  # each set takes its own points alone
 
 
-class QueryPoints(NamedTuple):
+class QueryPoints(NamedTuple, Generic[PointsT]):
     r"""Query points in the two states of a confidence set.
 
     ``centre`` is the projection on the state of the data, for means; ``design`` on the
@@ -21,15 +35,15 @@ class QueryPoints(NamedTuple):
     same object.
     """
 
-    centre: Any
-    design: Any
+    centre: PointsT
+    design: PointsT
 
     @property
     def baseline(self) -> Tensor:
         r"""``b`` values from which the support function is measured, outcome units."""
         return self.centre.baseline
 
-    def rows(self, mask: Tensor) -> "QueryPoints":
+    def rows(self, mask: Tensor) -> "QueryPoints[PointsT]":
         r"""The points where ``mask`` is true."""
         centre, same = self.centre.rows(mask), self.design is self.centre
         return QueryPoints(centre, centre if same else self.design.rows(mask))
@@ -82,7 +96,7 @@ class Described:
         return f"{type(self).__name__}({inner})\n  {verdict}"
 
 
-class ConfidenceSet(Described, Module, ABC):
+class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
     r"""A set of functions that holds the true one with the stated probability.
 
     For a model of transformed outcomes (``regression.outcome_map``) the functions are on
@@ -95,11 +109,10 @@ class ConfidenceSet(Described, Module, ABC):
 
     has_hessian = False  # True where values are formulas, without a search at each point
 
-    def __init__(self, regression: Any, assumptions: Assumptions) -> None:
+    def __init__(self, regression: StateT_co, assumptions: Assumptions) -> None:
         super().__init__()
-        self.regression: Any = regression
-        self.assumptions = assumptions
-        self.design: Any = regression  # gives variances: the same, or with pending points
+        self.regression: StateT_co = regression
+        self.assumptions: Assumptions = assumptions
 
     @property
     def norm(self) -> Number | None:
@@ -141,14 +154,12 @@ class ConfidenceSet(Described, Module, ABC):
             "num_observations": self.regression.num_observations,
         }
 
-    def project(self, X: Tensor) -> Any:
+    @abstractmethod
+    def project(self, X: Tensor) -> SeenT:
         r"""Project ``b x d`` raw points, once for each distinct state."""
-        X = X if self.has_hessian else without_hessian(X)
-        centre, same = self.regression.project(X), self.design is self.regression
-        return QueryPoints(centre, centre if same else self.design.project(X))
 
     @abstractmethod
-    def support(self, points: Any, sign: int) -> Tensor:
+    def support(self, points: SeenT, sign: int) -> Tensor:
         r"""Largest values of ``sign * (f(x) - baseline(x))`` over the set, outcome units.
 
         ``b`` values at points from ``project``, differentiable in the points; the upper
@@ -157,19 +168,13 @@ class ConfidenceSet(Described, Module, ABC):
         ``sign`` is 1 for the upper side of the band, -1 for the lower.
         """
 
-    def majorant(self, points: Any, sign: int) -> Tensor:
+    def majorant(self, points: SeenT, sign: int) -> Tensor:
         r"""Upper bound on ``support``, cheaper where ``support`` needs a search."""
         return self.support(points, sign)
 
+    @abstractmethod
     def with_pending(self, X_pending: Tensor) -> Self:
         r"""The set with variances conditioned on ``p x d`` pending points as well."""
-        return self.with_design(self.regression.with_pending(X_pending))
-
-    def with_design(self, design: Any) -> Self:
-        r"""The set with its variances from another state, ``design``."""
-        band = draft_of(self)  # shares all tensors but those that are registered anew
-        band.design = design
-        return band
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``b x d`` points, two ``b``-vectors."""
@@ -192,3 +197,31 @@ class ConfidenceSet(Described, Module, ABC):
         above = (self.majorant if cheap else self.support)(points, sign)
         below = self.support(other, -sign)
         return sign * (points.baseline - other.baseline) + above + below
+
+
+class StateSet(ConfidenceSet[ProjectingT_co, QueryPoints[PointsT]]):
+    r"""A set of the data of one model, with pending points in a state of their own.
+
+    Args:
+        regression: The data, from which centre and radius of the set follow.
+        assumptions: The assumptions of the set.
+    """
+
+    def __init__(self, regression: ProjectingT_co, assumptions: Assumptions) -> None:
+        super().__init__(regression, assumptions)
+        # Gives variances: the same, or with pending points
+        self.design: ProjectingT_co = regression
+
+    def project(self, X: Tensor) -> QueryPoints[PointsT]:
+        X = X if self.has_hessian else without_hessian(X)
+        centre, same = self.regression.project(X), self.design is self.regression
+        return QueryPoints(centre, centre if same else self.design.project(X))
+
+    def with_pending(self, X_pending: Tensor) -> Self:
+        band = draft_of(self)  # shares all tensors but those that are registered anew
+        band.design = self.regression.with_pending(X_pending)
+        band._design_changed()
+        return band
+
+    def _design_changed(self) -> None:
+        r"""Compute anew what was computed from ``design``."""

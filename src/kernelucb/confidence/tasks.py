@@ -28,6 +28,9 @@ from kernelucb.confidence.assumptions import (
     rounds_in_words,
 )
 from kernelucb.confidence.domain import EVERYWHERE, ListedPoints
+from kernelucb.confidence.norm import GivenNorm, Norm, NormBound
+from kernelucb.confidence.radius import Radius
+from kernelucb.data import KernelRegression, RidgeState
 from kernelucb.data.kernel_family import fixed_mean
 from kernelucb.data.prior import Prior
 
@@ -39,7 +42,7 @@ _INFINITE = 600.0  # that of a regulariser with which the mean is left
 
 
 @dataclass(frozen=True)
-class NormFromTasks:
+class NormFromTasks(Norm):
     r"""A bound on the norm of the next task, with its failure probability.
 
     Given as ``norm_bound`` of a ``MartingaleMixtureUCB``, whose kernel and mean must be
@@ -74,7 +77,7 @@ class NormFromTasks:
 
     norms: tuple[Estimate, ...]
     rank: int
-    model_error: float
+    model_error: Number
     prior: Prior
     points: tuple[Tensor, ...]
     tasks: str
@@ -123,6 +126,20 @@ class NormFromTasks:
             "before the norms are seen, a higher rank."
         )
 
+    @property
+    def number(self) -> Number:
+        return self.norm_bound
+
+    def given(self, outcome_scale: float) -> NormBound:
+        return GivenNorm(self.norm_bound).given(outcome_scale)
+
+    def resolve(self, regression: RidgeState, radius: Radius) -> NormBound:
+        return self.given(regression.outcome_scale)
+
+    def at(self, norm_bound: Number) -> "NormFromTasks":
+        # Relative to the norm of the rank, as the band's is larger if contradicted.
+        return self.relaxed(float(norm_bound) / float(self.norm_bound))
+
     def check_prior(self, prior: Prior, dimension: int) -> None:
         r"""Refuse a band with another kernel or mean, or another number of columns.
 
@@ -138,11 +155,9 @@ class NormFromTasks:
                     "that the band has, at the same inputs, and leave out Standardize."
                 )
 
-    def assumptions(self, given: Assumptions, inputs: Tensor) -> Assumptions:
-        r"""The assumptions of a band with this norm bound, from those with a number.
-
-        ``inputs`` are the ``n x d'`` kernel inputs of the runs.
-        """
+    def stated(self, given: Assumptions, regression: KernelRegression) -> Assumptions:
+        self.check_prior(regression.prior, regression.dimension)
+        inputs = regression.train_inputs
         several = "" if self.factor == 1.0 else f"{self.factor:.4g} times "
         equal = f" ({self.repeated} more are equal to one of these)" * bool(self.repeated)
         statement = (

@@ -21,11 +21,16 @@ from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.data.exact import KernelRegression, Pooled, distinct_rows
-from kernelucb.data.from_model import ModelData, prior_is_as_read, read_model
+from kernelucb.data.from_model import (
+    ModelData,
+    input_transform_of,
+    outcome_transform_of,
+    prior_is_as_read,
+    read_model,
+)
 from kernelucb.data.kernel_family import (
     Lengths,
-    check_lengths,
-    fixed_kernel,
+    NamedKernel,
     fixed_mean,
 )
 from kernelucb.data.outcome_map import OutcomeMap, Step
@@ -288,15 +293,29 @@ class LikelihoodRegression:
         self._set(prior, inputs, outcomes, train_X.shape[-1], estimated)
 
     @classmethod
-    def from_parts(cls, *parts: Any) -> Self:
+    def from_parts(
+        cls,
+        prior: Prior,
+        inputs: Tensor,
+        outcomes: Loss,
+        dimension: int,
+        estimated: frozenset[str],
+    ) -> Self:
         r"""From prior, kernel inputs (``n x d'``), outcomes, ``d`` and what was fitted."""
         data = cls.__new__(cls)
-        data._set(*parts)
+        data._set(prior, inputs, outcomes, dimension, estimated)
         return data
 
     @torch.no_grad()
-    def _set(self, prior: Prior, inputs: Tensor, outcomes: Loss, *model: Any) -> None:
-        self.outcomes, (self.dimension, self.estimated) = outcomes, model
+    def _set(
+        self,
+        prior: Prior,
+        inputs: Tensor,
+        outcomes: Loss,
+        dimension: int,
+        estimated: frozenset[str],
+    ) -> None:
+        self.outcomes, self.dimension, self.estimated = outcomes, dimension, estimated
         self.prior, self.train_inputs = prior.to(inputs.device), inputs
         prior.check_fits(inputs)
         self.num_observations = len(inputs)
@@ -355,14 +374,16 @@ class LikelihoodRegression:
             ValueError: If an argument is missing or out of place.
         """
         one_of("outcomes", outcomes, "counts", "rates")
-        chosen: Any = kernel
+        named, chosen = None, None
         if isinstance(kernel, str):
-            chosen = fixed_kernel(kernel, lengthscale, outputscale)
+            named = NamedKernel.of(kernel, lengthscale, outputscale)
         elif lengthscale is not None or outputscale != 1.0:
             raise ValueError(
                 "lengthscale and outputscale go with the name of a kernel; give one, such "
                 'as kernel="rbf", or leave them out.'
             )
+        else:
+            chosen = kernel
         if isinstance(model, LikelihoodRegression):
             described = likelihood, num_trials, exposure, kernel, mean, train_X, train_Y
             if any(each is not None for each in described):
@@ -387,14 +408,15 @@ class LikelihoodRegression:
                 f"The model is of the outcome{read.outcome_map.after}; give one of the "
                 "outcomes as they were reported (outcome_transform=None or Standardize)."
             )
-        if chosen is None and variational:
+        if kernel is None and variational:
             chosen, module = read.covar_module, read.mean_module if mean is None else module
+        if named is not None:
+            chosen = named.fitting(data.train_inputs)
         if chosen is None:
             raise UnsupportedError(
                 f"The kernel of {type(model).__name__} is one of outcomes, not of log odds "
                 "or log rates; give kernel=..., fixed before the data."
             )
-        check_lengths(lengthscale, data.train_inputs)
         amount = exposure if num_trials is None else num_trials
         counts = _counts(data.train_targets, outcomes == "rates", amount)
         checked = checked_outcomes(likelihood, counts, num_trials, exposure)
@@ -497,8 +519,8 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
     """
     name, of_botorch = type(model).__name__, isinstance(model, ApproximateGPyTorchModel)
     inner: Any = model.eval().model if of_botorch else model.eval()
-    transform = getattr(model, "input_transform", None)
-    transformed = getattr(model, "outcome_transform", None) is not None
+    transform = input_transform_of(model)
+    transformed = outcome_transform_of(model) is not None
     if transformed or getattr(model, "num_outputs", 1) != 1:
         raise UnsupportedError(
             f"{name} must have one output and no outcome transform: successes and counts "

@@ -5,7 +5,7 @@ What the data say of query points; also of outcomes that count by a filter of th
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -27,11 +27,6 @@ from kernelucb.data.prior import Prior
 _HIDDEN = 1e-12  # part of an observed point's variance that no outcome shows, at most
 # Largest ratio of noise scales: their squares divide the kernel matrix.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
-# A state has `dimension`, `num_observations`, `prior_std`, `outcome_map`, `mean(X)`,
-# `project(X)` and `with_pending(X_pending)`; projected points have a `baseline`. Combined
-# states and those of other models are no `RidgeState`.
-State: TypeAlias = Any
-Points: TypeAlias = Any
 
 
 class Projection(NamedTuple):
@@ -88,7 +83,12 @@ class RidgeState(Module, ABC):
     estimated: frozenset[str]
     prior_std: float
 
-    def _describe(self, like: Any) -> None:
+    @property
+    def unfiltered(self) -> "RidgeState":
+        r"""The state without the filter that weighs its directions."""
+        return self
+
+    def _describe(self, like: "RidgeState | ModelData") -> None:
         r"""Copy prior, dimension and estimated parts of a state or of a ``ModelData``."""
         self.prior, self.dimension = like.prior, like.dimension
         self.estimated = like.estimated
@@ -318,17 +318,56 @@ class Pooled(NamedTuple):
     scatter: Tensor | None
 
 
+class Runs(NamedTuple):
+    r"""Runs by input: ``n`` outcomes at ``m`` distinct inputs, in a fixed order of these.
+
+    A run weighs ``1 / noise_std^2``, or one where no noise scales are given.
+    """
+
+    first: Tensor  # `m` positions where the inputs come first
+    which: Tensor  # for each run, which of the inputs it is of
+    precision: Tensor  # `m` sums of the weights: without noise scales, numbers of runs
+    means: Tensor  # `m` weighted means of the outcomes
+    squares: Tensor  # `n` weighted squared distances of the outcomes to these means
+
+    @classmethod
+    def of(
+        cls,
+        rows: tuple[Tensor, Tensor],
+        outcomes: Tensor,
+        noise_std: Tensor | None = None,
+    ) -> "Runs":
+        r"""Runs of rows that ``distinct_rows`` has found."""
+        first, index = rows
+        weights = torch.ones_like(outcomes)
+        if noise_std is not None:
+            weights = noise_std.square().reciprocal()
+        precision = weights.new_zeros(len(first)).index_add(0, index, weights)
+        sums = weights.new_zeros(len(first)).index_add(0, index, weights * outcomes)
+        means = sums / precision
+        squares = weights * (outcomes - means[index]).square()
+        return cls(first, index, precision, means, squares)
+
+    def total(self, values: Tensor) -> Tensor:
+        r"""``m`` sums over the runs of each input, of ``n`` values."""
+        return values.new_zeros(len(self.first)).index_add(0, self.which, values)
+
+
+def runs_by_input(
+    inputs: Tensor, outcomes: Tensor, noise_std: Tensor | None = None
+) -> Runs:
+    r"""Runs at ``n x d`` inputs, these in the order in which they come first."""
+    return Runs.of(distinct_rows(inputs), outcomes, noise_std)
+
+
 def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
     r"""Pool observations at equal inputs, sorted: the order of the data does not count."""
-    first, index = _sorted_rows(inputs)
-    if len(first) == len(inputs):
+    rows = _sorted_rows(inputs)
+    if len(rows[0]) == len(inputs):
         return Pooled(inputs, residuals, noise_std, None)
-    weights = noise_std.square().reciprocal()
-    precision = weights.new_zeros(len(first)).index_add(0, index, weights)
-    sums = weights.new_zeros(len(first)).index_add(0, index, weights * residuals)
-    means = sums / precision
-    scatter = (weights * (residuals - means[index]).square()).sum()
-    return Pooled(inputs[first], means, precision.rsqrt(), scatter)
+    runs = Runs.of(rows, residuals, noise_std)
+    noise = runs.precision.rsqrt()
+    return Pooled(inputs[runs.first], runs.means, noise, runs.squares.sum())
 
 
 def distinct_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -567,7 +606,7 @@ class KernelRegression(RidgeState):
         ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
         input, and rounded up elsewhere.
         """
-        kept: Any = self.distinct_inputs, self.distinct_variance, self.distinct_lost
+        kept = self.distinct_inputs, self.distinct_variance, self.distinct_lost
         xp, eps = library_of(covariance), torch.finfo(self.distinct_lost.dtype).eps
         distinct, variance, lost = kept if xp is torch else map(as_array, kept)
         products = covariance - 0.5 * variance
@@ -674,6 +713,10 @@ class FilteredRegression(RidgeState):
             targets=values.sqrt() * state.targets,
             noise_scales=state.noise_scales,
         )
+
+    @property
+    def unfiltered(self) -> KernelRegression:
+        return self.state
 
     @property
     def scatter(self) -> float:

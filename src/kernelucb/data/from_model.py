@@ -8,6 +8,8 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError, Unsu
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchModel
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.models import GP, ExactGP, IndependentModelList
 from torch import Tensor
@@ -89,17 +91,18 @@ def read_model(given: object) -> ModelData:
     It is one of BoTorch's, or a user's GPyTorch ``ExactGP`` whose ``forward`` is made of
     these two. As by BoTorch's ``posterior``, it is put into eval mode.
     """
-    if isinstance(given, ModelList | IndependentModelList) and len(_parts(given)) == 1:
-        return read_model(_parts(given)[0])
+    listed = _listed(given)
+    if listed is not None and len(listed) == 1:
+        return read_model(listed[0])
     check_supported(given)
     model: Any = given  # pyright takes a module's attributes for tensors
     model.eval()  # in eval mode the stored inputs are the transformed ones
-    units = outcome_units(getattr(model, "outcome_transform", None))
+    units = outcome_units(outcome_transform_of(model))
     inputs = model.train_inputs[0].detach().clone()  # of which a user may be the owner
     targets = model.train_targets.detach()
     finite("The model's training inputs", inputs)
     finite(f"The model's training outcomes{units.outcome_map.after}", targets)
-    transform, raw = getattr(model, "input_transform", None), raw_inputs(model)
+    transform, raw = input_transform_of(model), raw_inputs(model)
     modules = model.covar_module, model.mean_module
     prior = Prior(*modules, transform, units.offset, units.scale, units.outcome_map)
     prior.check_fits(inputs.double())
@@ -135,13 +138,27 @@ def read_model(given: object) -> ModelData:
     )
 
 
-def _parts(models: Any) -> list[Any]:
-    return list(models if isinstance(models, ModuleList) else models.models)
+def _listed(model: object) -> list[Any] | None:
+    r"""The models of a list of them; None of a single model."""
+    is_list = isinstance(model, ModelList | IndependentModelList)
+    return list(model.models) if is_list else None
+
+
+def input_transform_of(model: object) -> InputTransform | None:
+    r"""A model's input transform; None without one, as in models of GPyTorch."""
+    return getattr(model, "input_transform", None)
+
+
+def outcome_transform_of(model: object) -> OutcomeTransform | None:
+    r"""A model's outcome transform; None without one, as in models of GPyTorch."""
+    return getattr(model, "outcome_transform", None)
 
 
 def _outcomes(units: OutcomeUnits, targets: Tensor) -> Tensor:
     r"""The model's outcomes with ``Standardize`` undone, ``n`` values."""
     values, outcome_map = units.offset + units.scale * targets.double(), units.outcome_map
+    if outcome_map.is_identity:
+        return values
     rounding = torch.finfo(targets.dtype).eps ** 0.5 * float(values.abs().max())
     if float(values.min()) < outcome_map.least - rounding:
         raise InputDataError(
@@ -152,37 +169,37 @@ def _outcomes(units: OutcomeUnits, targets: Tensor) -> Tensor:
     return values
 
 
-def observed_inputs(model: Any) -> Tensor:
+def observed_inputs(model: object) -> Tensor:
     r"""Raw inputs of all observations of a model, its data or a state, or of several.
 
     ``n x d``; of a state, which keeps what its input transform made of them, up to
     round-off.
     """
-    if isinstance(model, ModelList | IndependentModelList | ModuleList):
-        return torch.cat([observed_inputs(part) for part in _parts(model)])
-    if getattr(model, "raw_inputs", None) is not None:
-        return model.raw_inputs
+    listed = list(model) if isinstance(model, ModuleList) else _listed(model)
+    if listed is not None:
+        return torch.cat([observed_inputs(part) for part in listed])
+    raw = getattr(model, "raw_inputs", None)
+    inputs = getattr(model, "train_inputs", None) if raw is None else None
     prior = getattr(model, "prior", None)
-    if hasattr(model, "train_inputs"):
-        if isinstance(prior, Prior):  # a state of ours
-            raw = _untransformed(prior.input_transform, model.train_inputs)
-            if raw is not None:
-                return raw
-        elif isinstance(model, Model | GP):
-            return raw_inputs(model)
-    raise UnsupportedError(
-        f"{type(model).__name__} does not keep the inputs that were observed; give them as "
-        "`observed`."
-    )
+    if inputs is not None and isinstance(prior, Prior):  # a state of ours
+        raw = _untransformed(prior.input_transform, inputs)
+    elif inputs is not None and isinstance(model, Model | GP):
+        raw = raw_inputs(model)
+    if raw is None:
+        raise UnsupportedError(
+            f"{type(model).__name__} does not keep the inputs that were observed; give "
+            "them as `observed`."
+        )
+    return raw
 
 
-def noise_values(noise_std: NoiseStd, model: Any) -> Number | Tensor | None:
+def noise_values(noise_std: NoiseStd, model: object) -> Number | Tensor | None:
     r"""Noise scales as numbers, from a function of the raw inputs where they are one."""
     return noise_std(observed_inputs(model)) if callable(noise_std) else noise_std
 
 
 @torch.no_grad()
-def _untransformed(transform: Any, inputs: Tensor) -> Tensor | None:
+def _untransformed(transform: InputTransform | None, inputs: Tensor) -> Tensor | None:
     r"""Undo an input transform at ``n x d'`` inputs; None if it has no inverse."""
     if transform is None:
         return inputs
@@ -195,8 +212,9 @@ def _untransformed(transform: Any, inputs: Tensor) -> Tensor | None:
 
 
 @torch.no_grad()
-def raw_inputs(model: Any) -> Tensor:
+def raw_inputs(given: object) -> Tensor:
     r"""Inputs of the observations before the input transform, ``n x d``."""
+    model: Any = given
     inputs = model.train_inputs[0].detach()
     if not getattr(model, "_has_transformed_inputs", False):
         return inputs
@@ -219,21 +237,21 @@ def raw_inputs(model: Any) -> Tensor:
     return raw
 
 
-def _data_inputs(model: Any, raw: Tensor) -> Tensor:
+def _data_inputs(model: object, raw: Tensor) -> Tensor:
     r"""``n x d`` raw inputs as BoTorch transforms those of the data, not of queries."""
-    transform = getattr(model, "input_transform", None)
+    transform = input_transform_of(model)
     return raw if transform is None else transform.preprocess_transform(raw)
 
 
-def _query_inputs(model: Any, raw: Tensor) -> Tensor:
+def _query_inputs(model: object, raw: Tensor) -> Tensor:
     r"""``n x d`` raw inputs as the kernel sees them; GPyTorch has no input transforms."""
     return model.transform_inputs(raw) if isinstance(model, Model) else raw
 
 
-def check_supported(model: Any) -> None:
+def check_supported(model: object) -> None:
     r"""Refuse all but exact GPs of one outcome, by BoTorch or GPyTorch."""
     name = type(model).__name__
-    is_list = isinstance(model, ModelList | IndependentModelList)
+    listed = _listed(model)
     if not isinstance(model, Model | GP):
         raise UnsupportedError(
             f"Expected a BoTorch model or a GPyTorch ExactGP, got {name}."
@@ -243,8 +261,9 @@ def check_supported(model: Any) -> None:
             f"{name} is an ensemble of models; the bound needs one fixed kernel: use a "
             f"SingleTaskGP. {_KEEP}"
         )
-    count = len(_parts(model)) if is_list else getattr(model, "num_outputs", 1)
-    if count != 1 and (is_list or isinstance(model, BatchedMultiOutputGPyTorchModel)):
+    count = getattr(model, "num_outputs", 1) if listed is None else len(listed)
+    several = listed is not None or isinstance(model, BatchedMultiOutputGPyTorchModel)
+    if count != 1 and several:
         raise UnsupportedError(
             f"{name} has {count} outputs, and the bound is for one. For a weighted sum of "
             "them use ScalarizedUCB.from_model(model, posterior_transform="
@@ -252,9 +271,10 @@ def check_supported(model: Any) -> None:
             "each output; for one with limits on others ConstrainedUCB.from_model(model, "
             "constraints=...), and for a band of each outcome_bands(model)."
         )
-    written_for_botorch = isinstance(model, GPyTorchModel) or not isinstance(model, Model)
-    exact = isinstance(model, ExactGP) and written_for_botorch
-    if not exact or count != 1 or isinstance(model, MultiTaskGP):
+    # A model of BoTorch that is an exact GP says so by both of its classes.
+    of_botorch = isinstance(model, GPyTorchModel) or not isinstance(model, Model)
+    single = of_botorch and count == 1 and not isinstance(model, MultiTaskGP)
+    if not (single and isinstance(model, ExactGP)):
         raise UnsupportedError(
             f"{name} is not an exact single-task GP of one outcome (variational, "
             "multi-task and non-GP models have no closed-form kernel regression). Build "
@@ -272,7 +292,7 @@ def check_supported(model: Any) -> None:
             "GaussianLikelihood or pass train_Yvar."
         )
     _check_data(model, name)
-    transform = getattr(model, "input_transform", None)
+    transform = input_transform_of(model)
     if getattr(transform, "is_one_to_many", False):
         raise UnsupportedError(
             f"The input transform {type(transform).__name__} turns one point into "
@@ -303,9 +323,12 @@ def _check_data(model: Any, name: str) -> None:
             "without batch dimensions (for fantasies, the model before them and "
             f"X_pending). {_KEEP}"
         )
-    for transform in ("input_transform", "outcome_transform"):
-        of_botorch = isinstance(model, Model)
-        if not of_botorch and getattr(model, transform, None) is not None:
+    given = {
+        "input_transform": input_transform_of(model),
+        "outcome_transform": outcome_transform_of(model),
+    }
+    for transform, module in given.items():
+        if module is not None and not isinstance(model, Model):
             raise UnsupportedError(
                 f"{name} has an {transform}, which GPyTorch does not apply. Derive the "
                 "class from botorch.models.gpytorch.GPyTorchModel as well, or leave it out."
@@ -319,7 +342,7 @@ def _check_prior(model: Any, inputs: Tensor, raw: Tensor) -> None:
     Methods of BoTorch and GPyTorch read kernel and mean alone; another ``forward`` is
     compared with these at the training inputs.
     """
-    transform = getattr(model, "input_transform", None)
+    transform = input_transform_of(model)
     methods = {n: getattr(model, n, None) for n in ("__call__", "posterior", "forward")}
     modules = {n: str(getattr(m, "__module__", "")) for n, m in methods.items() if m}
     of_library = ("botorch", "gpytorch")
@@ -367,10 +390,9 @@ def single_output_models(models: Any) -> list[Any]:
             ``IndependentModelList``), or a model with independent outputs such as
             ``SingleTaskGP`` with several columns.
     """
-    if isinstance(models, Sequence):
-        return [single for model in models for single in single_output_models(model)]
-    if isinstance(models, ModelList | IndependentModelList):
-        return single_output_models(_parts(models))
+    several = models if isinstance(models, Sequence) else _listed(models)
+    if several is not None:
+        return [single for model in several for single in single_output_models(model)]
     if not isinstance(models, Model) or models.num_outputs == 1:
         return [models]
     if not isinstance(models, BatchedMultiOutputGPyTorchModel):

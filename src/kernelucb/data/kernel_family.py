@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 import torch
@@ -36,9 +36,9 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.digits import coordinate, sides
 from kernelucb._numerics.estimates import (
-    Estimate,
     Number,
     frozen_copy,
+    is_estimate,
     remember_trained,
     trained_parameters,
 )
@@ -72,30 +72,45 @@ def fixed_kernel(name: str, lengthscale: Lengths | None, outputscale: float) -> 
     scaled = ScaleKernel(base).double()  # before values are set, which float32 would round
     base.lengthscale = lengths
     scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
-    if isinstance(outputscale, Estimate):
+    if is_estimate(outputscale):
         remember_trained(scaled, frozenset({"raw_outputscale"}))
     return scaled.requires_grad_(False)
 
 
-def check_lengths(lengthscale: Lengths | None, inputs: Tensor) -> None:
-    r"""Refuse another number of length scales than ``n x d'`` inputs have columns."""
-    columns = inputs.shape[-1]
-    count = 1 if lengthscale is None else as_double(lengthscale).numel()
-    if count not in (1, columns):
-        raise BotorchTensorDimensionError(
-            f"lengthscale has {count} entries; the kernel's inputs have {columns} columns."
-        )
+class NamedKernel(NamedTuple):
+    r"""A kernel by its name, before the inputs are known that it is for."""
+
+    kernel: ScaleKernel
+    num_lengths: int
+
+    @classmethod
+    def of(
+        cls, name: str, lengthscale: Lengths | None, outputscale: float
+    ) -> "NamedKernel":
+        r"""The kernel of a name; arguments and errors as for ``fixed_kernel``."""
+        kernel = fixed_kernel(name, lengthscale, outputscale)
+        return cls(kernel, unscaled(kernel).lengthscale.numel())
+
+    def fitting(self, inputs: Tensor) -> Kernel:
+        r"""The kernel; refused if ``n x d'`` inputs have another number of columns."""
+        count, columns = self.num_lengths, inputs.shape[-1]
+        if count not in (1, columns):
+            raise BotorchTensorDimensionError(
+                f"lengthscale has {count} entries; the kernel's inputs have {columns} "
+                "columns."
+            )
+        return self.kernel
 
 
 def fixed_mean(value: Number | Mean | None) -> Mean | None:
     r"""A mean as given, or a constant one, estimated if ``value`` is; zero is None."""
     if value is None or isinstance(value, Mean):
         return value
-    if value == 0.0 and not isinstance(value, Estimate):
+    if value == 0.0 and not is_estimate(value):
         return None
     module = ConstantMean().double()
     module.constant = as_double(finite_scalar("mean", value))
-    if isinstance(value, Estimate):
+    if is_estimate(value):
         remember_trained(module, frozenset({"raw_constant"}))
     return module.requires_grad_(False)
 
@@ -108,14 +123,15 @@ def kernel_in_words(kernel: Kernel) -> str:
     return f"{kind_of(base)}, length scale {in_words(base.lengthscale.reshape(-1))}"
 
 
-def unscaled(kernel: Any) -> Any:
+def unscaled(kernel: Kernel) -> Any:
     r"""The kernel without its output scales."""
-    while type(kernel) is ScaleKernel:
-        kernel = kernel.base_kernel
-    return kernel
+    base: Any = kernel
+    while type(base) is ScaleKernel:
+        base = base.base_kernel
+    return base
 
 
-def kind_of(base: Any) -> str:
+def kind_of(base: Kernel) -> str:
     r"""``"RBF"``, ``"Matern 5/2"`` or ``"rational quadratic"``."""
     if type(base) is MaternKernel:
         return f"Matern {int(2 * base.nu)}/2"
@@ -235,7 +251,7 @@ class LengthscaleFamily(Sequence[Kernel]):
         ]
         return f"length scales {' and '.join(texts)}"
 
-    def __add__(self, other: Any) -> "LengthscaleFamily":
+    def __add__(self, other: object) -> "LengthscaleFamily":
         if not isinstance(other, LengthscaleFamily):
             return NotImplemented
         words = [*self.covers.split(_OR), *other.covers.split(_OR)]
@@ -245,7 +261,13 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __len__(self) -> int:
         return len(self.members)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Kernel: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "LengthscaleFamily": ...
+
+    def __getitem__(self, index: int | slice) -> "Kernel | LengthscaleFamily":
         if not isinstance(index, slice):
             return self.members[index].kernel
         covers = f"{self.covers.removesuffix(_PART)}{_PART}"
@@ -330,9 +352,9 @@ def lengthscale_family(
     return LengthscaleFamily(tuple(members), covers)
 
 
-def _kind(kernel: Any) -> tuple[Any, ...]:
+def _kind(kernel: Kernel) -> tuple[str, float, float, tuple[int, ...] | None]:
     r"""All of a kernel but its length scale."""
-    base, columns = unscaled(kernel), kernel.active_dims
+    base, columns = unscaled(kernel), cast(Tensor | None, kernel.active_dims)
     scale, alpha = getattr(kernel, "outputscale", 1.0), getattr(base, "alpha", 1.0)
     taken = None if columns is None else tuple(columns.tolist())
     return kind_of(base), float(scale), float(alpha), taken

@@ -28,7 +28,7 @@ from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
-from kernelucb._numerics.estimates import Estimate, Number, draft_of, with_noise
+from kernelucb._numerics.estimates import Number, draft_of, is_estimate, with_noise
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
 from kernelucb.data.exact import RidgeState, distinct_rows, farthest, pool
 from kernelucb.data.from_model import ModelData, read_model
@@ -469,8 +469,13 @@ class NystromRegression(RidgeState):
         return state
 
     @torch.no_grad()
-    def _build(self, data: ModelData, *choices: Any) -> None:
-        inducing_points, remainder_points, chunk_size = choices
+    def _build(
+        self,
+        data: ModelData,
+        inducing_points: Tensor,
+        remainder_points: Tensor | None,
+        chunk_size: int,
+    ) -> None:
         self.chunk_size = whole_number("chunk_size", chunk_size)
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
         self._describe(data)
@@ -556,7 +561,7 @@ class NystromRegression(RidgeState):
         if noise_std is None and not self.has_one_noise_scale:
             raise ValueError("noise_std is needed: the observations have several.")
         state = draft_of(self)
-        if isinstance(noise_std, Estimate):
+        if is_estimate(noise_std):
             state.estimated = self.estimated | {"noise"}
         noise_std = float(self.noise_scales[0]) if noise_std is None else noise_std
         noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_scales)
@@ -679,11 +684,18 @@ class SketchedData:
     inducing: Tensor
 
     @classmethod
-    def empty(cls, prior: Prior, inputs: Tensor, *settings: Any) -> Self:
-        r"""``u x d'`` inputs without observations; ``alpha, qbar, generator_state``."""
+    def empty(
+        cls,
+        prior: Prior,
+        inputs: Tensor,
+        alpha: float,
+        qbar: float,
+        generator_state: Tensor,
+    ) -> Self:
+        r"""``u x d'`` inputs without observations."""
         none = inputs.new_zeros(len(inputs))
         tally, inducing = Tally(none, none, none), none[:0].long()
-        return cls(prior, inputs, *settings, tally=tally, inducing=inducing)
+        return cls(prior, inputs, alpha, qbar, generator_state, tally, inducing)
 
     @property
     def counts(self) -> Tensor:
@@ -824,12 +836,20 @@ class SketchedData:
         return state
 
     @classmethod
-    def drawn(cls, prior: Prior, inputs: Tensor, residuals: Tensor, *settings: Any) -> Self:
-        r"""From observations at ``n x d'`` inputs; ``alpha, qbar, generator_state``.
+    def drawn(
+        cls,
+        prior: Prior,
+        inputs: Tensor,
+        residuals: Tensor,
+        alpha: float,
+        qbar: float,
+        generator_state: Tensor,
+    ) -> Self:
+        r"""From observations at ``n x d'`` inputs.
 
         The points are drawn again by the variances after all of them.
         """
-        empty = cls.empty(prior, inputs[:0], *settings)
+        empty = cls.empty(prior, inputs[:0], alpha, qbar, generator_state)
         return empty.observe_at(inputs, residuals).redrawn()
 
     def redrawn(self) -> Self:
@@ -991,7 +1011,7 @@ class DTCRegression(RidgeState):
         return evidence_bounds(spectrum, self.targets, left, regularizers)
 
 
-def sketched_state(model: Any) -> DTCRegression:
+def sketched_state(model: object) -> DTCRegression:
     r"""What a model with inducing points drawn by posterior variance says at present.
 
     A ``BKBModel``, or a GP with a ``BKBVariationalStrategy``, bare or in BoTorch's
@@ -1002,8 +1022,8 @@ def sketched_state(model: Any) -> DTCRegression:
     """
     if isinstance(model, DTCRegression):
         return model
-    gp = getattr(model, "model", model)
-    source = getattr(gp, "variational_strategy", model)
+    gp: object = getattr(model, "model", model)
+    source: Any = getattr(gp, "variational_strategy", model)
     if not hasattr(source, "regression"):
         raise UnsupportedError(
             f"{type(model).__name__} has no inducing points drawn by posterior variance; "

@@ -234,14 +234,15 @@ def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
     return OutcomeUnits(offset, scale, outcome_map, learned)
 
 
-def _parts(transform: Any) -> list[Any]:
+def _parts(transform: OutcomeTransform) -> list[Any]:
     r"""The single transforms, in the order in which they are applied."""
     if type(transform) is ChainedOutcomeTransform:
-        return [part for each in transform.values() for part in _parts(each)]
+        steps: Any = transform.values()
+        return [part for each in steps for part in _parts(each)]
     return [transform]
 
 
-def _step(transform: Any) -> Step:
+def _step(transform: OutcomeTransform) -> Step:
     name = type(transform).__name__
     if type(transform) not in (Log, Power, Bilog):
         raise UnsupportedError(

@@ -25,6 +25,8 @@ from torch.nn import Module
 from kernelucb._numerics.estimates import frozen_copy
 from kernelucb._numerics.kernels import (
     EVALUATION_ERRORS,
+    Reader,
+    Reading,
     allowed_columns,
     fitting_reading,
     read_kernel,
@@ -39,7 +41,7 @@ _LINEAR = (ZeroMean, ConstantMean, LinearMean)
 class _Plain(NamedTuple):
     r"""Plain numbers of a prior, outcome units."""
 
-    kernel: Any  # as `read_kernel` gives it
+    kernel: Reading
     mean: float | None  # of a constant mean
 
 
@@ -80,7 +82,7 @@ class Prior(Module):
         self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
         self._plain: _Plain | None = None
         # How the kernel is read, once it was compared with GPyTorch's values.
-        self._reading: Callable[[Any, float], Any] | None = None
+        self._reading: Reader | None = None
 
     def replaced(
         self, covar_module: Kernel, mean_module: Mean | None, inputs: Tensor
@@ -111,20 +113,15 @@ class Prior(Module):
             return None
         return self.offset + self.scale * float(constant)
 
-    def _compare(self, *inputs: Tensor) -> None:
-        r"""Choose the reading of the kernel at the first inputs that there are."""
-        given = next((points for points in inputs if len(points)), None)
-        if self._reading is None and given is not None:
-            self._reading = fitting_reading(self.covar_module, self.scale**2, given)
+    def _compare(self, inputs: Tensor) -> None:
+        r"""Choose the reading of the kernel at some inputs, if there are any."""
+        if len(inputs):
+            self._reading = fitting_reading(self.covar_module, self.scale**2, inputs)
             self._plain = None
 
-    def _values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
-        self._compare(right, left)
-        return self.plain.kernel.values(left, right, pairs)
-
-    def _apply(self, *arguments: Any, **options: Any) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         self._plain = None  # read again on the other device
-        return super()._apply(*arguments, **options)
+        return super()._apply(fn, recurse)
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
         self._plain = None  # read again from the loaded parameters
@@ -191,18 +188,22 @@ class Prior(Module):
 
     def variance(self, inputs: Tensor) -> Tensor:
         r"""Prior variance at ``n x d'`` kernel inputs, ``n`` values."""
-        self._compare(inputs)
-        constant = self.plain.kernel.variance
+        if self._reading is None:
+            self._compare(inputs)
+        kernel = self.plain.kernel
+        constant = kernel.variance
         if constant is not None:
             return inputs.new_full(inputs.shape[:-1], constant)
-        return self._values(inputs, inputs, pairs=True)
+        return kernel.values(inputs, inputs, pairs=True)
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``.
 
         A row does not depend on the other points on the left: queries belong there.
         """
-        return self._values(left, right)
+        if self._reading is None:
+            self._compare(right if len(right) else left)
+        return self.plain.kernel.values(left, right)
 
     def gram(self, inputs: Tensor, noise_std: Tensor | None = None) -> Tensor:
         r"""Kernel matrix of ``n x d'`` kernel inputs; over noise scales, where given.
@@ -268,12 +269,13 @@ class Prior(Module):
         slopes = self.mean_module.get_parameter("weights").reshape(-1).abs()
         return change + self.scale * (reach @ slopes)
 
-    def metric(self, left: Tensor, right: Tensor, part: Any = None) -> Tensor:
+    def metric(self, left: Tensor, right: Tensor, *, part: Reading | None = None) -> Tensor:
         r"""Kernel metric ``||k(x, .) - k(x', .)||`` of ``n`` pairs of kernel inputs.
 
         Rounded up, so that it stays an upper bound for pairs next to each other.
         """
-        self._compare(left)
+        if self._reading is None:
+            self._compare(left)
         kernel = self.plain.kernel if part is None else part  # or a part of a sum
         one, other = (kernel.values(each, each, pairs=True) for each in (left, right))
         prior_variance, between = one + other, kernel.values(left, right, pairs=True)
@@ -281,7 +283,7 @@ class Prior(Module):
         return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()
 
 
-def is_monotone(transform: Any, fixed: Collection[int] = ()) -> bool:
+def is_monotone(transform: InputTransform | None, fixed: Collection[int] = ()) -> bool:
     r"""Whether each kernel input surely rises or falls with a single raw input.
 
     Args:
@@ -302,7 +304,7 @@ def is_monotone(transform: Any, fixed: Collection[int] = ()) -> bool:
     return True
 
 
-def _one_hot_columns(step: Any) -> set[int]:
+def _one_hot_columns(step: object) -> set[int]:
     r"""Columns that a step takes together, as codes of categories."""
     groups = getattr(step, "categorical_features", None) or {}
     return {start + i for start, count in groups.items() for i in range(count)}

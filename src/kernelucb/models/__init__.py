@@ -1,10 +1,12 @@
-r"""BoTorch models for ``BKBUCB``, ``MetaUCB`` and ``MetaPI``."""
+r"""BoTorch models for ``BKBUCB``, ``MetaUCB`` and ``MetaPI``; they stand in ``papers``."""
 
-from kernelucb.models.bkb import BKBModel
-from kernelucb.models.meta import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.variational import (
+from kernelucb.papers import (
     BKBInducingPointAllocator,
+    BKBModel,
     BKBVariationalStrategy,
+    CosineFeatures,
+    DiscreteMetaModel,
+    FeatureMetaModel,
 )
 
 __all__ = [

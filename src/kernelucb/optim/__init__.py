@@ -1,5 +1,1 @@
-r"""Choosing points: the best of very many candidates, and Thompson sampling."""
-
-from kernelucb.optim.thompson import KernelThompsonSampling
-
-__all__ = ["KernelThompsonSampling"]
+r"""The best of very many candidates: on one machine, or over a Ray cluster."""

@@ -1,4 +1,13 @@
-r"""Acquisition functions for priors estimated from earlier tasks."""
+r"""Meta BO: Wang, Kim & Kaelbling (2018), Regret bounds for meta Bayesian optimization with
+an unknown Gaussian process prior.
+
+The multiplier of Eq. 12 (``exploration_factor``), the band of Lemma 11 and Corollary 6, and
+the two acquisition functions: ``MetaUCB`` (Eq. 11) and ``MetaPI`` (Section 4.1). The
+estimated prior is in ``meta_model.py``.
+
+What differs from the paper: ``assumptions`` says where a search goes beyond the proof,
+which takes the inputs evaluated so far as independent of the training functions.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -14,7 +23,7 @@ from kernelucb._numerics.digits import one_minus
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import REPORTED, Assumption, Assumptions, Status
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
-from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
+from kernelucb.confidence.sets import QueryPoints, StateSet
 from kernelucb.data.outcome_map import IDENTITY
 
 _ESTIMATES = {
@@ -32,9 +41,13 @@ class PosteriorPoints(NamedTuple):
     baseline: Tensor  # the posterior mean
     variance: Tensor
 
+    def rows(self, mask: Tensor) -> "PosteriorPoints":
+        r"""The points where ``mask`` is true."""
+        return PosteriorPoints(self.baseline[mask], self.variance[mask])
+
 
 class PosteriorState:
-    r"""The posterior of a ``kernelucb.models.meta.MetaModel`` as a set reads it."""
+    r"""The posterior of a ``kernelucb.papers.meta_model.MetaModel`` as a set reads it."""
 
     outcome_map = IDENTITY
 
@@ -60,7 +73,7 @@ class PosteriorState:
         return PosteriorState(self.model.condition_on_observations(pending, means))
 
 
-class PosteriorBand(ConfidenceSet):
+class PosteriorBand(StateSet[PosteriorState, PosteriorPoints]):
     r"""Posterior mean plus or minus ``width`` posterior standard deviations.
 
     Variances come from ``design``: the same posterior, or that with pending points.
@@ -74,7 +87,7 @@ class PosteriorBand(ConfidenceSet):
         super().__init__(regression, assumptions)
         self.width = width
 
-    def support(self, points: QueryPoints, sign: int) -> Tensor:
+    def support(self, points: QueryPoints[PosteriorPoints], sign: int) -> Tensor:
         return self.width * safe_sqrt(points.design.variance)
 
 

@@ -1,6 +1,8 @@
-r"""Unknown noise: running bounds on the noise scale, and a band from these bounds.
+r"""Unknown noise: Durand, Maillard & Pineau (2018), Streaming kernel regression with
+provably adaptive mean, variance, and regularization.
 
-Durand, Maillard & Pineau (2018), Theorem 3 and Corollary 1. Theorem 3 rests on three
+Running bounds on the noise scale (Theorem 3, ``refined_interval``), the band of Corollary 1
+from these bounds (``streaming_band``) and its upper side. Theorem 3 rests on three
 events, each of probability ``1 - level``: the squared noise is not too large, not too
 small, and its self-normalised sum at ``lambda_* = sigma^2 / C^2`` is not too large. None
 depends on the regulariser ``lambda`` in use. On these events the bounds hold in every round
@@ -14,17 +16,21 @@ term of the lower bound goes without a factor below one that the proof does not 
 
 import math
 import warnings
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
+from torch import Tensor
 
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.digits import at_least, at_most, between
-from kernelucb._numerics.estimates import Estimate, Number, plain
+from kernelucb._numerics.estimates import Estimate, plain
+from kernelucb.acquisition.bounds import RegressionUCB, of_state
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
+from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.noise import JointSet, UnknownNoise, check_one_noise_scale
-from kernelucb.confidence.norm import NormBoundLike, given_norm, tracker_of
+from kernelucb.confidence.norm import NormBoundLike, as_ball, given_norm
 from kernelucb.confidence.ridge import RidgeBand, fixed_ridge_band
 from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -123,7 +129,7 @@ class StreamingNoiseTracker:
     ``delta / 3``. Assumes a kernel and mean fixed before the data, noise that is
     conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
     is), and ``||f - mean||_H <= norm_bound``. Two departures from the printed formulas are
-    named in ``kernelucb.confidence.streaming``. Case 1 is not computed, since the best
+    named in ``kernelucb.papers.streaming``. Case 1 is not computed, since the best
     of both cases and the known upper limit is always case 2 or that limit.
 
     Example:
@@ -237,7 +243,7 @@ def streaming_band(
     norm_bound: NormBoundLike,
     noise: UnknownNoise,
     delta: float,
-) -> tuple[RidgeBand, StreamingNoiseTracker]:
+) -> tuple[RidgeBand[KernelRegression], StreamingNoiseTracker]:
     r"""Band of Corollary 1 at ``delta / 4``, and the tracker of the noise that it rests on.
 
     ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with
@@ -259,14 +265,14 @@ def streaming_band(
     if tracker is not None:
         instance_of("tracker", tracker, StreamingNoiseTracker)
         norm_bound = tracker.norm_bound if norm_bound is None else norm_bound
-    if (norm_tracker := tracker_of(norm_bound)) is not None:
+    ball = as_ball(norm_bound)
+    if ball.number is None:
         limits = UnknownNoise() if noise.upper is None else noise
         joint = JointSet.of(regression, delta, "mixture", limits)
-        estimate = norm_tracker.estimate(joint.regression, joint.radius(math.inf))
+        estimate = ball.resolve(joint.regression, joint.radius(math.inf))
         value, origin = estimate.value * regression.outcome_scale, estimate.assumption
     else:
-        value = positive_scalar("norm_bound", norm_bound)
-        origin = given_norm(cast(Number, norm_bound))
+        value, origin = float(ball.number), given_norm(ball.number)
     if tracker is None:
         tracker = StreamingNoiseTracker(value, noise, share)
     before, given = (tracker.norm_bound, tracker.noise_std), (value, noise)
@@ -296,3 +302,87 @@ def streaming_band(
         item = Assumption("noise", statement, Status.VIOLATED)
     assumptions = assumptions.with_item(item)
     return fixed_ridge_band(regression, upper, width, assumptions), tracker
+
+
+@rebuildable()
+def streaming(
+    model: Any,
+    norm_bound: NormBoundLike,
+    noise_std: UnknownNoise,
+    delta: float,
+    tracker: StreamingNoiseTracker | None = None,
+) -> Band:
+    r"""The band of ``StreamingKernelUCB``."""
+    state = KernelRegression.of(model)
+    whole, tracker = streaming_band(state, tracker, norm_bound, noise_std, delta)
+    interval = tracker.lower, tracker.upper
+    norm = whole.assumptions["norm"].number(tracker.norm_bound)
+    prior_norm = float(tracker.norm_bound) / state.outcome_scale
+    return of_state(
+        whole,
+        state,
+        noise=None,
+        norm_bounds=(norm,),
+        noise_interval=interval,
+        constants={"alpha": Estimate((float(interval[1]) / prior_norm) ** 2)},
+    )
+
+
+class StreamingKernelUCB(RegressionUCB):
+    r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
+
+    ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
+    ``alpha = noise_upper^2 / B^2``, where ``noise_upper``, an upper bound on the noise
+    scale, comes from the data.
+
+    With a ``tracker`` the noise interval is the interval of Corollary 1, a running maximum
+    and minimum over all rounds so far. Without a tracker the corollary takes one step for
+    each observation, every step on all data: valid, since the noise bounds hold for every
+    regulariser on the same event, but the interval may widen again in the next round.
+    ``band.noise_interval`` holds the bounds on the noise scale, outcome units (the upper
+    one is infinite while no limit is given and data are few), and
+    ``band.constants["alpha"]`` the ridge parameter, outcome units squared.
+
+    Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
+    UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
+    conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
+    is), ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their
+    noise. The noise of the model's likelihood is not used.
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Example:
+        >>> acqf = StreamingKernelUCB(
+        ...     model, norm_bound=5.0, noise_std=UnknownNoise(0.01, 1.0)
+        ... )
+
+    Args:
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default the
+            norm bound of the ``tracker``; estimated without a ``tracker``, or with a
+            ``NormTracker``.
+        noise_std: Limits of the noise scale: a lower limit, which is required, and an upper
+            limit or None.
+        delta: Failure probability of the band and the noise interval together.
+        tracker: Bounds on the noise so far, built with the same limits and norm bound and
+            at most this ``delta``. It is updated with the model's data.
+
+    Raises:
+        ValueError: If the tracker has other limits, a larger ``delta`` or more observations
+            than the model.
+        UnsupportedError: If the model has one noise scale for each observation.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        norm_bound: NormBoundLike = None,
+        noise_std: UnknownNoise,
+        delta: float = 0.05,
+        tracker: StreamingNoiseTracker | None = None,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        band = streaming(model, norm_bound, noise_std, delta, tracker)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)

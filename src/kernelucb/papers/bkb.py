@@ -1,22 +1,37 @@
-r"""Bands of budgeted kernel bandits (Calandriello et al. 2019)."""
+r"""BKB: Calandriello, Carratino, Lazaric, Valko & Rosasco (2019), Gaussian process
+optimization with adaptive sketching: scalable and no regret.
+
+Theorem 1 (``required_qbar``), the radius of Theorem 2 (``theorem2_width``), the band and
+its upper side. The model is in ``bkb_model.py`` and ``bkb_variational.py``, Algorithm 1 for
+a finite set of arms in ``bkb_bandit.py``.
+
+What differs from the paper: the logarithm of Theorem 2 is as the proof gives it; and the
+default is a radius of ours, ``certified_width``, by Abbasi-Yadkori (2012), Theorem 3.11,
+for any inducing points.
+"""
 
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform
 from torch import Tensor
 
-from kernelucb._numerics.checks import one_of, probability
+from kernelucb._numerics.checks import one_of, positive_scalar, probability
+from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit import sketched_fit
-from kernelucb.confidence.norm import NormBound, NormBoundLike, resolve_norm_bound
-from kernelucb.data.nystrom import DTCRegression, SketchedData
+from kernelucb.confidence.band import Band, rebuildable
+from kernelucb.confidence.fit import fit_of
+from kernelucb.confidence.norm import NormBound, NormBoundLike, as_ball
+from kernelucb.confidence.ridge import RidgeBand
+from kernelucb.data.nystrom import DTCRegression, SketchedData, sketched_state
 
 BKBRadius = Literal["certified", "theorem2", "practical"]
 
@@ -34,6 +49,12 @@ _PRACTICAL = (
 # Residual over ridge parameter below which eigenvalues of blocks are not worth their time:
 # the certified width grows by at most half of it, relative to the norm bound.
 _NEGLIGIBLE = 0.01
+_FITTED_RIDGE = Assumption(
+    "ridge parameter",
+    "the ridge parameter was fixed before the data; it may have been fitted to them",
+    Status.ESTIMATED,
+)
+_BLOCK = 256  # observed inputs in one part of BKB's certified width, about as a draw costs
 
 
 def accuracy_factor(epsilon: float) -> float:
@@ -213,8 +234,8 @@ class BKBRule:
         relaxed to what the sketch knows of the data.
         """
         state = regression.widened()
-        radius, _ = sketched_fit("filters", state, self.delta)
-        return resolve_norm_bound(norm_bound, state, radius).checked(state, radius)
+        radius, _ = fit_of("filters").sketched(state, self.delta)
+        return as_ball(norm_bound).resolve(state, radius).checked(state, radius)
 
     def assumptions(self, data: SketchedData, known: Any, norm: Assumption) -> Assumptions:
         r"""Assumptions of the band."""
@@ -237,3 +258,87 @@ class BKBRule:
             )
         enough = Assumption("inducing points", statement, status)
         return assumptions.with_extra(enough).with_item(enough)
+
+
+@rebuildable(sketched_state)
+def bkb(
+    model: DTCRegression,
+    norm_bound: NormBoundLike,
+    noise_std: Number | None,
+    delta: float,
+    radius: BKBRadius,
+    epsilon: float,
+) -> Band:
+    r"""The band of ``BKBUCB``, from the state of its model."""
+    rule = BKBRule(radius, delta, epsilon)
+    state = model
+    if noise_std is not None:
+        positive_scalar("noise_std", noise_std)
+        state = model.with_noise_std(noise_std)
+    norm = rule.norm(norm_bound, state)
+    # The width is in units of the model, which may standardise; the band in outcome units.
+    noise = float(state.noise_scales) / state.outcome_scale
+    width = rule.width(state.data, norm.value, noise, _BLOCK)
+    assumptions = rule.assumptions(state.data, state, norm.assumption)
+    if "noise" in model.estimated - state.estimated:
+        assumptions = assumptions.with_extra(_FITTED_RIDGE)
+    return Band(
+        RidgeBand(state, state.regularizer, width, assumptions),
+        data=state,
+        norm_bounds=(norm.in_outcome_units(state),),
+        constants={"width": Estimate(width)},  # from the posterior
+    )
+
+
+class BKBUCB(BandUCB):
+    r"""Upper confidence bound of budgeted kernel bandits.
+
+    ``mean(x) +- beta / sqrt(alpha) sd(x)`` with the posterior of BKB's model; a
+    prediction costs ``O(m^2)`` for ``m`` inducing points, whatever the number of
+    observations.
+
+    Source: the certified radius is ours, by Abbasi-Yadkori (2012), Theorem 3.11, and what
+    the inducing points leave of each observed input (``certified_width`` of
+    ``kernelucb.papers.bkb``). It holds for all rounds at once, whatever the
+    inducing points and ``qbar``. The posterior, and the other two radii, are those of
+    Calandriello et al. (2019): ``radius="theorem2"`` holds for all rounds up to the ``T``
+    for which the model's ``qbar`` is large enough (Theorem 1); ``assumptions`` names ``T``,
+    and marks the guarantee as violated beyond. ``"practical"`` is the radius of the
+    authors' code, which no theorem covers. Assumes a kernel and mean fixed before the data,
+    conditionally sub-Gaussian noise of scale ``noise_std``, ``||f - mean||_H <=
+    norm_bound``, and outcomes that are reported whatever their noise.
+
+    Example:
+        >>> model = BKBModel(train_X, train_Y, kernel, alpha=0.01)
+        >>> acqf = BKBUCB(model, norm_bound=1.0, noise_std=0.1, delta=0.05)
+        >>> point, value, index = argmax(acqf, candidates)
+        >>> model.observe(point, play(point))
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        model: A ``BKBModel``, or a GP with a ``BKBVariationalStrategy``, bare or in
+            BoTorch's ``ApproximateGPyTorchModel``; as it is now, whatever it learns later.
+        noise_std: Sub-Gaussian noise scale, outcome units; the root of the model's
+            ``alpha`` when absent.
+        radius: ``"certified"``, valid at any ``qbar``; ``"theorem2"``, which needs a large
+            ``qbar``; or ``"practical"``, without a guarantee.
+        epsilon: Accuracy of the sketch that ``"theorem2"`` assumes; without effect for the
+            other radii.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        norm_bound: NormBoundLike = None,
+        noise_std: Number | None = None,
+        delta: float = 0.05,
+        radius: BKBRadius = "certified",
+        epsilon: float = 0.5,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        band = bkb(model, norm_bound, noise_std, delta, radius, epsilon)
+        super().__init__(band, maximize, posterior_transform, X_pending, model)

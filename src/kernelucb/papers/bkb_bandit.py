@@ -21,10 +21,10 @@ from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb.bandit.kernel_bandit import OfBoundedNorm
 from kernelucb.confidence.assumptions import Assumptions, Knowledge
-from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.data.nystrom import DTCRegression, SketchedData, check_noise
 from kernelucb.data.prior import Prior
+from kernelucb.papers.bkb import BKBRadius, BKBRule
 
 # Inducing arms are dropped when there are more than this many times the ones just drawn.
 _SLACK = 2.0
@@ -140,8 +140,8 @@ class BKBBandit(OfBoundedNorm):
     def assumptions(self) -> Assumptions:
         r"""The assumptions of the guarantee."""
         norm = self._norm
-        if self._tracker is None:  # the data may contradict it
-            norm = self.rule.norm(self._asked, self._regression())
+        if not self._estimates:  # the data may contradict it
+            norm = self.rule.norm(self._ball, self._regression())
         knowledge = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
         return self.rule.assumptions(self.arms, knowledge, norm.assumption)
 
@@ -152,8 +152,8 @@ class BKBBandit(OfBoundedNorm):
     def _estimate_norm(self) -> None:
         r"""With every observation at first, then with every sixteenth part of them."""
         count = self.num_observations
-        if self._tracker is not None and count >= self._estimate_at:
-            self.rule.norm(self._tracker, self._regression())
+        if self._estimates and count >= self._estimate_at:
+            self.rule.norm(self._ball, self._regression())
             self._estimate_at = count + max(1, count // 16)
 
     @property

@@ -51,7 +51,7 @@ from kernelucb.data.nystrom import (
     uniform_numbers,
 )
 from kernelucb.data.prior import Prior
-from kernelucb.models.bkb import joint_normal
+from kernelucb.papers.bkb_model import joint_normal
 
 _PARTS = ("kernel", "mean", "noise")
 _STEP = 4.0  # by how much the allocator lowers a noise variance; ranks need no more

@@ -1,4 +1,13 @@
-r"""Thompson sampling with a known or an unknown noise scale."""
+r"""Thompson sampling: Durand, Maillard & Pineau (2018), Streaming kernel regression with
+provably adaptive mean, variance, and regularization, Algorithm 1 and Theorem 5.
+
+The noise scale is unknown (the band of Corollary 1, in ``streaming.py``) or known (that of
+Theorem 1, in ``kernelucb.confidence.ridge``).
+
+What differs from the paper: samples may be taken as functions on a continuous domain, by
+random Fourier features of the prior; and the factor of the deviation may be left out, which
+``assumptions`` says.
+"""
 
 from typing import Any
 
@@ -16,9 +25,9 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.ridge import abbasi_yadkori_theorem
-from kernelucb.confidence.streaming import StreamingNoiseTracker, streaming_band
 from kernelucb.data import KernelRegression
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
+from kernelucb.papers.streaming import StreamingNoiseTracker, streaming_band
 
 
 class PosteriorPaths(Module):

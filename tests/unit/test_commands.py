@@ -1,0 +1,52 @@
+r"""The table of a command's options is that of the function that it calls."""
+
+from argparse import ArgumentTypeError
+from inspect import Parameter, signature
+
+import pytest
+
+from kernelucb import __main__ as commands
+from kernelucb import confirm, report
+from kernelucb._demo import run_demo
+from kernelucb.pairs import read_outcomes
+
+OWN = {"output", "text"}  # of the command itself
+CALLED = [
+    (commands.REPORT, (report,), OWN),
+    (commands.CONFIRM, (read_outcomes, confirm), {"outcomes", "table"}),
+    (commands.DEMO, (run_demo,), set()),
+]
+
+
+@pytest.mark.parametrize(
+    ("table", "functions", "apart"), CALLED, ids=["report", "confirm", "demo"]
+)
+def test_options_are_the_arguments_with_their_defaults(table, functions, apart):
+    wanted = {}
+    for each in functions:
+        wanted |= {n: p.default for n, p in signature(each).parameters.items()}
+    got = {}
+    for option in table:
+        default = False if option.value is commands.SWITCH else option.default
+        default = Parameter.empty if default is commands.REQUIRED else default
+        got[option.flag.removeprefix("--").replace("-", "_")] = default
+    assert len(got) == len(table)
+    assert got.keys() - apart == wanted.keys() - apart
+    if functions != (run_demo,):  # whose defaults are the command's
+        assert all(got[name] == wanted[name] for name in got.keys() - apart)
+
+
+VALUES = [
+    option.value
+    for command in commands.COMMANDS
+    for option in command.options
+    if option.value is not commands.SWITCH
+]
+
+
+@pytest.mark.parametrize("value", {each.example: each for each in VALUES}.values())
+def test_a_refused_text_is_told_its_own_example(value):
+    assert value(value.example) is not None
+    if value.read not in (str, commands.Path, commands.names):
+        with pytest.raises(ArgumentTypeError, match="write it as"):
+            value("a b:c")
