@@ -159,7 +159,7 @@ def deviation(prior, kernel, X, Z):
     off = [
         left - right,
         prior.variance(X) - right[: len(X)].diagonal(),
-        prior._values(Z, X, pairs=True) - right[len(X) :].diagonal(),
+        prior.plain.kernel.values(Z, X, pairs=True) - right[len(X) :].diagonal(),
         slopes(left, Z) - slopes(right, Z),
     ]
     return max(float(each.detach().abs().max()) for each in off) / float(right.abs().max())
