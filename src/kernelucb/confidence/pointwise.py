@@ -126,9 +126,7 @@ class Replicates(Pointwise):
         precision, means = runs.precision, runs.means
         self.inputs = data.train_inputs[runs.first]
         order = torch.arange(1, len(means) + 1).to(means)
-        count = order * (order + 1.0)
-        if num_inputs is not None:
-            count = torch.full_like(count, num_inputs)
+        count = order * (order + 1.0) if num_inputs is None else 0.0 * order + num_inputs
         half = half_width(precision, _RHO * scale**2, (count / delta).log())
         self.intervals = Limits(means - half, means + half)
         # An input counts as observed only where it is the same to the digit.

@@ -323,12 +323,14 @@ def _check_data(model: Any, name: str) -> None:
             "without batch dimensions (for fantasies, the model before them and "
             f"X_pending). {_KEEP}"
         )
+    if isinstance(model, Model):
+        return
     given = {
         "input_transform": input_transform_of(model),
         "outcome_transform": outcome_transform_of(model),
     }
     for transform, module in given.items():
-        if module is not None and not isinstance(model, Model):
+        if module is not None:
             raise UnsupportedError(
                 f"{name} has an {transform}, which GPyTorch does not apply. Derive the "
                 "class from botorch.models.gpytorch.GPyTorchModel as well, or leave it out."
