@@ -282,8 +282,7 @@ class FittedBound:
             NoSafePointError: If no completed arm is certainly feasible.
         """
         arms, X = self.completed_arms()
-        lower, upper = self.band.bounds(X)
-        worth = lower if self.band.direction == 1 else -upper  # at worst
+        worth = self.band.at_worst(X)
         constraints = self._acquisition.outcome_constraints
         safe_set = self._acquisition.safe_set
         if constraints is not None:

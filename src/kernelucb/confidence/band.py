@@ -188,6 +188,14 @@ class Band(Described):
         lower, upper = self.outcome_map.inverse(self._sides(X)).to(X.dtype)
         return lower, upper
 
+    def at_worst(self, X: Tensor) -> Tensor:
+        r"""What ``n x d`` points are worth at least, outcome units; more is better.
+
+        The lower bound where large outcomes are sought, minus the upper one where small.
+        """
+        lower, upper = self.bounds(X)
+        return lower if self.direction == 1 else -upper
+
     def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""``bounds`` on the scale of ``outcome_map``: that of ``log(Y)`` for ``Log``."""
         if self.confidence_set is None:

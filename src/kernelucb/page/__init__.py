@@ -3,16 +3,16 @@ r"""Report on a table of past runs, as a text and as a page to sign.
 Nothing is imported before a report is made: its command reads its options from here.
 """
 
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelucb.page.study import Page
+    from kernelucb.page.table import Runs
 
 
 def report(
-    table: Any,
+    table: "Runs",
     outcome: str,
     *,
     minimize: bool = False,
@@ -27,9 +27,9 @@ def report(
     lengthscale: float | Sequence[float] | None = None,
     mean: float | None = None,
     norm_bound: float | None = None,
-    earlier: Any = None,
+    earlier: "Runs | None" = None,
     range: tuple[float | None, float | None] | None = None,
-    baseline: Mapping[str, Any] | None = None,
+    baseline: Mapping[str, float | str] | None = None,
     threshold: float | None = None,
     tolerance: float | None = None,
     window: float = 0.05,
@@ -98,8 +98,34 @@ def report(
         ValueError: If an option does not fit the table.
         ImportError: If pandas is absent (extra ``report``).
     """
-    given = Namespace(**locals())
     from kernelucb.page.study import Page, quiet
+    from kernelucb.page.table import Given, closed, named
 
+    given = Given(
+        table=table,
+        outcome=outcome,
+        minimize=minimize,
+        inputs=inputs,
+        ignore=ignore,
+        categories=categories,
+        missing=missing,
+        decimal=decimal,
+        bounds=named(bounds),
+        noise_std=noise_std,
+        kernel=kernel,
+        lengthscale=lengthscale,
+        mean=mean,
+        norm_bound=norm_bound,
+        earlier=earlier,
+        range=closed(range),
+        baseline=named(baseline),
+        threshold=threshold,
+        tolerance=tolerance,
+        window=window,
+        delta=delta,
+        units=named(units),
+        history=history,
+        effort=effort,
+    )
     with quiet():
         return Page(given)

@@ -5,9 +5,9 @@ r"""A page: runs, a band on them, the numbers that follow, their words and pictu
 
 import math
 import re
-from argparse import Namespace
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from functools import cached_property, partial
 from io import BytesIO
@@ -52,7 +52,7 @@ from kernelucb.data.exact import distinct_rows
 from kernelucb.data.kernel_family import fixed_kernel, fixed_mean, kind_of, unscaled
 from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.page.table import Table, earlier_tasks, names_of, table_of
+from kernelucb.page.table import Given, Table, earlier_tasks, table_of
 
 # The page says what these warnings say.
 quiet: Any = partial(
@@ -107,14 +107,7 @@ class Page:
             settings.
     """
 
-    def __init__(self, given: Namespace) -> None:
-        for option in ("bounds", "baseline", "units"):
-            values = getattr(given, option) or {}
-            by_name = dict(zip(names_of(values), values.values(), strict=True))
-            setattr(given, option, by_name)
-        if given.range is not None:
-            ends = zip(given.range, (-math.inf, math.inf), strict=True)
-            given.range = tuple(end if at is None else at for at, end in ends)
+    def __init__(self, given: Given) -> None:
         one_of("--effort", given.effort, "full", "quick")
         table = table_of(given)
         self.given, self.table, self.origins = given, table, dict[str, str]()
@@ -123,69 +116,90 @@ class Page:
         if self._open:
             where = f"shares of the table's limits of {', '.join(self._open)}"
             self.origins["kernel"] = where
-        share = _LENGTHSCALE if given.lengthscale is None else given.lengthscale
-        shares, n = as_double(share).reshape(-1), len(table.columns)
-        if len(shares) not in (1, n):
-            raise ValueError(f"--lengthscale has {len(shares)} entries for {n} inputs.")
-        self._lengths = self.limits[1] - self.limits[0]
-        for each, at in zip(shares.expand(n), table.columns.values(), strict=True):
-            self._lengths[at] *= each
-        self._noise, self._mean, norm = given.noise_std, given.mean, given.norm_bound
-        if len(table.outcomes.unique()) == 1 and None in (self._noise, norm):
+        self._lengths = self._scales()
+        noise = given.noise_std
+        if len(table.outcomes.unique()) == 1 and None in (noise, given.norm_bound):
             raise InputDataError(
                 f"The outcome {table.outcome!r} is {float(table.outcomes[0]):g} in every "
                 "row: that shows neither noise nor norm; give --noise-std, --norm-bound."
             )
         # Where the noise is given, the outcomes of a setting count by themselves as well.
-        self._repeats = self._noise is not None and not isinstance(self._noise, Estimate)
+        self._repeats = noise is not None and not isinstance(noise, Estimate)
         self.set_delta = given.delta * (1.0 - _SHARE if self._repeats else 1.0)
-        if self._noise is None:
-            self._noise, self.origins["noise"] = _pooled(table)
-        if self._mean is None and given.range and math.isfinite(sum(given.range)):
-            self._mean, self.origins["mean"] = sum(given.range) / 2, "the middle of --range"
-        elif self._mean is None:
-            self._mean = Estimate(float(table.outcomes.mean()))
-            self.origins["mean"] = "the mean of the outcomes"
+        self._noise, self._mean = self._noise_in_use(), self._mean_in_use()
+        self.norm_given, self._norm = self._norm_in_question()
+        table.check_names("--units", given.units.keys() - {table.outcome})
+        self.given = given = replace(given, units={**table.units, **given.units})
+        self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
+        self.band = self._band(self._norm, given.delta)
+        relaxed = self.band.relaxed()
+        self.best = self._best(relaxed)
+        self.point = table.inputs[self.best]
+        (self.norm_bound,) = relaxed.norm_bounds
+        self.least_norm = _least_norm(relaxed)
+        self.noise = cast(Number, self.band.noise_scale)
+        spread = float(table.outcomes.max() - table.outcomes.min())
+        small = Estimate(float(f"{_SPREAD * max(spread, self.noise):.1g}"))
+        self.tolerance = small if given.tolerance is None else given.tolerance
+        positive_scalar("--tolerance", self.tolerance)
+
+    def _scales(self) -> Tensor:
+        r"""The length scale of each column, from shares of its limits."""
+        share, table = self.given.lengthscale, self.table
+        shares = as_double(_LENGTHSCALE if share is None else share).reshape(-1)
+        n, lengths = len(table.columns), self.limits[1] - self.limits[0]
+        if len(shares) not in (1, n):
+            raise ValueError(f"--lengthscale has {len(shares)} entries for {n} inputs.")
+        for each, at in zip(shares.expand(n), table.columns.values(), strict=True):
+            lengths[at] *= each
+        return lengths
+
+    def _noise_in_use(self) -> Number:
+        r"""The noise scale that was given, or that the table shows."""
+        if self.given.noise_std is not None:
+            return self.given.noise_std
+        noise, self.origins["noise"] = _pooled(self.table)
+        return noise
+
+    def _mean_in_use(self) -> Number:
+        r"""The mean that was given, the middle of the range, or that of the outcomes."""
+        mean, ends = self.given.mean, self.given.range
+        if mean is not None:
+            return mean
+        if ends and math.isfinite(sum(ends)):
+            self.origins["mean"] = "the middle of --range"
+            return sum(ends) / 2
+        self.origins["mean"] = "the mean of the outcomes"
+        return Estimate(float(self.table.outcomes.mean()))
+
+    def _norm_in_question(self) -> tuple[Number | None, Number | NormFromTasks]:
+        r"""The norm bound that was given, and what the band is made with."""
+        given, table, norm = self.given, self.table, self.given.norm_bound
         if given.earlier is not None:
             if norm is not None:
                 raise ValueError("Give --norm-bound or --earlier, not both.")
-            tasks, self.earlier = earlier_tasks(given, table)
+            tasks, self.earlier = earlier_tasks(given, given.earlier, table)
             kernel, here = self._kernel(), table.inputs  # the points of this task
-            norm = norm_from_tasks(tasks, kernel, self._mean, points=here)
-            if (failure := norm.failure_probability) >= self.set_delta:
+            largest = norm_from_tasks(tasks, kernel, self._mean, points=here)
+            if (failure := largest.failure_probability) >= self.set_delta:
                 least = failure * given.delta / self.set_delta
                 raise ValueError(
                     f"The largest norm of {len(tasks)} tasks fails with probability up to "
                     f"{failure:.4g}, more than --delta leaves for it: give --delta above "
                     f"{least:.4g}, or {int(1.0 / self.set_delta)} tasks or more."
                 )
-        self.norm_given: Any = norm.norm_bound if isinstance(norm, NormFromTasks) else norm
-        if norm is None:
-            least = _least_norm(self._band(1.0, given.delta))
-            if not math.isfinite(least):
-                message = "No function explains the data at this noise; give a larger"
-                raise ValueError(f"{message} --noise-std.")
-            norm = ASSUMED * least or Estimate(float(table.outcomes.std()))
-        self._norm = norm
-        table.check_names("--units", given.units.keys() - {table.outcome})
-        given.units = table.units | given.units
-        self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
-        self.band = self._band(norm, given.delta)
-        relaxed = self.band.relaxed()
-        self.best = self._best(relaxed)
-        self.point = table.inputs[self.best]
-        (self.norm_bound,) = relaxed.norm_bounds
-        self.least_norm, self.tolerance = _least_norm(relaxed), given.tolerance
-        self.noise = cast(Number, self.band.noise_scale)
-        if self.tolerance is None:
-            spread = float(table.outcomes.max() - table.outcomes.min())
-            self.tolerance = Estimate(float(f"{_SPREAD * max(spread, self.noise):.1g}"))
-        positive_scalar("--tolerance", self.tolerance)
+            return largest.norm_bound, largest
+        if norm is not None:
+            return norm, norm
+        least = _least_norm(self._band(1.0, given.delta))
+        if not math.isfinite(least):
+            message = "No function explains the data at this noise; give a larger"
+            raise ValueError(f"{message} --noise-std.")
+        return None, ASSUMED * least or Estimate(float(table.outcomes.std()))
 
     def _best(self, band: Band) -> int:
         r"""Place among the band's runs of the one that is worth most at least."""
-        lower, upper = band.bounds(band.data.train_inputs)
-        return int(upper.argmin() if self.given.minimize else lower.argmax())
+        return int(band.at_worst(band.data.train_inputs).argmax())
 
     def _kernel(self, factor: float = 1.0) -> Any:
         r"""The kernel with its length scales times a factor."""
@@ -204,11 +218,15 @@ class Page:
         return KernelRegression(*runs, kernel, self._noise, fixed_mean(self._mean))
 
     def _band(
-        self, norm: Any, delta: float, factor: float = 1.0, rows: int | None = None
+        self,
+        norm: Number | NormFromTasks,
+        delta: float,
+        factor: float = 1.0,
+        rows: int | None = None,
     ) -> Band:
         given, data = self.given, self.regress(factor, rows)
-        options: dict[str, Any] = {"norm_bound": norm, "delta": delta}
-        band = MartingaleMixtureUCB(data, maximize=not given.minimize, **options).band
+        large = not given.minimize
+        band = MartingaleMixtureUCB(data, norm_bound=norm, delta=delta, maximize=large).band
         if given.range is not None:
             band = band.within(*given.range)
         if self.table.lost:
@@ -355,8 +373,7 @@ class Page:
             undefined=StrictUndefined,
             trim_blocks=True,
         )
-        # The templates call functions of this module and of `digits` by their names.
-        environment.globals |= globals() | vars(digits)
+        environment.globals |= _CALLED
         with quiet():
             options |= facts(self)
             return environment.get_template(template).render(page=self, **options)
@@ -368,7 +385,7 @@ def _least_norm(band: Band) -> Estimate:
 
 
 def _limits(
-    table: Table, given: dict[str, tuple[float, float]]
+    table: Table, given: Mapping[str, tuple[float, float]]
 ) -> tuple[Tensor, list[str]]:
     r"""``2 x d`` limits of the settings, and names of those whose limits were not given."""
     limits = torch.stack([table.inputs.amin(0), table.inputs.amax(0)])
@@ -538,11 +555,26 @@ def plain(number: float, width: float = 0.0) -> str:
     return digits.as_given(number)
 
 
-def listed(values: Iterable[Any]) -> str:
+def listed(values: Iterable[object]) -> str:
     r"""The first few values, and how many more there are."""
     texts = [*map(str, values)]
     more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
     return f"{', '.join(texts[:_LISTED])}{more}"
+
+
+# What the templates call, by its name.
+_CALLED: dict[str, Any] = {
+    "ASSUMED": ASSUMED,
+    "LENGTHS": LENGTHS,
+    "assumed": digits.assumed,
+    "at_least": digits.at_least,
+    "at_most": digits.at_most,
+    "listed": listed,
+    "one_minus": digits.one_minus,
+    "paragraph": paragraph,
+    "paragraphs": paragraphs,
+    "plain": plain,
+}
 
 
 def pictures_of(page: Page) -> dict[str, str]:

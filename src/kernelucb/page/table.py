@@ -4,13 +4,12 @@ import hashlib
 import math
 import re
 import shlex
-from argparse import Namespace
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from botorch.exceptions import InputDataError
@@ -18,13 +17,77 @@ from torch import Tensor
 
 import kernelucb.tables as tables
 from kernelucb._numerics.checks import as_double
+from kernelucb._numerics.estimates import Number
 from kernelucb.data.exact import pool
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    # One run a row: a table in Python, or a csv file
+    Runs = pd.DataFrame | str | PathLike[str]
+
+Of = TypeVar("Of")
 
 # A word in the name of a column that says how far outcomes spread.
 _SPREAD = re.compile(
     r"(^|[^a-z])(deviation|err|error|s\.d|sd|sem|stabw|stdabw|std|stddev|stderr|stdev"
     r"|uncertainty|variance)([^a-z]|$)"
 )
+
+
+@dataclass(frozen=True)
+class Given:
+    r"""What a report was asked, by the names of its arguments; see ``kernelucb.report``.
+
+    Names in ``bounds``, ``baseline`` and ``units`` have single spaces, and an open side of
+    ``range`` is infinite.
+    """
+
+    table: "Runs"
+    outcome: str
+    minimize: bool
+    inputs: Sequence[str] | None
+    ignore: Sequence[str]
+    categories: Sequence[str]
+    missing: Sequence[str]
+    decimal: str | None
+    bounds: Mapping[str, tuple[float, float]]
+    noise_std: Number | None
+    kernel: str | None
+    lengthscale: float | Sequence[float] | None
+    mean: float | None
+    norm_bound: float | None
+    earlier: "Runs | None"
+    range: tuple[float, float] | None
+    baseline: Mapping[str, float | str]
+    threshold: float | None
+    tolerance: float | None
+    window: float
+    delta: float
+    units: Mapping[str, str]
+    history: bool
+    effort: str
+
+
+def names_of(given: str | Iterable[object]) -> list[str]:
+    r"""Names with single spaces, whatever they are; a text is one name."""
+    return [*map(tables.single_spaced, [given] if isinstance(given, str) else given)]
+
+
+def named(values: Mapping[str, Of] | None) -> dict[str, Of]:
+    r"""Values by names with single spaces; none without."""
+    given = values or {}
+    return dict(zip(names_of(given), given.values(), strict=True))
+
+
+def closed(
+    ends: tuple[float | None, float | None] | None,
+) -> tuple[float, float] | None:
+    r"""Limits of which one that is None is infinite."""
+    if ends is None:
+        return None
+    low, high = ends
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 @dataclass(frozen=True)
@@ -86,7 +149,7 @@ class Table:
                 inputs = ", ".join(self.columns)
                 raise ValueError(f"{option} names {name!r}; the inputs are {inputs}.")
 
-    def setting(self, option: str, given: Mapping[str, Any]) -> Tensor:
+    def setting(self, option: str, given: Mapping[str, float | str]) -> Tensor:
         r"""``d`` coordinates of a setting with a number or a word for each input."""
         self.check_names(option, given)
         if missing := [name for name in self.columns if name not in given]:
@@ -109,9 +172,11 @@ class Table:
         asked = {self.labels.index(column) for column in columns}
         return [name for name, at in self.columns.items() if asked & {*at}]
 
-    def values(self, low: Sequence[float], high: Sequence[float]) -> dict[str, list[Any]]:
+    def values(
+        self, low: Sequence[float], high: Sequence[float]
+    ) -> dict[str, list[float | str]]:
         r"""Two limits of each number, and the words of each choice, in a box."""
-        found = dict[str, list[Any]]()
+        found = dict[str, list[float | str]]()
         for name, at in self.columns.items():
             found[name] = [low[at[0]], high[at[0]]]
             if name in self.choices:
@@ -120,7 +185,7 @@ class Table:
         return found
 
 
-def _sheet(table: Any) -> tables.Sheet:
+def _sheet(table: "Runs") -> tables.Sheet:
     r"""The cells of a file, or of a DataFrame, whose rows count as in its csv text."""
     if isinstance(table, str | PathLike):
         return tables.read_file(Path(table))
@@ -140,12 +205,7 @@ def _asking() -> Generator[None, None, None]:
         raise InputDataError(str(error)) from error
 
 
-def names_of(given: Any) -> list[str]:
-    r"""Names with single spaces, whatever they are; a text is one name."""
-    return [*map(tables.single_spaced, [given] if isinstance(given, str) else given)]
-
-
-def table_of(given: Namespace) -> Table:
+def table_of(given: Given) -> Table:
     r"""The runs of a file or a DataFrame; see ``report`` for what was ``given``.
 
     Raises:
@@ -157,54 +217,71 @@ def table_of(given: Namespace) -> Table:
         return _table(given, _sheet(given.table))
 
 
-def _table(given: Namespace, sheet: tables.Sheet) -> Table:
-    names, ignore, (outcome,) = (
-        sheet.names,
-        names_of(given.ignore),
-        names_of([given.outcome]),
-    )
-    categories, missing = names_of(given.categories), names_of(given.missing)
+def _roles(given: Given, sheet: tables.Sheet) -> tuple[list[str], str, list[str]]:
+    r"""The names of the columns that are taken for inputs, the outcome and the choices."""
+    ignore, (outcome,) = names_of(given.ignore), names_of([given.outcome])
+    categories = names_of(given.categories)
     inputs = None if given.inputs is None else names_of(given.inputs)
     for name in (outcome, *(inputs or ()), *ignore, *categories):
         sheet.cells(name)  # a name that is no column is refused
-    taken = [name for name in names if name not in (outcome, *ignore)]
+    taken = [name for name in sheet.names if name not in (outcome, *ignore)]
     if inputs is not None:
         taken = [*dict.fromkeys((*inputs, *categories))]
     for name in (*taken, *categories, outcome):
         if name in ignore or (name == outcome and name in (*taken, *categories)):
             raise InputDataError(f"{name!r} is input, outcome or ignored: choose one.")
-    if (count := len(sheet.rows)) < 2:
-        raise InputDataError(
-            f"The table has {count} rows below its header; give two or more."
-        )
-    read = tables.numbers_in(sheet, [*taken, outcome], given.decimal, missing, categories)
-    runs = read.pop(outcome)
+    return taken, outcome, categories
+
+
+def _used(outcome: str, runs: tables.Column, rows: Sequence[int]) -> list[int]:
+    r"""Places of the rows with an outcome; words that are no outcome are refused."""
     for i, word in runs.words.items():
         advice = tables.no_number(word)
         if not tables.was_lost(word) and not re.search(r"\d", word):
             advice += ", or, where nothing was measured and the outcome is not the reason, "
             advice += f"say so: --missing {shlex.quote(word)}"
         raise InputDataError(
-            f"The outcome {outcome!r} has {word!r} in row {sheet.rows[i]}: {advice}"
+            f"The outcome {outcome!r} has {word!r} in row {rows[i]}: {advice}"
         )
     used = [i for i, gap in enumerate(runs.blank) if not gap]
     if len(used) < 2:
         raise InputDataError(f"{outcome!r} has {len(used)} numbers; give two or more.")
-    left_out = {name: "not among --inputs" for name in names if name not in taken}
-    left_out |= {name: "as asked by --ignore" for name in ignore}
+    return used
+
+
+def _left_out(
+    given: Given, sheet: tables.Sheet, taken: Sequence[str], outcome: str
+) -> dict[str, str]:
+    r"""By name, why the other columns are left out."""
+    left_out = {n: "not among --inputs" for n in sheet.names if n not in taken}
+    left_out |= {name: "as asked by --ignore" for name in names_of(given.ignore)}
     left_out.pop(outcome, None)
     for name in left_out:
         if len(cells := {f"{cell}" for cell in sheet.cells(name)}) == 1:
             left_out[name] += f"; {cells.pop()} in every row"
+    return left_out
+
+
+def _table(given: Given, sheet: tables.Sheet) -> Table:
+    taken, outcome, categories = _roles(given, sheet)
+    missing, is_default = names_of(given.missing), given.inputs is None
+    if (count := len(sheet.rows)) < 2:
+        raise InputDataError(
+            f"The table has {count} rows below its header; give two or more."
+        )
+    read = tables.numbers_in(sheet, [*taken, outcome], given.decimal, missing, categories)
+    runs = read.pop(outcome)
+    used = _used(outcome, runs, sheet.rows)
+    left_out = _left_out(given, sheet, taken, outcome)
     questions, flat = list[str](), list[list[float]]()
     columns, choices = dict[str, list[int]](), dict[str, list[str]]()
     for name in taken:
-        if all(read[name].blank) and inputs is None and name not in categories:
+        if all(read[name].blank) and is_default and name not in categories:
             left_out[name] = "empty"
             continue
         column, is_choice = read[name], name in categories
         cells = [column.texts[i] for i in used]
-        asked = _question(name, column, used, sheet.rows, is_choice, inputs is None)
+        asked = _question(name, column, used, sheet.rows, is_choice, is_default)
         if len({*cells}) == 1:
             asked = f"is {cells[0] or 'blank'} in every row: --ignore {shlex.quote(name)}"
         questions += [f"{name!r} {asked}"] if asked else []
@@ -229,23 +306,26 @@ def _table(given: Namespace, sheet: tables.Sheet) -> Table:
         outcomes=as_double([runs.numbers[i] for i in used]),
         rows=[sheet.rows[i] for i in used],
         unused_rows={i: f"{outcome} is {text or 'blank'}" for i, text in unused.items()},
-        left_out={name: left_out[name] for name in names if name in left_out},
+        left_out={name: left_out[name] for name in sheet.names if name in left_out},
         units={n: unit for n, unit in units.items() if unit and n not in choices},
         lost=[text for text in unused.values() if tables.was_lost(text)],
     )
 
 
-def earlier_tasks(given: Namespace, now: Table) -> tuple[list[tuple[Tensor, Tensor]], str]:
-    r"""Settings and mean outcomes of each task of ``given.earlier``, and its origin.
+def earlier_tasks(
+    given: Given, earlier: "Runs", now: Table
+) -> tuple[list[tuple[Tensor, Tensor]], str]:
+    r"""Settings and mean outcomes of each task of ``earlier``, and its origin.
 
     It is read as this table. Of tasks with the same runs one counts, the one with more; a
     task with the runs of this table is left out.
     """
     with _asking():
-        sheet = _sheet(given.earlier)
+        sheet = _sheet(earlier)
         names = [tables.single_spaced(cell) for cell in sheet.cells("task")]
-        same = {"inputs": [*now.columns], "categories": [*now.choices], "ignore": ()}
-        whole = _table(Namespace(**vars(given) | same), sheet)
+        columns, words = [*now.columns], [*now.choices]
+        asked = replace(given, inputs=columns, categories=words, ignore=())
+        whole = _table(asked, sheet)
     if (whole.labels, whole.units) != (now.labels, now.units):
         raise InputDataError(
             f"--earlier has {whole.described}, the table {now.described}; words and units "
