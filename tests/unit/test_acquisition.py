@@ -4,7 +4,10 @@ import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import IdentityMCObjective, ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import FilterFeatures
 from botorch.optim import optimize_acqf
+from gpytorch.kernels import RBFKernel
 from torch.testing import assert_close
 
 from kernelucb import (
@@ -203,6 +206,18 @@ def test_a_search_of_the_mean_ends_beside_the_observed_corner_that_is_best():
     found, _ = optimize_acqf(acqf, CORNER, **options)
     assert float((found - CORNER[1:]).norm()) > 1e-3
     assert float((found - CORNER[1:]).norm()) < 2e-2
+
+
+def test_a_state_whose_inputs_cannot_be_restored_is_built_again():
+    transform = FilterFeatures(torch.tensor([0]))
+    given = {"covar_module": RBFKernel(), "outcome_transform": None}
+    given["covar_module"].requires_grad_(False)
+    noise = torch.full_like(X[:, :1], 0.01)
+    model = SingleTaskGP(X, X[:, :1], noise, input_transform=transform, **given)
+    band = MartingaleMixtureUCB(model, norm_bound=3.0).band
+    same = MartingaleMixtureUCB(KernelRegression.of(model), norm_bound=3.0).band
+    for each in (band.at(norm_bound=3.0), same):
+        assert_close(each.bounds(X), band.bounds(X))
 
 
 def test_only_an_estimated_norm_brings_turns_of_the_mean():

@@ -41,7 +41,7 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.confidence.tasks import NormFromTasks
 from kernelucb.data import KernelRegression
 from kernelucb.data.exact import data_of
-from kernelucb.data.from_model import NoiseStd, observed_inputs
+from kernelucb.data.from_model import NoiseStd
 from kernelucb.data.kernel_family import (
     Lengths,
     NamedKernel,
@@ -168,8 +168,8 @@ def martingale_mixture(
     seen = noise.seen(model, chosen, left)
     problem = noise.problem(seen, norm)
     state = problem.state
-    runs, known = observed_inputs(model), norm.before_data
-    assumptions = noise.stated(problem.assumptions, left, runs, state)
+    known = norm.before_data
+    assumptions = noise.stated(problem.assumptions, left, model, state)
     problem = problem._replace(assumptions=norm.stated(assumptions, state))
     return of_state(
         plus_error(confidence_set(problem, form), norm.model_error),

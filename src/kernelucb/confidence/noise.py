@@ -77,12 +77,9 @@ class NoiseScale(ABC):
         return known_noise_problem(seen.state, norm, seen.fit, seen.delta)
 
     def stated(
-        self, given: Assumptions, delta: float, X: Tensor, state: KernelRegression
+        self, given: Assumptions, delta: float, model: Any, state: KernelRegression
     ) -> Assumptions:
-        r"""The assumptions of a band at ``delta``, from those with given noise scales.
-
-        ``X`` are the ``n x d`` observed inputs.
-        """
+        r"""The assumptions of a band at ``delta``, from those with given noise scales."""
         return given
 
     def of_band(self, seen: NoiseSeen) -> Noise | None:
@@ -505,9 +502,9 @@ class ReplicateNoise(NoiseScale):
         return float(max(found.any(0).double().mean(), found.any(1).double().mean())) > 0.5
 
     def stated(
-        self, given: Assumptions, delta: float, X: Tensor, state: KernelRegression
+        self, given: Assumptions, delta: float, model: Any, state: KernelRegression
     ) -> Assumptions:
-        Y, outcome_map = state.train_targets, state.outcome_map
+        X, Y, outcome_map = observed_inputs(model), state.train_targets, state.outcome_map
         if not outcome_map.is_identity and self._of_these(X, outcome_map.inverse(Y)):
             raise ValueError(
                 "The replicates are outcomes before the model's outcome transform, and the "
