@@ -135,38 +135,6 @@ class Search(NamedTuple):
         stay[priority.masked_fill(~waiting, -torch.inf).topk(count).indices] = False
         return self.halved(cells.where(~stay)), stay
 
-    def cut(
-        self, cells: Cells, priority: Tensor, waiting: Tensor, evaluations: int
-    ) -> tuple[Cells, Tensor] | None:
-        r"""Cut the waiting cells of highest priority in two, best first.
-
-        ``priority`` and ``waiting`` are ``m`` numbers and booleans of the cells. The halves
-        cost one evaluation each: at most ``evaluations``. Second the mask of the cells that
-        stay whole; None where nothing waits or no evaluations are left.
-        """
-        count = min(_BATCH, int(waiting.sum()), evaluations // 2)
-        if count <= 0:
-            return None
-        stay = torch.ones_like(waiting)
-        stay[priority.masked_fill(~waiting, -torch.inf).topk(count).indices] = False
-        return self.halved(cells.where(~stay)), stay
-
-    def cut(
-        self, cells: Cells, priority: Tensor, waiting: Tensor, evaluations: int
-    ) -> tuple[Cells, Tensor] | None:
-        r"""Cut the waiting cells of highest priority in two, best first.
-
-        ``priority`` and ``waiting`` are ``m`` numbers and booleans of the cells. The halves
-        cost one evaluation each: at most ``evaluations``. Second the mask of the cells that
-        stay whole; None where nothing waits or no evaluations are left.
-        """
-        count = min(_BATCH, int(waiting.sum()), evaluations // 2)
-        if count <= 0:
-            return None
-        stay = torch.ones_like(waiting)
-        stay[priority.masked_fill(~waiting, -torch.inf).topk(count).indices] = False
-        return self.halved(cells.where(~stay)), stay
-
     def halved(self, cells: Cells) -> Cells:
         r"""Every cell cut in two along the side over which the functions change most."""
         sides = torch.eye(cells.halves.shape[1]).to(cells.halves)
