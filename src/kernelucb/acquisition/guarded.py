@@ -212,7 +212,9 @@ class GuardedAcquisition(AroundBand):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
-        return self._X_pending
+        # A band says it where points are chosen one by one, and a joint value is to come.
+        one_by_one = self.ucb_every is not None or isinstance(self.acqf, BandUCB)
+        return self.upper_bound.X_pending if one_by_one else self._X_pending
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:

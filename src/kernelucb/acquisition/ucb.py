@@ -1,5 +1,6 @@
 r"""The acquisition function of a band, and how BoTorch and Ax build the bounds."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from botorch.acquisition.objective import (
     PosteriorTransform,
     ScalarizedPosteriorTransform,
 )
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
@@ -27,12 +28,15 @@ from kernelucb.acquisition.turns import (
     turn_at,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, band_of, check_points
+from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
 from kernelucb.confidence.combined import searched
 from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.data.exact import KernelRegression
 from kernelucb.data.outcome_map import check_identity
+
+# Optimisers of BoTorch that end with one value of all points: names end so.
+_JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
 class WithoutBeta(AcquisitionFunction):
@@ -165,6 +169,16 @@ class BandUCB(Described, WithoutBeta):
     @property
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        # Some optimisers end with one value of all points, which a bound has not: they are
+        # refused where they read this, before their search and its pending points.
+        reader: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while reader.f_code.co_name == "X_pending":  # of a function around this one
+            reader = reader.f_back
+        name = reader.f_code.co_name
+        if name.endswith(_JOINT) and reader.f_locals.get("return_acq_values"):
+            raise BotorchTensorDimensionError(
+                f"{name} asks for one value of all points at the end.{ONE_POINT}"
+            )
         return self._X_pending
 
     @X_pending.setter
