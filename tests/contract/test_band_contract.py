@@ -120,10 +120,11 @@ def test_a_broken_band_is_found(defect):
         laws[defect]()
 
 
-def test_check_band_runs_them_all():
-    # A second for all laws and ten runs in one call: ``check_band`` is itself under test.
-    result = check_band(partial(MartingaleMixtureUCB, norm_bound=NORM), TRUTH, runs=10)
-    assert result.misses <= result.limit < 10
+# A second for all laws and ten runs in one call: ``check_band`` is itself under test.
+@pytest.mark.parametrize("runs", [10, pytest.param(30, marks=pytest.mark.slow)])
+def test_check_band_runs_them_all(runs):
+    result = check_band(partial(MartingaleMixtureUCB, norm_bound=NORM), TRUTH, runs=runs)
+    assert result.misses <= result.limit < runs
     with pytest.raises(AssertionError, match=r"^[a-z ]+: "):
         check_band(partial(broken, "shapes"), TRUTH, runs=0)
     with pytest.raises(ValueError, match="no check"):

@@ -483,6 +483,7 @@ def test_a_history_of_few_looks(tmp_path, monkeypatch):
     assert TOGETHER in words(page.text)
 
 
+@pytest.mark.parametrize("looks", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("changes", "why", "first"),
     [
@@ -492,9 +493,9 @@ def test_a_history_of_few_looks(tmp_path, monkeypatch):
     ],
 )
 def test_looks_without_a_guarantee_have_no_probability(
-    changes, why, first, tmp_path, monkeypatch
+    changes, why, first, looks, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(study, "_LOOKS", 2)
+    monkeypatch.setattr(study, "_LOOKS", looks)
     text = words(report(tmp_path, TABLE, **HISTORY | changes).text)
     assert f"about yield {first} " in text
     assert f"No probability belongs to these numbers together {why}" in text

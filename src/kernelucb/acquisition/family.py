@@ -78,10 +78,8 @@ def kernel_family(
         whole_number("widest_every", widest_every)
     ball = near_ball(norm_bound)
     error = ball.model_error
-    given, chosen = (
-        per_kernel(cast(Any, ball.norm_bound), kernels),
-        fit_of(fit, covariance_scale),
-    )
+    given = per_kernel(cast(Any, ball.norm_bound), kernels)
+    chosen = fit_of(fit, covariance_scale)
     norms, module = [float(norm) for norm in given], fixed_mean(mean)
     number = Estimate if any(isinstance(norm, Estimate) for norm in given) else float
     data: Any = _data(model, noise_std, chosen, delta, error)
