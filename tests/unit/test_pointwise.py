@@ -206,7 +206,7 @@ REPLICATES = partial(Band.with_replicates, num_inputs=20)
 DESIGN = partial(Band.with_fixed_design, num_runs=48, bounds=BOX)
 
 
-@pytest.mark.representatives("cut0")
+# Both by default: the design alone finds a noise factor that is left out.
 @pytest.mark.parametrize("cut", [REPLICATES, DESIGN])
 def test_larger_norms_and_noises_rest_on_one_event(cut):
     r"""Limits of larger factors hold those of smaller ones, from the same weights."""
