@@ -13,7 +13,8 @@ from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import Any, cast
+from types import ModuleType
+from typing import Any, TypedDict, cast
 from warnings import catch_warnings
 
 import torch
@@ -79,6 +80,13 @@ _LETTERS = 24  # of words below a slice; more are upright
 _UPRIGHT = 14  # letters of such a word
 _STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": plotting.BLACK}
 _STAR |= {"zorder": 5, "clip_on": False}
+
+
+class Where(TypedDict, total=False):
+    r"""The settings that a certificate is about, as its arguments: one of these."""
+
+    bounds: Tensor
+    space: MixedSpace
 
 
 class Page:
@@ -333,7 +341,7 @@ class Page:
             rows.append((norm, gaps))
         return rows
 
-    def _domain(self, near: bool = False) -> dict[str, Any]:
+    def _domain(self, near: bool = False) -> Where:
         r"""All settings in question, or those near the best run with its words.
 
         As an argument of reports.
@@ -346,13 +354,15 @@ class Page:
         if not groups:
             return {"bounds": ends}
         values = {i: [float(self.point[i])] for group in groups for i in group}
-        listed: dict[str, Any] = {"discrete_dims": values} if near else {"one_hot": groups}
-        return {"space": MixedSpace(ends, **listed)}
+        if near:
+            return {"space": MixedSpace(ends, discrete_dims=values)}
+        return {"space": MixedSpace(ends, one_hot=groups)}
 
-    def _gap(self, band: Band, norm: Number, domain: dict[str, Any]) -> float:
+    def _gap(self, band: Band, norm: Number, domain: Where) -> float:
         relaxed = band.relaxed(float(norm) / float(band.norm_bounds[0]))
-        options: dict[str, Any] = {"recommended": self.point, **domain}
-        return regret_certificate(relaxed, max_evaluations=_EVALUATIONS, **options).gap
+        return regret_certificate(
+            relaxed, recommended=self.point, max_evaluations=_EVALUATIONS, **domain
+        ).gap
 
     @cached_property
     def text(self) -> str:
@@ -364,9 +374,9 @@ class Page:
 
     def to_html(self) -> str:
         r"""The page as HTML with its pictures in it; for these Matplotlib is needed."""
-        return self._rendered("page.html", pictures=pictures_of)
+        return self._rendered("page.html")
 
-    def _rendered(self, template: str, **options: Any) -> str:
+    def _rendered(self, template: str) -> str:
         environment = Environment(
             loader=FileSystemLoader(Path(__file__).parent),
             autoescape=template.endswith(".html"),
@@ -375,7 +385,7 @@ class Page:
         )
         environment.globals |= _CALLED
         with quiet():
-            options |= facts(self)
+            options = facts(self)
             return environment.get_template(template).render(page=self, **options)
 
 
@@ -562,21 +572,6 @@ def listed(values: Iterable[object]) -> str:
     return f"{', '.join(texts[:_LISTED])}{more}"
 
 
-# What the templates call, by its name.
-_CALLED: dict[str, Any] = {
-    "ASSUMED": ASSUMED,
-    "LENGTHS": LENGTHS,
-    "assumed": digits.assumed,
-    "at_least": digits.at_least,
-    "at_most": digits.at_most,
-    "listed": listed,
-    "one_minus": digits.one_minus,
-    "paragraph": paragraph,
-    "paragraphs": paragraphs,
-    "plain": plain,
-}
-
-
 def pictures_of(page: Page) -> dict[str, str]:
     r"""The curve of the gap over the norm bound, and slices through the best run."""
     plt, found = plotting.load_pyplot(), dict[str, str]()
@@ -597,7 +592,23 @@ def pictures_of(page: Page) -> dict[str, str]:
     return found
 
 
-def _curve(plt: Any, page: Page) -> Any:
+# What the templates call, by its name.
+_CALLED: dict[str, Any] = {
+    "ASSUMED": ASSUMED,
+    "LENGTHS": LENGTHS,
+    "assumed": digits.assumed,
+    "at_least": digits.at_least,
+    "at_most": digits.at_most,
+    "listed": listed,
+    "one_minus": digits.one_minus,
+    "paragraph": paragraph,
+    "paragraphs": paragraphs,
+    "pictures": pictures_of,
+    "plain": plain,
+}
+
+
+def _curve(plt: ModuleType, page: Page) -> Any:
     figure, ax = plt.subplots(figsize=(3.55, 2.8), layout="constrained")
     norms, near, anywhere = ([*map(float, each)] for each in zip(*page.curve, strict=True))
     ax.plot(norms, anywhere, color=plotting.BLUE, marker="o", ms=3, label="anywhere")
@@ -618,7 +629,7 @@ def _curve(plt: Any, page: Page) -> Any:
     return figure
 
 
-def _history(plt: Any, page: Page) -> Any:
+def _history(plt: ModuleType, page: Page) -> Any:
     figure, ax = plt.subplots(figsize=(3.55, 2.3), layout="constrained")
     looks, label = page.history, f"gap, {page.wording.label(page.table.outcome)}"
     plotting.plot_gap(
@@ -629,7 +640,7 @@ def _history(plt: Any, page: Page) -> Any:
     return figure
 
 
-def _slices(plt: Any, page: Page) -> Any:
+def _slices(plt: ModuleType, page: Page) -> Any:
     table, seen = page.table, float(page.table.outcomes[page.best])
     rows = math.ceil(len(table.columns) / _COLUMNS)
     columns = math.ceil(len(table.columns) / rows)
