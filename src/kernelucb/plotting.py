@@ -18,6 +18,16 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import nonnegative_scalar, training_targets, whole_number
 from kernelucb._numerics.domains import checked_box, checked_points
+from kernelucb._numerics.palette import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    SOUGHT,
+)
 from kernelucb.certificates import RegretCertificate
 from kernelucb.certificates.words import gaps_in_words
 from kernelucb.confidence.band import BandLike, band_of
@@ -30,21 +40,12 @@ if TYPE_CHECKING:
 else:
     Axes = Any  # type hints can be read, and arguments checked, without matplotlib
 
-# Okabe & Ito's palette.
-BLUE = "#0072B2"
-ORANGE = "#E69F00"
-GREEN = "#009E73"
-PURPLE = "#AA4499"
-BLACK = "#222222"
-GREY = "#6E6E6E"
-SOUGHT = "#D55E00"  # limits and levels that somebody has set
-
 # Styles of the outlines, in the order of the bands; each has dashes of its own.
 OUTLINES: tuple[dict[str, Any], ...] = (
     {"color": GREEN, "linestyle": (0, (6, 2)), "linewidth": 1.5},
     {"color": SOUGHT, "linestyle": (0, (6, 2, 1.2, 2)), "linewidth": 1.5},
     {"color": PURPLE, "linestyle": (0, (1.2, 1.6)), "linewidth": 1.8},
-    {"color": "#56B4E9", "linestyle": (0, (3, 1.5)), "linewidth": 1.5},
+    {"color": SKY, "linestyle": (0, (3, 1.5)), "linewidth": 1.5},
     {"color": GREY, "linestyle": (0, (8, 3, 1, 3, 1, 3)), "linewidth": 1.5},
 )
 CHOSEN: dict[str, Any] = {"marker": "D", "s": 30, "color": ORANGE}
@@ -292,6 +293,17 @@ def label_of(names: Sequence[str] | None, point: Tensor, *shown: int) -> str:
     return f"{names[shown[0]]}, at {listed}" if fixed else names[shown[0]]
 
 
+def _certificate_of(found: Found) -> RegretCertificate | None:
+    r"""The certificate, or that of a decision or report; None where there was none."""
+    certificate = getattr(found, "certificate", found)
+    if certificate is None or isinstance(certificate, RegretCertificate):
+        return certificate
+    raise UnsupportedError(
+        f"{type(certificate).__name__} is no certificate; give what regret_certificate, "
+        "CertifiedGapStopping or optimum_report returned."
+    )
+
+
 def plot_gap(
     certificates: Sequence[Found] | Mapping[str, Sequence[Found]],
     *,
@@ -331,17 +343,8 @@ def plot_gap(
         UnsupportedError: If an entry of ``certificates`` is no certificate.
     """
     runs = certificates if isinstance(certificates, Mapping) else {"": certificates}
-    found = {
-        name: [getattr(each, "certificate", each) for each in run]
-        for name, run in runs.items()
-    }
+    found = {name: [*map(_certificate_of, run)] for name, run in runs.items()}
     entries = [each for run in found.values() for each in run if each is not None]
-    for each in entries:
-        if not isinstance(each, RegretCertificate):
-            raise UnsupportedError(
-                f"{type(each).__name__} is no certificate; give what regret_certificate, "
-                "CertifiedGapStopping or optimum_report returned."
-            )
     if not entries:
         raise ValueError("certificates must hold at least one certificate.")
     longest = max(map(len, found.values()))
@@ -555,9 +558,10 @@ def axes_or_new(ax: Axes | None, height: float = 3.6) -> Axes:
 
 def add_legend(ax: Axes, title: str | None = None) -> None:
     r"""A legend beside the axes where the layout makes room for it, else on them."""
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-    on = {"loc": "best"}
-    ax.legend(**(on if ax.figure.get_layout_engine() is None else beside), title=title)
+    if ax.figure.get_layout_engine() is None:
+        ax.legend(loc="best", title=title)
+    else:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title=title)
 
 
 __all__ = [

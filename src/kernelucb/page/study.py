@@ -24,7 +24,7 @@ from torch import Tensor
 
 import kernelucb
 from kernelucb import plotting
-from kernelucb._numerics import digits
+from kernelucb._numerics import digits, palette
 from kernelucb._numerics.checks import as_double, one_of, positive_scalar
 from kernelucb._numerics.estimates import Estimate, Number, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
@@ -78,7 +78,7 @@ _LOST = "which outcomes are missing depends on the outcomes"
 _COLUMNS = 3  # of slices
 _LETTERS = 24  # of words below a slice; more are upright
 _UPRIGHT = 14  # letters of such a word
-_STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": plotting.BLACK}
+_STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": palette.BLACK}
 _STAR |= {"zorder": 5, "clip_on": False}
 
 
@@ -611,12 +611,12 @@ _CALLED: dict[str, Any] = {
 def _curve(plt: ModuleType, page: Page) -> Any:
     figure, ax = plt.subplots(figsize=(3.55, 2.8), layout="constrained")
     norms, near, anywhere = ([*map(float, each)] for each in zip(*page.curve, strict=True))
-    ax.plot(norms, anywhere, color=plotting.BLUE, marker="o", ms=3, label="anywhere")
-    ax.plot(norms, near, color=plotting.ORANGE, marker="s", ms=3, label="near the best run")
-    ax.axhline(float(page.tolerance), color=plotting.GREEN, ls=":", label="tolerance")
+    ax.plot(norms, anywhere, color=palette.BLUE, marker="o", ms=3, label="anywhere")
+    ax.plot(norms, near, color=palette.ORANGE, marker="s", ms=3, label="near the best run")
+    ax.axhline(float(page.tolerance), color=palette.GREEN, ls=":", label="tolerance")
     if page.least_norm > 0.0:
-        ax.axvline(float(page.least_norm), color=plotting.GREY, lw=1, label="least norm")
-    style: dict[str, Any] = {"color": plotting.SOUGHT, "ls": "--", "lw": 1}
+        ax.axvline(float(page.least_norm), color=palette.GREY, lw=1, label="least norm")
+    style: dict[str, Any] = {"color": palette.SOUGHT, "ls": "--", "lw": 1}
     ax.axvline(float(page.norm_bound), label="norm bound in use", **style)
     outcome = page.wording.label(page.table.outcome)
     top = min(1.05 * max(anywhere), 5.0 * page.report.gap + float(page.tolerance))
@@ -655,7 +655,7 @@ def _slices(plt: ModuleType, page: Page) -> Any:
             words, points = table.choices[name], page.point.repeat(len(at), 1)
             points[:, at] = torch.eye(len(at), dtype=points.dtype)
             lower, upper = (side.tolist() for side in page.band.bounds(points))
-            ax.vlines(range(len(at)), lower, upper, color=plotting.BLUE, lw=6, alpha=0.4)
+            ax.vlines(range(len(at)), lower, upper, color=palette.BLUE, lw=6, alpha=0.4)
             if is_long[name]:
                 words = [
                     w if len(w) <= _UPRIGHT else f"{w[: _UPRIGHT - 1]}…" for w in words
