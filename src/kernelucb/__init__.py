@@ -11,6 +11,7 @@ is a band that holds for every point and every round at once with probability
 ``1 - delta``, and ``acqf.assumptions`` says what that rests on.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,13 @@ else:
     def __getattr__(name: str) -> Any:
         public = vars(import_module("kernelucb._public"))
         names = {key: value for key, value in public.items() if not key.startswith("_")}
-        found = globals() | names | {"__all__": sorted(names)}  # with the subpackages
-        if name not in found:
+        if name == "__all__":
+            return sorted(names)
+        # The subpackages are loaded with the names.
+        found = names.get(name, sys.modules.get(f"{__name__}.{name}"))
+        if found is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return found[name]
+        return found
 
     def __dir__() -> list[str]:
-        return [*globals(), *__getattr__("__all__")]
+        return ["__version__", *__getattr__("__all__")]

@@ -9,7 +9,8 @@ units; names and labels are printed as given, so include units.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -17,9 +18,19 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import nonnegative_scalar, training_targets, whole_number
 from kernelucb._numerics.domains import checked_box, checked_points
+from kernelucb._numerics.palette import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    SOUGHT,
+)
 from kernelucb.certificates import RegretCertificate
 from kernelucb.certificates.words import gaps_in_words
-from kernelucb.confidence.band import band_of
+from kernelucb.confidence.band import BandLike, band_of
 from kernelucb.data.exact import distinct_rows
 from kernelucb.diagnostics import noise_regions
 from kernelucb.safety import SafeSet
@@ -29,21 +40,12 @@ if TYPE_CHECKING:
 else:
     Axes = Any  # type hints can be read, and arguments checked, without matplotlib
 
-# Okabe & Ito's palette.
-BLUE = "#0072B2"
-ORANGE = "#E69F00"
-GREEN = "#009E73"
-PURPLE = "#AA4499"
-BLACK = "#222222"
-GREY = "#6E6E6E"
-SOUGHT = "#D55E00"  # limits and levels that somebody has set
-
 # Styles of the outlines, in the order of the bands; each has dashes of its own.
 OUTLINES: tuple[dict[str, Any], ...] = (
     {"color": GREEN, "linestyle": (0, (6, 2)), "linewidth": 1.5},
     {"color": SOUGHT, "linestyle": (0, (6, 2, 1.2, 2)), "linewidth": 1.5},
     {"color": PURPLE, "linestyle": (0, (1.2, 1.6)), "linewidth": 1.8},
-    {"color": "#56B4E9", "linestyle": (0, (3, 1.5)), "linewidth": 1.5},
+    {"color": SKY, "linestyle": (0, (3, 1.5)), "linewidth": 1.5},
     {"color": GREY, "linestyle": (0, (8, 3, 1, 3, 1, 3)), "linewidth": 1.5},
 )
 CHOSEN: dict[str, Any] = {"marker": "D", "s": 30, "color": ORANGE}
@@ -65,9 +67,30 @@ _HEADROOM = 2.0  # reach of the picture beyond the first band, in heights of tha
 _CHANCE = 0.025  # of each side of the intervals of a noise scale
 
 
+class HasBounds(Protocol):
+    r"""A band, or an acquisition function of one."""
+
+    def bounds(self, X: Tensor, /) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bounds at ``n x d`` points, outcome units."""
+        ...
+
+
+class HasCertificate(Protocol):
+    r"""A decision or a report that rests on a certificate."""
+
+    @property
+    def certificate(self) -> RegretCertificate | None:
+        r"""The certificate; None where there was none."""
+        ...
+
+
+# What there is of a round; None where there was nothing
+Found = RegretCertificate | HasCertificate | None
+
+
 @torch.no_grad()
 def plot_bands(
-    acquisitions: Mapping[str, Any],
+    acquisitions: Mapping[str, BandLike],
     X: Tensor,
     *,
     coordinate: int = 0,
@@ -158,7 +181,7 @@ def plot_bands(
 
 @torch.no_grad()
 def plot_slice(
-    acqf: Any,
+    acqf: BandLike,
     point: Tensor,
     *,
     bounds: Tensor,
@@ -200,7 +223,9 @@ def plot_slice(
     """
     band, limits = band_of("acqf", acqf), checked_box(bounds)
     place = checked_points("point", point.reshape(1, -1), limits.shape[1])
-    if witness and not hasattr(acqf, "witness"):
+    function_at: Callable[..., Callable[[Tensor], Tensor]] | None
+    function_at = getattr(acqf, "witness", None) if witness else None
+    if witness and function_at is None:
         raise UnsupportedError(
             f"{type(acqf).__name__} has no witness; leave out witness, or use "
             "MartingaleMixtureUCB."
@@ -220,8 +245,8 @@ def plot_slice(
         data_name="data, pale off this line" if limits.shape[1] > 1 else "data",
     )
     here = place[:, coordinate].cpu()
-    if witness:
-        function = acqf.witness(place, upper=acqf.band.direction == 1)
+    if function_at is not None:
+        function = function_at(place, upper=band.direction == 1)
         values, top = (band.outcome_map.inverse(function(X)).cpu() for X in (line, place))
         across = line[:, coordinate].cpu()
         ax.plot(across, values, color=PURPLE, ls="--", lw=1.6, label="witness")
@@ -246,7 +271,7 @@ def slice_points(
 
 
 @torch.no_grad()
-def band_widths(acquisitions: Mapping[str, Any], X: Tensor) -> dict[str, float]:
+def band_widths(acquisitions: Mapping[str, HasBounds], X: Tensor) -> dict[str, float]:
     r"""Mean width of each band over ``n x d`` points, outcome units."""
     sides = {name: acqf.bounds(X) for name, acqf in acquisitions.items()}
     return {name: float((upper - lower).mean()) for name, (lower, upper) in sides.items()}
@@ -268,8 +293,19 @@ def label_of(names: Sequence[str] | None, point: Tensor, *shown: int) -> str:
     return f"{names[shown[0]]}, at {listed}" if fixed else names[shown[0]]
 
 
+def _certificate_of(found: Found) -> RegretCertificate | None:
+    r"""The certificate, or that of a decision or report; None where there was none."""
+    certificate = getattr(found, "certificate", found)
+    if certificate is None or isinstance(certificate, RegretCertificate):
+        return certificate
+    raise UnsupportedError(
+        f"{type(certificate).__name__} is no certificate; give what regret_certificate, "
+        "CertifiedGapStopping or optimum_report returned."
+    )
+
+
 def plot_gap(
-    certificates: Sequence[Any] | Mapping[str, Sequence[Any]],
+    certificates: Sequence[Found] | Mapping[str, Sequence[Found]],
     *,
     rounds: Sequence[float] | None = None,
     accepted: float | None = None,
@@ -307,17 +343,8 @@ def plot_gap(
         UnsupportedError: If an entry of ``certificates`` is no certificate.
     """
     runs = certificates if isinstance(certificates, Mapping) else {"": certificates}
-    found = {
-        name: [getattr(each, "certificate", each) for each in run]
-        for name, run in runs.items()
-    }
+    found = {name: [*map(_certificate_of, run)] for name, run in runs.items()}
     entries = [each for run in found.values() for each in run if each is not None]
-    for each in entries:
-        if not isinstance(each, RegretCertificate):
-            raise UnsupportedError(
-                f"{type(each).__name__} is no certificate; give what regret_certificate, "
-                "CertifiedGapStopping or optimum_report returned."
-            )
     if not entries:
         raise ValueError("certificates must hold at least one certificate.")
     longest = max(map(len, found.values()))
@@ -512,7 +539,7 @@ def _draw_line(ax: Axes, sides: list[Tensor], margins: list[Tensor], label: str)
     ax.set_ylabel("margin (prior standard deviations)")
 
 
-def load_pyplot() -> Any:
+def load_pyplot() -> ModuleType:
     r"""``matplotlib.pyplot``, or an ``ImportError`` that says how to install it."""
     try:
         import matplotlib.pyplot as plt
@@ -529,11 +556,12 @@ def axes_or_new(ax: Axes | None, height: float = 3.6) -> Axes:
     return load_pyplot().subplots(figsize=(7.0, height), layout="constrained")[1]
 
 
-def add_legend(ax: Axes, **options: Any) -> None:
+def add_legend(ax: Axes, title: str | None = None) -> None:
     r"""A legend beside the axes where the layout makes room for it, else on them."""
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-    on = {"loc": "best"}
-    ax.legend(**(on if ax.figure.get_layout_engine() is None else beside), **options)
+    if ax.figure.get_layout_engine() is None:
+        ax.legend(loc="best", title=title)
+    else:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title=title)
 
 
 __all__ = [

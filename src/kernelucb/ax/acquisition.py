@@ -4,7 +4,7 @@ r"""The acquisition that Ax builds for a trial: bands, function to maximise, opt
 # pyright: reportPrivateUsage=false
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -20,6 +20,7 @@ from ax.generators.torch.utils import _to_inequality_constraints as to_inequalit
 from ax.generators.utils import mk_discrete_choices
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.model import Model
 from botorch.models.transforms import Normalize
 from botorch.optim.utils import fix_features
 from torch import Tensor
@@ -98,7 +99,7 @@ class BoundAcquisition(Acquisition):
         self,
         botorch_acqf_class: type[AcquisitionFunction],
         botorch_acqf_options: dict[str, Any],
-        model: Any,
+        model: Model,
     ) -> AcquisitionFunction:
         r"""The function to maximise: the bound, or a search within it."""
         # Observed points count in the context of the trial: what is best there is sought.
@@ -132,7 +133,7 @@ class BoundAcquisition(Acquisition):
             searched, band, observed=observed, X_pending=pending, **self.domain, **guard
         )
 
-    def _build_bands(self, acqf_class: Any, options: stored.Options, model: Any) -> None:
+    def _build_bands(self, acqf_class: Any, options: stored.Options, model: Model) -> None:
         names = list(self.surrogate.outcomes)
         # Ax leaves out tracked outcomes, but keeps them in the surrogate.
         if self._subset_idcs is not None:
@@ -173,7 +174,9 @@ class BoundAcquisition(Acquisition):
             parts, sums = [self.bands[name] for name in used], [*used.values()]
             self.bound = ScalarizedUCB(parts, sums, X_pending=pending)
 
-    def _with_inputs(self, model: Any, by_model: bool, chosen: Any) -> tuple[Any, ...]:
+    def _with_inputs(
+        self, model: Model, by_model: bool, chosen: stored.Options
+    ) -> tuple[Any, ...]:
         r"""A model with the inputs of the kernel; options of the bound; what is assumed.
 
         The kernel is a function of parameters, in their units or in the cube of the search
@@ -282,9 +285,9 @@ class BoundAcquisition(Acquisition):
         *,
         inequality_constraints: list[tuple[Tensor, Tensor, float]] | None = None,
         fixed_features: dict[int, float] | None = None,
-        rounding_func: Any = None,
-        optimizer_options: dict[str, Any] | None = None,
-        **others: Any,
+        rounding_func: Callable[[Tensor], Tensor] | None = None,
+        optimizer_options: stored.Options | None = None,
+        **others: object,
     ) -> tuple[Tensor, Tensor] | None:
         r"""The best safe point and its value.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ax.adapter.base import Adapter
 from ax.api.client import Client
 from ax.core import (
     Arm,
@@ -358,7 +359,7 @@ def safe_arms_of(
 
 def options_of_now(
     spec: GeneratorSpec,
-    adapter: Any,
+    adapter: Adapter,
     experiment: Experiment,
     context: Parameters,
 ) -> dict[str, Any]:
@@ -456,7 +457,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self,
         experiment: Experiment | None = None,
         *,
-        fixed_parameters: Mapping[str, Any] | None = None,
+        fixed_parameters: Parameters | None = None,
     ) -> ArmDecision:
         r"""Decide from all outcomes so far.
 
@@ -498,7 +499,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         return ArmDecision(decision.stop, reason, decision.certificate, arm)
 
     def _should_stop_optimization(
-        self, experiment: Experiment, **_: Any
+        self, experiment: Experiment, **_: object
     ) -> tuple[bool, str]:
         return self.decide(experiment)[:2]
 
@@ -657,8 +658,8 @@ class ParameterNames:
 def optimum_report(
     source: Source,
     *,
-    fixed_parameters: Mapping[str, Any] | None = None,
-    baseline: str | Mapping[str, Any] | None = None,
+    fixed_parameters: Parameters | None = None,
+    baseline: str | Parameters | None = None,
     window: float = 0.05,
     threshold: float | None = None,
     tolerance: float | None = None,

@@ -28,6 +28,7 @@ from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
+from kernelucb._numerics.palette import BLACK, BLUE, GREY, ORANGE, SKY
 from kernelucb.ax.bounds import FittedBound, pareto_front
 from kernelucb.ax.experiment import Parameters, inputs_of, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
@@ -35,11 +36,10 @@ from kernelucb.certificates.words import Wording, gaps_in_words, in_words
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import NoSafePointError
 
-BLUE, GREY, BLACK = "#0072B2", "#6E6E6E", "#000000"
 KINDS = {
     "optimal": BLUE,
-    "covered": "#56B4E9",
-    "open": "#E69F00",
+    "covered": SKY,
+    "open": ORANGE,
     "dominated": GREY,
     "infeasible": "#CCCCCC",
 }

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import torch
+from ax.adapter.base import Adapter
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core import (
     Arm,
@@ -76,7 +77,7 @@ def setting_of(space: SearchSpace, *parts: Parameters) -> dict[str, Any]:
     return setting
 
 
-def inputs_of(adapter: Any, points: Sequence[Parameters]) -> Tensor:
+def inputs_of(adapter: Adapter, points: Sequence[Parameters]) -> Tensor:
     r"""``n x d`` inputs of the bound, from parameters."""
     features = [ObservationFeatures(parameters=dict(point)) for point in points]
     return adapter.transform_observation_features(features)
@@ -221,7 +222,7 @@ def passed_on(experiment: Experiment) -> Any:
     return data[data["mean"].notna() & ~data["trial_index"].isin(lost)]
 
 
-def _check_outcomes(acqf_class: type, options: Mapping[str, Any], data: Any) -> None:
+def _check_outcomes(acqf_class: type, options: Mapping[str, Parameters], data: Any) -> None:
     r"""Refuse numbers that a model cannot take.
 
     Ax would square a negative standard error, and BoTorch would round one of zero up to
@@ -303,7 +304,7 @@ def missing_outcomes(experiment: Experiment) -> str:
     return ", ".join(f"{ended}: {len(each)}" for ended, each in counted.items() if each)
 
 
-def notes_on(adapter: Any, experiment: Experiment) -> list[Assumption]:
+def notes_on(adapter: Adapter, experiment: Experiment) -> list[Assumption]:
     r"""Further assumptions of a band: on outcomes that lack and on Ax's transforms."""
     notes = list[Assumption]()
     if missing := missing_outcomes(experiment):

@@ -1,9 +1,10 @@
 r"""Options of a bound as Ax stores them, and the models of the outcomes."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, getclosurevars, signature
-from typing import Any
+from types import NoneType
+from typing import Any, NoReturn
 
 import numpy as np
 from ax.adapter.registry import MBM_X_trans
@@ -102,27 +103,40 @@ def storable(
     return {option: plain_value(option, value) for option, value in options.items()}
 
 
-def plain_value(option: str, value: Any) -> Any:
+def plain_value(option: str, value: object) -> Any:
     r"""A number, a word, a value object, or a list or dictionary of these."""
-    if isinstance(value, VALUES):
-        return type(value)(**plain_value(option, vars(value)))
-    if isinstance(value, Tensor | np.ndarray | np.generic):  # NumPy's numbers are no JSON
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {name: plain_value(name, each) for name, each in value.items()}
-    if isinstance(value, list | tuple | range):
-        return [plain_value(option, entry) for entry in value]
-    if isinstance(value, Estimate):
-        raise ValueError(
-            f"{option} is an estimate, which Ax would store as if it were given; use "
-            '"cautious" for a norm, or state the number yourself with float(...).'
-        )
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
+    for kinds, stored in _STORED:
+        if isinstance(value, kinds):
+            return stored(option, value)
     raise ValueError(
         f"{option} cannot be a {type(value).__name__}, which Ax cannot store; give a "
         'number, a word or a list ("cautious" in place of a NormTracker).'
     )
+
+
+def _refused(option: str, _: Estimate) -> NoReturn:
+    raise ValueError(
+        f"{option} is an estimate, which Ax would store as if it were given; use "
+        '"cautious" for a norm, or state the number yourself with float(...).'
+    )
+
+
+# What an option may be, and how it is stored; the first kind that fits counts.
+_STORED: tuple[tuple[tuple[type, ...], Callable[[str, Any], Any]], ...] = (
+    (VALUES, lambda option, value: type(value)(**plain_value(option, vars(value)))),
+    # NumPy's numbers are no JSON.
+    (
+        (Tensor, np.ndarray, np.generic),
+        lambda option, value: plain_value(option, value.tolist()),
+    ),
+    ((Mapping,), lambda _, value: {n: plain_value(n, each) for n, each in value.items()}),
+    (
+        (list, tuple, range),
+        lambda option, value: [plain_value(option, each) for each in value],
+    ),
+    ((Estimate,), _refused),
+    ((NoneType, str, bool, int, float), lambda _, value: value),
+)
 
 
 def options_by_outcome(
@@ -236,8 +250,8 @@ def surrogate_spec(
         outcome_transform_classes=[Standardize],
         name="SingleTaskGP in outcome units",
     )
-    named = dict(configs) if isinstance(configs, Mapping) else {}
-    other = configs if isinstance(configs, ModelConfig) else default
+    by_outcome = isinstance(configs, Mapping)
+    named, other = ({**configs}, default) if by_outcome else ({}, configs or default)
     for config in named.values() or [other]:
         if {*(config.outcome_transform_classes or ())} - {Standardize}:
             raise UnsupportedError(

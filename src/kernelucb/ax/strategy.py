@@ -85,7 +85,7 @@ def generation_strategy(
     search: type[AcquisitionFunction] | str | None = None,
     search_options: stored.Options | None = None,
     constraints: Literal["safe", "explored"] | None = None,
-    safe_arms: Sequence[Mapping[str, Any]] | None = None,
+    safe_arms: Sequence[Parameters] | None = None,
     expand_every: int | None = None,
     allow_estimated: bool = False,
 ) -> GenerationStrategy:
@@ -170,20 +170,8 @@ def generation_strategy(
         raise UnsupportedError(f"acqf_class must be one of {wanted}; got {got}.")
     bound_options = stored.storable(stored.one_outcome_class(acqf_class), options or {})
     probability("delta", bound_options.get("delta", stored.DELTA))
-    further: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
+    further = _constrained(constraints, safe_arms, expand_every, allow_estimated)
     safe = constraints == "safe"
-    if constraints not in (None, "safe", "explored"):
-        raise ValueError(f'constraints must be "safe" or "explored", got {constraints!r}.')
-    if safe != bool(safe_arms) or not (safe or expand_every is None):
-        raise ValueError(
-            'constraints="safe" needs safe_arms, at least one arm that is known to satisfy '
-            "them; safe_arms and expand_every are for it alone."
-        )
-    if safe:
-        further["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
-        further["allow_estimated"] = allow_estimated
-    if expand_every is not None:
-        further["expand_every"] = whole_number("expand_every", expand_every)
     arguments: dict[str, Any] = {
         "surrogate_spec": stored.surrogate_spec(model_config, acqf_class, bound_options),
         "acquisition_class": BoundAcquisition,
@@ -235,6 +223,30 @@ def generation_strategy(
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
     return KernelUCBStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
+
+
+def _constrained(
+    constraints: str | None,
+    safe_arms: Sequence[Parameters] | None,
+    expand_every: int | None,
+    allow_estimated: bool,
+) -> dict[str, Any]:
+    r"""What ``BoundAcquisition`` is told of the outcome constraints."""
+    further: dict[str, Any] = {} if constraints is None else {"constraints": constraints}
+    safe = constraints == "safe"
+    if constraints not in (None, "safe", "explored"):
+        raise ValueError(f'constraints must be "safe" or "explored", got {constraints!r}.')
+    if safe != bool(safe_arms) or not (safe or expand_every is None):
+        raise ValueError(
+            'constraints="safe" needs safe_arms, at least one arm that is known to satisfy '
+            "them; safe_arms and expand_every are for it alone."
+        )
+    if safe:
+        further["safe_arms"] = stored.plain_value("safe_arms", safe_arms)
+        further["allow_estimated"] = allow_estimated
+    if expand_every is not None:
+        further["expand_every"] = whole_number("expand_every", expand_every)
+    return further
 
 
 def _transitions(next_node: str, most: int, least: int | None) -> list[MinTrials]:
@@ -310,7 +322,7 @@ class KernelUCBNode(GenerationNode):
     def _gen(
         self,
         experiment: Experiment,
-        pending_observations: Any,
+        pending_observations: dict[str, list[ObservationFeatures]] | None,
         data: Data | None,
         n: int | None,
         fixed_features: ObservationFeatures | None = None,
@@ -347,7 +359,9 @@ class KernelUCBNode(GenerationNode):
         run._arm_weight_table = table
         return run
 
-    def _safe_run(self, safe: Sequence[Any], context: Any, n: int) -> GeneratorRun:
+    def _safe_run(
+        self, safe: Sequence[Parameters], context: Parameters, n: int
+    ) -> GeneratorRun:
         r"""Some of the safe arms, in turn."""
         if not safe:
             given = ", ".join(f"{name}={value}" for name, value in context.items())
@@ -359,7 +373,7 @@ class KernelUCBNode(GenerationNode):
         start = sum(len(r.arms) for r in runs if r._generation_node_name == self.name)
         # One arm twice in a batch would be one arm of twice the weight.
         turns = [safe[(start + i) % len(safe)] for i in range(min(n, len(safe)))]
-        return GeneratorRun([Arm(each) for each in turns], generator_key="SafeArms")
+        return GeneratorRun([Arm({**each}) for each in turns], generator_key="SafeArms")
 
     @classmethod
     def deserialize_init_args(  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -13,7 +13,8 @@ from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import Any, cast
+from types import ModuleType
+from typing import Any, TypedDict, cast
 from warnings import catch_warnings
 
 import torch
@@ -23,7 +24,7 @@ from torch import Tensor
 
 import kernelucb
 from kernelucb import plotting
-from kernelucb._numerics import digits
+from kernelucb._numerics import digits, palette
 from kernelucb._numerics.checks import as_double, one_of, positive_scalar
 from kernelucb._numerics.estimates import Estimate, Number, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
@@ -77,8 +78,15 @@ _LOST = "which outcomes are missing depends on the outcomes"
 _COLUMNS = 3  # of slices
 _LETTERS = 24  # of words below a slice; more are upright
 _UPRIGHT = 14  # letters of such a word
-_STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": plotting.BLACK}
+_STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": palette.BLACK}
 _STAR |= {"zorder": 5, "clip_on": False}
+
+
+class Where(TypedDict, total=False):
+    r"""The settings that a certificate is about, as its arguments: one of these."""
+
+    bounds: Tensor
+    space: MixedSpace
 
 
 class Page:
@@ -333,7 +341,7 @@ class Page:
             rows.append((norm, gaps))
         return rows
 
-    def _domain(self, near: bool = False) -> dict[str, Any]:
+    def _domain(self, near: bool = False) -> Where:
         r"""All settings in question, or those near the best run with its words.
 
         As an argument of reports.
@@ -346,13 +354,15 @@ class Page:
         if not groups:
             return {"bounds": ends}
         values = {i: [float(self.point[i])] for group in groups for i in group}
-        listed: dict[str, Any] = {"discrete_dims": values} if near else {"one_hot": groups}
-        return {"space": MixedSpace(ends, **listed)}
+        if near:
+            return {"space": MixedSpace(ends, discrete_dims=values)}
+        return {"space": MixedSpace(ends, one_hot=groups)}
 
-    def _gap(self, band: Band, norm: Number, domain: dict[str, Any]) -> float:
+    def _gap(self, band: Band, norm: Number, domain: Where) -> float:
         relaxed = band.relaxed(float(norm) / float(band.norm_bounds[0]))
-        options: dict[str, Any] = {"recommended": self.point, **domain}
-        return regret_certificate(relaxed, max_evaluations=_EVALUATIONS, **options).gap
+        return regret_certificate(
+            relaxed, recommended=self.point, max_evaluations=_EVALUATIONS, **domain
+        ).gap
 
     @cached_property
     def text(self) -> str:
@@ -364,9 +374,9 @@ class Page:
 
     def to_html(self) -> str:
         r"""The page as HTML with its pictures in it; for these Matplotlib is needed."""
-        return self._rendered("page.html", pictures=pictures_of)
+        return self._rendered("page.html")
 
-    def _rendered(self, template: str, **options: Any) -> str:
+    def _rendered(self, template: str) -> str:
         environment = Environment(
             loader=FileSystemLoader(Path(__file__).parent),
             autoescape=template.endswith(".html"),
@@ -375,7 +385,7 @@ class Page:
         )
         environment.globals |= _CALLED
         with quiet():
-            options |= facts(self)
+            options = facts(self)
             return environment.get_template(template).render(page=self, **options)
 
 
@@ -562,21 +572,6 @@ def listed(values: Iterable[object]) -> str:
     return f"{', '.join(texts[:_LISTED])}{more}"
 
 
-# What the templates call, by its name.
-_CALLED: dict[str, Any] = {
-    "ASSUMED": ASSUMED,
-    "LENGTHS": LENGTHS,
-    "assumed": digits.assumed,
-    "at_least": digits.at_least,
-    "at_most": digits.at_most,
-    "listed": listed,
-    "one_minus": digits.one_minus,
-    "paragraph": paragraph,
-    "paragraphs": paragraphs,
-    "plain": plain,
-}
-
-
 def pictures_of(page: Page) -> dict[str, str]:
     r"""The curve of the gap over the norm bound, and slices through the best run."""
     plt, found = plotting.load_pyplot(), dict[str, str]()
@@ -597,15 +592,31 @@ def pictures_of(page: Page) -> dict[str, str]:
     return found
 
 
-def _curve(plt: Any, page: Page) -> Any:
+# What the templates call, by its name.
+_CALLED: dict[str, Any] = {
+    "ASSUMED": ASSUMED,
+    "LENGTHS": LENGTHS,
+    "assumed": digits.assumed,
+    "at_least": digits.at_least,
+    "at_most": digits.at_most,
+    "listed": listed,
+    "one_minus": digits.one_minus,
+    "paragraph": paragraph,
+    "paragraphs": paragraphs,
+    "pictures": pictures_of,
+    "plain": plain,
+}
+
+
+def _curve(plt: ModuleType, page: Page) -> Any:
     figure, ax = plt.subplots(figsize=(3.55, 2.8), layout="constrained")
     norms, near, anywhere = ([*map(float, each)] for each in zip(*page.curve, strict=True))
-    ax.plot(norms, anywhere, color=plotting.BLUE, marker="o", ms=3, label="anywhere")
-    ax.plot(norms, near, color=plotting.ORANGE, marker="s", ms=3, label="near the best run")
-    ax.axhline(float(page.tolerance), color=plotting.GREEN, ls=":", label="tolerance")
+    ax.plot(norms, anywhere, color=palette.BLUE, marker="o", ms=3, label="anywhere")
+    ax.plot(norms, near, color=palette.ORANGE, marker="s", ms=3, label="near the best run")
+    ax.axhline(float(page.tolerance), color=palette.GREEN, ls=":", label="tolerance")
     if page.least_norm > 0.0:
-        ax.axvline(float(page.least_norm), color=plotting.GREY, lw=1, label="least norm")
-    style: dict[str, Any] = {"color": plotting.SOUGHT, "ls": "--", "lw": 1}
+        ax.axvline(float(page.least_norm), color=palette.GREY, lw=1, label="least norm")
+    style: dict[str, Any] = {"color": palette.SOUGHT, "ls": "--", "lw": 1}
     ax.axvline(float(page.norm_bound), label="norm bound in use", **style)
     outcome = page.wording.label(page.table.outcome)
     top = min(1.05 * max(anywhere), 5.0 * page.report.gap + float(page.tolerance))
@@ -618,7 +629,7 @@ def _curve(plt: Any, page: Page) -> Any:
     return figure
 
 
-def _history(plt: Any, page: Page) -> Any:
+def _history(plt: ModuleType, page: Page) -> Any:
     figure, ax = plt.subplots(figsize=(3.55, 2.3), layout="constrained")
     looks, label = page.history, f"gap, {page.wording.label(page.table.outcome)}"
     plotting.plot_gap(
@@ -629,7 +640,7 @@ def _history(plt: Any, page: Page) -> Any:
     return figure
 
 
-def _slices(plt: Any, page: Page) -> Any:
+def _slices(plt: ModuleType, page: Page) -> Any:
     table, seen = page.table, float(page.table.outcomes[page.best])
     rows = math.ceil(len(table.columns) / _COLUMNS)
     columns = math.ceil(len(table.columns) / rows)
@@ -644,7 +655,7 @@ def _slices(plt: Any, page: Page) -> Any:
             words, points = table.choices[name], page.point.repeat(len(at), 1)
             points[:, at] = torch.eye(len(at), dtype=points.dtype)
             lower, upper = (side.tolist() for side in page.band.bounds(points))
-            ax.vlines(range(len(at)), lower, upper, color=plotting.BLUE, lw=6, alpha=0.4)
+            ax.vlines(range(len(at)), lower, upper, color=palette.BLUE, lw=6, alpha=0.4)
             if is_long[name]:
                 words = [
                     w if len(w) <= _UPRIGHT else f"{w[: _UPRIGHT - 1]}…" for w in words
