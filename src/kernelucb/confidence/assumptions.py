@@ -22,9 +22,7 @@ class Status(StrEnum):
     VIOLATED = "violated"
 
 
-_NO_GUARANTEE = "heuristic, no guarantee: an assumption is violated"
-
-# How to give what was estimated, by the last word of the assumption's name.
+# How to give what was estimated, by the kind of assumption.
 _REMEDIES = {
     "kernel": "take the hyper-parameters from earlier data or physics and freeze them "
     "(model.covar_module.requires_grad_(False); bounds=... in an input transform); "
@@ -56,20 +54,46 @@ class Assumption:
     r"""One assumption of a theorem.
 
     Attributes:
-        name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"``, ``"outcomes"``,
-            ``"prior"``, ...; for several bounds at once after the name of the bound, as
-            in ``"output 1: norm"``.
-        statement: The assumption in words, with its number.
+        kind: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"``, ``"outcomes"``,
+            ``"prior"``, ...
+        text: The assumption in words, with its number.
         status: Given by the user; estimated from the data or a default; or violated: the
             data contradict the assumption, or the theorem does not cover the case.
         domain: Where it has this status; what was given at listed points is an estimate at
             others.
+        of: Of several bounds at once, the names of those that make the assumption; empty
+            of a single bound.
     """
 
-    name: str
-    statement: str
+    kind: str
+    text: str
     status: Status
     domain: Everywhere = field(default=EVERYWHERE, compare=False, repr=False)
+    of: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        r"""``"norm"``; of several bounds after that of its own: ``"output 1: norm"``."""
+        return self._owned(self.kind)
+
+    @property
+    def statement(self) -> str:
+        r"""The assumption in words, of several bounds after the name of its own."""
+        return self._owned(self.text)
+
+    @property
+    def in_words(self) -> str:
+        r"""``"norm"``, or ``"norm of objective and constraint 1"``."""
+        return f"{self.kind} of {' and '.join(self.of)}" if self.of else self.kind
+
+    def owned_by(self, names: tuple[str, ...]) -> "Assumption":
+        r"""The same assumption as one of the bound that has these names among several."""
+        # The terms of a sum have names of their own.
+        of = (": ".join([", ".join(names), ", ".join(self.of)]),) if self.of else names
+        return replace(self, of=of)
+
+    def _owned(self, words: str) -> str:
+        return f"{', '.join(self.of)}: {words}" if self.of else words
 
     @property
     def everywhere(self) -> Status:
@@ -98,7 +122,8 @@ class Assumptions:
 
     Attributes:
         source: Paper and theorem.
-        guarantee: The guarantee in words: statement, probability and rounds.
+        claim: What holds, and in which rounds, in words; where the theorem does not state
+            one failure probability, also with which probability or if what is true.
         anytime: Whether the guarantee is for all rounds at once.
         items: The single assumptions.
         delta: Failure probability; None where the theorem does not state one number.
@@ -107,7 +132,7 @@ class Assumptions:
     """
 
     source: str
-    guarantee: str
+    claim: str
     anytime: bool
     items: tuple[Assumption, ...]
     delta: float | None = None
@@ -115,11 +140,13 @@ class Assumptions:
     horizon: float | None = None
 
     @classmethod
-    def joined(cls, parts: Mapping[str, "Assumptions"], claim: str) -> "Assumptions":
+    def joined(
+        cls, parts: Mapping[tuple[str, ...], "Assumptions"], claim: str
+    ) -> "Assumptions":
         r"""The assumptions of several bounds at once, by the union bound.
 
-        ``parts`` are the assumptions of each bound by its name; ``claim`` is the statement,
-        in words, that follows if all bounds hold.
+        ``parts`` are the assumptions of each bound by its names; ``claim`` is the
+        statement, in words, that follows if all bounds hold.
         """
         every = parts.values()
         deltas = [part.delta for part in every]
@@ -132,27 +159,19 @@ class Assumptions:
         # A horizon is of a statement about all rounds.
         rounds = rounds_in_words(anytime, horizon if anytime else None)
         points = "" if all_points else ", at single points only,"
-        chance = (
-            "if all bands hold" if total is None else f"with probability {one_minus(total)}"
-        )
-        guarantee = f"{claim}{points} in {rounds} {chance}"
-        if any(part.violated for part in every):
-            guarantee = _NO_GUARANTEE
+        condition = " if all bands hold" if total is None else ""
+        claim = f"{claim}{points} in {rounds}{condition}"
         items = tuple(
-            replace(
-                item, name=f"{name}: {item.name}", statement=f"{name}: {item.statement}"
-            )
-            for name, part in parts.items()
-            for item in part.items
+            item.owned_by(names) for names, part in parts.items() for item in part.items
         )
         source = "; ".join(dict.fromkeys(part.source for part in every))
-        joined = cls(source, guarantee, anytime, items, total, all_points, horizon)
+        joined = cls(source, claim, anytime, items, total, all_points, horizon)
         if total is None or total < 1.0:
             return joined
         return joined.without_guarantee(
             f"the failure probabilities add up to {total:.6g}; give each band a smaller "
             "delta",
-            name="delta",
+            kind="delta",
         )
 
     def at(self, X: Tensor | None) -> "Assumptions":
@@ -182,6 +201,15 @@ class Assumptions:
         return found
 
     @property
+    def guarantee(self) -> str:
+        r"""The guarantee in words: statement, rounds and probability."""
+        if self.violated:
+            return "heuristic, no guarantee: an assumption is violated"
+        if self.delta is None:
+            return self.claim
+        return f"{self.claim} with probability {one_minus(self.delta)}"
+
+    @property
     def certified(self) -> bool:
         r"""Whether the theorem covers the case and every assumption was given everywhere.
 
@@ -193,12 +221,12 @@ class Assumptions:
     @property
     def estimated(self) -> tuple[str, ...]:
         r"""Names of the assumptions that are estimates from the same data, or defaults."""
-        return self._names(Status.ESTIMATED)
+        return tuple(item.name for item in self._with_status(Status.ESTIMATED))
 
     @property
     def violated(self) -> bool:
         r"""Whether the data contradict an assumption, or the theorem does not cover it."""
-        return bool(self._names(Status.VIOLATED))
+        return any(item.status is Status.VIOLATED for item in self.items)
 
     @property
     def summary(self) -> str:
@@ -208,11 +236,11 @@ class Assumptions:
         several bounds ``"heuristic: norm of objective, norm of constraint 1 estimated"``.
         """
         if self.violated:
-            return f"no guarantee: {_in_words(self._names(Status.VIOLATED))} violated"
+            return f"no guarantee: {self._in_words(Status.VIOLATED)} violated"
         if self.estimated:
             at_points = all(item.status is Status.GIVEN for item in self.items)
             where = " off the points of its domain" * at_points
-            return f"heuristic: {_in_words(self.estimated)} estimated{where}"
+            return f"heuristic: {self._in_words(Status.ESTIMATED)} estimated{where}"
         return "certified"
 
     @property
@@ -238,12 +266,19 @@ class Assumptions:
     @property
     def remedy(self) -> str:
         r"""What to do about what the data contradict."""
-        names = {name.rpartition(": ")[2]: None for name in self._names(Status.VIOLATED)}
-        ways = [_MENDING[name] for name in names if name in _MENDING]
+        kinds = self._kinds(Status.VIOLATED)
+        ways = [_MENDING[kind] for kind in kinds if kind in _MENDING]
         return f"what to do: {'; '.join(ways) or 'see the violated assumption'}"
 
-    def _names(self, status: Status) -> tuple[str, ...]:
-        return tuple(item.name for item in self.items if item.everywhere is status)
+    def _with_status(self, status: Status) -> list[Assumption]:
+        return [item for item in self.items if item.everywhere is status]
+
+    def _in_words(self, status: Status) -> str:
+        return ", ".join(item.in_words for item in self._with_status(status))
+
+    def _kinds(self, status: Status) -> list[str]:
+        # Keys keep their order; what several bands have is explained once.
+        return list(dict.fromkeys(item.kind for item in self._with_status(status)))
 
     def check_certified(self, user: str, allow_estimated: bool) -> None:
         r"""Refuse to act on estimates unless ``allow_estimated``; ``user`` is what acts.
@@ -254,9 +289,8 @@ class Assumptions:
         """
         if allow_estimated or not self.estimated:
             return
-        # Keys keep their order; a name that several bands have is explained once.
-        named = {name.rpartition(": ")[2]: None for name in self.estimated}
-        ways = [f"{name}: {_REMEDIES[name]}" for name in named if name in _REMEDIES]
+        kinds = self._kinds(Status.ESTIMATED)
+        ways = [f"{kind}: {_REMEDIES[kind]}" for kind in kinds if kind in _REMEDIES]
         give = f" ({'; '.join(ways)})" if ways else ""
         raise UncertifiedError(
             f"{user} needs a certified band, and this one is {self.summary}. Its "
@@ -277,7 +311,7 @@ class Assumptions:
     def with_item(self, item: Assumption) -> "Assumptions":
         r"""A copy in which ``item`` replaces the assumption of the same name.
 
-        A violated ``item`` takes the guarantee away; what is violated stays so.
+        What is violated stays so.
         """
 
         def kept(old: Assumption) -> bool:
@@ -285,10 +319,7 @@ class Assumptions:
             return lifts or old.name != item.name
 
         items = tuple(old if kept(old) else item for old in self.items)
-        changed = replace(self, items=items)
-        if item.status is Status.VIOLATED:
-            return replace(changed, guarantee=_NO_GUARANTEE)
-        return changed
+        return replace(self, items=items)
 
     def no_better_than(self, items: Sequence[Assumption]) -> "Assumptions":
         r"""A copy in which no assumption has a better status than in ``items``."""
@@ -307,21 +338,14 @@ class Assumptions:
         return replace(self, items=(*self.items, item))
 
     def spending(self, source: str, delta: float) -> "Assumptions":
-        r"""A copy with a further source, whose ``delta`` is added to the present one."""
-        spent = self.delta or 0.0
-        # The guarantee has the probability in words, printed by the same function.
-        before, after = map(one_minus, (spent, spent + delta))
-        return replace(
-            self,
-            source=f"{self.source}; {source}",
-            guarantee=self.guarantee.replace(before, after),
-            delta=spent + delta,
-        )
+        r"""A copy with a further source, whose ``delta`` is added where there is one."""
+        spent = None if self.delta is None else self.delta + delta
+        return replace(self, source=f"{self.source}; {source}", delta=spent)
 
-    def without_guarantee(self, reason: str, name: str = "theorem") -> "Assumptions":
+    def without_guarantee(self, reason: str, kind: str = "theorem") -> "Assumptions":
         r"""A copy that says in words why the guarantee does not hold."""
-        violated = Assumption(name, reason, Status.VIOLATED)
-        return replace(self, guarantee=_NO_GUARANTEE).with_extra(violated)
+        violated = Assumption(kind, reason, Status.VIOLATED)
+        return self.with_extra(violated)
 
     def __str__(self) -> str:
         lines = [self.summary]
@@ -334,13 +358,6 @@ class Assumptions:
         lines.append(f"  Source: {self.source}")
         lines += [f"  {item}" for item in self.items]
         return "\n".join(lines)
-
-
-def _in_words(names: tuple[str, ...]) -> str:
-    r"""``"norm of objective, kernel"`` for ``"objective: norm"`` and ``"kernel"``."""
-    parts = [name.rpartition(": ") for name in names]
-    owned = [(part, owner.replace(", ", " and ")) for owner, _, part in parts]
-    return ", ".join(f"{part} of {owner}" if owner else part for part, owner in owned)
 
 
 def rounds_in_words(anytime: bool, horizon: float | None) -> str:
@@ -388,21 +405,17 @@ def rkhs_assumptions(
     *,
     anytime: bool = True,
     horizon: float | None = None,
-    guarantee: str | None = None,
+    claim: str = "holds for every point and",
     noise: str = "conditionally sub-Gaussian",
 ) -> Assumptions:
     r"""Assumptions of a bound for functions of bounded RKHS norm.
 
     ``horizon`` is the largest number of rounds that the theorem covers, None for all;
-    ``guarantee`` replaces the usual wording; ``noise`` is the noise condition in words.
+    ``claim`` says what holds, the rounds aside; ``noise`` is the noise condition in words.
     """
-    if guarantee is None:
-        rounds = rounds_in_words(anytime, horizon)
-        guarantee = (
-            f"holds for every point and {rounds} with probability {one_minus(delta)}"
-        )
+    claim = f"{claim} {rounds_in_words(anytime, horizon)}"
     items = _items(state, noise, norm)
-    return Assumptions(source, guarantee, anytime, items, delta, horizon=horizon)
+    return Assumptions(source, claim, anytime, items, delta, horizon=horizon)
 
 
 def bayesian_assumptions(source: str, state: Any, delta: float, domain: str) -> Assumptions:
@@ -412,11 +425,9 @@ def bayesian_assumptions(source: str, state: Any, delta: float, domain: str) -> 
     """
     statement = "f is a sample of the GP with this kernel and mean (not a fixed function)"
     prior = Assumption("prior", statement, Status.GIVEN)
-    guarantee = (
-        f"holds {domain} and every round at once with probability {one_minus(delta)}"
-    )
+    claim = f"holds {domain} and {rounds_in_words(True, None)}"
     items = _items(state, "independent and Gaussian", prior)
-    return Assumptions(source, guarantee, True, items, delta, all_points=False)
+    return Assumptions(source, claim, True, items, delta, all_points=False)
 
 
 def _items(state: Any, condition: str, function: Assumption) -> tuple[Assumption, ...]:

@@ -244,7 +244,7 @@ class Band(Described):
             UnsupportedError: If the band cannot be computed anew.
         """
         renewed = {each for name in changes for each in _STATED.get(name, ())}
-        flaws = tuple(x for x in self.flaws if x.name.rpartition(": ")[2] not in renewed)
+        flaws = tuple(x for x in self.flaws if x.kind not in renewed)
         plain = self.plain or self
         if "delta" in changes:  # of the whole, of which the set takes its part
             changes["delta"] = changes["delta"] / self._deltas
@@ -581,7 +581,7 @@ def weighted_sum(
     for part in parts:
         check_identity(part.outcome_map, "A weighted sum", _INSTEAD)
     check_dimensions("bands", parts)
-    named = {f"output {j + 1}": p.assumptions for j, p in zip(used, parts, strict=True)}
+    named = {(f"output {j + 1}",): p.assumptions for j, p in zip(used, parts, strict=True)}
     assumptions = Assumptions.joined(named, "the band of the weighted sum holds")
     every = tuple(values if output_weights is None else output_weights)
     numbers = tuple(used.values()), finite_scalar("offset", offset)
@@ -644,12 +644,17 @@ def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
     its terms. A band that has two names, or is a term of several sums, adds its failure
     probability once.
     """
-    parts = {name: term.assumptions for name, term in named_terms(bands).items()}
+    parts = {names: term.assumptions for names, term in _named_terms(bands)}
     return Assumptions.joined(parts, claim)
 
 
 def named_terms(bands: Mapping[str, Band]) -> dict[str, Band]:
     r"""The distinct single bands of named bands, such as ``"objective (term 1)"``."""
+    return {", ".join(names): band for names, band in _named_terms(bands)}
+
+
+def _named_terms(bands: Mapping[str, Band]) -> list[tuple[tuple[str, ...], Band]]:
+    r"""Each distinct single band with all its names."""
     names: dict[int, list[str]] = {}  # a band may have several, and counts once
     distinct: dict[int, Band] = {}
     for name, band in bands.items():
@@ -659,7 +664,7 @@ def named_terms(bands: Mapping[str, Band]) -> dict[str, Band]:
             label = name if len(terms) == 1 else part
             names.setdefault(term.key, []).append(label)
             distinct[term.key] = term
-    return {", ".join(names[key]): band for key, band in distinct.items()}
+    return [(tuple(names[key]), band) for key, band in distinct.items()]
 
 
 def changed_bands(

@@ -96,7 +96,7 @@ def of_family(
     norm = _norm(norm_bounds, "norm" in estimated, model_error)
     if is_tied and norm.status is Status.GIVEN:
         # Else all norm bounds are one event, and they may be chosen afterwards.
-        norm = replace(norm, statement=f"{norm.statement}, fixed before the data")
+        norm = replace(norm, text=f"{norm.text}, fixed before the data")
     return replace(member, source=source).with_item(kernel).with_item(norm)
 
 

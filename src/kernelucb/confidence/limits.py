@@ -210,15 +210,15 @@ class RangeSource(Source):
         values, item, inputs = self.limits(band), self.assumption, band.observed
         if inputs is None:  # inducing points stand for inputs that were not kept
             unchecked = "not compared with the data, whose inputs the bound does not know"
-            item = replace(item, statement=f"{item.statement} ({unchecked})")
+            item = replace(item, text=f"{item.text} ({unchecked})")
             inputs = torch.zeros(0, whole.regression.dimension, dtype=torch.float64)
         least, most = whole.bounds(inputs)
         if bool((least > values.upper).any() | (most < values.lower).any()):
             wrong = (
-                f"{item.statement}; the data contradict this: the band lies outside at an "
+                f"{item.text}; the data contradict this: the band lies outside at an "
                 "input that was observed (or norm bound or noise scale are too small)"
             )
-            item = replace(item, statement=wrong, status=Status.VIOLATED)
+            item = replace(item, text=wrong, status=Status.VIOLATED)
             announce(item, "The band is left as it was.")
             values = KnownRange(-math.inf, math.inf)
         assumptions = whole.assumptions.with_extra(item).with_item(item)

@@ -19,7 +19,7 @@ from kernelucb._numerics.checks import (
     probability,
     training_targets,
 )
-from kernelucb._numerics.digits import as_given, at_most, one_minus
+from kernelucb._numerics.digits import as_given, at_most
 from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -557,12 +557,9 @@ def unknown_noise_problem(
     norm = norm_bound.resolve(regression, joint.radius(math.inf))
     radius = joint.radius(norm.value)
     radius = radius.beside_hidden(regression.hidden_part(norm.value))
-    guarantee = (
-        "holds for every point, the noise scale and every round at once with probability "
-        f"{one_minus(delta)}"
-    )
+    claim = "holds for every point, the noise scale and"
     assumptions = rkhs_assumptions(
-        JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee
+        JOINT_SOURCE, regression, delta, norm.assumption, claim=claim
     ).with_item(
         noise.assumption("the noise is independent, Gaussian and of one unknown scale")
     )

@@ -596,4 +596,4 @@ def near(item: Assumption, model_error: Number) -> Assumption:
     status = item.status
     if isinstance(model_error, Estimate) and status is Status.GIVEN:
         status = Status.ESTIMATED
-    return replace(item, statement=f"{where}; {item.statement}", status=status)
+    return replace(item, text=f"{where}; {item.text}", status=status)

@@ -19,7 +19,7 @@ from kernelucb._numerics.checks import (
     training_targets,
     whole_number,
 )
-from kernelucb._numerics.digits import assumed, at_most, one_minus
+from kernelucb._numerics.digits import assumed, at_most
 from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -180,15 +180,12 @@ class NormFromTasks(Norm):
         item = Assumption("norm", statement, status, self.domain or EVERYWHERE)
         whole = given.spending(SOURCE, self.failure_probability)
         rounds = rounds_in_words(whole.anytime, whole.horizon)
-        chance = one_minus(whole.delta or 0.0)
-        guarantee = (
-            f"holds at every point of this task and {rounds} with probability {chance}"
-        )
-        whole = replace(whole, guarantee=guarantee).with_item(item)
+        claim = f"holds at every point of this task and {rounds}"
+        whole = replace(whole, claim=claim).with_item(item)
         if outside == 0:
             return whole
         reason = f"{outside} of {len(inputs)} runs lie at points that are none of this task"
-        return whole.without_guarantee(reason, name="domain")
+        return whole.without_guarantee(reason, kind="domain")
 
 
 def norm_from_tasks(

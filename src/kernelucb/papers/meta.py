@@ -117,7 +117,7 @@ def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float
     return (mean_error + sample) / math.sqrt(1.0 - 2.0 * math.sqrt(log / (n - t)))
 
 
-def meta_assumptions(model: Any, guarantee: str, band: bool = True) -> Assumptions:
+def meta_assumptions(model: Any, claim: str, band: bool = True) -> Assumptions:
     r"""Assumptions of the regret bounds, and of the band where the paper covers it.
 
     Source: Wang, Kim & Kaelbling (2018), Theorem 2 (a finite domain) or Theorem 4 (given
@@ -134,7 +134,7 @@ def meta_assumptions(model: Any, guarantee: str, band: bool = True) -> Assumptio
     source = f"Wang, Kim & Kaelbling (2018), Theorem {2 if model.finite_domain else 4}"
     source += "; band: Lemma 11 and Corollary 6" if band else ""
     items = (prior, *estimates, REPORTED)
-    return Assumptions(source, guarantee, anytime=False, items=items, all_points=False)
+    return Assumptions(source, claim, anytime=False, items=items, all_points=False)
 
 
 # Standard deviations count as at least this share of the distance to the target: the
@@ -148,11 +148,11 @@ def meta_band(model: Any, delta: float) -> Band:
     _check_model(model)
     probability("delta", delta)
     zeta = exploration_factor(model.num_tasks, model.num_evaluations + 1, delta)
-    guarantee = (
+    claim = (
         "the band holds at a point and a round fixed in advance, and the regret bound "
         f"for the whole search, each with probability {one_minus(delta)}"
     )
-    assumptions = meta_assumptions(model, guarantee)
+    assumptions = meta_assumptions(model, claim)
     whole = PosteriorBand(PosteriorState(model), zeta, assumptions)
     return _of_set(model, whole, {"zeta": zeta})
 
@@ -161,8 +161,8 @@ def meta_band(model: Any, delta: float) -> Band:
 def _one_deviation(model: Any) -> Band:
     r"""The band of ``MetaPI``: the mean plus and minus one standard deviation."""
     _check_model(model)
-    guarantee = "the regret bound for the whole search, for a target of at least max f"
-    assumptions = meta_assumptions(model, guarantee, band=False).without_guarantee(
+    claim = "the regret bound for the whole search, for a target of at least max f"
+    assumptions = meta_assumptions(model, claim, band=False).without_guarantee(
         "the band is one standard deviation; no theorem covers that"
     )
     return _of_set(model, PosteriorBand(PosteriorState(model), 1.0, assumptions), {})

@@ -69,7 +69,7 @@ def wang_de_freitas_band(
         assumptions = assumptions.without_guarantee(
             "the inputs must have been fixed before any outcome was seen, which an "
             "acquisition function does not do (fixed_design=True if they were)",
-            name=FIXED_DESIGN.name,
+            kind=FIXED_DESIGN.kind,
         )
     return fixed_ridge_band(regression, 1.0, math.sqrt(squared), assumptions)
 
