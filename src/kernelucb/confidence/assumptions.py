@@ -74,12 +74,12 @@ class Assumption:
     @property
     def name(self) -> str:
         r"""``"norm"``; of several bounds after that of its own: ``"output 1: norm"``."""
-        return self._owned(self.kind)
+        return f"{', '.join(self.of)}: {self.kind}" if self.of else self.kind
 
     @property
     def statement(self) -> str:
         r"""The assumption in words, of several bounds after the name of its own."""
-        return self._owned(self.text)
+        return f"{', '.join(self.of)}: {self.text}" if self.of else self.text
 
     @property
     def in_words(self) -> str:
@@ -91,9 +91,6 @@ class Assumption:
         # The terms of a sum have names of their own.
         of = (": ".join([", ".join(names), ", ".join(self.of)]),) if self.of else names
         return replace(self, of=of)
-
-    def _owned(self, words: str) -> str:
-        return f"{', '.join(self.of)}: {words}" if self.of else words
 
     @property
     def everywhere(self) -> Status:
@@ -316,7 +313,7 @@ class Assumptions:
 
         def kept(old: Assumption) -> bool:
             lifts = old.status is Status.VIOLATED and item.status is not Status.VIOLATED
-            return lifts or old.name != item.name
+            return lifts or (old.kind, old.of) != (item.kind, item.of)
 
         items = tuple(old if kept(old) else item for old in self.items)
         return replace(self, items=items)
