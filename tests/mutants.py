@@ -49,7 +49,7 @@ MUTANTS = [
     Mutant("confidence/filters.py", "2.0 * math.log(2.0 * _NUM_HYBRIDS / 0.2)", "2.0 * math.log(_NUM_HYBRIDS / 0.2)", "tests/unit/test_fit.py"),
     Mutant("confidence/radius.py", "self.radius.slack + regularizer * self.ball**2 + drop", "self.radius.slack + regularizer * self.ball + drop", "tests/unit/test_exactness.py"),
     Mutant("confidence/dual.py", "self.mean_terms = sign * as_array", "self.mean_terms = as_array", "tests/unit/test_exactness.py tests/contract"),
-    Mutant("confidence/norm.py", "left = 1.0 / (self.lam / tau + 1.0)", "left = 1.0 / (self.lam / tau + 2.0)", "tests/unit/test_norms.py"),
+    Mutant("confidence/least_norm.py", "left = 1.0 / (self.lam / tau + 1.0)", "left = 1.0 / (self.lam / tau + 2.0)", "tests/unit/test_norms.py"),
     Mutant("confidence/ridge.py", "norm + math.sqrt((log_det + 2.0", "norm + math.sqrt((log_det + 1.0", "tests/unit/test_baselines.py"),
     Mutant("confidence/ridge.py", "(1.0 + 2.0 / horizon) / noise_std**2", "(1.0 + 2.0 / horizon) / noise_std", "tests/unit/test_baselines.py"),
     Mutant("papers/srinivas.py", "math.pi**2 / (6.0 * delta)", "math.pi**2 / (3.0 * delta)", "tests/unit/test_baselines.py"),

@@ -34,8 +34,8 @@ from kernelucb._numerics.kernels import Combined
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.confidence.counts import least_norm_mode, likelihood_level, log_evidence
 from kernelucb.confidence.fit import data_fit
+from kernelucb.confidence.least_norm import is_resolved
 from kernelucb.confidence.noise import NoiseGroup, log_densities
-from kernelucb.confidence.norm import for_least_norm, is_resolved
 from kernelucb.confidence.radius import noise_energy_bound
 from kernelucb.data import KernelRegression
 from kernelucb.data.counts import LINKS, Likelihood, LikelihoodRegression, PseudoRegression
@@ -132,7 +132,7 @@ def check_consistency(
         least = least_norm_mode(data, likelihood_level(data, delta)).norm
     else:
         fitted = data_fit("filters", data, delta, model_error=model_error)
-        least = for_least_norm(fitted)[1] * data.outcome_scale
+        least = fitted.for_least_norm()[1] * data.outcome_scale
         regions = noise_regions(data.train_inputs, data.train_targets)
         differ = _difference(regions, data)
     if least <= norm:

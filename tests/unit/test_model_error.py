@@ -27,7 +27,6 @@ from kernelucb.certificates.task import Task
 from kernelucb.confidence.band import weighted_sum
 from kernelucb.confidence.filters import FilterMixture
 from kernelucb.confidence.fit import data_fit
-from kernelucb.confidence.norm import for_least_norm
 from kernelucb.data.exact import FilteredRegression
 from oracles import socp
 from oracles.filtered import counted
@@ -230,7 +229,7 @@ class TestLeastNorm:
     def test_is_the_cone_program(self, case, error, fit):
         problem = make_problem(norm=5.0, **CASES[case])
         chosen = data_fit(fit, problem.state, 0.05, model_error=error)
-        (state, radius), norm = for_least_norm(chosen)
+        (state, radius), norm = chosen.for_least_norm()
         K, squared, A = joint_kernel(problem), radius.squared(state), None
         if fit == "filters":
             lam, U = torch.linalg.eigh(K / problem.noise_std**2)

@@ -25,7 +25,7 @@ from kernelucb import (
 )
 from kernelucb._numerics.digits import at_least, at_most
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.least_norm import least_norm
 from kernelucb.confidence.radius import Radius
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import socp

@@ -15,7 +15,6 @@ from kernelucb.acquisition.turns import Turn
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
-from kernelucb.confidence.combined import plus_error
 from kernelucb.confidence.dual import ExactSet
 from kernelucb.confidence.fit import Fit, fit_of
 from kernelucb.confidence.mixture import (
@@ -172,7 +171,7 @@ def martingale_mixture(
     assumptions = noise.stated(problem.assumptions, left, model, state)
     problem = problem._replace(assumptions=norm.stated(assumptions, state))
     return of_state(
-        plus_error(confidence_set(problem, form), norm.model_error),
+        norm.around(confidence_set(problem, form)),
         state,
         noise=None if chosen.has_own_noise else noise.of_band(seen),
         # Designs are weighed for it, so it must not depend on outcomes.

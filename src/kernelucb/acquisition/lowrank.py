@@ -12,11 +12,8 @@ from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.dual import ExactSet
-from kernelucb.confidence.fit import Fit, fit_of
-from kernelucb.confidence.mixture import (
-    mixture_assumptions,
-    mixture_problem,
-)
+from kernelucb.confidence.fit import Fit, fit_of, mixture_assumptions
+from kernelucb.confidence.mixture import mixture_problem
 from kernelucb.confidence.norm import NormBoundLike, as_ball
 from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.data import NystromRegression
@@ -44,7 +41,7 @@ def sketched_mixture(
     chosen = fit_of(fit, covariance_scale, delta=delta)
     radius, source = chosen.sketched(model, delta)
     norm = as_ball(norm_bound).resolve(model, radius)
-    assumptions = mixture_assumptions(chosen, model, delta, norm, source=source)
+    assumptions = mixture_assumptions(chosen, model, delta, norm.assumption, source=source)
     assumptions = assumptions.by(_SOURCE)
     problem = mixture_problem(model, radius, norm, assumptions)
     return Band(

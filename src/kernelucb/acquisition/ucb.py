@@ -29,7 +29,6 @@ from kernelucb.acquisition.turns import (
 )
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
-from kernelucb.confidence.combined import searched
 from kernelucb.confidence.family import explores_for_all
 from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.data.exact import KernelRegression
@@ -191,7 +190,7 @@ class BandUCB(Described, WithoutBeta):
 
         Without a range, at whose end the bounds of many points would be equal.
         """
-        whole: Any = searched(self.band.required_set)
+        whole: Any = self.band.required_set.to_search()
         every = self.band.widest_every
         if every == 1 or not self.plays_upper:
             return whole

@@ -454,7 +454,7 @@ class KernelBandit(OfBoundedNorm, Band):
         regression = self._regression()
         if self._estimates:
             fitted = data_fit("filters", regression, self._delta)
-            self._ball.resolve(*norms.for_least_norm(fitted)[0])
+            self._ball.resolve(*fitted.for_least_norm()[0])
         self._renew(regression)
 
     def stateless(self) -> ConfidenceSet:

@@ -13,6 +13,7 @@ from kernelucb._numerics.estimates import Estimate
 from kernelucb.certificates.spending import spend
 from kernelucb.certificates.words import Confirmation, Plan
 from kernelucb.confidence.dual import ExactSet
+from kernelucb.confidence.fit import fit_of
 from kernelucb.confidence.mixture import known_noise_problem
 from kernelucb.confidence.norm import GivenNorm
 from kernelucb.data import KernelRegression
@@ -70,7 +71,7 @@ def runs_needed(
     def reached(count: int) -> bool:
         data = inputs[:count], noise_std * noise[:count]
         state = KernelRegression(*data, kernel, noise_std)
-        problem = known_noise_problem(state, norm, "filters", delta)
+        problem = known_noise_problem(state, norm, fit_of("filters"), delta)
         # The set alone: what builds its band, `acquisition`, is not imported from here.
         functions = ExactSet(problem.regression, problem.constraints, problem.assumptions)
         best = points[functions.bounds(points)[0].argmax()].unsqueeze(0)

@@ -6,6 +6,7 @@ combination is a new class.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -15,7 +16,7 @@ from torch.nn import ModuleList
 from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
-from kernelucb.confidence.sets import ConfidenceSet
+from kernelucb.confidence.sets import ConfidenceSet, Cut
 from kernelucb.data.state import State
 
 
@@ -96,8 +97,8 @@ class CombinedSet(ConfidenceSet):
     @property
     def parts(self) -> list[ConfidenceSet]:
         r"""The sets that this set combines."""
-        # The filter is for type checkers: torch's list holds modules.
-        return [part for part in self._parts if isinstance(part, ConfidenceSet)]
+        parts: Any = self._parts  # torch's list holds modules of any class
+        return [*parts]
 
     def with_parts(self, parts: Sequence[ConfidenceSet]) -> Self:
         r"""The same combination of other sets of the same data."""
@@ -117,6 +118,9 @@ class CombinedSet(ConfidenceSet):
     def beside(self) -> ConfidenceSet:
         parts = [part.beside for part in self.parts]
         return self if parts == self.parts else self.with_parts(parts)
+
+    def to_search(self) -> ConfidenceSet:
+        return self.with_parts([part.to_search() for part in self.parts])
 
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each part."""
@@ -172,6 +176,11 @@ class Union(CombinedSet):
     def __init__(self, parts: Sequence[ConfidenceSet], assumptions: Assumptions) -> None:
         state = CombinedState([part.regression for part in parts], (1.0,))
         super().__init__(parts, assumptions, state)
+
+    def cut(self, kind: Cut, assumptions: Assumptions) -> "Union":
+        r"""Each part by itself: branch and bound works part by part."""
+        parts = [part.cut(kind, part.assumptions) for part in self.parts]
+        return Union(parts, assumptions)
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The largest."""
@@ -278,11 +287,6 @@ class PlusError(CombinedSet):
         return self.parts[0].norm
 
 
-def plus_error(part: ConfidenceSet, error: Number) -> ConfidenceSet:
-    r"""All functions near one of a set; the set itself without an error."""
-    return PlusError(part, float(error)) if error > 0.0 else part
-
-
 class Within(CombinedSet):
     r"""All functions of a single part that keep to limits on their values.
 
@@ -316,6 +320,9 @@ class Within(CombinedSet):
         whole = Within(part, self.limits, self.assumptions)
         vars(whole)["room"] = room
         return whole
+
+    def to_search(self) -> ConfidenceSet:
+        return super().to_search() if self.limits.searched else self.parts[0].to_search()
 
     def _limits(self, X: Tensor) -> Limits:
         lower, upper = self.limits.limits(X)
@@ -386,21 +393,9 @@ class Within(CombinedSet):
 
 def within(
     whole: ConfidenceSet, limits: Pointwise, assumptions: Assumptions
-) -> CombinedSet:
+) -> ConfidenceSet:
     r"""The functions of a set that keep to limits on values, on the scale of the set.
 
     In a union the limits are put on each part, since branch and bound works part by part.
     """
-    if isinstance(whole, Union):
-        parts = [within(part, limits, part.assumptions) for part in whole.parts]
-        return Union(parts, assumptions)
-    return Within(whole, limits, assumptions)
-
-
-def searched(whole: ConfidenceSet) -> ConfidenceSet:
-    r"""The set without the limits whose ``searched`` is False, at any depth."""
-    if not isinstance(whole, CombinedSet):
-        return whole
-    if isinstance(whole, Within) and not whole.limits.searched:
-        return searched(whole.parts[0])
-    return whole.with_parts([searched(part) for part in whole.parts])
+    return whole.cut(partial(Within, limits=limits), assumptions)

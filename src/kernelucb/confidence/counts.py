@@ -33,6 +33,7 @@ from kernelucb.confidence.assumptions import (
     rkhs_assumptions,
 )
 from kernelucb.confidence.dual import FunctionSet
+from kernelucb.confidence.least_norm import FitConstraint
 from kernelucb.confidence.mixture import INTERIOR, announce
 from kernelucb.confidence.norm import (
     NormBoundLike,
@@ -41,7 +42,6 @@ from kernelucb.confidence.norm import (
 from kernelucb.confidence.radius import (
     Constraints,
     CovarianceScale,
-    FitConstraint,
     Radius,
     covariance_scales,
 )

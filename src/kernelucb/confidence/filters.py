@@ -3,16 +3,23 @@ r"""The mixture of filters: its e-processes, their weights, and the ellipsoid th
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import xlogy
 from torch import Tensor
 
-from kernelucb.confidence.radius import (
+from kernelucb.confidence.least_norm import (
+    Array,
     FitConstraint,
+    NormedFit,
+    Ridge,
+    least_norm,
+    resolved,
+)
+from kernelucb.confidence.radius import (
     Radius,
     energy_ball,
     energy_levels,
@@ -36,6 +43,8 @@ _LARGEST_PRICE = 1e12  # of a member: times the least weight, exp(-50), it is no
 # Steps towards the best weights, each by a share of the way in ln(w). More of them, or
 # gradient descent until nothing changes, narrow the band by less than 0.1 %.
 _STEPS = (1.0, 0.5, 0.5)
+_FEW_STEPS = 2  # for the least norm, which more of them raise by less than 0.1 %
+_NEAR = 1e-3  # of the regulariser for it, in ln(tau): any weights are valid
 _UNUSED = -50.0  # ln of a weight that does not count
 # Widths are compared at so many observed inputs; at others too, nothing is gained.
 _POINTS = 16
@@ -49,8 +58,6 @@ _SMALLEST = 1e-12  # share of the squared radius that an excess counts at least
 PRIOR_WEIGHTS = 0.7, 0.1
 # `-2 ln` of the prior weight of each hybrid in two grids, a part of `b`.
 HYBRID_PRIOR = 2.0 * math.log(2.0 * _NUM_HYBRIDS / 0.2)
-# Tables of the members are small, and NumPy's calls cost half of torch's.
-Array = NDArray[np.float64]
 
 
 class Hybrids(NamedTuple):
@@ -114,20 +121,22 @@ class Ellipsoid(NamedTuple):
     ``eps^2`` is multiplied by the ``decisive_share``.
     """
 
+    weights: Array  # `J` values `w`
     values: Array  # `r` values `a`, increasing
     squared_radius: float
     decisive_share: float  # radius without `misfit` over the radius
 
 
 class Appraisal(NamedTuple):
-    r"""The loss of one weighting, and the weights that would be best for it."""
+    r"""The loss of one weighting, and the residuals that decide it."""
 
     loss: float  # to be minimised
-    log_weights: Array  # best for the residuals that decide the loss, up to a constant
+    residuals: Array  # `r` values `eps^2`
     tau_ref: float  # regulariser at which the ellipsoid is described
+    ellipsoid: Ellipsoid
 
 
-Appraise = Callable[[Array], Appraisal]
+Appraise = Callable[[Ellipsoid], Appraisal]
 
 
 class FilterMixture:
@@ -177,6 +186,8 @@ class FilterMixture:
         noise_factor: float = 1.0,
     ) -> None:
         self.regression, self.misfit = regression, misfit
+        # Tables of the members are small, and NumPy's calls cost half of torch's.
+        self.spectrum = Ridge.of(regression)
         self.confidence = 2.0 * math.log(1.0 / delta)
         count = regression.num_observations
         radius = mixture_radius(regression, delta, scales)
@@ -215,54 +226,78 @@ class FilterMixture:
         price = weights @ self.prices + 2.0 * xlogy(weights, weights).sum()
         alone = math.sqrt(float(price) + self.confidence)
         radius = alone + self.misfit * math.sqrt(float(values[-1]))
-        return Ellipsoid(values, radius**2, alone / radius)
-
-    def log_weights(self, squared_residuals: Array) -> Array:
-        r"""The best weights for ``r`` values ``eps^2``, up to a constant.
-
-        ``(sum_i a_i eps_i^2 - b) / 2`` of each member.
-        """
-        return 0.5 * (self.filters @ squared_residuals - self.prices)
-
-    @property
-    def alone(self) -> FitConstraint[KernelRegression]:
-        r"""The constraint of Flynn & Reeb's member alone, by its prior weight."""
-        return FitConstraint(self.regression, self.predicted)
+        return Ellipsoid(weights, values, radius**2, alone / radius)
 
     def search(
-        self, appraise: Appraise, num_steps: int = len(_STEPS)
-    ) -> tuple[Array, float]:
-        r"""The best weights on the way of a fixed-point iteration, and their ``tau_ref``.
+        self, appraise: Appraise, steps: Sequence[float], num_members: int
+    ) -> FitConstraint[FilteredRegression]:
+        r"""The best constraint on the way of a fixed-point iteration.
 
         For given residuals ``eps`` the best weights are proportional to the members,
         ``exp((sum_i a_i eps_i^2 - b) / 2)``; but the decisive residuals depend on the
-        weights. Starts with Flynn & Reeb's member and the energy of the noise. Any result
-        is valid: the search decides only how narrow the set is.
+        weights. Starts with Flynn & Reeb's member and the energy of the noise; members
+        after the first ``num_members`` get no weight. Any result is valid: the search
+        decides only how narrow the set is.
         """
         log_weights = np.full(len(self.prices), _UNUSED)
         log_weights[0] = 0.0
-        chosen, least, tau_ref = normalized(log_weights), math.inf, 1.0
-        for step in (*_STEPS[:num_steps], 0.0):
-            weights = normalized(log_weights)
-            found = appraise(weights)
-            if found.loss < least:
-                chosen, least, tau_ref = weights, found.loss, found.tau_ref
-            target = np.maximum(found.log_weights - found.log_weights.max(), _UNUSED)
+        found: list[Appraisal] = []
+        for step in (*steps, 0.0):
+            shares = np.exp(log_weights - log_weights.max())
+            found.append(appraise(self.ellipsoid(shares / shares.sum())))
+            target = 0.5 * (self.filters @ found[-1].residuals - self.prices)
+            target[num_members:] = -math.inf
+            target = np.maximum(target - target.max(), _UNUSED)
             log_weights = (1.0 - step) * log_weights + step * target
-        return chosen, tau_ref
+        _, _, tau_ref, best = min(found, key=attrgetter("loss"))
+        level, shares = float(best.weights[0]) * self.level, best.weights[1:]
+        grid = torch.from_numpy(shares), self.hybrids.floors, self.hybrids.corners
+        state = FilteredRegression(self.regression, SpectralFilter(level, *grid))
+        return FitConstraint(state, Radius.of(best.squared_radius, state, tau_ref))
 
-    def constraint(
-        self, weights: Array, tau_ref: float = 1.0
-    ) -> FitConstraint[FilteredRegression]:
-        r"""The constraint of ``J`` weights that sum up to one: the data by their filter."""
-        level, shares = float(weights[0]) * self.level, torch.from_numpy(weights[1:])
-        grid = self.hybrids.floors, self.hybrids.corners
-        state = FilteredRegression(self.regression, SpectralFilter(level, shares, *grid))
-        squared_radius = self.ellipsoid(weights).squared_radius
-        return FitConstraint(state, Radius.of(squared_radius, state, tau_ref))
+    def for_least_norm(self) -> tuple[FitConstraint, float]:
+        r"""The constraint whose least consistent norm is large, and this norm.
+
+        The weights are chosen by the residuals of the function of least norm. Members that
+        are tied to a norm bound get none: the least norm is to be compared with it.
+        """
+        lam, squares, cutoff = self.spectrum
+        start = cutoff
+
+        def appraise(ellipsoid: Ellipsoid) -> Appraisal:
+            nonlocal start
+            _, values, squared_radius, decisive_share = ellipsoid
+            counted = Ridge(values * lam, values * squares, cutoff)
+            found = counted.least_regularizer(squared_radius, start, _NEAR)
+            tau = cutoff if found is None else found
+            least = math.inf if found is None else counted.norm(tau)
+            start = start if math.isinf(tau) else tau
+            residuals = decisive_share * squares * (values * lam / tau + 1.0) ** -2
+            tau_ref = 1.0 if math.isinf(tau) else tau
+            return Appraisal(-least, residuals, tau_ref, ellipsoid)
+
+        return resolved(self.search(appraise, _STEPS[:_FEW_STEPS], self.num_untied))
+
+    def for_norm(self, norm: float, sharpest: FitConstraint, least: float) -> NormedFit:
+        r"""The constraint whose band is narrow at a norm bound, prior units.
+
+        Flynn & Reeb's member alone where some function of this norm satisfies it, but none
+        the constraint whose least norm is large.
+        """
+        if least > norm:
+            alone = FitConstraint(self.regression, self.predicted)
+            if least_norm(*alone) <= norm:
+                return NormedFit(alone, least, relaxed=True)
+            return NormedFit(sharpest, least)
+        band = self.search(self.widths(norm), _STEPS, len(self.prices))
+        band = band.beside_hidden(norm)
+        # Weights for a narrow band may exclude what those for the least norm allow.
+        if least_norm(*band) > norm:
+            return NormedFit(sharpest.beside_hidden(norm), least)
+        return NormedFit(band, least)
 
     def widths(self, norm: float) -> Appraise:
-        r"""Appraises weights by the mean half-width of the band at observed inputs.
+        r"""Appraises ellipsoids by the mean half-width of the band at observed inputs.
 
         For a norm bound in prior units. The half-width is the least over 12 regularisers of
         ``sqrt(excess var / tau)``, and at most the half-width of the norm ball.
@@ -270,13 +305,12 @@ class FilterMixture:
         state, squared_norm = self.regression, norm**2
         hidden_part, count = state.hidden_part(norm), len(state.distinct_variance)
         rows = torch.linspace(0, count - 1, min(count, _POINTS)).long()
-        lam = state.eigenvalues.cpu().numpy()
-        squared_targets = state.targets.cpu().numpy() ** 2
+        lam, squared_targets, _ = self.spectrum
         squared_features = state.observed_features(rows).cpu().numpy() ** 2
         largest = squared_norm * state.distinct_variance[rows].cpu().numpy()
 
-        def appraise(weights: Array) -> Appraisal:
-            values, squared_radius, decisive_share = self.ellipsoid(weights)
+        def appraise(ellipsoid: Ellipsoid) -> Appraisal:
+            _, values, squared_radius, decisive_share = ellipsoid
             squared_radius += float(values[0]) * hidden_part
             tau = _REGULARIZERS * (squared_radius / squared_norm)
             inverse = 1.0 / (values * lam + tau[:, None])  # t x r
@@ -299,13 +333,7 @@ class FilterMixture:
             pull += (by_variance * inverse).sum(0) * lam
             residuals = decisive_share / max(float(by_excess.sum()), _TINY) * pull
             best = int(np.sqrt(squares).sum(-1).argmin())
-            log_weights = self.log_weights(residuals)
-            return Appraisal(float(widths.mean()), log_weights, float(tau[best]))
+            loss, tau_ref = float(widths.mean()), float(tau[best])
+            return Appraisal(loss, residuals, tau_ref, ellipsoid)
 
         return appraise
-
-
-def normalized(log_weights: Array) -> Array:
-    r"""Weights that sum up to one."""
-    weights = np.exp(log_weights - log_weights.max())
-    return weights / weights.sum()

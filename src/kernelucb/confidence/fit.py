@@ -17,12 +17,17 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, one_of, positive_values, probability, tensor
-from kernelucb._numerics.estimates import Estimate, plain
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb._numerics.estimates import Estimate, Number, plain
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Status,
+    rkhs_assumptions,
+)
 from kernelucb.confidence.filters import FILTERS_SOURCE, FilterMixture
+from kernelucb.confidence.least_norm import DataFit, FitConstraint
 from kernelucb.confidence.radius import (
     CovarianceScale,
-    FitConstraint,
     Radius,
     covariance_scales,
     energy_source,
@@ -52,9 +57,6 @@ class _Record(NamedTuple):
     outcomes: Tensor
     noise_std: Tensor
     inputs: Tensor
-
-
-DataFit = FitConstraint | FilterMixture
 
 
 class PrequentialRadius:
@@ -455,5 +457,19 @@ def data_fit(
     With a ``model_error`` (outcome units) the constraint is for functions within this
     distance of the true function.
     """
-    misfit = misfit_of_error(regression, model_error) if model_error else 0.0
+    misfit = misfit_of_error(regression, model_error)
     return fit_of(fit).constraint(regression, delta, norm, misfit)
+
+
+def mixture_assumptions(
+    fit: MixtureFit | PrequentialRadius,
+    regression: RidgeState,
+    delta: float,
+    norm: Assumption,
+    model_error: Number = 0.0,
+    source: str | None = None,
+) -> Assumptions:
+    r"""The assumptions of a set with known noise; ``source`` replaces the fit's theorem."""
+    source = source or f"{fit.source}{', with a model error (ours)' * (model_error > 0.0)}"
+    assumptions = rkhs_assumptions(source, regression, delta, norm)
+    return fit.stated(assumptions)

@@ -16,31 +16,13 @@ from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import one_of, positive_scalar, positive_values
 from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb._numerics.digits import assumed, at_least
-from kernelucb._numerics.estimates import Estimate, Number, plain
-from kernelucb.confidence.assumptions import (
-    Assumption,
-    Assumptions,
-    Status,
-    rkhs_assumptions,
-)
+from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.dual import ExactSet, GridSet
-from kernelucb.confidence.filters import FilterMixture
-from kernelucb.confidence.fit import (
-    Fit,
-    MixtureFit,
-    PrequentialRadius,
-    data_fit,
-    fit_of,
-)
-from kernelucb.confidence.norm import (
-    Norm,
-    NormBound,
-    for_least_norm,
-    is_resolved,
-    least_misfit,
-    least_norm,
-)
-from kernelucb.confidence.radius import Constraints, Radius
+from kernelucb.confidence.fit import MixtureFit, PrequentialRadius, mixture_assumptions
+from kernelucb.confidence.least_norm import is_resolved, least_misfit, least_norm
+from kernelucb.confidence.norm import Norm, NormBound
+from kernelucb.confidence.radius import Constraints, Radius, misfit_of_error
 from kernelucb.confidence.ridge import RidgeBand
 from kernelucb.confidence.sets import ConfidenceSet, QueryPoints
 from kernelucb.data import KernelRegression, Projection, RidgeState
@@ -147,7 +129,7 @@ def mixture_problem(
 def known_noise_problem(
     regression: KernelRegression,
     norm_bound: Norm,
-    fit: Fit,
+    fit: MixtureFit | PrequentialRadius,
     delta: float,
 ) -> MixtureProblem:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
@@ -156,43 +138,22 @@ def known_noise_problem(
     (as when the noise scale is too small), this member gives the band, and the norm is
     marked as violated.
     """
-    fit, model_error = fit_of(fit), norm_bound.model_error
     regression = fit.whitened(regression)
-    weigh = partial(data_fit, fit, regression, delta, model_error=plain(model_error))
-    given = norm_bound.given(regression.outcome_scale)
+    given, model_error = norm_bound.given(regression.outcome_scale), norm_bound.model_error
+    misfit = misfit_of_error(regression, model_error)
+    weigh = partial(fit.constraint, regression, delta, misfit=misfit)
     # Without a number no member is tied to a norm bound, until one is estimated.
     whole = weigh(given and given.value)
-    band, needed = for_least_norm(whole)
-    norm = norm_bound.resolve(*band)
+    sharpest, least = whole.for_least_norm()
+    norm = given or norm_bound.resolve(*sharpest)
     if given is None:
         whole = weigh(norm.value)
-    assumptions = mixture_assumptions(fit, regression, delta, norm, model_error)
-    if isinstance(whole, FilterMixture):
-        if needed > norm.value and least_norm(*whole.alone) <= norm.value:
-            return mixture_problem(*whole.alone, norm, assumptions, needed, relaxed=True)
-        if needed <= norm.value:
-            sharpest, band = band, whole.constraint(*whole.search(whole.widths(norm.value)))
-            band = band.beside_hidden(norm.value)
-            # Weights for a narrow band may exclude what those for the least norm allow.
-            if least_norm(*band) > norm.value:
-                band = sharpest.beside_hidden(norm.value)
-        return mixture_problem(*band, norm, assumptions, needed)
-    radius = band.radius.beside_hidden(regression.hidden_part(norm.value))
-    return mixture_problem(regression, radius, norm, assumptions)
-
-
-def mixture_assumptions(
-    fit: MixtureFit | PrequentialRadius,
-    regression: RidgeState,
-    delta: float,
-    norm: NormBound,
-    model_error: Number = 0.0,
-    source: str | None = None,
-) -> Assumptions:
-    r"""The assumptions of a set with known noise; ``source`` replaces the fit's theorem."""
-    source = source or f"{fit.source}{', with a model error (ours)' * (model_error > 0.0)}"
-    assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
-    return fit.stated(assumptions)
+    stated = delta, norm.assumption, model_error
+    assumptions = mixture_assumptions(fit, regression, *stated)
+    chosen = whole.for_norm(norm.value, sharpest, least)
+    return mixture_problem(
+        *chosen.constraint, norm, assumptions, chosen.least, chosen.relaxed
+    )
 
 
 ANALYTIC_SOURCE = "Flynn & Reeb (2024), Corollary 4.6"

@@ -29,12 +29,13 @@ from kernelucb.confidence.assumptions import (
 )
 from kernelucb.confidence.band import Noise
 from kernelucb.confidence.fit import MixtureFit, PrequentialRadius, fit_of
+from kernelucb.confidence.least_norm import least_misfit
 from kernelucb.confidence.mixture import (
     MixtureProblem,
     known_noise_problem,
     mixture_problem,
 )
-from kernelucb.confidence.norm import Norm, least_misfit
+from kernelucb.confidence.norm import Norm
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.data import KernelRegression
 from kernelucb.data.exact import runs_by_input

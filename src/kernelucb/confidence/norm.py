@@ -1,4 +1,4 @@
-r"""The RKHS norm: its least consistent value, bounds and estimates."""
+r"""The RKHS norm: what is said of it, and its estimate from the data."""
 
 import logging
 import math
@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple, cast
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import (
     finite_scalar,
     nonnegative_scalar,
@@ -20,21 +19,17 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.filters import Appraisal, Array
-from kernelucb.confidence.fit import ClosedForm, DataFit, data_fit, fit_of
-from kernelucb.confidence.radius import CovarianceScale, FitConstraint, Radius
+from kernelucb.confidence.combined import PlusError
+from kernelucb.confidence.fit import ClosedForm, data_fit, fit_of
+from kernelucb.confidence.least_norm import Ridge, least_norm
+from kernelucb.confidence.radius import CovarianceScale, Radius
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.data import KernelRegression, RidgeState
-from kernelucb.data.exact import FilteredRegression
 
-_ROOT = 1e-13  # tolerance of the least norm, in ln(tau)
-_NEAR = 1e-3  # of the weights for it, in ln(tau): any weights are valid
-# Steps towards the weights for it; more of them raise it by less than 0.1 %.
-_STEPS = 2
-_NEGLIGIBLE = 1e-5  # squared noise units that round-off may hide without a correction
-_RESOLVED = 1e-3  # relative tolerance of the least norm where round-off hides more
-_START = 1e-6  # a small norm, prior units, from which a search goes up
-_FACTOR = 4.0  # by which it goes up
-_LITTLE = 0.01  # share of a radius that round-off may hide of a least norm with a meaning
+_LOG = logging.getLogger(__name__)
+# Chosen by measurement: docs/results/practical.md; for the cautious ones the study `norm`
+# of docs/results/retired.md.
+DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
 
 
 def least_consistent_norm(
@@ -84,155 +79,7 @@ def least_consistent_norm(
     regression = KernelRegression.of(model, noise_std)
     chosen = fit_of(fit, covariance_scale)
     fitted = data_fit(chosen, regression, delta, model_error=model_error)
-    return Estimate(for_least_norm(fitted)[1] * regression.outcome_scale)
-
-
-class _Ridge(NamedTuple):
-    r"""Ridge estimates in the eigenbasis, from eigenvalues and squared targets."""
-
-    lam: Array
-    squares: Array
-    cutoff: float  # the smallest regulariser
-
-    @classmethod
-    def of(cls, regression: RidgeState) -> "_Ridge":
-        targets = regression.targets.cpu().numpy()
-        lam = regression.eigenvalues.cpu().numpy()
-        return cls(lam, targets**2, regression.eigenvalue_cutoff)
-
-    def norm(self, tau: float) -> float:
-        r"""``||f - m||``, prior units."""
-        shares = 1.0 / (self.lam + tau)
-        return math.sqrt(float((self.lam * self.squares) @ (shares * shares)))
-
-    def misfit(self, tau: float) -> float:
-        r"""Squared distance from the data, noise units; it increases in ``tau``."""
-        left = 1.0 / (self.lam / tau + 1.0)  # no power: NumPy's is ten times as slow
-        return float(self.squares @ (left * left))
-
-    def least_regularizer(
-        self, squared_radius: float, start: float, tolerance: float = _ROOT
-    ) -> float | None:
-        r"""Regulariser ``tau`` of the function of least norm, by its squared radius.
-
-        Infinite where the zero function fits, None where no function fits.
-        """
-        if float(self.squares.sum()) <= squared_radius:
-            return math.inf
-        root = increasing_root(
-            lambda log_tau: self.misfit(math.exp(log_tau)) - squared_radius,
-            math.log(start),
-            math.log(self.cutoff),
-            tolerance,
-        )
-        return None if root is None else math.exp(root)
-
-
-def least_norm(regression: RidgeState, radius: Radius) -> float:
-    r"""``min ||f - m||`` subject to the fit, in prior units.
-
-    Ours: the minimiser is a ridge estimate; its regulariser solves
-    ``sum (tau z / (lam + tau))^2 = radius^2``, whose left side increases in ``tau``.
-    """
-    ridge, squared = _Ridge.of(regression), radius.squared(regression)
-    tau = ridge.least_regularizer(squared, max(radius.tau_ref, ridge.cutoff))
-    return math.inf if tau is None else ridge.norm(tau)
-
-
-def least_misfit(regression: RidgeState, norm: float) -> float:
-    r"""``min ||f_w - y_w||^2`` over functions of at most the given norm (prior units)."""
-    ridge, lowest = _Ridge.of(regression), math.log(regression.eigenvalue_cutoff)
-    root = increasing_root(
-        lambda log_tau: norm - ridge.norm(math.exp(log_tau)), lowest, lowest, _ROOT
-    )
-    return ridge.misfit(math.exp(lowest if root is None else root))
-
-
-def is_resolved(regression: RidgeState, norm: float, squared_radius: float) -> bool:
-    r"""Whether round-off hides little of functions of a given norm (prior units).
-
-    A least norm that is not resolved says only that no function of the kernel explains the
-    outcomes; its size has no meaning.
-    """
-    hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
-    return hidden <= _LITTLE * math.sqrt(squared_radius)
-
-
-def for_least_norm(fit: DataFit) -> tuple[FitConstraint, float]:
-    r"""Weigh a fit so that the least consistent norm is large: constraint and norm.
-
-    For a mixture of filters the weights are chosen by the residuals of the function of
-    least norm; members that are tied to a norm bound get no weight.
-    """
-    if isinstance(fit, FitConstraint):
-        return fit, least_norm(*fit)
-    lam, squares, cutoff = _Ridge.of(fit.regression)
-    start = cutoff
-
-    def appraise(weights: Array) -> Appraisal:
-        nonlocal start
-        values, squared_radius, decisive_share = fit.ellipsoid(weights)
-        counted = _Ridge(values * lam, values * squares, cutoff)
-        found = counted.least_regularizer(squared_radius, start, _NEAR)
-        tau = cutoff if found is None else found
-        least = math.inf if found is None else counted.norm(tau)
-        start = start if math.isinf(tau) else tau
-        residuals = decisive_share * squares * (values * lam / tau + 1.0) ** -2
-        log_weights = fit.log_weights(residuals)
-        # Tied members are of the norm bound, which the least norm is to be compared with.
-        log_weights[fit.num_untied :] = -math.inf
-        return Appraisal(-least, log_weights, 1.0 if math.isinf(tau) else tau)
-
-    return _resolved(fit.constraint(*fit.search(appraise, _STEPS)))
-
-
-def _resolved(
-    constraint: FitConstraint[FilteredRegression],
-) -> tuple[FitConstraint, float]:
-    r"""The constraint widened for round-off, and the least norm under this constraint.
-
-    The larger the norm ``N`` of the true function, the more of the outcomes round-off may
-    hide, and the smaller the norm ``L(N)`` that the outcomes then require. So the true norm
-    is at least the ``N`` with ``N = L(N)``, which bisection approaches from below. Where no
-    ridge estimate above the cut-off fits, the least norm is that of the closest estimate,
-    except where repeated outcomes alone misfit by too much.
-    """
-    regression, radius = constraint
-    squared, upper = radius.squared(regression), least_norm(*constraint)
-    shows = math.isinf(upper) or regression.hidden_part(upper) > _NEGLIGIBLE
-    if not shows or regression.scatter > squared:
-        return constraint, upper
-
-    def needed(norm: float) -> float:
-        return least_norm(*constraint.beside_hidden(norm))
-
-    used, least, lower = upper, needed(upper), 0.0
-    if math.isinf(upper) and math.isfinite(least):
-        used = upper = max(least, _START)
-        while (least := needed(upper)) > upper:
-            lower, upper = upper, _FACTOR * upper
-        used = upper
-    lower = max(lower, least)
-    while lower < (1.0 - _RESOLVED) * upper and upper > _START:
-        middle = math.sqrt(max(lower, _START * upper) * upper)  # the geometric mean
-        least = needed(middle)
-        if least > middle:
-            lower = middle
-        else:
-            used = upper = middle
-            lower = max(lower, least)
-    if math.isfinite(lower):
-        resolved = is_resolved(regression, lower, squared)
-        return constraint.beside_hidden(used) if resolved else constraint, lower
-    misfit = (1.0 + _NEGLIGIBLE) * least_misfit(regression, math.inf)
-    wider = FitConstraint(regression, Radius.of(misfit, regression, radius.tau_ref))
-    return wider, least_norm(*wider)
-
-
-_LOG = logging.getLogger(__name__)
-# Chosen by measurement: docs/results/practical.md; for the cautious ones the study `norm`
-# of docs/results/retired.md.
-DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
+    return Estimate(fitted.for_least_norm()[1] * regression.outcome_scale)
 
 
 class NormBound(NamedTuple):
@@ -286,11 +133,16 @@ class Norm(ABC):
 
     @abstractmethod
     def resolve(self, regression: RidgeState, radius: Radius) -> "NormBound":
-        r"""The bound given, or its estimate from data and the radius of their fit."""
+        r"""``given``, or its estimate from data and the radius of their fit."""
 
     @abstractmethod
     def at(self, norm_bound: Number) -> "NormLike":
         r"""The same statement with another bound, outcome units."""
+
+    def around(self, functions: ConfidenceSet) -> ConfidenceSet:
+        r"""The set of ``f``, from that of the function near it that has the norm."""
+        error = self.model_error
+        return PlusError(functions, float(error)) if error > 0.0 else functions
 
     def left_of(self, delta: float) -> float:
         r"""What is left of a band's failure probability for its fit."""
@@ -307,6 +159,10 @@ class Ball(Norm):
     model_error = 0.0
 
     @abstractmethod
+    def given(self, outcome_scale: float, function: str = "f") -> "NormBound | None":
+        r"""``function`` is the name of the function that has the norm."""
+
+    @abstractmethod
     def so_far(self) -> "NormBound":
         r"""The bound before further data, at an outcome scale of 1."""
 
@@ -314,7 +170,7 @@ class Ball(Norm):
     def resolve(
         self, regression: RidgeState, radius: Radius, function: str = "f"
     ) -> "NormBound":
-        r"""``function`` is the name of the function that has the norm."""
+        r"""``function`` as for ``given``."""
 
     def at(self, norm_bound: Number) -> Number:
         return norm_bound
@@ -433,14 +289,14 @@ class NormTracker(Ball):
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
         fitted = data_fit(fit_of(fit, covariance_scale), regression, delta)
-        self.resolve(*for_least_norm(fitted)[0])
+        self.resolve(*fitted.for_least_norm()[0])
         return self.norm_bound
 
     @property
     def number(self) -> None:
         return None
 
-    def given(self, outcome_scale: float) -> None:
+    def given(self, outcome_scale: float, function: str = "f") -> None:
         return None
 
     def so_far(self) -> NormBound:
@@ -461,7 +317,7 @@ class NormTracker(Ball):
         centre, scale = least_norm(regression, radius), regression.outcome_scale
         before, least = float(self.norm_bound), float(self.least_consistent_norm)
         if math.isinf(centre):
-            centre = _Ridge.of(regression).norm(radius.tau_ref)
+            centre = Ridge.of(regression).norm(radius.tau_ref)
         else:
             least = max(least, centre * scale)
         estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
@@ -515,12 +371,19 @@ class NearNormBall(Norm):
     def before_data(self) -> Number | None:
         return self.ball.before_data
 
+    @property
+    def _function(self) -> str:
+        r"""Name of the function that has the norm."""
+        return "g" if self.model_error > 0.0 else "f"
+
     def given(self, outcome_scale: float) -> NormBound | None:
-        return self.ball.given(outcome_scale)
+        bound = self.ball.given(outcome_scale, self._function)
+        return bound and self._near(bound)
 
     def resolve(self, regression: RidgeState, radius: Radius) -> NormBound:
-        function = "g" if self.model_error > 0.0 else "f"
-        bound = self.ball.resolve(regression, radius, function)
+        return self._near(self.ball.resolve(regression, radius, self._function))
+
+    def _near(self, bound: NormBound) -> NormBound:
         return bound._replace(assumption=near(bound.assumption, self.model_error))
 
     def at(self, norm_bound: Number) -> "NearNormBall":
@@ -566,7 +429,7 @@ def norm_bound_under_prior(
 
     A number below the least consistent norm is kept and marked as contradicted.
     """
-    constraint, _ = for_least_norm(data_fit("filters", regression, delta))
+    constraint, _ = data_fit("filters", regression, delta).for_least_norm()
     return as_ball(norm_bound).resolve(*constraint).checked(*constraint)
 
 

@@ -6,19 +6,17 @@ noise, which does not.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import TypeVar
 
 from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.estimates import Number, plain
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.data import KernelRegression, NystromRegression, RidgeState
-from kernelucb.data.exact import FilteredRegression
 from kernelucb.data.nystrom import DTCRegression
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
@@ -74,28 +72,6 @@ class Radius(NamedTuple):
         return Radius(self.tau_ref, self.slack + length * (2.0 * root + length))
 
 
-# States that know what round-off hides of the outcomes
-HidingT_co = TypeVar(
-    "HidingT_co",
-    bound=KernelRegression | FilteredRegression,
-    default=KernelRegression | FilteredRegression,
-    covariant=True,
-)
-
-
-class FitConstraint(NamedTuple, Generic[HidingT_co]):
-    r"""The data as the fit weighs them, and the radius around them."""
-
-    regression: HidingT_co
-    radius: Radius
-
-    def beside_hidden(self, norm: float) -> "FitConstraint[HidingT_co]":
-        r"""The constraint, widened for round-off, for a norm bound in prior units."""
-        tau_ref, slack = self.radius
-        slack = slack + self.regression.hidden_part(norm)
-        return FitConstraint(self.regression, Radius(tau_ref, slack))
-
-
 class Constraints(NamedTuple):
     r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }``.
 
@@ -148,7 +124,7 @@ def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
     return tuple(positive_scalar("covariance_scale", scale) for scale in value)
 
 
-def misfit_of_error(regression: RidgeState, model_error: float) -> float:
+def misfit_of_error(regression: RidgeState, model_error: Number) -> float:
     r"""Extra distance from the data of a function near ``f``, noise units.
 
     ``sqrt(sum_s model_error^2 / noise_s^2)`` over all observations, for a function within
@@ -159,7 +135,9 @@ def misfit_of_error(regression: RidgeState, model_error: float) -> float:
     Raises:
         ValueError: If the distance is so large that squares would overflow.
     """
-    misfit = model_error * float(regression.noise_scales.reciprocal().norm())
+    if not model_error > 0.0:
+        return 0.0
+    misfit = plain(model_error) * float(regression.noise_scales.reciprocal().norm())
     if misfit > _LARGEST_MISFIT:
         raise ValueError(
             f"model_error is {model_error:.4g}, too large beside a noise scale of "

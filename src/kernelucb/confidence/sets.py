@@ -2,7 +2,7 @@ r"""Confidence sets and their support functions, the interface of every bound.""
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Protocol, Self
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -96,6 +96,16 @@ class Described:
         return f"{type(self).__name__}({inner})\n  {verdict}"
 
 
+class Cut(Protocol):
+    r"""Makes a part of a set, such as its functions within a range."""
+
+    def __call__(
+        self, whole: "ConfidenceSet", /, *, assumptions: Assumptions
+    ) -> "ConfidenceSet":
+        r"""The part, with its assumptions."""
+        ...
+
+
 class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
     r"""A set of functions that holds the true one with the stated probability.
 
@@ -138,6 +148,14 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
         bounded norm. Cells of branch and bound take their bounds from here.
         """
         return self
+
+    def to_search(self) -> "ConfidenceSet":
+        r"""The set without limits at whose ends the bounds of many points are equal."""
+        return self
+
+    def cut(self, kind: "Cut", assumptions: Assumptions) -> "ConfidenceSet":
+        r"""A part of the set: ``kind`` of it, with these assumptions."""
+        return kind(self, assumptions=assumptions)
 
     def limit(self, sign: int) -> float:
         r"""Upper bound on ``sign * f`` everywhere, from a known range; else infinite."""
