@@ -16,7 +16,8 @@ from kernelucb._numerics.estimates import Estimate
 from kernelucb.confidence.assumptions import Status
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 from kernelucb.papers.meta import exploration_factor
-from kernelucb.papers.meta_model import TaskMoments, complete_matrix
+from kernelucb.papers.meta_candidates import complete_matrix
+from kernelucb.papers.meta_model import TaskMoments
 from oracles import meta_many
 from problems import float64, generator, normal, uniform
 from tolerances import META_COMPLETION, META_POSTERIOR, REARRANGED

@@ -7,7 +7,8 @@ r"""Bounds of other authors: a file (or two) to be read beside each paper.
 | ``wang_de_freitas.py`` | Wang & de Freitas (2014): a band of one round |
 | ``chowdhury_gopalan.py`` | Chowdhury & Gopalan (2017): IGP-UCB |
 | ``streaming.py``, ``thompson.py`` | Durand, Maillard & Pineau (2018): unknown noise |
-| ``meta.py``, ``meta_model.py`` | Wang, Kim & Kaelbling (2018): earlier tasks |
+| ``meta.py``, ``meta_model.py``, ``meta_candidates.py``, ``meta_features.py`` | Wang, Kim \
+& Kaelbling (2018): earlier tasks |
 | ``bkb.py``, ``bkb_model.py``, ``bkb_bandit.py``, ``bkb_variational.py`` | Calandriello, \
 Carratino, Lazaric, Valko & Rosasco (2019): budgeted bandits |
 
@@ -26,11 +27,8 @@ from kernelucb.papers.bkb_variational import (
 )
 from kernelucb.papers.chowdhury_gopalan import IGPUCB
 from kernelucb.papers.meta import MetaPI, MetaUCB
-from kernelucb.papers.meta_model import (
-    CosineFeatures,
-    DiscreteMetaModel,
-    FeatureMetaModel,
-)
+from kernelucb.papers.meta_candidates import DiscreteMetaModel
+from kernelucb.papers.meta_features import CosineFeatures, FeatureMetaModel
 from kernelucb.papers.srinivas import (
     BoundedNorm,
     CompactDomain,

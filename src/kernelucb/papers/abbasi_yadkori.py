@@ -8,8 +8,6 @@ What differs from the thesis: kernels in place of finitely many features, as in 
 Durand, Maillard & Pineau (2018), and whitened outcomes, each with its own noise scale.
 """
 
-from typing import Any
-
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -30,7 +28,7 @@ from kernelucb.data.from_model import NoiseStd
 
 @rebuildable()
 def abbasi_yadkori(
-    model: Any,
+    model: Model | KernelRegression,
     norm_bound: NormBoundLike,
     noise_std: NoiseStd,
     delta: float,

@@ -12,10 +12,12 @@ for any inducing points.
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from gpytorch.models import ApproximateGP
 from torch import Tensor
 
 from kernelucb._numerics.checks import one_of, positive_scalar, probability
@@ -24,6 +26,7 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
+    Knowledge,
     Status,
     rkhs_assumptions,
 )
@@ -237,7 +240,9 @@ class BKBRule:
         radius, _ = fit_of("filters").sketched(state, self.delta)
         return as_ball(norm_bound).resolve(state, radius).checked(state, radius)
 
-    def assumptions(self, data: SketchedData, known: Any, norm: Assumption) -> Assumptions:
+    def assumptions(
+        self, data: SketchedData, known: Knowledge | DTCRegression, norm: Assumption
+    ) -> Assumptions:
         r"""Assumptions of the band."""
         source, rounds = _SOURCES[self.radius], None
         if self.radius != "certified":
@@ -262,7 +267,7 @@ class BKBRule:
 
 @rebuildable(sketched_state)
 def bkb(
-    model: DTCRegression,
+    model: Model | ApproximateGP | DTCRegression,
     norm_bound: NormBoundLike,
     noise_std: Number | None,
     delta: float,
@@ -271,16 +276,16 @@ def bkb(
 ) -> Band:
     r"""The band of ``BKBUCB``, from the state of its model."""
     rule = BKBRule(radius, delta, epsilon)
-    state = model
+    known = state = sketched_state(model)
     if noise_std is not None:
         positive_scalar("noise_std", noise_std)
-        state = model.with_noise_std(noise_std)
+        state = known.with_noise_std(noise_std)
     norm = rule.norm(norm_bound, state)
     # The width is in units of the model, which may standardise; the band in outcome units.
     noise = float(state.noise_scales) / state.outcome_scale
     width = rule.width(state.data, norm.value, noise, _BLOCK)
     assumptions = rule.assumptions(state.data, state, norm.assumption)
-    if "noise" in model.estimated - state.estimated:
+    if "noise" in known.estimated - state.estimated:
         assumptions = assumptions.with_extra(_FITTED_RIDGE)
     return Band(
         RidgeBand(state, state.regularizer, width, assumptions),
@@ -329,7 +334,7 @@ class BKBUCB(BandUCB):
 
     def __init__(
         self,
-        model: Any,
+        model: Model | ApproximateGP | DTCRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_std: Number | None = None,

@@ -1,14 +1,16 @@
 r"""Budgeted GPs with inducing points drawn by posterior variance (Calandriello et al.)."""
 
+from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, Self, TypedDict
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
-from botorch.posteriors import GPyTorchPosterior
+from botorch.posteriors import GPyTorchPosterior, Posterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
@@ -28,6 +30,7 @@ from kernelucb._numerics.checks import (
     unbatched,
 )
 from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
+from kernelucb.data.from_model import input_transform_of, outcome_transform_of
 from kernelucb.data.nystrom import (
     DTCRegression,
     SketchedData,
@@ -77,6 +80,16 @@ def joint_normal(
     return MultivariateNormal(mean, between + told + DiagLinearOperator(rounding))
 
 
+class SavedState(TypedDict):
+    r"""Observations and draws, as ``state_dict`` has them."""
+
+    scales: list[float]
+    inputs: Tensor
+    tally: list[Tensor]
+    inducing: Tensor
+    generator_state: Tensor
+
+
 class BKBModel(Model):
     r"""Budgeted GP: inducing points drawn from the observations by posterior variance.
 
@@ -105,7 +118,6 @@ class BKBModel(Model):
 
     num_outputs = 1  # pyright: ignore
     batch_shape = torch.Size()  # pyright: ignore
-    outcome_transform: Any
 
     def __init__(
         self,
@@ -200,12 +212,11 @@ class BKBModel(Model):
         Raises:
             UnsupportedError: If outcomes are transformed by more than ``Standardize``.
         """
-        units = outcome_units(getattr(self, "outcome_transform", None))
+        units = outcome_units(outcome_transform_of(self))
         ways = "transform the outcomes yourself, or use SketchedMartingaleMixtureUCB"
         check_identity(units.outcome_map, "BKBModel", ways)
         modules = self.prior.covar_module, self.prior.mean_module
-        transform = getattr(self, "input_transform", None)
-        prior = Prior(*modules, transform, units.offset, units.scale)
+        prior = Prior(*modules, input_transform_of(self), units.offset, units.scale)
         noise = units.scale * self.alpha**0.5
         return DTCRegression(prior, self.state, noise, self.dimension, self.estimated)
 
@@ -213,10 +224,10 @@ class BKBModel(Model):
         self,
         X: Tensor,
         output_indices: list[int] | None = None,
-        observation_noise: Any = False,
-        posterior_transform: Any = None,
-        **_: Any,
-    ) -> Any:
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+        **_: object,
+    ) -> Posterior:
         r"""Joint posterior at ``... x q x d`` inputs; differentiable.
 
         Computed in float64 and cast back to the inputs' dtype (unless an outcome transform
@@ -232,15 +243,15 @@ class BKBModel(Model):
         if observation_noise:
             normal = normal.add_jitter(self.alpha)
         posterior: Any = GPyTorchPosterior(normal)
-        if hasattr(self, "outcome_transform"):
-            posterior = self.outcome_transform.untransform_posterior(posterior, X=X)
+        if (transform := outcome_transform_of(self)) is not None:
+            posterior = transform.untransform_posterior(posterior, X=X)
         if X.dtype != torch.float64 and type(posterior) is GPyTorchPosterior:
             normal = posterior.distribution
             mean, covariance = normal.mean.to(X.dtype), normal.covariance_matrix.to(X.dtype)
             posterior = GPyTorchPosterior(MultivariateNormal(mean, covariance))
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "BKBModel":
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: object) -> Self:
         r"""The model after more observations, whose inputs become inducing points.
 
         This one stays as it is, and so do the other inducing points: nothing is drawn.
@@ -259,7 +270,7 @@ class BKBModel(Model):
         model.state = model.state.conditioned(*data)
         return model
 
-    def observe(self, X: Tensor, Y: Tensor) -> "BKBModel":
+    def observe(self, X: Tensor, Y: Tensor) -> Self:
         r"""Add observations in place and draw the inducing points again; this model.
 
         Arguments and errors as for ``condition_on_observations``.
@@ -270,7 +281,7 @@ class BKBModel(Model):
     def _set_transformed_inputs(self) -> None:
         r"""Nothing: BoTorch would transform raw training inputs at ``eval()``."""
 
-    def get_extra_state(self) -> dict[str, Any]:
+    def get_extra_state(self) -> SavedState:
         r"""Observations and draws, for ``state_dict``."""
         state = self.state
         return {
@@ -281,7 +292,7 @@ class BKBModel(Model):
             "generator_state": state.generator_state,
         }
 
-    def set_extra_state(self, state: Any) -> None:
+    def set_extra_state(self, state: SavedState) -> None:
         r"""The state that ``get_extra_state`` returned, for ``load_state_dict``."""
         state, like = deepcopy(state), self.state.inputs
         alpha, qbar = state["scales"]
@@ -303,11 +314,11 @@ class BKBModel(Model):
         like = self.state.inputs
         inputs = self.transform_inputs(X.detach().to(like))
         Y = Y.detach().to(like)
-        if hasattr(self, "outcome_transform"):
-            Y, _ = self.outcome_transform(Y)
+        if (transform := outcome_transform_of(self)) is not None:
+            Y, _ = transform(Y)
         return inputs, Y.squeeze(-1) - self.state.prior.mean(inputs)
 
-    def _apply(self, fn: Any, recurse: bool = True) -> "BKBModel":
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         if fn(self.state.inputs[:0]).dtype != torch.float64:
             raise UnsupportedError("BKBModel computes in float64; leave its dtype alone.")
         super()._apply(fn, recurse)

@@ -7,8 +7,9 @@ variational models.
 # GPyTorch exports the base class of its own strategies under a private name only.
 # pyright: reportPrivateUsage=false
 
+from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -29,6 +30,7 @@ from linear_operator.operators import (
 )
 from torch import Tensor
 from torch.linalg import solve_triangular
+from torch.nn import Module
 
 from kernelucb._numerics.checks import (
     instance_of,
@@ -207,7 +209,7 @@ class BKBVariationalStrategy(_VariationalStrategy):
         self._read = parts, numbers
         return self._keep(state)
 
-    def _observed(self, prior: Any, alpha: Any) -> SketchedData:
+    def _observed(self, prior: Prior, alpha: float) -> SketchedData:
         r"""The observations under a prior and a noise variance, at the points drawn."""
         first, index = distinct_rows(self.inputs)
         none = self.targets.new_zeros(len(first))
@@ -322,7 +324,7 @@ class BKBVariationalStrategy(_VariationalStrategy):
         return 0.5 * excess - half.diagonal().log().sum()
 
     def __call__(
-        self, x: Tensor, prior: bool = False, diag: bool = True, **kwargs: Any
+        self, x: Tensor, prior: bool = False, diag: bool = True, **kwargs: object
     ) -> MultivariateNormal:
         r"""``q(f(x))``, or the prior, at ``... x q x d`` inputs.
 
@@ -342,19 +344,27 @@ class BKBVariationalStrategy(_VariationalStrategy):
         return joint_normal(self._optimum(), x.double(), not (self.training and diag))
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, *others: Any, **options: Any
+        self,
+        state_dict: Mapping[str, Tensor],
+        prefix: str,
+        local_metadata: dict[str, object],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
     ) -> None:
         for name, own in self.named_buffers():  # of as many observations as were saved
             saved = state_dict.get(prefix + name, own)
             setattr(self, name, torch.empty_like(saved, device=self.inputs.device))
-        super()._load_from_state_dict(state_dict, prefix, *others, **options)
+        found = missing_keys, unexpected_keys, error_msgs
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *found)
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is computed anew, and may have a graph, which has no copy.
         return vars(self) | {"_read": (None, []), "_state": None, "_live": None}
 
-    def _apply(self, fn: Any, recurse: bool = True) -> "BKBVariationalStrategy":
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         if fn(self.inputs[:0]).dtype != torch.float64:
             raise UnsupportedError("BKB computes in float64; leave the dtype alone.")
         super()._apply(fn, recurse)
@@ -413,7 +423,7 @@ class BKBInducingPointAllocator(InducingPointAllocator):
     def allocate_inducing_points(
         self,
         inputs: Tensor,
-        covar_module: Any,
+        covar_module: Module,
         num_inducing: int,
         input_batch_shape: torch.Size,
     ) -> Tensor:
@@ -435,8 +445,9 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         every = inputs.expand(*input_batch_shape, *inputs.shape[-2:])
         unbatched(every, every, inputs.shape[-1])
         X, count = inputs.double(), whole_number("num_inducing", num_inducing)
-        index: Any = (0,) * len(covar_module.batch_shape)
-        prior = Prior(covar_module[index] if index else covar_module).to(X.device)
+        kernel: Any = covar_module  # BoTorch says less of it
+        index = (0,) * len(kernel.batch_shape)
+        prior = Prior(kernel[index] if index else kernel).to(X.device)
         prior.check_fits(X)
 
         def drawn(alpha: float) -> SketchedData:

@@ -7,8 +7,6 @@ What differs from the paper: their ``t eta`` is taken as 2, its largest value wi
 ``eta = 2 / T``.
 """
 
-from typing import Any
-
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -29,7 +27,11 @@ from kernelucb.data.from_model import NoiseStd
 
 @rebuildable()
 def igp(
-    model: Any, norm_bound: NormBoundLike, noise_std: NoiseStd, delta: float, horizon: int
+    model: Model | KernelRegression,
+    norm_bound: NormBoundLike,
+    noise_std: NoiseStd,
+    delta: float,
+    horizon: int,
 ) -> Band:
     r"""The band of ``IGPUCB``."""
     positive_scalar("horizon", horizon)

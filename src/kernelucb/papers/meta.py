@@ -3,14 +3,15 @@ an unknown Gaussian process prior.
 
 The multiplier of Eq. 12 (``exploration_factor``), the band of Lemma 11 and Corollary 6, and
 the two acquisition functions: ``MetaUCB`` (Eq. 11) and ``MetaPI`` (Section 4.1). The
-estimated prior is in ``meta_model.py``.
+estimated prior is in ``meta_model.py`` with ``meta_candidates.py`` and
+``meta_features.py``.
 
 What differs from the paper: ``assumptions`` says where a search goes beyond the proof,
 which takes the inputs evaluated so far as independent of the training functions.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -25,6 +26,7 @@ from kernelucb.confidence.assumptions import REPORTED, Assumption, Assumptions, 
 from kernelucb.confidence.band import Band, inputs_of, rebuildable
 from kernelucb.confidence.sets import QueryPoints, StateSet
 from kernelucb.data.outcome_map import IDENTITY
+from kernelucb.papers.meta_model import MetaModel
 
 _ESTIMATES = {
     "values": "missing training values were completed exactly",
@@ -51,7 +53,7 @@ class PosteriorState:
 
     outcome_map = IDENTITY
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: MetaModel) -> None:
         self.model, self.dimension = model, model.dimension
         self.num_observations, self.prior_std = model.num_evaluations, model.prior_std
 
@@ -61,7 +63,7 @@ class PosteriorState:
 
     def project(self, X: Tensor) -> PosteriorPoints:
         r"""Posterior mean and variance at ``b x d`` points; differentiable in ``X``."""
-        posterior = self.model.posterior(X.double().unsqueeze(-2))
+        posterior = self.model.joint(X.double().unsqueeze(-2))
         return PosteriorPoints(
             *(m.reshape(-1) for m in (posterior.mean, posterior.variance))
         )
@@ -117,7 +119,7 @@ def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float
     return (mean_error + sample) / math.sqrt(1.0 - 2.0 * math.sqrt(log / (n - t)))
 
 
-def meta_assumptions(model: Any, claim: str, band: bool = True) -> Assumptions:
+def meta_assumptions(model: MetaModel, claim: str, band: bool = True) -> Assumptions:
     r"""Assumptions of the regret bounds, and of the band where the paper covers it.
 
     Source: Wang, Kim & Kaelbling (2018), Theorem 2 (a finite domain) or Theorem 4 (given
@@ -143,7 +145,7 @@ _SMALLEST_RATIO = 1e-8
 
 
 @rebuildable(lambda model: model)
-def meta_band(model: Any, delta: float) -> Band:
+def meta_band(model: MetaModel, delta: float) -> Band:
     r"""The band of ``MetaUCB``."""
     _check_model(model)
     probability("delta", delta)
@@ -158,7 +160,7 @@ def meta_band(model: Any, delta: float) -> Band:
 
 
 @rebuildable(lambda model: model)
-def _one_deviation(model: Any) -> Band:
+def _one_deviation(model: MetaModel) -> Band:
     r"""The band of ``MetaPI``: the mean plus and minus one standard deviation."""
     _check_model(model)
     claim = "the regret bound for the whole search, for a target of at least max f"
@@ -168,7 +170,7 @@ def _one_deviation(model: Any) -> Band:
     return _of_set(model, PosteriorBand(PosteriorState(model), 1.0, assumptions), {})
 
 
-def _of_set(model: Any, whole: PosteriorBand, constants: dict[str, float]) -> Band:
+def _of_set(model: MetaModel, whole: PosteriorBand, constants: dict[str, float]) -> Band:
     return Band(
         whole, data=whole.regression, observed=inputs_of(model), constants=constants
     )
@@ -201,7 +203,7 @@ class MetaUCB(BandUCB):
 
     def __init__(
         self,
-        model: Any,
+        model: MetaModel,
         *,
         delta: float = 0.05,
         maximize: bool = True,
@@ -234,7 +236,7 @@ class MetaPI(BandUCB):
 
     def __init__(
         self,
-        model: Any,
+        model: MetaModel,
         *,
         target: float | None = None,
         maximize: bool = True,
@@ -248,7 +250,7 @@ class MetaPI(BandUCB):
         best = largest if self.band.direction > 0 else smallest
         self.target = best if given is None else given
 
-    def _value(self, support: Any, X: Tensor) -> Tensor:
+    def _value(self, support: object, X: Tensor) -> Tensor:
         points = self._scoring.project(X)
         lead = self.band.direction * (points.baseline - self.target)
         deviation = safe_sqrt(points.design.variance)
@@ -260,8 +262,8 @@ class MetaPI(BandUCB):
         return ratio.where(open_, decided)
 
 
-def _check_model(model: Any) -> None:
-    if not (hasattr(model, "num_tasks") and hasattr(model, "num_evaluations")):
+def _check_model(model: object) -> None:
+    if not isinstance(model, MetaModel):
         raise UnsupportedError(
             f"{type(model).__name__} has no estimated prior; use DiscreteMetaModel or "
             "FeatureMetaModel of kernelucb.models."

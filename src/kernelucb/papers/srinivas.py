@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
 from kernelucb._numerics.digits import assumed
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Number, is_estimate
 from kernelucb.acquisition.bounds import RegressionUCB, of_state
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -171,7 +171,7 @@ class BoundedNorm:
             gain, status = float(given), Status.GIVEN
             words = f"at most {assumed(gain)} nats; "
             words += f"that of the observed points is {observed:.6g}"
-            if isinstance(given, Estimate):
+            if is_estimate(given):
                 status = Status.ESTIMATED
             if observed > gain:
                 status = Status.VIOLATED
@@ -199,7 +199,11 @@ _FINITE_DOMAIN = FiniteDomain()
 
 @rebuildable()
 def srinivas(
-    model: Any, noise_std: NoiseStd, delta: float, theorem: Theorem, scale: float
+    model: Model | KernelRegression,
+    noise_std: NoiseStd,
+    delta: float,
+    theorem: Theorem,
+    scale: float,
 ) -> Band:
     r"""The band of ``SrinivasUCB``."""
     probability("delta", delta)

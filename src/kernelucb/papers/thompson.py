@@ -9,8 +9,6 @@ random Fourier features of the prior; and the factor of the deviation may be lef
 ``assumptions`` says.
 """
 
-from typing import Any
-
 import torch
 from botorch.generation.sampling import MaxPosteriorSampling
 from botorch.models.deterministic import GenericDeterministicModel
@@ -24,7 +22,7 @@ from kernelucb._numerics.domains import checked_limits, checked_points
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, norm_bound_under_prior
-from kernelucb.confidence.ridge import abbasi_yadkori_theorem
+from kernelucb.confidence.ridge import RidgeBand, abbasi_yadkori_theorem
 from kernelucb.data import KernelRegression
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.papers.streaming import StreamingNoiseTracker, streaming_band
@@ -43,7 +41,13 @@ class PosteriorPaths(Module):
 
     weights: Tensor
 
-    def __init__(self, band: Any, scale: float, outcome_map: Any, *sizes: int) -> None:
+    def __init__(
+        self,
+        band: RidgeBand[KernelRegression],
+        scale: float,
+        outcome_map: OutcomeMap,
+        *sizes: int,
+    ) -> None:
         super().__init__()
         self.regression = regression = band.regression
         regularizer = band.regularizer

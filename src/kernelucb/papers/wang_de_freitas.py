@@ -9,7 +9,6 @@ search, whose inputs follow from outcomes, has no guarantee.
 """
 
 import math
-from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -76,7 +75,7 @@ def wang_de_freitas_band(
 
 @rebuildable()
 def wang_de_freitas(
-    model: Any,
+    model: Model | KernelRegression,
     norm_bound: NormBoundLike,
     noise_std: NoiseStd,
     delta: float,
