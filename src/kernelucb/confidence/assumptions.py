@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from kernelucb._numerics.digits import assumed, coordinate, one_minus
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate
 from kernelucb.confidence.domain import EVERYWHERE, Everywhere
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.exceptions import UncertifiedError
@@ -20,6 +20,11 @@ class Status(StrEnum):
     GIVEN = "given"
     ESTIMATED = "estimated"
     VIOLATED = "violated"
+
+    @classmethod
+    def of(cls, *numbers: object) -> "Status":
+        r"""Given, or estimated where one of the numbers is an ``Estimate``."""
+        return cls.ESTIMATED if any(map(is_estimate, numbers)) else cls.GIVEN
 
 
 _NO_GUARANTEE = "heuristic, no guarantee: an assumption is violated"

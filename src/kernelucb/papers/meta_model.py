@@ -27,6 +27,7 @@ from kernelucb._numerics.estimates import (
     Estimate,
     Number,
     frozen_copy,
+    is_estimate,
     plain,
     remember_trained,
 )
@@ -376,7 +377,7 @@ class MetaModel(Model):
             mean_module=self.mean_module,
             outcome_transform=None,
         )
-        if isinstance(noise_std, Estimate):  # read back from the model by name
+        if is_estimate(noise_std):  # read back from the model by name
             remember_trained(gp.likelihood, frozenset({"noise"}))
         return gp.requires_grad_(False).eval()
 

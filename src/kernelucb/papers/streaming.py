@@ -25,7 +25,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.digits import at_least, at_most, between
-from kernelucb._numerics.estimates import Estimate, plain
+from kernelucb._numerics.estimates import Estimate, is_estimate, plain
 from kernelucb.acquisition.bounds import RegressionUCB, of_state
 from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
 from kernelucb.confidence.band import Band, rebuildable
@@ -166,7 +166,7 @@ class StreamingNoiseTracker:
         self.num_observations = 0
         self.outcomes: str | None = None
         self.consistent = True
-        self.estimated = {"norm"} if isinstance(norm_bound, Estimate) else set[str]()
+        self.estimated = {"norm"} if is_estimate(norm_bound) else set[str]()
 
     @property
     def lower(self) -> Estimate:
