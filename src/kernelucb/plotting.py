@@ -282,15 +282,20 @@ def label_of(names: Sequence[str] | None, point: Tensor, *shown: int) -> str:
 
     The first of the inputs that are ``shown`` is on the axis.
     """
-    count = len(point)
-    names = [f"input {i}" for i in range(1, count + 1)] if names is None else names
-    if len(names) != count:
-        raise ValueError(f"input_names has {len(names)} entries for {count} inputs.")
-    fixed = [i for i in range(count) if i not in shown]
+    names = _named(names, len(point))
+    fixed = [i for i in range(len(point)) if i not in shown]
     listed = ", ".join(f"{names[i]} {float(point[i]):.4g}" for i in fixed)
     if len(fixed) > 3:
         listed = f"the point's other {len(fixed)} inputs"
     return f"{names[shown[0]]}, at {listed}" if fixed else names[shown[0]]
+
+
+def _named(names: Sequence[str] | None, count: int) -> Sequence[str]:
+    r"""A name for each input; ``"input 1"`` and so on where none are given."""
+    names = [f"input {i}" for i in range(1, count + 1)] if names is None else names
+    if len(names) != count:
+        raise ValueError(f"input_names has {len(names)} entries for {count} inputs.")
+    return names
 
 
 def _certificate_of(found: Found) -> RegretCertificate | None:
@@ -502,8 +507,7 @@ def plot_safe_set(
         ax.scatter(across, upwards, zorder=3, **style)
     ax.set(xlabel=label_of(input_names, middle[0], *columns), xlim=ends[0])
     if len(columns) == 2:
-        name = label_of(input_names, middle[0], *reversed(columns)).partition(", at ")[0]
-        ax.set(ylabel=name, ylim=ends[1])
+        ax.set(ylabel=_named(input_names, dimension)[columns[1]], ylim=ends[1])
     add_legend(ax, title=f"looked at {' x '.join([str(count)] * len(columns))} points")
     return ax
 

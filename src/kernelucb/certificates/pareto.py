@@ -10,6 +10,7 @@ from kernelucb._numerics.checks import nonnegative_scalar
 from kernelucb._numerics.domains import checked_points
 from kernelucb.certificates.words import ParetoSet
 from kernelucb.confidence.band import (
+    Band,
     BandLike,
     band_of,
     check_dimensions,
@@ -78,10 +79,10 @@ def pareto_set(
     if names is None:
         names = [f"objective {i}" for i in range(1, len(listed) + 1)]
     labels = tuple(per_output("names", names, len(listed)))
-    sets = [(band.required_set, band.direction) for band in listed]
-    X = checked_points("candidates", candidates, sets[0][0].regression.dimension)
+    dimension = listed[0].required_set.regression.dimension
+    X = checked_points("candidates", candidates, dimension)
     sides = torch.stack([torch.stack(band.bounds(X)) for band in listed], -1)
-    signs = sides.new_tensor([sign for _, sign in sets])
+    signs = sides.new_tensor([band.direction for band in listed])
     low, high = (sides * signs).sort(0).values  # large is good
     every = torch.ones_like(X[:, 0], dtype=torch.bool)
     feasible = possible = every
@@ -89,17 +90,8 @@ def pareto_set(
         feasible, possible = constraints.feasibility(X)
 
     # Sides first, then gains among the others: who is beaten by a beaten one is beaten.
-    rivals = possible.clone()
-    if bool(feasible.any()):
-        least = low[feasible]
-        rivals &= ~in_parts(high, lambda part: _beaten(part, least))
-    kept = X[rivals]
-    gains = low.new_zeros(len(sets), len(kept), len(kept))
-    for matrix, (functions, sign) in zip(gains, sets, strict=True):
-        for column, x in enumerate(kept):
-            matrix[:, column] = functions.max_gain_over(kept, x[None], sign)
-    same = (kept[:, None] == kept).all(-1)  # nothing is gained but round-off
-    gains = gains.masked_fill(same, 0.0)
+    rivals = possible & ~_beaten(high, low[feasible])
+    gains = _gains(listed, X[rivals])
     # Column by column the rivals' gains over one of them, row by row its losses.
     beats = (gains <= 0.0).all(0) & (gains < 0.0).any(0) & feasible[rivals]
     dominated = (beats & ~beats.mT).any(1)  # round-off could beat both of two
@@ -126,7 +118,7 @@ def pareto_set(
         names=labels,
         lower=sides[0],
         upper=sides[1],
-        maximize=tuple(sign == 1 for _, sign in sets),
+        maximize=tuple(band.direction == 1 for band in listed),
         feasible=torch.stack([feasible, possible]),
         assumptions=joined_assumptions(
             named | limits, "optimal and dominated candidates are what they are called"
@@ -135,7 +127,25 @@ def pareto_set(
     )
 
 
+def _gains(bands: Sequence[Band], points: Tensor) -> Tensor:
+    r"""Upper bounds on the gains of ``n x d`` points (rows) over each other, a matrix each.
+
+    ``m x n x n`` for ``m`` bands, on the scale of each band's set; large is good.
+    """
+    gains = points.new_zeros(len(bands), len(points), len(points))
+    for matrix, band in zip(gains, bands, strict=True):
+        functions, sign = band.required_set, band.direction
+        for column, x in enumerate(points):
+            matrix[:, column] = functions.max_gain_over(points, x[None], sign)
+    same = (points[:, None] == points).all(-1)  # nothing is gained but round-off
+    return gains.masked_fill(same, 0.0)
+
+
 def _beaten(most: Tensor, least: Tensor) -> Tensor:
     r"""Which of ``n x m`` largest values are dominated by one of ``k x m`` least values."""
-    ahead = least - most[:, None]
-    return ((ahead >= 0.0).all(-1) & (ahead > 0.0).any(-1)).any(-1)
+
+    def dominated(part: Tensor) -> Tensor:
+        ahead = least - part[:, None]
+        return ((ahead >= 0.0).all(-1) & (ahead > 0.0).any(-1)).any(-1)
+
+    return in_parts(most, dominated)

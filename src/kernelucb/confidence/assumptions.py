@@ -328,13 +328,18 @@ class Assumptions:
         violated = Assumption(name, reason, Status.VIOLATED)
         return replace(self, guarantee=_NO_GUARANTEE).with_extra(violated)
 
-    def __str__(self) -> str:
-        lines = [self.summary]
+    @property
+    def headline(self) -> str:
+        r"""First line in print: what is certified, or ``summary``."""
         if self.certified:
-            lines = [f"certified, if what was given is true: {self.guarantee}"]
-        elif self.violated:
+            return f"certified, if what was given is true: {self.guarantee}"
+        return self.summary
+
+    def __str__(self) -> str:
+        lines = [self.headline]
+        if self.violated:
             lines.append(f"  {self.remedy[0].upper()}{self.remedy[1:]}.")
-        else:
+        elif not self.certified:
             lines.append(f"  If the estimates were true: {self.guarantee}")
         lines.append(f"  Source: {self.source}")
         lines += [f"  {item}" for item in self.items]
