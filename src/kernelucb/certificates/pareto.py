@@ -10,13 +10,13 @@ from kernelucb._numerics.checks import nonnegative_scalar
 from kernelucb._numerics.domains import checked_points
 from kernelucb.certificates.words import ParetoSet
 from kernelucb.confidence.band import (
-    Band,
     BandLike,
     band_of,
     check_dimensions,
     joined_assumptions,
 )
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.data.from_model import per_output
 from kernelucb.data.outcome_map import check_identity
 
@@ -79,10 +79,10 @@ def pareto_set(
     if names is None:
         names = [f"objective {i}" for i in range(1, len(listed) + 1)]
     labels = tuple(per_output("names", names, len(listed)))
-    dimension = listed[0].required_set.regression.dimension
-    X = checked_points("candidates", candidates, dimension)
+    sets = [(band.required_set, band.direction) for band in listed]
+    X = checked_points("candidates", candidates, sets[0][0].regression.dimension)
     sides = torch.stack([torch.stack(band.bounds(X)) for band in listed], -1)
-    signs = sides.new_tensor([band.direction for band in listed])
+    signs = sides.new_tensor([sign for _, sign in sets])
     low, high = (sides * signs).sort(0).values  # large is good
     every = torch.ones_like(X[:, 0], dtype=torch.bool)
     feasible = possible = every
@@ -91,7 +91,7 @@ def pareto_set(
 
     # Sides first, then gains among the others: who is beaten by a beaten one is beaten.
     rivals = possible & ~_beaten(high, low[feasible])
-    gains = _gains(listed, X[rivals])
+    gains = _gains(sets, X[rivals])
     # Column by column the rivals' gains over one of them, row by row its losses.
     beats = (gains <= 0.0).all(0) & (gains < 0.0).any(0) & feasible[rivals]
     dominated = (beats & ~beats.mT).any(1)  # round-off could beat both of two
@@ -118,7 +118,7 @@ def pareto_set(
         names=labels,
         lower=sides[0],
         upper=sides[1],
-        maximize=tuple(band.direction == 1 for band in listed),
+        maximize=tuple(sign == 1 for _, sign in sets),
         feasible=torch.stack([feasible, possible]),
         assumptions=joined_assumptions(
             named | limits, "optimal and dominated candidates are what they are called"
@@ -127,14 +127,13 @@ def pareto_set(
     )
 
 
-def _gains(bands: Sequence[Band], points: Tensor) -> Tensor:
-    r"""Upper bounds on the gains of ``n x d`` points (rows) over each other, a matrix each.
+def _gains(sets: Sequence[tuple[ConfidenceSet, int]], points: Tensor) -> Tensor:
+    r"""Upper bounds on the gains of ``n x d`` points (rows) over each other (columns).
 
-    ``m x n x n`` for ``m`` bands, on the scale of each band's set; large is good.
+    ``m x n x n`` for ``m`` sets with what is sought, on the scale of each set.
     """
-    gains = points.new_zeros(len(bands), len(points), len(points))
-    for matrix, band in zip(gains, bands, strict=True):
-        functions, sign = band.required_set, band.direction
+    gains = points.new_zeros(len(sets), len(points), len(points))
+    for matrix, (functions, sign) in zip(gains, sets, strict=True):
         for column, x in enumerate(points):
             matrix[:, column] = functions.max_gain_over(points, x[None], sign)
     same = (points[:, None] == points).all(-1)  # nothing is gained but round-off
