@@ -25,7 +25,8 @@ from kernelucb.certificates.boxes import upper_side
 from kernelucb.certificates.regret import certify
 from kernelucb.certificates.spending import counted
 from kernelucb.certificates.task import Task
-from kernelucb.certificates.words import STATEMENTS, TESTED, Breakdown, Claim, Wording
+from kernelucb.certificates.wording import Wording
+from kernelucb.certificates.words import STATEMENTS, TESTED, Breakdown, Claim
 from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
 from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning

@@ -35,12 +35,12 @@ from kernelucb.certificates import (
     optimum_report,
     regret_certificate,
 )
+from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import (
     Claim,
     LevelSet,
     OptimumReport,
     RegretCertificate,
-    Wording,
     gaps_in_words,
 )
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
