@@ -31,7 +31,7 @@ from kernelucb._numerics.palette import (
 from kernelucb.certificates import RegretCertificate
 from kernelucb.certificates.words import gaps_in_words
 from kernelucb.confidence.band import BandLike, band_of
-from kernelucb.data.exact import distinct_rows
+from kernelucb.data.exact import runs_by_input
 from kernelucb.diagnostics import noise_regions
 from kernelucb.safety import SafeSet
 
@@ -410,14 +410,14 @@ def plot_replicates(
         ValueError: If no input is repeated.
     """
     targets = training_targets(train_X, train_Y)
-    first, index = distinct_rows(train_X.detach().double())
-    groups = [targets[index == each] for each in range(len(first))]
-    groups = [group for group in groups if len(group) > 1]
-    if not groups:
+    runs = runs_by_input(train_X.detach().double(), targets)
+    repeated = runs.precision > 1.0
+    if not bool(repeated.any()):
         raise ValueError("train_X has no repeated input, so there is no scatter to draw.")
-    moments = [[float(each.mean()), float(each.std())] for each in groups]
+    scatter = (runs.total(runs.squares)[repeated] / (runs.precision[repeated] - 1.0)).sqrt()
     ax = axes_or_new(ax)
-    ax.plot(*zip(*moments, strict=True), ".", color=GREY, ms=3, label="one input")
+    points = runs.means[repeated].tolist(), scatter.tolist()
+    ax.plot(*points, ".", color=GREY, ms=3, label="one input")
     label = "pooled, with 95 % interval"
     for region in noise_regions(train_X, targets):
         low, high = map(float, region.limits(_CHANCE))
