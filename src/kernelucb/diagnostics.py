@@ -5,10 +5,11 @@ mean, and how much can points tell?
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import add
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, TypeVar, cast, get_args
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
@@ -29,8 +30,14 @@ from kernelucb._numerics.digits import (
     one_minus,
 )
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
-from kernelucb._numerics.estimates import Estimate, Number, estimated_parts, with_noise
-from kernelucb._numerics.kernels import Combined
+from kernelucb._numerics.estimates import (
+    Estimate,
+    Number,
+    estimated_parts,
+    is_estimate,
+    with_noise,
+)
+from kernelucb._numerics.kernels import Combined, Reading
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.confidence.counts import least_norm_mode, likelihood_level, log_evidence
 from kernelucb.confidence.fit import data_fit
@@ -39,9 +46,10 @@ from kernelucb.confidence.noise import NoiseGroup, log_densities
 from kernelucb.confidence.radius import noise_energy_bound
 from kernelucb.data import KernelRegression
 from kernelucb.data.counts import LINKS, Likelihood, LikelihoodRegression, PseudoRegression
-from kernelucb.data.exact import distinct_rows
+from kernelucb.data.exact import runs_by_input
 from kernelucb.data.prior import Prior
 
+Of = TypeVar("Of")
 Cause = Literal["norm", "noise", "noise by region", "kernel"]
 
 # Factors by which noise scales may be too small (up to 64), length scales too large (32).
@@ -126,30 +134,17 @@ def check_consistency(
     checks.probability("delta", delta)
     norm = checks.positive_number("norm_bound", norm_bound)
     model_error = checks.nonnegative_scalar("model_error", model_error)
-    regions, differ = (), ""
-    data = data_of(model, noise_std, noise_std is not None or model_error > 0.0)
-    if isinstance(data, LikelihoodRegression):
-        least = least_norm_mode(data, likelihood_level(data, delta)).norm
-    else:
-        fitted = data_fit("filters", data, delta, model_error=model_error)
-        least = fitted.for_least_norm()[1] * data.outcome_scale
-        regions = noise_regions(data.train_inputs, data.train_targets)
-        differ = _difference(regions, data)
-    if least <= norm:
-        remedy = (
-            f"No contradiction: functions of norm {at_most(least)} explain the data, the "
-            f"norm bound is {assumed(norm)}. That does not show that it is large "
-            f"enough.{differ}"
-        )
-        return ConsistencyCheck(True, Estimate(least), norm, None, remedy, regions)
-    if isinstance(data, LikelihoodRegression):
-        cause, remedy = _likely_cause(data, least, norm)
-    else:
-        cause, remedy = _diagnosis(data, least, norm, delta)
-        given = float(data.noise_scales.max())
-        if differ and max(float(each.estimate) for each in regions) > given:
-            cause, remedy = "noise by region", f"{differ.strip()} {remedy}"
-    return ConsistencyCheck(False, Estimate(least), norm, cause, remedy, regions)
+    seen = _observed(model, noise_std, model_error)
+    least = seen.least_norm(delta)
+    if not least <= norm:
+        cause, remedy = seen.diagnosis(least, norm, delta)
+        return ConsistencyCheck(False, Estimate(least), norm, cause, remedy, seen.regions)
+    remedy = (
+        f"No contradiction: functions of norm {at_most(least)} explain the data, the "
+        f"norm bound is {assumed(norm)}. That does not show that it is large enough."
+    )
+    remedy = " ".join([remedy, *seen.differences])
+    return ConsistencyCheck(True, Estimate(least), norm, None, remedy, seen.regions)
 
 
 def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
@@ -159,11 +154,8 @@ def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
     one scale gives three estimates of the same number. ``train_X`` is ``n x d``,
     ``train_Y`` has ``n`` outcomes; empty where repeats are few.
     """
-    _, index = distinct_rows(train_X)
-    counts = torch.bincount(index).to(train_Y)
-    means = torch.zeros_like(counts).index_add(0, index, train_Y) / counts
-    squares = torch.zeros_like(counts)
-    squares = squares.index_add(0, index, (train_Y - means[index]).square())
+    runs = runs_by_input(train_X, train_Y)
+    counts, means, squares = runs.precision, runs.means, runs.total(runs.squares)
     order = means.argsort()
     order = order[counts[order] > 1.0]
     degrees = (counts[order] - 1.0).cumsum(0)
@@ -182,50 +174,146 @@ def noise_regions(train_X: Tensor, train_Y: Tensor) -> tuple[NoiseGroup, ...]:
     return tuple(groups)
 
 
-def _difference(regions: tuple[NoiseGroup, ...], data: KernelRegression) -> str:
-    r"""Sentence on noise that differs by region; empty where that may be chance.
+@dataclass(frozen=True)
+class _Noisy:
+    r"""Outcomes with noise, as they were observed."""
 
-    By Bartlett's statistic; scales that were given one for each run are not compared.
-    """
-    if not regions or not data.has_one_noise_scale:
-        return ""
-    degrees = sum(each.degrees for each in regions)
-    pooled = sum(each.degrees * float(each.estimate) ** 2 for each in regions) / degrees
-    parts = (n * math.log(pooled / float(scale) ** 2) for _, n, scale in regions)
-    if chi2.sf(sum(parts), len(regions) - 1) >= _CHANCE:
-        return ""
-    scales = ", ".join(f"{each.estimate:.3g}" for each in regions)
-    where = ", ".join(f"{each.label:.3g}" for each in regions)
-    given = float(data.noise_scales[0])
-    return (
-        f" The noise differs by region: replicates scatter {scales} where outcomes are "
-        f"about {where} (given {assumed(given)} everywhere). Give noise_std as a function "
-        "of the inputs, a ReplicateNoise with groups, or model a transformed outcome (Log)."
-    )
+    data: KernelRegression
+    model_error: float
+
+    def least_norm(self, delta: float) -> float:
+        r"""Least norm that explains the data, outcome units."""
+        fitted = data_fit("filters", self.data, delta, model_error=self.model_error)
+        return fitted.for_least_norm()[1] * self.data.outcome_scale
+
+    @cached_property
+    def regions(self) -> tuple[NoiseGroup, ...]:
+        r"""Noise scales where outcomes are low, middle and high."""
+        return noise_regions(self.data.train_inputs, self.data.train_targets)
+
+    @cached_property
+    def differences(self) -> tuple[str, ...]:
+        r"""A sentence if noise differs by region, none where that may be chance.
+
+        By Bartlett's statistic; scales that were given one for each run are not compared.
+        """
+        if not self.regions or not self.data.has_one_noise_scale:
+            return ()
+        degrees = sum(each.degrees for each in self.regions)
+        squares = sum(each.degrees * float(each.estimate) ** 2 for each in self.regions)
+        pooled = squares / degrees
+        parts = (n * math.log(pooled / float(scale) ** 2) for _, n, scale in self.regions)
+        if chi2.sf(sum(parts), len(self.regions) - 1) >= _CHANCE:
+            return ()
+        scales = ", ".join(f"{each.estimate:.3g}" for each in self.regions)
+        where = ", ".join(f"{each.label:.3g}" for each in self.regions)
+        given = float(self.data.noise_scales[0])
+        return (
+            f"The noise differs by region: replicates scatter {scales} where outcomes are "
+            f"about {where} (given {assumed(given)} everywhere). Give noise_std as a "
+            "function of the inputs, a ReplicateNoise with groups, or model a transformed "
+            "outcome (Log).",
+        )
+
+    def diagnosis(
+        self, least: float, norm_bound: Number, delta: float
+    ) -> tuple[Cause, str]:
+        r"""The likeliest reason of a contradiction, and what to do about it."""
+        cause, remedy = _likeliest(self.data, least, norm_bound, delta)
+        largest = max((float(each.estimate) for each in self.regions), default=0.0)
+        if self.differences and largest > float(self.data.noise_scales.max()):
+            return "noise by region", " ".join([*self.differences, remedy])
+        return cause, remedy
+
+    def outcomes(self, delta: float) -> "NoisyOutcomes":
+        r"""How far the outcomes lie from the prior mean."""
+        data = self.data
+        residuals = data.train_targets - data.prior.mean(data.train_inputs)
+        tail = math.log(2.0 * data.num_observations / delta)
+        reach = math.sqrt(2.0 * tail) * float(data.noise_scales.max())
+        largest = Estimate(float(residuals.abs().max()))
+        is_given = "noise" not in data.estimated
+        return NoisyOutcomes(largest, reach if is_given else Estimate(reach), delta)
+
+    def unit(self, name: str | None) -> str:
+        r"""Name of the outcomes' unit, with the transform that they went through."""
+        return f"{name or 'outcome units'}{self.data.outcome_map.after}"
 
 
-def data_of(
+@dataclass(frozen=True)
+class _Counted:
+    r"""Successes or counts, as they were observed."""
+
+    data: LikelihoodRegression
+
+    regions = differences = ()
+
+    def least_norm(self, delta: float) -> float:
+        r"""Least norm of a function that explains the data, of log odds or log rates."""
+        return least_norm_mode(self.data, likelihood_level(self.data, delta)).norm
+
+    def diagnosis(
+        self, least: float, norm_bound: Number, delta: float
+    ) -> tuple[Cause, str]:
+        r"""The likeliest reason of a contradiction, and what to do about it."""
+        base, gain, shorter = log_evidence(self.data, _LATENT_SCALES), -math.inf, 1.0
+        for factor in _LENGTHSCALE_FACTORS:
+            state = self.data.with_shorter_lengthscales(factor)
+            if state is not None:
+                found = log_evidence(state, _LATENT_SCALES) - base
+                gain, shorter = max((gain, shorter), (found, factor))
+        if gain < _GAIN:
+            return "norm", (
+                "norm_bound is too small, or the outcomes do not follow the likelihood "
+                f"(more scatter than it allows): the least norm is {at_least(least)} "
+                f"(given {assumed(norm_bound)}). Give a larger one, or none to have it "
+                "estimated."
+            )
+        return "kernel", (
+            "The kernel is too smooth for these outcomes: length scales about "
+            f"{shorter:.2g} times shorter explain them better. "
+            f"Fix a shorter one. If it is right, norm_bound must be at least "
+            f"{at_most(least)} (given {assumed(norm_bound)})."
+        )
+
+    def outcomes(self, delta: float) -> "CountedOutcomes":
+        r"""All of them, and at the inputs with extreme rates."""
+        counts, amounts = self.data.loss.counts, self.data.loss.amounts
+        pairs = list(zip(counts.tolist(), amounts.tolist(), strict=True))
+        # Of equal rates the one from more trials or exposure.
+        lowest = min(pairs, key=lambda pair: (pair[0] / pair[1], -pair[1]))
+        highest = max(pairs, key=lambda pair: (pair[0] / pair[1], pair[1]))
+        total = float(counts.sum()), float(amounts.sum())
+        return CountedOutcomes(self.data.loss.kind, total, lowest, highest)
+
+    def unit(self, name: str | None) -> str:
+        r"""Name of the probability or the rate."""
+        rates = {"poisson": "rate for each unit of exposure"}
+        return name or rates.get(self.data.loss.kind, "probability of a success")
+
+
+def _observed(
     model: Model | KernelRegression | LikelihoodRegression,
     noise_std: float | Tensor | None,
-    of_noise: bool,
-) -> KernelRegression | LikelihoodRegression:
-    r"""The data as they were observed; ``of_noise`` if an argument is about the noise."""
+    model_error: float = 0.0,
+) -> _Noisy | _Counted:
+    r"""The data as they were observed."""
     if isinstance(model, PseudoRegression):
         raise UnsupportedError(
             "This regression has pseudo-outcomes in place of the successes or counts that "
             "were observed: pass the LikelihoodRegression itself, which is acqf.band.data."
         )
     if not isinstance(model, LikelihoodRegression):
-        return KernelRegression.of(model, noise_std)
-    if of_noise:
+        return _Noisy(KernelRegression.of(model, noise_std), model_error)
+    if noise_std is not None or model_error > 0.0:
         raise ValueError(
             "Successes and counts have no noise scale of their own: leave out noise_std "
             "and model_error."
         )
-    return model
+    return _Counted(model)
 
 
-def _diagnosis(
+def _likeliest(
     regression: KernelRegression, least: float, norm_bound: Number, delta: float
 ) -> tuple[Cause, str]:
     r"""The likeliest reason of a contradiction, and what to do about it.
@@ -296,29 +384,6 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
     return log_densities(regression, _SCALES, variances)[0].amax(0)
 
 
-def _likely_cause(
-    data: LikelihoodRegression, least: float, norm_bound: Number
-) -> tuple[Cause, str]:
-    r"""The likeliest reason of a contradiction by successes and counts, and advice."""
-    base, best, shorter = log_evidence(data, _LATENT_SCALES), -math.inf, 1.0
-    for factor in _LENGTHSCALE_FACTORS:
-        state = data.with_shorter_lengthscales(factor)
-        gain = -math.inf if state is None else log_evidence(state, _LATENT_SCALES) - base
-        best, shorter = max((best, shorter), (gain, factor))
-    if best < _GAIN:
-        return "norm", (
-            "norm_bound is too small, or the outcomes do not follow the likelihood (more "
-            f"scatter than it allows): the least norm is {at_least(least)} (given "
-            f"{assumed(norm_bound)}). Give a larger one, or none to have it estimated."
-        )
-    return "kernel", (
-        "The kernel is too smooth for these outcomes: length scales about "
-        f"{shorter:.2g} times shorter explain them better. "
-        f"Fix a shorter one. If it is right, norm_bound must be at least "
-        f"{at_most(least)} (given {assumed(norm_bound)})."
-    )
-
-
 # Where priors that vary over the domain are looked at.
 _SCAN = 1024  # Sobol points
 _MOST_CORNERS = 1024  # of a box, which has 2^d: all corners up to ten inputs
@@ -374,6 +439,25 @@ class NoisyOutcomes(NamedTuple):
     noise_reach: Number  # all the noise stays below it with probability `1 - delta`
     delta: float
 
+    fit, at_fit = "noise", "at this noise scale"  # of what a function must explain
+
+    def scale(self, unit: str) -> str:
+        r"""The scale of the function, in words."""
+        return f", in {unit}"
+
+    def range(self, ends: tuple[float, float]) -> tuple[float, float]:
+        r"""Values of the outcome without noise, between two of the function."""
+        return ends
+
+    def range_in_words(self, ends: tuple[float, float] | None, unit: str) -> list[str]:
+        r"""The same, where that is not the function itself."""
+        return []
+
+    @property
+    def change(self) -> list[str]:
+        r"""What a change of the function means, where it is not the outcome."""
+        return []
+
     def __str__(self) -> str:
         return (
             f"the largest |y - prior mean| is {self.largest:.4g}; noise alone stays below "
@@ -391,6 +475,29 @@ class CountedOutcomes(NamedTuple):
     total: tuple[float, float]
     lowest: tuple[float, float]
     highest: tuple[float, float]
+
+    fit, at_fit = "likelihood", "under this kernel and likelihood"
+
+    def scale(self, unit: str) -> str:
+        r"""The scale of the function, in words."""
+        return f" for f, the {'log rate' if self.kind == 'poisson' else 'log odds'}"
+
+    def range(self, ends: tuple[float, float]) -> tuple[float, float]:
+        r"""Probability or rate, between two values of the function."""
+        low, high = LINKS[self.kind].inverse(checks.as_double(ends))
+        return float(low), float(high)
+
+    def range_in_words(self, ends: tuple[float, float] | None, unit: str) -> list[str]:
+        r"""The same, if known."""
+        if ends is None:
+            return []
+        return [f"so the {unit} is between {' and '.join(between(*ends))}"]
+
+    @property
+    def change(self) -> list[str]:
+        r"""What a change of the function means for the probability or the rate."""
+        odds = "rate" if self.kind == "poisson" else "odds p / (1 - p)"
+        return [f"adding c to f multiplies the {odds} by exp(c)"]
 
     def __str__(self) -> str:
         words, between = "{:.0f} of {:.10g} trials succeeded", "{:.0f} of {:.10g}"
@@ -458,11 +565,7 @@ class NormDescription:
         """
         if self.prior_mean is None:
             return None
-        ends = self._around(self.prior_mean)
-        if isinstance(self.observed, NoisyOutcomes):
-            return ends
-        low, high = LINKS[self.observed.kind].inverse(checks.as_double(ends))
-        return float(low), float(high)
+        return self.observed.range(self._around(self.prior_mean))
 
     def _around(self, mean: float) -> tuple[float, float]:
         return mean - float(self.range), mean + float(self.range)
@@ -471,31 +574,22 @@ class NormDescription:
     def summary(self) -> str:
         r"""Contradictions, else estimates, else what is left to justify, in one line."""
         if not self.consistency.consistent:
-            doubted = f"the norm bound, the kernel or the {self._beside}"
+            doubted = f"the norm bound, the kernel or the {self.observed.fit}"
             return f"no guarantee: the data contradict {doubted}"
         if self.estimated:
             return f"heuristic: {', '.join(self.estimated)} estimated"
-        return f"kernel, mean and {self._beside} given; the norm bound is yours to justify"
-
-    @property
-    def _beside(self) -> str:
-        r"""The assumptions of the fit beside kernel and mean."""
-        return "noise" if isinstance(self.observed, NoisyOutcomes) else "likelihood"
+        given = f"kernel, mean and {self.observed.fit} given"
+        return f"{given}; the norm bound is yours to justify"
 
     def __str__(self) -> str:
-        kind = self.observed.kind if isinstance(self.observed, CountedOutcomes) else None
-        where = f", in {self.outcome_unit}"
-        if kind is not None:
-            where = f" for f, the {'log rate' if kind == 'poisson' else 'log odds'}"
+        where = self.observed.scale(self.outcome_unit)
         subject, mean = "f - m", "m(x), which varies"
         if self.prior_mean is not None:
             low, high = self._around(self.prior_mean)
             centre, ends = coordinate(self.prior_mean), " and ".join(between(low, high))
             subject, mean = "f", f"{centre}: between {ends}"
         means = [f"f(x) is within {at_most(self.range)} of the prior mean {mean}"]
-        if kind is not None and self.outcome_range is not None:
-            ends = " and ".join(between(*self.outcome_range))
-            means.append(f"so the {self.outcome_unit} is between {ends}")
+        means += self.observed.range_in_words(self.outcome_range, self.outcome_unit)
         between_two = f"{subject} changes by at most {at_most(self.across)} between any two"
         means += [f"{between_two} points; along", *(f"  {each}" for each in self.inputs)]
         if not self.everywhere:
@@ -503,9 +597,7 @@ class NormDescription:
                 "these are the largest values at points of the domain, not proven between "
                 "them: this prior differs from place to place"
             )
-        if kind is not None:
-            odds = "rate" if kind == "poisson" else "odds p / (1 - p)"
-            means.append(f"adding c to f multiplies the {odds} by exp(c)")
+        means += self.observed.change
         says = self.observed, self._least_norm(), self.consistency.remedy
         lines = [
             self.summary,
@@ -523,10 +615,8 @@ class NormDescription:
         if least == 0.0:
             return "least consistent norm 0: the data say nothing about the norm yet"
         if math.isinf(least):
-            noisy = self._beside == "noise"
-            at = "at this noise scale" if noisy else "under this kernel and likelihood"
-            return f"no norm is consistent with the data {at}"
-        given = f"if kernel, mean and {self._beside} are as given"
+            return f"no norm is consistent with the data {self.observed.at_fit}"
+        given = f"if kernel, mean and {self.observed.fit} are as given"
         status = f"certified with probability {one_minus(self.delta)} {given}"
         if self.estimated:
             status = f"not certified: {', '.join(self.estimated)} estimated"
@@ -592,8 +682,8 @@ def describe_norm_bound(
     """
     norm = checks.positive_number("norm_bound", norm_bound)
     checks.probability("delta", delta)
-    data = data_of(model, noise_std, noise_std is not None)
-    prior, inputs = data.prior, data.train_inputs
+    seen = _observed(model, noise_std)
+    data, prior, inputs = seen.data, seen.data.prior, seen.data.train_inputs
     box, points = (each.to(inputs) for each in _domain(bounds, candidates, data.dimension))
     sides = (box[1] - box[0]).tolist()
     usual = [f"input {i}" for i in range(len(sides))]
@@ -605,19 +695,6 @@ def describe_norm_bound(
     across = 2.0 * largest
     if prior.is_stationary:  # then the ends of the box differ most
         across = ball.norm * float(prior.metric(*prior.transform(box).split(1)))
-    unit = outcome_unit or "outcome units"
-    if isinstance(data, LikelihoodRegression):
-        observed = _counted(data)
-        rates = {"poisson": "rate for each unit of exposure"}
-        unit = outcome_unit or rates.get(observed.kind, "probability of a success")
-    else:
-        unit += data.outcome_map.after
-        residuals = data.train_targets - prior.mean(inputs)
-        tail = math.log(2.0 * data.num_observations / delta)
-        reach = math.sqrt(2.0 * tail) * float(data.noise_scales.max())
-        reach = Estimate(reach) if "noise" in data.estimated else reach
-        largest_residual = Estimate(float(residuals.abs().max()))
-        observed = NoisyOutcomes(largest_residual, reach, delta)
     return NormDescription(
         norm_bound=norm,
         range=largest,
@@ -625,25 +702,17 @@ def describe_norm_bound(
         inputs=tuple(map(ball.change, range(len(sides)), names, lengths, sides)),
         everywhere=prior.is_stationary,
         prior_mean=float(means[0]) if bool((means == means[0]).all()) else None,
-        observed=observed,
+        observed=seen.outcomes(delta),
         consistency=check_consistency(data, norm, delta=delta),
-        estimated=tuple(sorted(data.estimated)) + ("norm",) * isinstance(norm, Estimate),
+        estimated=tuple(sorted(data.estimated)) + ("norm",) * is_estimate(norm),
         delta=delta,
-        outcome_unit=unit,
+        outcome_unit=seen.unit(outcome_unit),
     )
 
 
-def _counted(data: LikelihoodRegression) -> CountedOutcomes:
-    counts, amounts = data.loss.counts, data.loss.amounts
-    pairs = list(zip(counts.tolist(), amounts.tolist(), strict=True))
-    # Of equal rates the one from more trials or exposure.
-    lowest = min(pairs, key=lambda pair: (pair[0] / pair[1], -pair[1]))
-    highest = max(pairs, key=lambda pair: (pair[0] / pair[1], pair[1]))
-    total = float(counts.sum()), float(amounts.sum())
-    return CountedOutcomes(data.loss.kind, total, lowest, highest)
-
-
-def _one_each(name: str, kind: str, given: Any, default: list[Any]) -> list[Any]:
+def _one_each(
+    name: str, kind: str, given: Iterable[Of] | None, default: list[Of]
+) -> list[Of]:
     r"""A list with one entry for each input."""
     values = default if given is None else list(given)
     if len(values) != len(default):
@@ -684,7 +753,9 @@ class _Ball:
         self.points = box[:1] if prior.is_stationary else points
         self.variance = float(prior.variance(prior.transform(self.points)).max())
 
-    def change(self, column: int, name: str, step: float, side: float) -> InputChange:
+    def change(
+        self, column: int, name: str, step: float | Tensor, side: float
+    ) -> InputChange:
         r"""How much ``f - m`` can change along one input, over a step or all of it."""
         length = checks.positive_scalar("Every one of steps", step)
         if length > side:
@@ -697,7 +768,7 @@ class _Ball:
         slope = None if slope is None else self.norm * slope
         return InputChange(name, length, over_step, over_side, side, slope)
 
-    def _slope(self, column: int, part: Any = None) -> float | None:
+    def _slope(self, column: int, part: Reading | None = None) -> float | None:
         r"""Largest slope along one input of a function of norm 1; None or inf as there.
 
         ``sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
@@ -707,9 +778,9 @@ class _Ball:
         spectral measure ``F``. So ``f - m`` changes over any step by at most the slope
         times the step. The squared slopes of a sum add: a small rough part is not hidden.
         """
-        kernel: Any = self.prior.plain.kernel if part is None else part
-        is_sum = isinstance(kernel, Combined) and kernel.operation is add
-        if is_sum and kernel.columns is None:
+        kernel = self.prior.plain.kernel if part is None else part
+        is_combined = isinstance(kernel, Combined)
+        if is_combined and kernel.operation is add and kernel.columns is None:
             slopes = [self._slope(column, each) for each in kernel.parts]
             if None in slopes:
                 return None
@@ -742,7 +813,7 @@ class _Ball:
         limit = max(2.0 * fine - coarse, fine)
         return math.sqrt(limit) * (1.0 + _MARGIN)
 
-    def _metric(self, column: int, step: float, part: Any = None) -> float:
+    def _metric(self, column: int, step: float, part: Reading | None = None) -> float:
         r"""Largest kernel metric over a step along one input, at most its side."""
         left = self.points.clone()
         left[:, column] = left[:, column].clamp(max=float(self.box[1, column]) - step)

@@ -31,7 +31,7 @@ from kernelucb._numerics.palette import (
 from kernelucb.certificates import RegretCertificate
 from kernelucb.certificates.words import gaps_in_words
 from kernelucb.confidence.band import BandLike, band_of
-from kernelucb.data.exact import distinct_rows
+from kernelucb.data.exact import runs_by_input
 from kernelucb.diagnostics import noise_regions
 from kernelucb.safety import SafeSet
 
@@ -282,15 +282,20 @@ def label_of(names: Sequence[str] | None, point: Tensor, *shown: int) -> str:
 
     The first of the inputs that are ``shown`` is on the axis.
     """
-    count = len(point)
-    names = [f"input {i}" for i in range(1, count + 1)] if names is None else names
-    if len(names) != count:
-        raise ValueError(f"input_names has {len(names)} entries for {count} inputs.")
-    fixed = [i for i in range(count) if i not in shown]
+    names = _named(names, len(point))
+    fixed = [i for i in range(len(point)) if i not in shown]
     listed = ", ".join(f"{names[i]} {float(point[i]):.4g}" for i in fixed)
     if len(fixed) > 3:
         listed = f"the point's other {len(fixed)} inputs"
     return f"{names[shown[0]]}, at {listed}" if fixed else names[shown[0]]
+
+
+def _named(names: Sequence[str] | None, count: int) -> Sequence[str]:
+    r"""A name for each input; ``"input 1"`` and so on where none are given."""
+    names = [f"input {i}" for i in range(1, count + 1)] if names is None else names
+    if len(names) != count:
+        raise ValueError(f"input_names has {len(names)} entries for {count} inputs.")
+    return names
 
 
 def _certificate_of(found: Found) -> RegretCertificate | None:
@@ -405,14 +410,14 @@ def plot_replicates(
         ValueError: If no input is repeated.
     """
     targets = training_targets(train_X, train_Y)
-    first, index = distinct_rows(train_X.detach().double())
-    groups = [targets[index == each] for each in range(len(first))]
-    groups = [group for group in groups if len(group) > 1]
-    if not groups:
+    runs = runs_by_input(train_X.detach().double(), targets)
+    repeated = runs.precision > 1.0
+    if not bool(repeated.any()):
         raise ValueError("train_X has no repeated input, so there is no scatter to draw.")
-    moments = [[float(each.mean()), float(each.std())] for each in groups]
+    scatter = (runs.total(runs.squares)[repeated] / (runs.precision[repeated] - 1.0)).sqrt()
     ax = axes_or_new(ax)
-    ax.plot(*zip(*moments, strict=True), ".", color=GREY, ms=3, label="one input")
+    points = runs.means[repeated].tolist(), scatter.tolist()
+    ax.plot(*points, ".", color=GREY, ms=3, label="one input")
     label = "pooled, with 95 % interval"
     for region in noise_regions(train_X, targets):
         low, high = map(float, region.limits(_CHANCE))
@@ -502,8 +507,7 @@ def plot_safe_set(
         ax.scatter(across, upwards, zorder=3, **style)
     ax.set(xlabel=label_of(input_names, middle[0], *columns), xlim=ends[0])
     if len(columns) == 2:
-        name = label_of(input_names, middle[0], *reversed(columns)).partition(", at ")[0]
-        ax.set(ylabel=name, ylim=ends[1])
+        ax.set(ylabel=_named(input_names, dimension)[columns[1]], ylim=ends[1])
     add_legend(ax, title=f"looked at {' x '.join([str(count)] * len(columns))} points")
     return ax
 

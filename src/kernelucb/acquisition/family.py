@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
 from kernelucb._numerics.digits import assumed, at_least
-from kernelucb._numerics.estimates import Estimate, Number, estimated_parts
+from kernelucb._numerics.estimates import Estimate, Number, estimated_parts, is_estimate
 from kernelucb.acquisition.bounds import martingale_mixture, relaxed_numbers
 from kernelucb.acquisition.likelihood import likelihood
 from kernelucb.acquisition.ucb import BandUCB
@@ -81,7 +81,7 @@ def kernel_family(
     given = per_kernel(cast(Any, ball.norm_bound), kernels)
     chosen = fit_of(fit, covariance_scale)
     norms, module = [float(norm) for norm in given], fixed_mean(mean)
-    number = Estimate if any(isinstance(norm, Estimate) for norm in given) else float
+    number = Estimate if any(map(is_estimate, given)) else float
     data: Any = _data(model, noise_std, chosen, delta, error)
     covers = covering(kernels, data.train_inputs.shape[-1])
     parts = [estimated_parts(kernel, module) for kernel in kernels]

@@ -43,7 +43,8 @@ from kernelucb.ax.experiment import (
 from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
 from kernelucb.ax.options import TRANSFORMS, estimates_of, options_by_outcome
 from kernelucb.certificates import OptimumReport, RegretCertificate
-from kernelucb.certificates.words import ParetoSet, Wording, decision_in_words
+from kernelucb.certificates.wording import Wording
+from kernelucb.certificates.words import ParetoSet, decision_in_words
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError

@@ -32,7 +32,8 @@ from kernelucb._numerics.palette import BLACK, BLUE, GREY, ORANGE, SKY
 from kernelucb.ax.bounds import FittedBound, pareto_front
 from kernelucb.ax.experiment import Parameters, inputs_of, setting_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
-from kernelucb.certificates.words import Wording, gaps_in_words, in_words
+from kernelucb.certificates.wording import Wording, in_words
+from kernelucb.certificates.words import gaps_in_words
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import NoSafePointError
 

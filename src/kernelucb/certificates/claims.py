@@ -25,7 +25,8 @@ from kernelucb.certificates.boxes import upper_side
 from kernelucb.certificates.regret import certify
 from kernelucb.certificates.spending import counted
 from kernelucb.certificates.task import Task
-from kernelucb.certificates.words import STATEMENTS, TESTED, Breakdown, Claim, Wording
+from kernelucb.certificates.wording import Wording
+from kernelucb.certificates.words import STATEMENTS, TESTED, Breakdown, Claim
 from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
 from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -227,7 +228,7 @@ def at_margin(band: Band, kind: str, margin: Number) -> str | None:
 _ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
 _EVALUATIONS = 20_000  # of branch and bound, at most, for each norm bound that is tried
 _HALVINGS = 6  # in the search for the largest box
-_SPREAD = 0.05  # of the observed values: the tolerance where none is given
+_SPREAD = 0.05  # of the observed values, or of the noise
 
 
 def ladder(
@@ -249,7 +250,7 @@ def ladder(
         # Norm bounds that are tried may contradict the data; breakdown values say so.
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
         found = _Ladder(task, recommended, max_evaluations, words)
-        level = _spread(task, recommended) if tolerance is None else tolerance
+        level = _tolerance(task, recommended) if tolerance is None else tolerance
         accepted = level, at_most(level) if tolerance is None else as_given(level)
         claims = [found.value(threshold, level)]
         claims += [] if baseline is None else [found.improvement(baseline)]
@@ -264,17 +265,23 @@ def ladder(
         return (*found.best_run(), *claims)
 
 
-def _spread(task: Task, point: Tensor) -> float:
-    r"""A twentieth of the spread of the observed points' values, or of the noise.
-
-    Outcome units. Estimates from few noisy outcomes hardly differ: hence the noise.
-    """
+def _tolerance(task: Task, point: Tensor) -> float:
+    r"""The usual tolerance, from the spread of the estimates at the observed points."""
     band, state = task.bound, task.bound.required_set.regression
     points = task.points if band.observed is None else band.observed
     values = state.outcome_map.inverse(state.mean(points.to(point)))
     spread = float(values.max() - values.min()) or band.prior_std
     noise = band.noise_scale if state.outcome_map.is_identity else None
-    return _SPREAD * max(spread, float(noise or 0.0))
+    return usual_tolerance(spread, noise or 0.0)
+
+
+def usual_tolerance(spread: float, noise: Number) -> float:
+    r"""The difference that does not matter where none is given, outcome units.
+
+    ``spread`` is that of the outcomes, or of their estimates. Few noisy ones hardly differ:
+    hence the noise.
+    """
+    return _SPREAD * max(spread, float(noise))
 
 
 class _Ladder:

@@ -16,6 +16,7 @@ from kernelucb.confidence.band import (
     joined_assumptions,
 )
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.data.from_model import per_output
 from kernelucb.data.outcome_map import check_identity
 
@@ -89,17 +90,8 @@ def pareto_set(
         feasible, possible = constraints.feasibility(X)
 
     # Sides first, then gains among the others: who is beaten by a beaten one is beaten.
-    rivals = possible.clone()
-    if bool(feasible.any()):
-        least = low[feasible]
-        rivals &= ~in_parts(high, lambda part: _beaten(part, least))
-    kept = X[rivals]
-    gains = low.new_zeros(len(sets), len(kept), len(kept))
-    for matrix, (functions, sign) in zip(gains, sets, strict=True):
-        for column, x in enumerate(kept):
-            matrix[:, column] = functions.max_gain_over(kept, x[None], sign)
-    same = (kept[:, None] == kept).all(-1)  # nothing is gained but round-off
-    gains = gains.masked_fill(same, 0.0)
+    rivals = possible & ~_beaten(high, low[feasible])
+    gains = _gains(sets, X[rivals])
     # Column by column the rivals' gains over one of them, row by row its losses.
     beats = (gains <= 0.0).all(0) & (gains < 0.0).any(0) & feasible[rivals]
     dominated = (beats & ~beats.mT).any(1)  # round-off could beat both of two
@@ -135,7 +127,24 @@ def pareto_set(
     )
 
 
+def _gains(sets: Sequence[tuple[ConfidenceSet, int]], points: Tensor) -> Tensor:
+    r"""Upper bounds on the gains of ``n x d`` points (rows) over each other (columns).
+
+    ``m x n x n`` for ``m`` sets with what is sought, on the scale of each set.
+    """
+    gains = points.new_zeros(len(sets), len(points), len(points))
+    for matrix, (functions, sign) in zip(gains, sets, strict=True):
+        for column, x in enumerate(points):
+            matrix[:, column] = functions.max_gain_over(points, x[None], sign)
+    same = (points[:, None] == points).all(-1)  # nothing is gained but round-off
+    return gains.masked_fill(same, 0.0)
+
+
 def _beaten(most: Tensor, least: Tensor) -> Tensor:
     r"""Which of ``n x m`` largest values are dominated by one of ``k x m`` least values."""
-    ahead = least - most[:, None]
-    return ((ahead >= 0.0).all(-1) & (ahead > 0.0).any(-1)).any(-1)
+
+    def dominated(part: Tensor) -> Tensor:
+        ahead = least - part[:, None]
+        return ((ahead >= 0.0).all(-1) & (ahead > 0.0).any(-1)).any(-1)
+
+    return in_parts(most, dominated)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics import checks
 from kernelucb._numerics.domains import checked_limits
-from kernelucb._numerics.estimates import Estimate
+from kernelucb._numerics.estimates import is_estimate
 from kernelucb.certificates.spending import spend
 from kernelucb.certificates.words import Confirmation, Plan
 from kernelucb.confidence.dual import ExactSet
@@ -140,8 +140,5 @@ def confirmation(
         means.append(float(sample.mean()))
     half = noise * normal_half_width(counts, delta, rho)
     estimate = means[0] - sum(means[1:])
-    ends, certified = (
-        (estimate - half, estimate + half),
-        not isinstance(noise_std, Estimate),
-    )
+    ends, certified = (estimate - half, estimate + half), not is_estimate(noise_std)
     return Confirmation(estimate, *ends, tuple(counts), delta, noise, certified)

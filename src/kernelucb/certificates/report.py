@@ -18,12 +18,11 @@ from kernelucb.certificates.claims import ladder
 from kernelucb.certificates.regret import certify
 from kernelucb.certificates.spaces import MixedSpace, Region, as_domain
 from kernelucb.certificates.task import Task
+from kernelucb.certificates.wording import Wording, in_words
 from kernelucb.certificates.words import (
     OptimumReport,
     PossibleCombination,
     RegretCertificate,
-    Wording,
-    in_words,
 )
 from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints

@@ -15,7 +15,7 @@ from kernelucb._numerics import domains
 from kernelucb._numerics.checks import finite_scalar, whole_number
 from kernelucb._numerics.digits import coordinate
 from kernelucb._numerics.domains import FixedFeatures, LinearConstraints
-from kernelucb.certificates.words import DomainWords
+from kernelucb.certificates.wording import DomainWords
 
 _MOST_DRAWS = 2**16  # of a region of which constraints leave little
 _ROUND_OFF = 1e-6  # of coordinates, relative: single precision, decimals in print

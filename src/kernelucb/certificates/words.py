@@ -6,7 +6,7 @@ reader. The modules beside this one compute the numbers.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,13 +22,13 @@ from kernelucb._numerics.digits import (
     at_least,
     at_most,
     between,
-    coordinate,
     nearest,
     one_minus,
-    sides,
 )
 from kernelucb._numerics.estimates import Estimate, Number, WrittenEstimate
+from kernelucb.certificates.wording import DomainWords, Value, Wording, span
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
 
 _MOST_LINES = 5  # of combinations, in print
 
@@ -65,133 +65,10 @@ TESTED = {
 }
 
 
-def in_words(value: Any) -> str:
-    r"""An input's value, for print."""
-    return coordinate(value) if isinstance(value, float) else str(value)
-
-
-def span(lower: Any, upper: Any) -> str:
-    r"""Two ends as ``"40.1 to 54.8"``, rounded outwards; ``"40"`` where they are equal."""
-    if lower == upper or not isinstance(lower, float):
-        return " to ".join(dict.fromkeys(map(in_words, (lower, upper))))
-    return " to ".join(sides(lower, upper))
-
-
-class DomainWords(NamedTuple):
-    r"""Names of a search domain's points in sentences; a box needs none."""
-
-    noun: str = "point"  # or "candidate"
-    allowed: bool = False  # whether parts of the box are left out
-    feasible: bool = False  # whether outcome constraints leave out points
-    fixed: Mapping[int, float] = {}  # the context: columns and their values
-    values: str = ""  # the same by the names of the inputs, ``" (x1 0.1)"``
-
-    @property
-    def context(self) -> str:
-        r"""``" in this context (x1 0.1)"``; empty where no column was given."""
-        return f" in this context{self.values}" if self.fixed else ""
-
-    @property
-    def points(self) -> str:
-        r"""``"feasible allowed point"``, without the context."""
-        return f"{'feasible ' * self.feasible}{'allowed ' * self.allowed}{self.noun}"
-
-    @property
-    def is_box(self) -> bool:
-        r"""Whether all points of a box count, in a context or not."""
-        return self.points == "point"
-
-    @property
-    def optimum(self) -> str:
-        r"""``"the optimum of the feasible points in this context"``."""
-        return (
-            f"the optimum{'' if self.is_box else f' of the {self.points}s'}{self.context}"
-        )
-
-    @property
-    def nothing(self) -> str:
-        r"""``"no feasible point anywhere in this context"``."""
-        anywhere = " anywhere" if self.noun == "point" else ""
-        return f"no {self.points}{anywhere}{self.context}"
-
-    def best_run(self, inside: bool) -> str:
-        r"""``"best run that may be feasible"``, of the runs inside the domain or of all."""
-        if not inside:
-            return "best run (outside the domain)"
-        among = " among the candidates" if self.noun == "candidate" else ""
-        feasible = " that may be feasible" if self.feasible else ""
-        return f"best{' allowed' * self.allowed} run{among}{feasible}{self.context}"
-
-
-class Wording(NamedTuple):
-    r"""Names and units, for sentences."""
-
-    names: tuple[str, ...]
-    outcome: str = "the outcome"
-    units: Mapping[str, str] = {}
-    # An encoding of other parameters in the columns, if any: `values(lower, upper)` of a
-    # box by name, names of the `choices`, and the parameters `of_columns(names)`.
-    encoded: Any = None
-
-    def value(self, number: Any, name: str | None = None) -> str:
-        r"""A given number or a text, with the unit of an input or of the outcome."""
-        unit = self.units.get(self.outcome if name is None else name, "")
-        shown = as_given(number) if isinstance(number, float) else str(number)
-        return f"{shown} {unit}".rstrip()
-
-    def interval(self, lower: float, upper: float) -> str:
-        r"""``"between 78 and 91 %"``, rounded outwards."""
-        low, high = between(lower, upper)
-        return f"between {low} and {self.value(high)}"
-
-    def label(self, name: str) -> str:
-        r"""``"heat (C)"``, of an input or the outcome."""
-        unit = self.units.get(name, "")
-        return f"{name} ({unit})" if unit else name
-
-    def values(self, lower: Tensor, upper: Tensor) -> dict[str, list[Any]]:
-        r"""Limits of a box by name, or the words of a choice in it."""
-        ends = lower.tolist(), upper.tolist()
-        if self.encoded is not None:
-            return self.encoded.values(*ends)
-        return {n: [*each] for n, *each in zip(self.names, *ends, strict=True)}
-
-    def named(self, point: Tensor) -> dict[str, Any]:
-        r"""Values of a point by name."""
-        return {name: each[0] for name, each in self.values(point, point).items()}
-
-    def of_columns(self, names: Iterable[str]) -> list[str]:
-        r"""Inputs that some columns encode, by name."""
-        return [*names] if self.encoded is None else self.encoded.of_columns(names)
-
-    def point(self, point: Tensor, names: Iterable[str] | None = None) -> str:
-        r"""``"heat 80 C, time 12 h"``, of all inputs or of some."""
-        named = self.named(point)
-        asked = named if names is None else names
-        return ", ".join(f"{n} {self.value(in_words(named[n]), n)}" for n in asked)
-
-    def box(self, lower: Tensor, upper: Tensor, *, inwards: bool = True) -> str:
-        r"""``"heat 70 to 90 C, solvent toluene"``; rounded inwards or outwards."""
-        listed: list[str] = []
-        for name, each in self.values(lower, upper).items():
-            is_choice = self.encoded is not None and name in self.encoded.choices
-            shown = tuple(map(in_words, dict.fromkeys(each)))
-            if len(shown) == 2 and not is_choice and isinstance(each[0], float):
-                shown = sides(*each, inwards=inwards)
-            text = (" or " if is_choice else " to ").join(shown)
-            listed.append(f"{name} {self.value(text, name)}")
-        return ", ".join(listed)
-
-    def domain(self, words: DomainWords, point: Tensor) -> DomainWords:
-        r"""Names of a domain's points, with the values of its context at a point."""
-        names = self.of_columns(self.names[column] for column in words.fixed)
-        return words._replace(values=f" ({self.point(point, names)})")
-
-
 class Verdict:
     r"""What a statement about a whole domain rests on, and what is missing."""
 
-    assumptions: Any  # a field, or a property of several bands
+    assumptions: Assumptions
     rigorous: bool
 
     @property
@@ -298,7 +175,7 @@ def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
     return f"gap, {reasons or 'no certificate'}"
 
 
-def decision_in_words(stop: bool, reason: str, certificate: Any) -> str:
+def decision_in_words(stop: bool, reason: str, certificate: Verdict | None) -> str:
     r"""``"Stop: certified: at most 0.12 from ..."``, and what that rests on."""
     first = f"{'Stop' if stop else 'Go on'}: {reason}"
     return f"{first}\n{certificate.assumptions}" if certificate else first
@@ -424,6 +301,18 @@ class Breakdown:
         return f"norms of {listed}" if norms else ""
 
 
+def _as_json(found: Breakdown) -> dict[str, Any]:
+    r"""Breakdown values and text, by their names in ``Claim.to_dict``."""
+    noise = found.noise_std
+    return {
+        "norm_bound": WrittenEstimate(found.norm_bound.value),
+        "norms": {name: WrittenEstimate(norm.value) for name, norm in found.norms},
+        "margin": WrittenEstimate(found.margin.value),
+        "noise_std": None if noise is None else WrittenEstimate(noise.value),
+        "stands": str(found),
+    }
+
+
 @dataclass(frozen=True)
 class Claim:
     r"""One sentence about the outcome, and how much may be wrong before it falls.
@@ -465,18 +354,17 @@ class Claim:
         Breakdown values are estimates in the dictionary; a number that is read back from
         its JSON is the reader's own statement.
         """
-        found: Any = self.breakdown
-        noise = found and found.noise_std
-        names = ("kind", "statement", "tested", "rigorous", "record")
-        return {
-            **{name: getattr(self, name) for name in names},
+        found: dict[str, Any] = {
+            "kind": self.kind,
+            "statement": self.statement,
+            "tested": self.tested,
+            "rigorous": self.rigorous,
+            "record": self.record,
             "numbers": [*self.numbers],
-            "norm_bound": found and WrittenEstimate(found.norm_bound.value),
-            "norms": {n: WrittenEstimate(x.value) for n, x in found.norms} if found else {},
-            "margin": found and WrittenEstimate(found.margin.value),
-            "noise_std": noise and WrittenEstimate(noise.value),
-            "stands": found and str(found),
+            **dict.fromkeys(("norm_bound", "norms", "margin", "noise_std", "stands")),
+            "norms": {},
         }
+        return found if self.breakdown is None else found | _as_json(self.breakdown)
 
     @property
     def sentence(self) -> str:
@@ -512,8 +400,8 @@ class PossibleCombination:
     """
 
     label: str
-    values: dict[str, float]
-    region: dict[str, tuple[float, float]]
+    values: dict[str, Value]
+    region: dict[str, tuple[Value, Value]]
     share: float
     share_at_most: float
 
@@ -719,12 +607,12 @@ class Plan:
 _DECIMALS = 9  # of a percentage: no round-off
 
 
-def _at_least(side: str, threshold: float) -> str:
+def _at_least(side: Side, threshold: float) -> str:
     return f"at {'least' if side == '>=' else 'most'} {as_given(threshold)}"
 
 
 class _OfLimits(Verdict):
-    limits: Any  # OutcomeConstraints
+    limits: OutcomeConstraints
     rigorous = True
 
     @property
@@ -755,7 +643,7 @@ class LevelSet(_OfLimits):
         domain: Names of the points that count, for sentences.
     """
 
-    limits: Any
+    limits: OutcomeConstraints
     lower: Tensor
     upper: Tensor
     status: Tensor
@@ -807,7 +695,7 @@ class FailureProbability(_OfLimits):
         assumptions: What the limits rest on; their ``delta`` is for band and sample.
     """
 
-    limits: Any
+    limits: OutcomeConstraints
     lower: float
     upper: float
     surely: float

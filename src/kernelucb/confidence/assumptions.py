@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from kernelucb._numerics.digits import assumed, coordinate, one_minus
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate
 from kernelucb.confidence.domain import EVERYWHERE, Everywhere
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.exceptions import UncertifiedError
@@ -20,6 +20,11 @@ class Status(StrEnum):
     GIVEN = "given"
     ESTIMATED = "estimated"
     VIOLATED = "violated"
+
+    @classmethod
+    def of(cls, *numbers: object) -> "Status":
+        r"""Given, or estimated where one of the numbers is an ``Estimate``."""
+        return cls.ESTIMATED if any(map(is_estimate, numbers)) else cls.GIVEN
 
 
 # How to give what was estimated, by the kind of assumption.
@@ -344,13 +349,18 @@ class Assumptions:
         violated = Assumption(kind, reason, Status.VIOLATED)
         return self.with_extra(violated)
 
-    def __str__(self) -> str:
-        lines = [self.summary]
+    @property
+    def headline(self) -> str:
+        r"""First line in print: what is certified, or ``summary``."""
         if self.certified:
-            lines = [f"certified, if what was given is true: {self.guarantee}"]
-        elif self.violated:
+            return f"certified, if what was given is true: {self.guarantee}"
+        return self.summary
+
+    def __str__(self) -> str:
+        lines = [self.headline]
+        if self.violated:
             lines.append(f"  {self.remedy[0].upper()}{self.remedy[1:]}.")
-        else:
+        elif not self.certified:
             lines.append(f"  If the estimates were true: {self.guarantee}")
         lines.append(f"  Source: {self.source}")
         lines += [f"  {item}" for item in self.items]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, one_of, positive_values, probability, tensor
-from kernelucb._numerics.estimates import Estimate, Number, plain
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate, plain
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -179,7 +179,7 @@ class PrequentialRadius:
         if len(earlier):
             new = _Record(*map(torch.cat, zip(self._record, new, strict=True)))
         self._record = new
-        self._estimated |= isinstance(noise_std, Estimate)
+        self._estimated |= is_estimate(noise_std)
 
     @torch.no_grad()
     def observe(
@@ -220,7 +220,7 @@ class PrequentialRadius:
 
     def stated(self, given: Assumptions) -> Assumptions:
         r"""The assumptions of a band, with those on the predictions."""
-        if isinstance(self.noise_std, Estimate):
+        if self._estimated:
             noise = replace(given["noise"], status=Status.ESTIMATED)
             given = given.with_item(noise)
         return given.with_extra(PREDICTED)

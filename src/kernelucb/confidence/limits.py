@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.digits import as_given, coordinate
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Number
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.combined import within
 from kernelucb.confidence.mixture import announce
@@ -201,8 +201,7 @@ class RangeSource(Source):
             limits = f"at most {as_given(self.upper)}"
         elif math.isinf(self.upper):
             limits = f"at least {as_given(self.lower)}"
-        estimated = any(isinstance(end, Estimate) for end in (self.lower, self.upper))
-        status = Status.ESTIMATED if estimated else Status.GIVEN
+        status = Status.of(self.lower, self.upper)
         return Assumption("range", f"f is {limits} everywhere", status)
 
     def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:

@@ -20,7 +20,7 @@ from kernelucb._numerics.checks import (
     training_targets,
 )
 from kernelucb._numerics.digits import as_given, at_most
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
@@ -173,12 +173,11 @@ class UnknownNoise(NoiseScale):
 
     def assumption(self, words: str) -> Assumption:
         r"""The condition on the noise, in words and with its limits."""
-        estimated = any(isinstance(limit, Estimate) for limit in (self.lower, self.upper))
         if self.upper is not None and self.lower is not None:
             words += f" between {as_given(self.lower)} and {as_given(self.upper)}"
         elif self.lower is not None:
             words += f" above {as_given(self.lower)}"
-        return Assumption("noise", words, Status.ESTIMATED if estimated else Status.GIVEN)
+        return Assumption("noise", words, Status.of(self.lower, self.upper))
 
 
 def check_one_noise_scale(regression: KernelRegression) -> None:
@@ -410,7 +409,7 @@ class ReplicateNoise(NoiseScale):
             if not low < high:
                 raise ValueError(f"between must be two increasing scales, got {between}.")
             self.between = low, high
-            self._guessed = any(isinstance(each, Estimate) for each in between)
+            self._guessed = any(map(is_estimate, between))
         runs = runs_by_input(train_X.detach().double(), targets)
         labels = self._labels(train_X)
         self.groups: tuple[NoiseGroup, ...] = ()

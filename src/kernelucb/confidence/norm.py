@@ -456,7 +456,5 @@ def near(item: Assumption, model_error: Number) -> Assumption:
     if not model_error > 0.0:
         return item
     where = f"f is everywhere within {assumed(model_error)} of a function g"
-    status = item.status
-    if isinstance(model_error, Estimate) and status is Status.GIVEN:
-        status = Status.ESTIMATED
+    status = Status.of(model_error) if item.status is Status.GIVEN else item.status
     return replace(item, text=f"{where}; {item.text}", status=status)

@@ -92,8 +92,7 @@ class Described:
     def __repr__(self) -> str:
         entries = self._described().items()
         inner = ", ".join(f"{k}={each}" for k, each in entries if each is not None)
-        verdict = str(self.assumptions).partition("\n")[0]
-        return f"{type(self).__name__}({inner})\n  {verdict}"
+        return f"{type(self).__name__}({inner})\n  {self.assumptions.headline}"
 
 
 class Cut(Protocol):

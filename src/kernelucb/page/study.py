@@ -26,7 +26,7 @@ import kernelucb
 from kernelucb import plotting
 from kernelucb._numerics import digits, palette
 from kernelucb._numerics.checks import as_double, one_of, positive_scalar
-from kernelucb._numerics.estimates import Estimate, Number, remember_trained
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate, remember_trained
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import (
     MixedSpace,
@@ -35,12 +35,13 @@ from kernelucb.certificates import (
     optimum_report,
     regret_certificate,
 )
+from kernelucb.certificates.claims import usual_tolerance
+from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import (
     Claim,
     LevelSet,
     OptimumReport,
     RegretCertificate,
-    Wording,
     gaps_in_words,
 )
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -49,7 +50,7 @@ from kernelucb.confidence.noise import ReplicateNoise
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.tasks import NormFromTasks, norm_from_tasks
 from kernelucb.data import KernelRegression
-from kernelucb.data.exact import distinct_rows
+from kernelucb.data.exact import runs_by_input
 from kernelucb.data.kernel_family import fixed_kernel, fixed_mean, kind_of, unscaled
 from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -66,7 +67,6 @@ _MARGINS = (1.02, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 _MAP_MARGINS = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
 _EVALUATIONS = 3_000  # of branch and bound, for each gap of the curve and the map
 _LOOKS = 20  # rows of a history
-_SPREAD = 0.05  # of the outcomes: the tolerance where none is given
 _SHARE = 0.5  # of the failure probability, for settings by themselves
 _LISTED = 8  # repeats of the best run, or rows that are left out
 _MOST_RUNS = 20  # of a confirmation
@@ -125,16 +125,16 @@ class Page:
             where = f"shares of the table's limits of {', '.join(self._open)}"
             self.origins["kernel"] = where
         self._lengths = self._scales()
-        noise = given.noise_std
-        if len(table.outcomes.unique()) == 1 and None in (noise, given.norm_bound):
+        shown = given.noise_std, given.norm_bound
+        if len(table.outcomes.unique()) == 1 and None in shown:
             raise InputDataError(
                 f"The outcome {table.outcome!r} is {float(table.outcomes[0]):g} in every "
                 "row: that shows neither noise nor norm; give --noise-std, --norm-bound."
             )
-        # Where the noise is given, the outcomes of a setting count by themselves as well.
-        self._repeats = noise is not None and not isinstance(noise, Estimate)
-        self.set_delta = given.delta * (1.0 - _SHARE if self._repeats else 1.0)
         self._noise, self._mean = self._noise_in_use(), self._mean_in_use()
+        # Where the noise is given, the outcomes of a setting count by themselves as well.
+        self._repeats = not is_estimate(self._noise)
+        self.set_delta = given.delta * (1.0 - _SHARE if self._repeats else 1.0)
         self.norm_given, self._norm = self._norm_in_question()
         table.check_names("--units", given.units.keys() - {table.outcome})
         self.given = given = replace(given, units={**table.units, **given.units})
@@ -147,7 +147,7 @@ class Page:
         self.least_norm = _least_norm(relaxed)
         self.noise = cast(Number, self.band.noise_scale)
         spread = float(table.outcomes.max() - table.outcomes.min())
-        small = Estimate(float(f"{_SPREAD * max(spread, self.noise):.1g}"))
+        small = Estimate(float(f"{usual_tolerance(spread, self.noise):.1g}"))
         self.tolerance = small if given.tolerance is None else given.tolerance
         positive_scalar("--tolerance", self.tolerance)
 
@@ -248,7 +248,7 @@ class Page:
         # The k-th new setting may take a share of 1 / (k (k + 1)). A table need not be in
         # the order of its runs, so each of n settings takes the n-th's: never more than its
         # share.
-        count = len(distinct_rows(data.train_inputs)[0])
+        count = len(data.distinct_inputs)
         return band.with_replicates(count * (count + 1), _SHARE)
 
     @property
@@ -491,8 +491,8 @@ def _read(page: Page) -> dict[str, str]:
         asked = "" if (least, most) == (lower, upper) else asked
         inputs.append(f"{name} {least} to {wording.value(most, name)}{asked}")
     left_out = [f"{name} ({why})" for name, why in table.left_out.items()]
-    runs = distinct_rows(table.inputs)[1].bincount()
-    several, most = int((runs > 1).sum()), int(runs.max())
+    runs = runs_by_input(table.inputs, table.outcomes).precision
+    several, most = int((runs > 1.0).sum()), int(runs.max())
     often = f"{several} of them run more than once, up to {most} times"
     low, high = map(float, table.outcomes.aminmax())
     low, high = plain(low, high - low), wording.value(plain(high, high - low))

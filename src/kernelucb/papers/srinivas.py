@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
 from kernelucb._numerics.digits import assumed
-from kernelucb._numerics.estimates import Number, is_estimate
+from kernelucb._numerics.estimates import Number
 from kernelucb.acquisition.bounds import RegressionUCB, of_state
 from kernelucb.confidence.assumptions import (
     Assumption,
@@ -168,11 +168,9 @@ class BoundedNorm:
         gain = observed = 0.5 * float(regression.log_det(1.0))
         words, status = "that of the observed points (it is larger)", Status.ESTIMATED
         if (given := self.information_gain) is not None:
-            gain, status = float(given), Status.GIVEN
+            gain, status = float(given), Status.of(given)
             words = f"at most {assumed(gain)} nats; "
             words += f"that of the observed points is {observed:.6g}"
-            if is_estimate(given):
-                status = Status.ESTIMATED
             if observed > gain:
                 status = Status.VIOLATED
         log = math.log((regression.num_observations + 1) / delta)
