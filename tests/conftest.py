@@ -19,7 +19,7 @@ settings.register_profile(
     "kernelucb", max_examples=40, deadline=None, derandomize=True, database=None
 )
 # By default, where the slow tests are left out.
-settings.register_profile("few", settings.get_profile("kernelucb"), max_examples=10)
+settings.register_profile("few", settings.get_profile("kernelucb"), max_examples=6)
 settings.register_profile("explore", max_examples=400, deadline=None, database=None)
 settings.load_profile("kernelucb")
 
