@@ -12,6 +12,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,23 @@ _LAYOUT = (
 )  # fmt: skip
 
 
-def code_lines(text: str) -> set[int]:
+@cache
+def tree(text: str) -> ast.Module:
+    r"""The parsed text, once for all measures."""
+    return ast.parse(text)
+
+
+@cache
+def code_lines(text: str) -> frozenset[int]:
     r"""Numbers of the lines with code: no blanks, comments or docstrings."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _LAYOUT:
             lines |= set(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return lines
+    return frozenset(lines)
 
 
 def size(files: Iterable[Path]) -> dict[str, int]:
@@ -60,7 +68,7 @@ def repeated(files: Iterable[Path]) -> int:
     texts, seen = [], Counter[tuple[str, ...]]()
     for file in files:
         lines = file.read_text(encoding="utf-8").splitlines()
-        code = sorted(code_lines("\n".join(lines) + "\n"))
+        code = sorted(code_lines(file.read_text(encoding="utf-8")))
         texts.append([lines[number - 1].strip() for number in code])
     windows = [
         [tuple(text[i : i + _REPEATED]) for i in range(len(text) - _REPEATED + 1)]
@@ -86,7 +94,7 @@ def imported_once(files: Iterable[Path]) -> dict[str, str]:
     for name, path in paths.items():
         if path.name == "__init__.py" or path.stem in ("_public", "__main__"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module:
                 whole = {f"{node.module}.{alias.name}" for alias in node.names}
                 for target in (whole | {node.module}) & users.keys():
@@ -116,7 +124,7 @@ def habits(files: Iterable[Path]) -> dict[str, int]:
     r"""Type tests, arguments of type Any, lookups by name, magic, long functions."""
     found = Counter[str]()
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(file.read_text(encoding="utf-8"))):
             called = node.func if isinstance(node, ast.Call) else None
             name = called.id if isinstance(called, ast.Name) else ""
             attribute = node.attr if isinstance(node, ast.Attribute) else ""

@@ -19,7 +19,7 @@ settings.register_profile(
     "kernelucb", max_examples=40, deadline=None, derandomize=True, database=None
 )
 # By default, where the slow tests are left out.
-settings.register_profile("few", settings.get_profile("kernelucb"), max_examples=10)
+settings.register_profile("few", settings.get_profile("kernelucb"), max_examples=6)
 settings.register_profile("explore", max_examples=400, deadline=None, database=None)
 settings.load_profile("kernelucb")
 
@@ -114,8 +114,12 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    r"""What was imported stays: the garbage collector need not look through it again."""
+    r"""What was imported stays: the garbage collector need not look through it again.
+
+    Nor does it for every 700 objects: tests make few rings of objects, and those small.
+    """
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

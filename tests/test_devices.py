@@ -2,9 +2,8 @@ r"""Every public use on a device: a GPU where there is one, else one that preten
 
 import ast
 from copy import deepcopy
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -37,22 +36,54 @@ FAST = {"num_restarts": 1, "raw_samples": 4}
 ONCE = FAST | {"options": {"maxiter": 1}}
 
 
-def problem_on(where):
-    t = SimpleNamespace(square=bands.CUBE.to(where), points=uniform(2, 2, 7).to(where))
-    t.X, t.Y = PROBLEM.X.to(where), PROBLEM.Y.to(where).unsqueeze(-1)
-    t.kernel, t.noise = frozen_kernel("matern52").to(where), torch.full_like(t.Y, 0.1)
-    gp = partial(SingleTaskGP, covar_module=t.kernel, outcome_transform=None)
-    t.model = gp(t.X, t.Y, t.noise**2).requires_grad_(False)
-    t.state = k.KernelRegression(t.X, t.Y, t.kernel, 0.1)
-    t.kernels = k.lengthscale_family(t.kernel, 0.2, 0.4)
-    t.band = k.MartingaleMixtureUCB(t.model, **NORM)
-    t.limits = k.OutcomeConstraints(t.band, -9.0)
-    t.space = k.MixedSpace(t.square, discrete_dims={1: [0.0, 1.0]})
-    t.tasks, t.arms = uniform(4, 40, 12).mT.to(where), uniform(4, 2, 8).to(where)
-    t.safe = k.SafeSet(t.band, -2.0, safe_points=t.square)
-    t.features = FeatureMetaModel(t.arms, t.tasks, num_features=2, progress=False)
-    t.mixture = partial(k.MartingaleMixtureUCB, t.model, **NORM)
-    return t
+class Problem:
+    r"""A problem on a device; what few uses ask for is made when it is asked for."""
+
+    def __init__(self, where):
+        self.where = where
+        self.square, self.points = bands.CUBE.to(where), uniform(2, 2, 7).to(where)
+        self.X, self.Y = PROBLEM.X.to(where), PROBLEM.Y.to(where).unsqueeze(-1)
+        self.kernel = frozen_kernel("matern52").to(where)
+        self.noise = torch.full_like(self.Y, 0.1)
+        gp = partial(SingleTaskGP, covar_module=self.kernel, outcome_transform=None)
+        self.model = gp(self.X, self.Y, self.noise**2).requires_grad_(False)
+        self.mixture = partial(k.MartingaleMixtureUCB, self.model, **NORM)
+
+    @cached_property
+    def state(self):
+        return k.KernelRegression(self.X, self.Y, self.kernel, 0.1)
+
+    @cached_property
+    def kernels(self):
+        return k.lengthscale_family(self.kernel, 0.2, 0.4)
+
+    @cached_property
+    def band(self):
+        return self.mixture()
+
+    @cached_property
+    def limits(self):
+        return k.OutcomeConstraints(self.band, -9.0)
+
+    @cached_property
+    def space(self):
+        return k.MixedSpace(self.square, discrete_dims={1: [0.0, 1.0]})
+
+    @cached_property
+    def tasks(self):
+        return uniform(4, 40, 12).mT.to(self.where)
+
+    @cached_property
+    def arms(self):
+        return uniform(4, 2, 8).to(self.where)
+
+    @cached_property
+    def safe(self):
+        return k.SafeSet(self.band, -2.0, safe_points=self.square)
+
+    @cached_property
+    def features(self):
+        return FeatureMetaModel(self.arms, self.tasks, num_features=2, progress=False)
 
 
 def of_the_contract(name, t):
@@ -278,10 +309,10 @@ EVERY = [
 def test_on_a_device(name):
     use = (VALUES | SEARCHES)[name]
     torch.manual_seed(0)
-    expected = tensors(use(problem_on("cpu"))) if name in VALUES else []
+    expected = tensors(use(Problem("cpu"))) if name in VALUES else []
     with device() as where:
         torch.manual_seed(0)
-        found = tensors(use(problem_on(where)))
+        found = tensors(use(Problem(where)))
         assert all(part.device == where for part in found if part.dim() > 0)
         found = [part.cpu() for part in found]
     rtol, atol = (1e-5, 1e-6) if CUDA else (1e-6, 1e-8)

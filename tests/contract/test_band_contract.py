@@ -19,7 +19,7 @@ CASES = {
 # Every law by default over bands of all kinds of sets; over the others, which are these in
 # other clothes or take long, a law in so many.
 WHOLE = ("filters", "unknown noise", "IGP", "sketched", "budgeted", "sum")
-SHARE = 4
+SHARE = 8
 
 
 def _is_slow(place, case):

@@ -172,14 +172,14 @@ def says_certified(text):
     return re.search(r"(?<!not )\bcertified\b", text) is not None
 
 
-_SHARE = 4  # by default one road to words in so many, each with all flaws
+_SHARE = 3  # by default one road to words in so many, each with all flaws
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("flaw", "road"),
-    [  # by default a third of the pairs, in which all flaws meet all words
-        pytest.param(flaw, road, marks=[pytest.mark.slow] if (i + j) % 3 else [])
+    [  # by default a fifth of the pairs, in which all flaws meet all words
+        pytest.param(flaw, road, marks=[pytest.mark.slow] if (i + j) % 5 else [])
         for i, flaw in enumerate(FLAWS)
         for j, road in enumerate(BANDS)
     ],

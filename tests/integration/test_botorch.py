@@ -186,6 +186,7 @@ def test_observed_inputs(name):
         feasible(AROUND[use](acqf))
 
 
+@pytest.mark.one_in(2)
 @of_each(SEQUENCES)
 def test_points_in_sequence(use, name):
     acqf = made(name)

@@ -213,6 +213,7 @@ def test_without_observations(bound):
     assert bandit.assumptions.certified
 
 
+@pytest.mark.representatives("filters", "exact")
 @pytest.mark.parametrize("bound", MIXTURES)
 def test_an_empty_set_is_said_once_and_widened(bound):
     kernel, norm = frozen_kernel("rbf"), 0.3

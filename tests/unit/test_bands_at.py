@@ -108,6 +108,7 @@ def assert_same(after, before):
         assert_close(after[name], value, **SAME, msg=name)
 
 
+@pytest.mark.covering
 @every_bound
 @pytest.mark.parametrize("given", [True, False])
 def test_the_model_may_change_afterwards(acqf_class, given):

@@ -137,6 +137,7 @@ def exact_violation(half_width, ratio, norm, unit):
     return sum(tails)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("unit", [1e-3, 1.0])
 @pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("norm", [0.01, 1.0, 5.0])

@@ -50,6 +50,7 @@ def posterior(bandit):
     return bandit.arms.mean, bandit.arms.variance
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["rbf", "matern32"])
 @pytest.mark.parametrize("batches", [False, True])
 def test_formulas_in_all_rounds(name, batches):

@@ -192,7 +192,7 @@ def test_estimates_need_consent_and_are_named():
 
 def test_no_stop_on_a_bound_for_one_round_nor_on_a_contradiction():
     r"""The round in which it would stop is not fixed in advance."""
-    model = make_problem(n=40, d=1, norm=5.0, noise_std=0.01).model
+    model = make_problem(n=12, d=1, norm=5.0, noise_std=0.01).model
     once = WangDeFreitasUCB(model, norm_bound=9.0, fixed_design=True)
     with pytest.warns(InconsistentConfidenceSetWarning):
         wrong = MartingaleMixtureUCB(model, norm_bound=0.5)

@@ -165,7 +165,7 @@ def test_printed_intervals_contain_the_computed_ones(offset):
         X, Y, fixed_kernel("matern52", 0.4, 1.0), 1e-3, fixed_mean(offset)
     )
     objective = MartingaleMixtureUCB(data, norm_bound=0.05)
-    report = optimum_report(objective, bounds=SQUARE[:, :1], max_evaluations=300)
+    report = optimum_report(objective, bounds=SQUARE[:, :1], max_evaluations=100)
     answer = confirmation(Y[:3], noise_std=1e-3)
     (value,) = [claim for claim in report.claims if claim.kind == "value"]
     ends = [((x.lower, x.upper), str(x)) for x in (report, answer)]

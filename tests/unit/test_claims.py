@@ -290,6 +290,7 @@ def test_the_ladder_says_what_the_band_says():
     assert claims["anywhere"].breakdown.norm_bound == norm
 
 
+@pytest.mark.representatives("3")
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_default_tolerance_is_not_below_a_twentieth_of_the_noise(count):
     X = 0.1 + line(0.8, count)

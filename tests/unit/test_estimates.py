@@ -174,6 +174,7 @@ def norm_status(norm_bound):
     return band(norm_bound).assumptions["norm"].status
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("way", NORMS)
 def test_a_norm_from_the_data_is_an_estimate(way):
     number = max(NORMS[way](), Estimate(0.1))  # the least norm may be 0

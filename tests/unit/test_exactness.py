@@ -64,7 +64,7 @@ def solved(case, c):
     return problem, model, norm, oracle_bounds(problem, noise, norm, c, mean)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("form", ["dual", "convex"])
 @pytest.mark.parametrize(
     ("case", "c"),

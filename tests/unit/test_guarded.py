@@ -255,6 +255,7 @@ class TestTurns:
             turns = [turn_at(range(every), start + step * i) for i in range(400)]
             assert 0.7 / every < turns.count(0) / 400 < 1.4 / every
 
+    @pytest.mark.representatives("True")
     @pytest.mark.parametrize("limited", [False, True])
     def test_on_its_turn_the_upper_bound_is_maximised(self, limited):
         bound = ConstrainedUCB(band(), CONSTRAINTS) if limited else band()

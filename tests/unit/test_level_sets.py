@@ -50,6 +50,7 @@ def test_candidates_are_sorted_by_the_sides_of_the_band(side):
     assert bool((truth[found.status == -1] < level).all())
 
 
+@pytest.mark.representatives("rbf")
 @pytest.mark.parametrize("kernel", ["rbf", "matern32"])
 def test_boxes_cover_the_domain_once_and_each_point_is_what_its_box_says(kernel):
     _, band = problem(kernel=kernel)

@@ -120,6 +120,7 @@ def test_the_evidence_is_bounded_from_below_and_closely(kind, scales):
     assert exact - 0.15 <= log_evidence(data, scales) <= exact + 1e-9
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scale", [1.0, 0.3, (0.1, 1.0, 10.0)])
 @pytest.mark.parametrize("noise", [0.1, 1.0])
 def test_gaussian_outcomes_give_the_martingale_mixture(noise, scale):
@@ -204,11 +205,12 @@ def test_a_norm_that_is_too_small_is_raised():
     assert bool(((lower <= centre + 1e-6) & (centre - 1e-6 <= upper)).all())
 
 
-# A set of each kernel of a grid is built: a second.
+# A set of each kernel of a grid is built: half a second.
 def test_the_check_names_a_norm_or_a_kernel():
-    fast, slow = torch.sin(40.0 * LINE[:, 0]), 0.9 * torch.sin(6.0 * LINE[:, 0])
+    X = LINE[::2]
+    fast, slow = torch.sin(40.0 * X[:, 0]), 0.9 * torch.sin(6.0 * X[:, 0])
     data = [
-        LikelihoodRegression(LINE, (25.0 + 25.0 * f).round(), frozen_kernel("rbf"), **STEPS)
+        LikelihoodRegression(X, (25.0 + 25.0 * f).round(), frozen_kernel("rbf"), **STEPS)
         for f in (fast, slow)
     ]
     wrong, small = (check_consistency(*each) for each in zip(data, (3.0, 0.4), strict=True))
@@ -234,6 +236,7 @@ def test_the_level_is_the_evidence_and_delta():
     assert difference == pytest.approx(math.log(4.0), abs=1e-9)
 
 
+@pytest.mark.representatives("1.0", "1000000.0")
 @pytest.mark.parametrize("rate", [1.0, 100.0, 1e4, 1e6])
 def test_large_counts_do_not_contradict_a_true_norm_bound(rate):
     kernel, X, random = frozen_kernel("rbf", 0.25), LINE[::4], generator(1)
@@ -298,6 +301,7 @@ def test_tangents_at_any_values_give_a_bound(seed, scale):
         assert bool((found >= MAXIMA[sign] - SOCP).all())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("likelihood", OUTCOMES)
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_differences_of_values_are_bounded_and_closely(likelihood, sign):
@@ -352,6 +356,7 @@ def test_the_gradient_does_not_jump(maximize, norm_bound):
     assert largest_change(3200) < 0.15 * largest_change(200)
 
 
+@pytest.mark.representatives("None")
 @pytest.mark.parametrize("norm_bound", [None, "cautious"])
 def test_an_estimated_norm_costs_no_width(norm_bound):
     r"""The search begins inside the set, as with the same number given."""
@@ -363,6 +368,7 @@ def test_an_estimated_norm_costs_no_width(norm_bound):
         assert_close(acqf.band.latent_bounds(POINTS), same_norm.band.latent_bounds(POINTS))
 
 
+@pytest.mark.representatives("1.03", "1.6")
 @pytest.mark.parametrize("factor", [1.03, 1.1, 1.26, 1.6, 3.0])
 def test_a_thin_set_is_searched_from_inside(factor):
     r"""From its edge bands of a few functions would be up to 1.4 times as wide."""

@@ -90,7 +90,7 @@ def options_of(fit, problem, noise):
     return {"fit": radius}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("fit", "form", "error"),
     [
@@ -288,6 +288,7 @@ JUMPS = {
 every_jump = pytest.mark.parametrize("make", JUMPS.values(), ids=JUMPS)
 
 
+@pytest.mark.covering(2)
 @every_jump
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("half", [0.5, 1e-3, 1e-9])

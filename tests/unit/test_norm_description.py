@@ -85,6 +85,7 @@ def test_closed_forms(name):
         assert no_slope == (name == "matern12")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lower", [0.0, 20.0, 1e3])
 @pytest.mark.parametrize(
     ("name", "length"),

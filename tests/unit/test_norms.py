@@ -68,6 +68,7 @@ def model_of(problem, units):
     return standardized(problem) if units == "standardized" else problem.model
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("upper", [True, False])
 @pytest.mark.parametrize("units", ["plain", "standardized"])
 @pytest.mark.parametrize("error", [0.0, 0.07])

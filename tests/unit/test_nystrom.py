@@ -62,6 +62,7 @@ def assert_near(ours, theirs, tolerance=SKETCH_EQUAL * NORM):
     assert_close(ours, theirs, rtol=0.0, atol=tolerance)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("further", FURTHER)
 @pytest.mark.parametrize("duplicates", [True, False])
@@ -212,6 +213,7 @@ def truth_of(kernel, scale, seed=0):
     return lambda X: (GROWING[kernel](X, centre).to_dense() / length)[:, 0]
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("kernel", ["linear", "square", "cube"])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4])
 @pytest.mark.parametrize("further", [None, 0])

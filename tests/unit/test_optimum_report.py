@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelucb import (
@@ -49,7 +49,6 @@ def gains_over(acqf, best, X):
 
 
 @given(seed=st.integers(0, 100), maximize=st.booleans(), index=st.integers(0, 59))
-@settings(max_examples=15)
 def test_on_candidates_every_number_by_hand(seed, maximize, index):
     r"""The interval is of the domain, whatever is recommended."""
     acqf, X = bound(problem_of(seed), maximize=maximize), uniform(60, 2, seed)

@@ -140,6 +140,7 @@ def rounded_limits(noise, step, mean, count, rng, runs, **options):
 ROUNDED = [(0.02, 1.0), (0.2, 1.0), (0.35, 1.0), (0.7, 1.0), (1.0, 1.0), (0.3, 0.05)]
 
 
+@pytest.mark.representatives("0.35-1.0")
 @pytest.mark.parametrize(("noise", "step"), [(0.1, 1.0), (0.35, 1.0), (0.7, 1.0)])
 def test_rounding_does_not_narrow_limits(noise, step):
     r"""40 runs of 12 pairs at delta 0.2: 22 misses have chance below 1e-5 at 0.2."""

@@ -38,6 +38,7 @@ def assert_inside(acqf, function, X):
     assert bool((lower <= truth + rounding).all() & (truth <= upper + rounding).all())
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("exponent", range(2, 15, 2))
 @pytest.mark.parametrize("kernel_name", ["rbf", "matern12", "matern52"])
 @pytest.mark.parametrize("name", BOUNDS)
@@ -101,6 +102,7 @@ def missed(make, seed, form):
     return bool(((lower > function(X)) | (upper < function(X))).any())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("form", ["dual", "analytic"])
 @pytest.mark.parametrize("make", [cubic_and_rbf, noise_ratio])
 def test_the_band_holds_at_observed_inputs(make, form):

@@ -124,6 +124,7 @@ class TestBandsOfSeveralOutcomes:
 
 
 class TestOptimisation:
+    @pytest.mark.representatives("2-1")
     @pytest.mark.parametrize(("d", "seed"), [(1, 0), (2, 1), (5, 2)])
     def test_from_one_seed(self, d, seed):
         problem, acqf, safe_set = seeded(d, seed, quantile=0.5)
@@ -215,6 +216,7 @@ class TestOptimisation:
 
 
 class TestRepair:
+    @pytest.mark.representatives("1e-06")
     @pytest.mark.parametrize("excess", [1e-6, 1e-3])
     def test_goes_back_no_further_than_twice(self, excess):
         problem, _, safe_set = seeded(1)

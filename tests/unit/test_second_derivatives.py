@@ -52,6 +52,7 @@ def total(acqf):
     return lambda points: acqf(points.unsqueeze(-2)).sum()
 
 
+@pytest.mark.covering
 @every_kernel
 @pytest.mark.parametrize(("acqf_class", "options"), FORMULAS)
 def test_of_formulas(kernel, acqf_class, options):

@@ -92,6 +92,7 @@ def test_the_printed_lower_bound_is_not_used():
     assert lower <= 0.05 <= upper
 
 
+@pytest.mark.representatives("None")
 @pytest.mark.parametrize("noise_upper", [1.0, 5.0, None])
 def test_interval_converges_whatever_the_initial_guess(noise_upper):
     r"""About three times the scale after 1000 observations, from any start."""

@@ -51,6 +51,7 @@ def oracle_of(problem, scales=DEFAULT_SCALES, bounds=BOUNDS):
     return lambda s: joint.squared_radius(s, density, n, DELTA)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scales", ["mixture", [0.3, 1.0, 5.0], 1.0])
 @pytest.mark.parametrize("n", [1, 2, 3, 25])
 def test_radius_is_the_largest_of_all_noise_scales(n, scales):
@@ -65,6 +66,7 @@ def test_radius_is_the_largest_of_all_noise_scales(n, scales):
     assert squared == pytest.approx(min(R2.max(), farthest), rel=1e-6)
 
 
+@pytest.mark.representatives("matern52")
 @pytest.mark.parametrize("name", KERNELS)
 def test_bound_is_the_union_over_noise_scales(name):
     r"""One cone program for each noise scale, with that scale's radius."""
@@ -83,7 +85,7 @@ def test_bound_is_the_union_over_noise_scales(name):
     assert best <= max(values) + 1e-2
 
 
-@pytest.mark.covering
+@pytest.mark.representatives("4")
 @pytest.mark.parametrize("n", [4, 60])
 def test_interval_holds_the_scales_that_some_function_explains(n):
     problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
