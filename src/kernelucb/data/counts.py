@@ -428,6 +428,11 @@ class LikelihoodRegression:
         return cls.from_parts(prior, data.train_inputs, checked, data.dimension, estimated)
 
     @property
+    def observed_inputs(self) -> Tensor | None:
+        r"""``n x d`` raw inputs up to round-off; None if the transform has no inverse."""
+        return self.prior.untransformed(self.train_inputs)
+
+    @property
     def estimated_anyway(self) -> frozenset[str]:
         r"""Parts that stay estimated under another prior; see ``ModelData``."""
         transformed = self.prior.input_transform is not None

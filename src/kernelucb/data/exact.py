@@ -494,6 +494,11 @@ class KernelRegression(RidgeState):
         values = self.prior, self.train_inputs, self.train_targets, self.noise_scales
         return ModelData(*values, self.dimension, self.estimated, learned)
 
+    @property
+    def observed_inputs(self) -> Tensor | None:
+        r"""``n x d`` raw inputs up to round-off; None if the transform has no inverse."""
+        return self.data.observed_inputs
+
     @classmethod
     def from_data(cls, data: ModelData, pooled: Pooled | None = None) -> Self:
         r"""State of a model in numbers; ``pooled``, where given, is ``pool`` of these."""

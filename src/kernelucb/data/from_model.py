@@ -1,17 +1,21 @@
 r"""Read models of BoTorch or GPyTorch into numbers and a prior, or refuse them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
-from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchModel
+from botorch.models.approximate_gp import ApproximateGPyTorchModel
+from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
-from gpytorch.models import GP, ExactGP, IndependentModelList
+from gpytorch.means import Mean
+from gpytorch.models import GP, ApproximateGP, ExactGP, IndependentModelList
 from torch import Tensor
 from torch.nn import ModuleList
 
@@ -59,7 +63,13 @@ class ModelData(NamedTuple):
     raw_inputs: Tensor | None = None  # `n x d` before the input transform, where known
 
     @classmethod
-    def of(cls, train_X: Tensor, train_Y: Tensor, noise_std: Any, *modules: Any) -> Self:
+    def of(
+        cls,
+        train_X: Tensor,
+        train_Y: Tensor,
+        noise_std: Number | Tensor,
+        *modules: *tuple[Kernel, Mean | None],
+    ) -> Self:
         r"""From tensors, a kernel and a mean or None; see ``KernelRegression``."""
         targets = training_targets(train_X, train_Y)
         inputs = train_X.detach().to(torch.float64, copy=True)
@@ -79,37 +89,48 @@ class ModelData(NamedTuple):
         )
 
     @property
+    def observed_inputs(self) -> Tensor | None:
+        r"""``n x d`` raw inputs, as given or up to round-off; None if not known."""
+        if self.raw_inputs is not None:
+            return self.raw_inputs
+        return self.prior.untransformed(self.train_inputs)
+
+    @property
     def estimated_anyway(self) -> frozenset[str]:
         r"""Parts estimated under any prior: noise; the kernel, by its inputs."""
         learned = {"kernel"} if self.learned_inputs else set[str]()
         return self.estimated & {"noise"} | learned
 
 
-def read_model(given: object) -> ModelData:
+def read_model(given: Model | GP) -> ModelData:
     r"""Read a single-output exact GP with ``mean_module`` and ``covar_module``.
 
     It is one of BoTorch's, or a user's GPyTorch ``ExactGP`` whose ``forward`` is made of
     these two. As by BoTorch's ``posterior``, it is put into eval mode.
     """
-    listed = _listed(given)
+    source, listed = _source(given), _listed(given)
+    if source is None:
+        raise UnsupportedError(
+            f"Expected a BoTorch model or a GPyTorch ExactGP, got {type(given).__name__}."
+        )
     if listed is not None and len(listed) == 1:
         return read_model(listed[0])
-    check_supported(given)
-    model: Any = given  # pyright takes a module's attributes for tensors
-    model.eval()  # in eval mode the stored inputs are the transformed ones
-    units = outcome_units(outcome_transform_of(model))
+    _check_supported(given, source, listed)
+    model: Any = given.eval()  # in eval mode the stored inputs are the transformed ones
+    units = outcome_units(source.outcome_transform)
     inputs = model.train_inputs[0].detach().clone()  # of which a user may be the owner
     targets = model.train_targets.detach()
     finite("The model's training inputs", inputs)
     finite(f"The model's training outcomes{units.outcome_map.after}", targets)
-    transform, raw = input_transform_of(model), raw_inputs(model)
+    transform, raw = source.input_transform, source.raw_inputs()
     modules = model.covar_module, model.mean_module
     prior = Prior(*modules, transform, units.offset, units.scale, units.outcome_map)
     prior.check_fits(inputs.double())
-    _check_prior(model, inputs, raw)
+    source.check_prior(inputs, raw)
     if inputs.dtype != torch.float64:
-        as_data = torch.equal(_data_inputs(model, raw), inputs)
-        inputs = _data_inputs(prior, raw.double()) if as_data else inputs.double()
+        exact = _as_data(prior.input_transform, raw.double())
+        as_data = torch.equal(source.as_data(raw), inputs)
+        inputs = exact if as_data else inputs.double()
     parts, learned_inputs = set(estimated_parts(*modules)), learns(transform, raw)
     if learned_inputs:
         parts.add("kernel")
@@ -138,10 +159,22 @@ def read_model(given: object) -> ModelData:
     )
 
 
-def _listed(model: object) -> list[Any] | None:
-    r"""The models of a list of them; None of a single model."""
-    is_list = isinstance(model, ModelList | IndependentModelList)
-    return list(model.models) if is_list else None
+def _listed(models: object) -> list[Any] | None:
+    r"""The models of a list of them, BoTorch's, GPyTorch's or torch's; None without."""
+    if isinstance(models, ModelList | IndependentModelList):
+        models = models.models
+    return [*models] if isinstance(models, ModuleList) else None
+
+
+def approximate_gp(model: object) -> ApproximateGP | None:
+    r"""The variational GP in a model of BoTorch's, or bare; None of another model."""
+    inner = model.model if isinstance(model, ApproximateGPyTorchModel) else model
+    return inner if isinstance(inner, ApproximateGP) else None
+
+
+def num_outputs_of(model: object) -> int:
+    r"""Number of outputs; models of GPyTorch have one and do not say so."""
+    return getattr(model, "num_outputs", 1)
 
 
 def input_transform_of(model: object) -> InputTransform | None:
@@ -175,16 +208,10 @@ def observed_inputs(model: object) -> Tensor:
     ``n x d``; of a state, which keeps what its input transform made of them, up to
     round-off.
     """
-    listed = list(model) if isinstance(model, ModuleList) else _listed(model)
+    listed = _listed(model)
     if listed is not None:
         return torch.cat([observed_inputs(part) for part in listed])
-    raw = getattr(model, "raw_inputs", None)
-    inputs = getattr(model, "train_inputs", None) if raw is None else None
-    prior = getattr(model, "prior", None)
-    if inputs is not None and isinstance(prior, Prior):  # a state of ours
-        raw = _untransformed(prior.input_transform, inputs)
-    elif inputs is not None and isinstance(model, Model | GP):
-        raw = raw_inputs(model)
+    raw = getattr(_source(model) or model, "observed_inputs", None)
     if raw is None:
         raise UnsupportedError(
             f"{type(model).__name__} does not keep the inputs that were observed; give "
@@ -198,72 +225,152 @@ def noise_values(noise_std: NoiseStd, model: object) -> Number | Tensor | None:
     return noise_std(observed_inputs(model)) if callable(noise_std) else noise_std
 
 
-@torch.no_grad()
-def _untransformed(transform: InputTransform | None, inputs: Tensor) -> Tensor | None:
-    r"""Undo an input transform at ``n x d'`` inputs; None if it has no inverse."""
-    if transform is None:
-        return inputs
-    try:
-        raw = transform.untransform(inputs)
-    except NotImplementedError:
-        return None
-    off = (transform(raw) - inputs).abs().amax()
-    return raw if bool(off <= 1e-12 * inputs.abs().amax()) else None
+class _Source:
+    r"""A model of GPyTorch's, whose kernel sees the inputs that the model keeps."""
+
+    def __init__(self, model: Model | GP) -> None:
+        self.model: Any = model  # pyright takes a module's attributes for tensors
+        self.name = type(model).__name__
+        self.input_transform = input_transform_of(model)
+        self.outcome_transform = outcome_transform_of(model)
+        self.is_ensemble = False
+
+    @property
+    def observed_inputs(self) -> Tensor | None:
+        r"""``n x d`` raw inputs; None of a model that keeps none."""
+        kept = getattr(self.model, "train_inputs", None)
+        return None if kept is None else self.raw_inputs()
+
+    def raw_inputs(self) -> Tensor:
+        r"""Inputs of the observations before the input transform, ``n x d``."""
+        return self.model.train_inputs[0].detach()
+
+    def as_data(self, raw: Tensor) -> Tensor:
+        r"""``n x d`` raw inputs as the kernel sees them at the data."""
+        return raw
+
+    def as_queries(self, raw: Tensor) -> Tensor:
+        r"""``n x d`` raw inputs as the kernel sees them at queries."""
+        return raw
+
+    @property
+    def methods(self) -> dict[str, Any]:
+        r"""Methods that say something of the prior, by name."""
+        return {"__call__": self.model.__call__, "forward": self.model.forward}
+
+    def check_transforms(self) -> None:
+        r"""Refuse transforms that nobody applies, or that make several points of one."""
+        given = {
+            "input_transform": self.input_transform,
+            "outcome_transform": self.outcome_transform,
+        }
+        for transform, module in given.items():
+            if module is not None:
+                raise UnsupportedError(
+                    f"{self.name} has an {transform}, which GPyTorch does not apply. Derive"
+                    " the class from botorch.models.gpytorch.GPyTorchModel as well, or "
+                    "leave it out."
+                )
+
+    @torch.no_grad()
+    def check_prior(self, inputs: Tensor, raw: Tensor) -> None:
+        r"""Refuse a model (in eval mode) whose prior is not that of its parts.
+
+        Methods of BoTorch and GPyTorch read kernel and mean alone; another ``forward`` is
+        compared with these at the training inputs.
+        """
+        modules = {name: str(method.__module__) for name, method in self.methods.items()}
+        of_library = ("botorch", "gpytorch")
+        overridden = [n for n, m in modules.items() if m.split(".")[0] not in of_library]
+        if overridden == ["forward"] and prior_is_as_read(self.model, inputs):
+            overridden = []
+        transform = self.input_transform
+        seen = raw if transform is None else transform(raw)
+        if not torch.equal(self.as_queries(raw), seen):
+            overridden.append("transform_inputs")
+        if overridden:
+            raise UnsupportedError(
+                f"{self.name} has its own `{overridden[0]}`: its prior may not be that of "
+                "`mean_module` and `covar_module`, which the bound is computed from. Pass "
+                "a SingleTaskGP with covar_module=... and mean_module=..., and put what "
+                "warps the inputs into the kernel or into input_transform=... ."
+            )
 
 
-@torch.no_grad()
-def raw_inputs(given: object) -> Tensor:
-    r"""Inputs of the observations before the input transform, ``n x d``."""
-    model: Any = given
-    inputs = model.train_inputs[0].detach()
-    if not getattr(model, "_has_transformed_inputs", False):
-        return inputs
-    raw = model._original_train_inputs.detach().to(inputs.device)
-    accuracy = max(torch.finfo(part.dtype).eps for part in (raw, inputs)) ** 0.75
-    rounding = accuracy * inputs.norm(dim=-2, keepdim=True)
-    found = inputs.new_zeros(inputs.shape[:-1], dtype=torch.bool)
-    # Observations that a model was conditioned on are transformed as queries are.
-    for made in (_data_inputs(model, raw), _query_inputs(model, raw)):
-        if made.shape[-2:] == inputs.shape[-2:]:
-            found = found | ((made - inputs).abs() <= rounding).all(-1)
-    if not bool(found.all()):
-        raise InputDataError(
-            f"The training inputs of {type(model).__name__} are not what its input "
-            "transform makes of the raw ones: in eval mode, set_train_data takes inputs as "
-            "they are, and a changed transform leaves them as they were. Call "
-            "model.train() before model.set_train_data with raw inputs, and before the "
-            "transform is changed."
-        )
-    return raw
+class _BotorchSource(_Source):
+    r"""A model of BoTorch's, which applies transforms."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.is_ensemble = self.model._is_ensemble or self.model._is_fully_bayesian
+
+    @torch.no_grad()
+    def raw_inputs(self) -> Tensor:
+        inputs = super().raw_inputs()
+        if not self.model._has_transformed_inputs:
+            return inputs
+        raw = self.model._original_train_inputs.detach().to(inputs.device)
+        accuracy = max(torch.finfo(part.dtype).eps for part in (raw, inputs)) ** 0.75
+        rounding = accuracy * inputs.norm(dim=-2, keepdim=True)
+        found = inputs.new_zeros(inputs.shape[:-1], dtype=torch.bool)
+        # Observations that a model was conditioned on are transformed as queries are.
+        for made in (self.as_data(raw), self.as_queries(raw)):
+            if made.shape[-2:] == inputs.shape[-2:]:
+                found = found | ((made - inputs).abs() <= rounding).all(-1)
+        if not bool(found.all()):
+            raise InputDataError(
+                f"The training inputs of {self.name} are not what its input transform "
+                "makes of the raw ones: in eval mode, set_train_data takes inputs as they "
+                "are, and a changed transform leaves them as they were. Call model.train() "
+                "before model.set_train_data with raw inputs, and before the transform is "
+                "changed."
+            )
+        return raw
+
+    def as_data(self, raw: Tensor) -> Tensor:
+        return _as_data(self.input_transform, raw)
+
+    def as_queries(self, raw: Tensor) -> Tensor:
+        return self.model.transform_inputs(raw)
+
+    @property
+    def methods(self) -> dict[str, Any]:
+        first = {"__call__": self.model.__call__, "posterior": self.model.posterior}
+        return first | super().methods
+
+    def check_transforms(self) -> None:
+        transform = self.input_transform
+        if transform is not None and transform.is_one_to_many:
+            raise UnsupportedError(
+                f"The input transform {type(transform).__name__} turns one point into "
+                "several; the bound is for a function of one point. Remove it."
+            )
 
 
-def _data_inputs(model: object, raw: Tensor) -> Tensor:
-    r"""``n x d`` raw inputs as BoTorch transforms those of the data, not of queries."""
-    transform = input_transform_of(model)
+def _source(model: object) -> _Source | None:
+    r"""What is read of a model of BoTorch's or GPyTorch's; None of anything else."""
+    if isinstance(model, Model):
+        return _BotorchSource(model)
+    return _Source(model) if isinstance(model, GP) else None
+
+
+def _as_data(transform: InputTransform | None, raw: Tensor) -> Tensor:
+    r"""``n x d`` raw inputs as BoTorch transforms inputs of the data, not queries."""
     return raw if transform is None else transform.preprocess_transform(raw)
 
 
-def _query_inputs(model: object, raw: Tensor) -> Tensor:
-    r"""``n x d`` raw inputs as the kernel sees them; GPyTorch has no input transforms."""
-    return model.transform_inputs(raw) if isinstance(model, Model) else raw
-
-
-def check_supported(model: object) -> None:
-    r"""Refuse all but exact GPs of one outcome, by BoTorch or GPyTorch."""
-    name = type(model).__name__
-    listed = _listed(model)
-    if not isinstance(model, Model | GP):
-        raise UnsupportedError(
-            f"Expected a BoTorch model or a GPyTorch ExactGP, got {name}."
-        )
-    if getattr(model, "_is_ensemble", False) or getattr(model, "_is_fully_bayesian", False):
+def _check_supported(
+    given: Model | GP, source: _Source, listed: Sequence[object] | None
+) -> None:
+    r"""Refuse all but exact GPs of one outcome; ``listed`` are the models of a list."""
+    name = source.name
+    if source.is_ensemble:
         raise UnsupportedError(
             f"{name} is an ensemble of models; the bound needs one fixed kernel: use a "
             f"SingleTaskGP. {_KEEP}"
         )
-    count = getattr(model, "num_outputs", 1) if listed is None else len(listed)
-    several = listed is not None or isinstance(model, BatchedMultiOutputGPyTorchModel)
-    if count != 1 and several:
+    count = num_outputs_of(given) if listed is None else len(listed)
+    if count != 1 and (listed is not None or _is_batched(given)):
         raise UnsupportedError(
             f"{name} has {count} outputs, and the bound is for one. For a weighted sum of "
             "them use ScalarizedUCB.from_model(model, posterior_transform="
@@ -271,37 +378,39 @@ def check_supported(model: object) -> None:
             "each output; for one with limits on others ConstrainedUCB.from_model(model, "
             "constraints=...), and for a band of each outcome_bands(model)."
         )
-    # A model of BoTorch that is an exact GP says so by both of its classes.
-    of_botorch = isinstance(model, GPyTorchModel) or not isinstance(model, Model)
-    single = of_botorch and count == 1 and not isinstance(model, MultiTaskGP)
-    if not (single and isinstance(model, ExactGP)):
+    of_tasks = isinstance(given, MultiTaskGP)
+    if count != 1 or of_tasks or not isinstance(given, ExactGP):
         raise UnsupportedError(
             f"{name} is not an exact single-task GP of one outcome (variational, "
             "multi-task and non-GP models have no closed-form kernel regression). Build "
             "one SingleTaskGP for each outcome, from its own data, or for very many "
             f"observations a NystromRegression or BKBModel. {_KEEP}"
         )
-    if not (hasattr(model, "covar_module") and hasattr(model, "mean_module")):
+    try:
+        _ = given.covar_module, given.mean_module
+    except AttributeError as error:
         raise UnsupportedError(
             f"{name} must have attributes `mean_module` and `covar_module`, from which the "
             "bound is computed. Use a SingleTaskGP, or give your own model these two."
-        )
-    if not isinstance(model.likelihood, GaussianLikelihood | FixedNoiseGaussianLikelihood):
+        ) from error
+    likelihood = source.model.likelihood
+    if not isinstance(likelihood, GaussianLikelihood | FixedNoiseGaussianLikelihood):
         raise UnsupportedError(
-            f"The likelihood {type(model.likelihood).__name__} is not Gaussian; use "
+            f"The likelihood {type(likelihood).__name__} is not Gaussian; use "
             "GaussianLikelihood or pass train_Yvar."
         )
-    _check_data(model, name)
-    transform = input_transform_of(model)
-    if getattr(transform, "is_one_to_many", False):
-        raise UnsupportedError(
-            f"The input transform {type(transform).__name__} turns one point into "
-            "several; the bound is for a function of one point. Remove it."
-        )
+    _check_data(source)
+    source.check_transforms()
 
 
-def _check_data(model: Any, name: str) -> None:
-    r"""Refuse data of other shapes, and transforms that GPyTorch does not apply."""
+def _is_batched(model: Model | GP) -> bool:
+    r"""Whether the outputs are independent models in a batch, as of a SingleTaskGP."""
+    return isinstance(model, BatchedMultiOutputGPyTorchModel)
+
+
+def _check_data(source: _Source) -> None:
+    r"""Refuse no data, and data of other shapes."""
+    name, model = source.name, source.model
     inputs, targets = model.train_inputs, model.train_targets
     if inputs is None or targets is None or inputs[0].shape[-2] == 0:
         raise InputDataError(f"{name} has no training data; a bound needs at least one.")
@@ -323,47 +432,20 @@ def _check_data(model: Any, name: str) -> None:
             "without batch dimensions (for fantasies, the model before them and "
             f"X_pending). {_KEEP}"
         )
-    if isinstance(model, Model):
-        return
-    given = {
-        "input_transform": input_transform_of(model),
-        "outcome_transform": outcome_transform_of(model),
-    }
-    for transform, module in given.items():
-        if module is not None:
-            raise UnsupportedError(
-                f"{name} has an {transform}, which GPyTorch does not apply. Derive the "
-                "class from botorch.models.gpytorch.GPyTorchModel as well, or leave it out."
-            )
 
 
-@torch.no_grad()
-def _check_prior(model: Any, inputs: Tensor, raw: Tensor) -> None:
-    r"""Refuse a model (in eval mode) whose methods give another prior than its parts do.
+class HasPrior(Protocol):
+    r"""A GP whose prior should be that of its kernel and mean."""
 
-    Methods of BoTorch and GPyTorch read kernel and mean alone; another ``forward`` is
-    compared with these at the training inputs.
-    """
-    transform = input_transform_of(model)
-    methods = {n: getattr(model, n, None) for n in ("__call__", "posterior", "forward")}
-    modules = {n: str(getattr(m, "__module__", "")) for n, m in methods.items() if m}
-    of_library = ("botorch", "gpytorch")
-    overridden = [n for n, m in modules.items() if m.split(".")[0] not in of_library]
-    if overridden == ["forward"] and prior_is_as_read(model, inputs):
-        overridden = []
-    seen = raw if transform is None else transform(raw)
-    if not torch.equal(_query_inputs(model, raw), seen):
-        overridden.append("transform_inputs")
-    if overridden:
-        raise UnsupportedError(
-            f"{type(model).__name__} has its own `{overridden[0]}`: its prior may not be "
-            "that of `mean_module` and `covar_module`, which the bound is computed from. "
-            "Pass a SingleTaskGP with covar_module=... and mean_module=..., and put what "
-            "warps the inputs into the kernel or into input_transform=... ."
-        )
+    covar_module: Kernel
+    mean_module: Mean
+
+    def forward(self, x: Tensor, /) -> MultivariateNormal:
+        r"""The prior at ``n x d`` inputs."""
+        ...
 
 
-def prior_is_as_read(model: Any, inputs: Tensor) -> bool:
+def prior_is_as_read(model: HasPrior, inputs: Tensor) -> bool:
     r"""Whether ``forward`` agrees with kernel and mean at the data, up to jitter.
 
     A single observation is compared with a point nearby as well.
@@ -371,9 +453,10 @@ def prior_is_as_read(model: Any, inputs: Tensor) -> bool:
     points = inputs[:: -(-len(inputs) // _COMPARED)]
     if len(points) == 1:
         points = torch.cat([points, _NEARBY * points])
-    prior, half = model.forward(points), len(points) // 2
+    prior: Any = model.forward(points)
+    mean: Any = model.mean_module(points)
     covariance, expected = prior.lazy_covariance_matrix, model.covar_module(points)
-    mean, variance = model.mean_module(points), expected.diagonal(dim1=-1, dim2=-2)
+    variance, half = expected.diagonal(dim1=-1, dim2=-2), len(points) // 2
     largest, accuracy = variance.max(), torch.finfo(mean.dtype).eps ** 0.4
     differences = [
         # Diagonals apart: GPyTorch adds jitter to some whole matrices.
@@ -384,7 +467,7 @@ def prior_is_as_read(model: Any, inputs: Tensor) -> bool:
     return all(bool(each.abs().max() <= accuracy) for each in differences)
 
 
-def single_output_models(models: Any) -> list[Any]:
+def single_output_models(models: Model | GP | Sequence[Model | GP]) -> list[Any]:
     r"""One model for each outcome.
 
     Args:
@@ -395,29 +478,31 @@ def single_output_models(models: Any) -> list[Any]:
     several = models if isinstance(models, Sequence) else _listed(models)
     if several is not None:
         return [single for model in several for single in single_output_models(model)]
-    if not isinstance(models, Model) or models.num_outputs == 1:
-        return [models]
-    if not isinstance(models, BatchedMultiOutputGPyTorchModel):
+    model, count = cast(Model, models), num_outputs_of(models)
+    if count == 1:
+        return [model]
+    if not _is_batched(model):
         raise UnsupportedError(
-            f"The outputs of {type(models).__name__} are not independent models; use a "
+            f"The outputs of {type(model).__name__} are not independent models; use a "
             "ModelListGP, or a SingleTaskGP with one column for each outcome."
         )
     try:
-        return [models.subset_output([j]) for j in range(models.num_outputs)]
+        return [model.subset_output([j]) for j in range(count)]
     except NotImplementedError as error:  # BoTorch's, of a kernel or mean of one's own
         raise UnsupportedError(
-            f"BoTorch does not split {type(models).__name__} by its outputs, as its kernel "
+            f"BoTorch does not split {type(model).__name__} by its outputs, as its kernel "
             "or mean was given; use a ModelListGP of one SingleTaskGP for each outcome."
         ) from error
 
 
-def per_output(name: str, value: Any, count: int) -> list[Any]:
+def per_output(name: str, value: object, count: int) -> list[Any]:
     r"""One value for each output, from one for all or a sequence of that length."""
     if isinstance(value, Tensor) and value.dim() == 1:
         value = value.tolist()
     if not isinstance(value, Sequence) or isinstance(value, str):
         return [value] * count
-    if len(value) != count:
+    listed = list(cast(Sequence[Any], value))
+    if len(listed) != count:
         what = "outcome" if count == 1 else "outcomes"
-        raise ValueError(f"{name} has {len(value)} entries for {count} {what}.")
-    return list(value)
+        raise ValueError(f"{name} has {len(listed)} entries for {count} {what}.")
+    return listed

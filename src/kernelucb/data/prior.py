@@ -179,6 +179,19 @@ class Prior(Module):
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""
         return X if self.input_transform is None else self.input_transform(X)
 
+    @torch.no_grad()
+    def untransformed(self, inputs: Tensor) -> Tensor | None:
+        r"""Raw inputs of ``n x d'`` kernel inputs; None if the transform has no inverse."""
+        transform = self.input_transform
+        if transform is None:
+            return inputs
+        try:
+            raw = transform.untransform(inputs)
+        except NotImplementedError:
+            return None
+        off = (transform(raw) - inputs).abs().amax()
+        return raw if bool(off <= 1e-12 * inputs.abs().amax()) else None
+
     def mean(self, inputs: Tensor) -> Tensor:
         r"""Prior mean at ``n x d'`` kernel inputs, ``n`` values in outcome units."""
         constant = self.plain.mean
