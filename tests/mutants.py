@@ -110,7 +110,7 @@ MUTANTS = [
     Mutant("confidence/noise.py", "low * _STEP**level", "low * _STEP ** (level - 1)", "tests/unit/test_pointwise.py"),
     Mutant("confidence/combined.py", "torch.minimum(above, end) - least", "end - least", "tests/unit/test_pointwise.py"),
     Mutant("confidence/limits.py", "(alone.lower > upper) | (alone.upper < lower)", "(alone.lower > upper) & (alone.upper < lower)", "tests/unit/test_pointwise.py"),
-    Mutant("confidence/band.py", "changes[\"delta\"] / self._deltas", "changes[\"delta\"]", "tests/unit/test_pointwise.py"),
+    Mutant("confidence/band.py", "else delta / self._deltas", "else delta", "tests/unit/test_pointwise.py"),
 ]  # fmt: skip
 
 
