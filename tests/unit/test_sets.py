@@ -59,7 +59,7 @@ def test_the_gradient_at_chosen_regularisers_is_that_of_the_formula(pending):
     tau, slopes = torch.linspace(0.1, 5.0, 4, dtype=torch.float64), []
     for plain in (False, True):
         points = functions.project(given)
-        found = Ellipsoids(functions, points, -1).bounds(tau)
+        found = Ellipsoids(functions, points, -1).bounds(tau.numpy())
         if plain:
             column, state = tau.unsqueeze(-1), functions.regression
             variance = functions.design.variance_at(points.design, column)

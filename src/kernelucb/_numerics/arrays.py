@@ -6,6 +6,7 @@ arrays that share the memory of tensors on the processor, on tensors elsewhere.
 """
 
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -112,6 +113,7 @@ def increasing_root(
     It is above zero for arguments that are large enough. The search begins at ``start``,
     with steps that double, and ends within ``tolerance`` of the argument.
     """
+    function = cache(function)  # both ends are asked for again by `brentq`
     lower = upper = start
     lowest, step = min(lowest, start), 1.0
     if function(start) < 0.0:

@@ -25,7 +25,7 @@ from kernelucb.confidence import norm as norms
 from kernelucb.confidence import radius as radii
 from kernelucb.confidence.assumptions import Assumptions, Knowledge, rkhs_assumptions
 from kernelucb.confidence.band import Band
-from kernelucb.confidence.dual import GridSet
+from kernelucb.confidence.dual import Ellipsoids, GridSet
 from kernelucb.confidence.filters import PRIOR_WEIGHTS
 from kernelucb.confidence.fit import data_fit, fit_of
 from kernelucb.confidence.mixture import MixtureProblem, known_noise_problem
@@ -391,7 +391,7 @@ class KernelBandit(OfBoundedNorm, Band):
                 # contradiction shows in `_widths`, for all arms at once.
                 seen = QueryPoints(points.older, points.older)
                 below, above = (
-                    torch.as_tensor(older.ellipsoid_bounds(seen, sign)).amin(-1)
+                    torch.as_tensor(Ellipsoids(older, seen, sign).on_grid()).amin(-1)
                     for sign in (-1, 1)
                 )
                 below, above = lower.minimum(below), upper.minimum(above)

@@ -4,9 +4,10 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
-from functools import cached_property, partial, wraps
+from functools import cached_property, partial, singledispatch, wraps
 from inspect import signature
-from typing import Any, NamedTuple, ParamSpec, Protocol, cast
+from operator import attrgetter
+from typing import Any, ParamSpec, Protocol, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
@@ -25,7 +26,13 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.estimates import Estimate, Number, draft_of
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.combined import WeightedSum
-from kernelucb.confidence.limits import DesignSource, RangeSource, ReplicateSource, Source
+from kernelucb.confidence.limits import (
+    DesignSource,
+    Noise,
+    RangeSource,
+    ReplicateSource,
+    Source,
+)
 from kernelucb.confidence.pointwise import DEFAULT_NORM
 from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.data import KernelRegression
@@ -45,19 +52,14 @@ ONE_POINT = (
 _STATED = {"norm_bound": ("norm", "kernel", "domain"), "noise_std": ("noise",)}
 
 
+_NO_SHARE = (
+    "This band has no delta to share, or no noise scale of its own; use "
+    "MartingaleMixtureUCB or KernelFamilyUCB with noise_std."
+)
 _INSTEAD = (
     "use Standardize or no outcome transform, or add up the bands themselves (bounds(X) of "
     "each, in outcome units)"
 )
-
-
-class Noise(NamedTuple):
-    r"""Data of given noise scales, from which outcomes alone give limits."""
-
-    data: ModelData
-    levels: int = 1  # vectors of scales that share the band's ``delta``
-    factor: float = 1.0  # the scales over those for which a design is weighed
-    relaxed: bool = True  # whether larger scales are one event with these
 
 
 class Band(Described):
@@ -114,7 +116,9 @@ class Band(Described):
     sources: tuple[Source, ...] = ()
     flaws: tuple[Assumption, ...] = ()
 
-    def __init__(self, confidence_set: ConfidenceSet | None = None, **fields: Any) -> None:
+    def __init__(
+        self, confidence_set: ConfidenceSet | None = None, **fields: object
+    ) -> None:
         self.confidence_set = confidence_set
         vars(self).update(fields)
 
@@ -227,7 +231,7 @@ class Band(Described):
         r"""Arguments of the builder, from which the band is built again."""
         return {} if self.rebuild is None else self.rebuild.keywords
 
-    def at(self, **changes: Any) -> "Band":
+    def at(self, *, delta: float | None = None, **changes: object) -> "Band":
         r"""The band of the same data with other arguments; limits on values are kept.
 
         An argument that is given anew is a new assumption: a larger norm bound in place of
@@ -235,9 +239,10 @@ class Band(Described):
         norm bound in use in place of any other tracker.
 
         Args:
-            changes: Arguments of the bound, such as ``norm_bound``, ``noise_std`` and
-                ``delta``. A sum passes them to its single bands: one value for all distinct
-                bands or one for each, and a ``delta`` that the bands share.
+            delta: Failure probability; of a sum one that its single bands share.
+            changes: Arguments of the bound, such as ``norm_bound`` and ``noise_std``. A sum
+                passes them to its single bands: one value for all distinct bands or one for
+                each.
 
         Raises:
             TypeError: If the bound has no argument of this name.
@@ -246,12 +251,14 @@ class Band(Described):
         renewed = {each for name in changes for each in _STATED.get(name, ())}
         flaws = tuple(x for x in self.flaws if x.kind not in renewed)
         plain = self.plain or self
-        if "delta" in changes:  # of the whole, of which the set takes its part
-            changes["delta"] = changes["delta"] / self._deltas
+        # Of the whole, of which the set takes its part
+        of_set = None if delta is None else delta / self._deltas
         if self.combine is not None:
-            band = replaced(plain, changed_bands([plain], **changes))
+            band = replaced(plain, changed_bands([plain], delta=of_set, **changes))
         else:
-            band = _rebuilt(plain, changes)
+            band = _rebuilt(
+                plain, changes if delta is None else {**changes, "delta": of_set}
+            )
         return band.limited(self.sources, flaws, self.direction)
 
     @property
@@ -329,7 +336,7 @@ class Band(Described):
         """
         if not lower < upper:
             raise ValueError(f"lower must be below upper, got {lower:g} and {upper:g}.")
-        sources = [each for each in self.sources if not isinstance(each, RangeSource)]
+        sources = [each for each in self.sources if not each.is_range]
         flaws = tuple(each for each in self.flaws if each.name != "range")
         new = RangeSource(0.0, lower=lower, upper=upper)
         return (self.plain or self).limited((*sources, new), flaws, self.direction)
@@ -406,11 +413,7 @@ class Band(Described):
         domain = cast(Tensor, bounds if candidates is None else candidates)
         name = "bounds" if candidates is None else "candidates"
         check_points(name, domain, self.required_set.regression.dimension)
-        if self.prior_norm is None:
-            raise UnsupportedError(
-                "A fixed design needs one kernel with one norm bound, and the band has "
-                "another set. Use MartingaleMixtureUCB."
-            )
+        _ = self.required_norm  # refused before anything is computed
         source = partial(
             DesignSource,
             num_runs=sizes,
@@ -424,14 +427,10 @@ class Band(Described):
         r"""Add a source of limits, so that the whole keeps the band's ``delta``."""
         share = probability("share", share)
         if self.delta is None or self.noise is None:
-            raise UnsupportedError(
-                "This band has no delta to share, or no noise scale of its own; use "
-                "MartingaleMixtureUCB or KernelFamilyUCB with noise_std."
-            )
+            raise UnsupportedError(_NO_SHARE)
         band = self.at(delta=(1.0 - share) * self.delta)
         listed = *self.sources, kind(self._deltas * share / (1.0 - share))
-        # A range comes last, since it is compared with all else.
-        ordered = sorted(listed, key=lambda each: isinstance(each, RangeSource))
+        ordered = sorted(listed, key=attrgetter("is_range"))
         return (band.plain or band).limited(tuple(ordered), self.flaws, self.direction)
 
     def limited(
@@ -458,6 +457,23 @@ class Band(Described):
         return self.norm_bounds[0] / self.data.outcome_scale
 
     @property
+    def required_norm(self) -> Number:
+        r"""``prior_norm`` of a band that has one."""
+        if self.prior_norm is None:
+            raise UnsupportedError(
+                "A fixed design needs one kernel with one norm bound, and the band has "
+                "another set. Use MartingaleMixtureUCB."
+            )
+        return self.prior_norm
+
+    @property
+    def required_noise(self) -> Noise:
+        r"""``noise`` of a band that has one."""
+        if self.noise is None:
+            raise UnsupportedError(_NO_SHARE)
+        return self.noise
+
+    @property
     def smallest_norm_bound(self) -> Number:
         r"""Smallest norm bound that ``relaxed`` multiplies, outcome units; NaN without."""
         return min(self.norm_bounds, default=math.nan)
@@ -466,8 +482,9 @@ class Band(Described):
     def noise_scale(self) -> Number | None:
         r"""Largest noise scale, outcome units; None if ``relaxed`` cannot enlarge it."""
         if self.parts:
-            scales = [part.noise_scale for part in self.parts]
-            return None if None in scales else max(cast(Any, scales))
+            found = [part.noise_scale for part in self.parts]
+            scales = [scale for scale in found if scale is not None]
+            return max(scales) if len(scales) == len(found) else None
         if self.noise is None or not self.noise.relaxed:
             return None
         return self.assumptions["noise"].number(float(self.noise.data.noise_std.max()))
@@ -487,7 +504,7 @@ class Band(Described):
         return {
             "norm_bound": " and ".join(norms) or None,
             "delta": self.assumptions.delta,
-            "num_observations": getattr(self.data, "num_observations", None),
+            "num_observations": None if self.data is None else self.data.num_observations,
         }
 
 
@@ -504,7 +521,7 @@ BandLike = Band | HasBand
 
 
 def rebuildable(
-    reads: Callable[[Any], Any] = data_of,
+    reads: Callable[..., object] = data_of,
 ) -> Callable[[Callable[Arguments, Band]], Callable[Arguments, Band]]:
     r"""Let the bands of a builder keep its arguments, from which ``at`` builds again.
 
@@ -531,19 +548,32 @@ def rebuildable(
     return decorator
 
 
-def _copied(value: Any) -> Any:
+@singledispatch
+def _copied(value: object) -> object:
     r"""A copy of tensors, kernels and lists; anything else as it is."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()  # `deepcopy` refuses a tensor with a graph
-    changes = isinstance(value, Kernel | Mean | Sequence)
-    return deepcopy(value) if changes and not isinstance(value, ModelData) else value
+    return value
 
 
-def _rebuilt(band: Band, changes: dict[str, Any]) -> Band:
+_copied.register(Kernel, deepcopy)
+_copied.register(Mean, deepcopy)
+_copied.register(Sequence, deepcopy)
+
+
+@_copied.register(Tensor)
+def _(value: Tensor) -> Tensor:
+    return value.detach().clone()  # `deepcopy` refuses a tensor with a graph
+
+
+@_copied.register(ModelData)
+def _(value: ModelData) -> ModelData:
+    return value  # numbers that nobody changes, in a tuple
+
+
+def _rebuilt(band: Band, changes: Mapping[str, object]) -> Band:
     r"""Build a single band again, with some arguments of its builder changed."""
     if band.rebuild is None:
         raise UnsupportedError(f"{type(band).__name__} cannot be computed anew.")
-    given: dict[str, Any] = band.rebuild.keywords | changes
+    given: dict[str, Any] = {**band.rebuild.keywords, **changes}
     same_noise = band.noise is not None and band.noise.relaxed
     same_noise = same_noise and not changes.keys() & {"model", "noise_std"}
     if same_noise and isinstance(band.data, KernelRegression):
@@ -557,7 +587,7 @@ def _rebuilt(band: Band, changes: dict[str, Any]) -> Band:
 
 
 def weighted_sum(
-    bands: Sequence[Any],
+    bands: Sequence[BandLike],
     weights: Sequence[float] | Tensor,
     offset: float = 0.0,
     output_weights: Sequence[float] | None = None,
@@ -601,7 +631,7 @@ def weighted_sum(
     )
 
 
-def inputs_of(model: Any) -> Tensor | None:
+def inputs_of(model: object) -> Tensor | None:
     r"""Observed inputs of a model or its data, ``n x d``; None if not known."""
     try:
         return observed_inputs(model)
@@ -609,7 +639,7 @@ def inputs_of(model: Any) -> Tensor | None:
         return None
 
 
-def band_of(name: str, value: Any) -> Band:
+def band_of(name: str, value: object) -> Band:
     r"""The band of an acquisition function, or a band itself.
 
     Raises:
@@ -668,7 +698,7 @@ def _named_terms(bands: Mapping[str, Band]) -> list[tuple[tuple[str, ...], Band]
 
 
 def changed_bands(
-    bands: Sequence[Band], *, delta: float | None = None, **changes: Any
+    bands: Sequence[Band], *, delta: float | None = None, **changes: object
 ) -> dict[int, Band]:
     r"""The single bands of several bands with other arguments, by their ``key``.
 

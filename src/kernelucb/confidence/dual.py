@@ -6,7 +6,7 @@ valid bound; the search over ``tau`` decides only how tight the bound is.
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -96,85 +96,96 @@ class Ellipsoids:
 
     All parts are sums over the spectrum of fixed terms times powers of ``1 / (lam + tau)``,
     so that a search over ``tau`` costs ``O(r)`` a step. ``sign`` is 1 for the upper side.
+    Arrays without gradient: a search finds the regulariser alone, not the bound.
     """
 
-    def __init__(self, functions: FunctionSet, points: QueryPoints, sign: int) -> None:
-        self.regression, self.design = functions.regression, functions.design
-        self.constraints, self.points, self.sign = functions.constraints, points, sign
-        # Arrays without gradient: a search finds the regulariser alone, not the bound.
-        self.eigenvalues = as_array(self.regression.eigenvalues)
-        targets = as_array(self.regression.targets)
-        self.mean_terms = sign * as_array(self.regression.mean_terms)
-        self.fit_terms = targets * targets * self.eigenvalues
-        self.tau_ref = self.constraints.radius.tau_ref
-        self.drop_weights = self.fit_terms / (self.eigenvalues + self.tau_ref)
-        self.deviations = as_array(points.centre.features) * self.mean_terms
-        self.xp = library_of(self.deviations)
+    def __init__(self, functions: "GridSet", points: QueryPoints, sign: int) -> None:
+        self.functions, self.points, self.sign = functions, points, sign
+        self.mean_terms = sign * functions.spectrum.mean_terms
+        self.features = as_array(points.centre.features)
+        self.deviations = self.features * self.mean_terms
+        self.design_features = as_array(points.design.features)
+        self.squares = self.design_features * self.design_features
+        self.rest = as_array(points.design.residual_variance)
+        self.xp = library_of(self.rest)
+
+    def on_grid(self) -> Array:
+        r"""Eq. (13) at the regularisers of the grid, ``b x g``; Eq. (12) is the least.
+
+        Source: Flynn & Reeb (2024).
+        """
+        grid = self.functions.grid
+        deviation = self.features @ grid.mean_weights.T
+        variance = self.squares @ grid.shrinkage.T + self.rest[:, None]
+        return self.sign * deviation + (variance * grid.squared_widths) ** 0.5
 
     def slopes(self, log_tau: Array) -> tuple[Array, Array]:
         r"""First and second derivatives at ``b`` values of ``log tau``."""
         tau, dot = self.xp.exp(log_tau), self.xp.linalg.vecdot
-        first = 1.0 / (self.eigenvalues + tau[:, None])
+        ball, spectrum = self.functions.constraints.ball, self.functions.spectrum
+        column = tau[:, None]
+        first = 1.0 / (spectrum.eigenvalues + column)
         second = first * first
         third = first * second
         mean_slope = -tau * dot(self.deviations, second)
         bend = 2.0 * tau * tau
         mean_bend = mean_slope + bend * dot(self.deviations, third)
         # Excess and variance, with two derivatives of their logarithms in ln(tau).
-        drop = (self.tau_ref - tau) * (first @ self.drop_weights)
         # Clipped where round-off empties the set at a regulariser: slopes stay finite.
-        excess = self.constraints.excess_from(tau, drop).clip(_TINY)
+        excess = self.functions.excess(tau, first).clip(_TINY)
         share = tau / excess
-        a = share * (self.constraints.ball**2 - second @ self.fit_terms)
-        a_slope = a - a * a + 2.0 * tau * share * (third @ self.fit_terms)
-        found = self.design.variance_slopes(self.points.design, torch.as_tensor(tau))
-        variance, change, change_slope = map(as_array, found)
-        variance = variance.clip(_TINY)
-        b = change / variance
+        a = share * (ball**2 - second @ spectrum.fit_terms)
+        a_slope = a - a * a + 2.0 * tau * share * (third @ spectrum.fit_terms)
+        lam = spectrum.design_eigenvalues
+        if lam is not spectrum.eigenvalues:  # of pending points as well
+            first = 1.0 / (lam + column)
+        shrinkage, resolved = column * first, lam * first
+        terms = self.squares * shrinkage
+        variance = (self.rest + terms.sum(-1)).clip(_TINY)
+        terms *= resolved
+        b = terms.sum(-1) / variance
+        change_slope = dot(terms, resolved - shrinkage)
         width = self.xp.sqrt(excess * variance / tau)
         slope = 0.5 * (a + b - 1.0)  # of ln(width)
         curvature = 0.5 * (a_slope + change_slope / variance - b * b)
         return mean_slope + width * slope, mean_bend + width * (slope * slope + curvature)
 
-    def bounds(self, tau: Tensor) -> Tensor:
+    def bounds(self, tau: Array) -> Tensor:
         r"""Values at ``b`` regularisers, with gradients for fixed ones.
 
         At minimising regularisers these gradients are those of the minima, by the envelope
         theorem: the derivative by the regulariser is zero there.
         """
-        excess = self.constraints.excess(self.regression, tau).clamp_min(0.0)
-        column = as_array(tau)[:, None]
-        weights = self.mean_terms / (self.eigenvalues + column)
-        shrinkage = 1.0 / (as_array(self.design.eigenvalues) / column + 1.0)
-        return bound_at(self.points, weights, shrinkage, as_array(excess / tau))
+        spectrum, column = self.functions.spectrum, tau[:, None]
+        inverse = 1.0 / (spectrum.eigenvalues + column)
+        excess = self.functions.excess(tau, inverse).clip(0.0)
+        shrinkage = 1.0 / (spectrum.design_eigenvalues / column + 1.0)
+        return self.at(self.mean_terms * inverse, shrinkage, excess / tau)
 
+    def at(self, weights: Array, shrinkage: Array, squared_width: Array) -> Tensor:
+        r"""``<weights, v> + sqrt(squared_width (rest + <shrinkage, v^2>))``, ``b`` values.
 
-def bound_at(
-    points: QueryPoints, weights: Array, shrinkage: Array, squared_width: Array
-) -> Tensor:
-    r"""``<weights, v> + sqrt(squared_width (rest + <shrinkage, v^2>))`` at ``b`` points.
-
-    Differentiable once in the points; the arrays, which are chosen for the points, change
-    no gradient by the envelope theorem.
-    """
-    design = points.design
-    given = points.centre.features, design.features, design.residual_variance
-    return _EllipsoidBound.apply(*given, weights, shrinkage, squared_width)
+        Differentiable once in the points; the arrays, which are chosen for the points,
+        change no gradient by the envelope theorem.
+        """
+        shrunk = self.design_features * shrinkage
+        variance = self.rest + (self.design_features * shrunk).sum(-1)
+        half_width = self.xp.sqrt(squared_width * variance)
+        positive = self.xp.where(half_width > 0.0, half_width, self.xp.inf)
+        value = (self.features * weights).sum(-1) + half_width
+        slopes = weights, 2.0 * shrunk, 0.5 * squared_width / positive
+        centre, design = self.points
+        given = centre.features, design.features, design.residual_variance
+        return _EllipsoidBound.apply(*given, (value, slopes))
 
 
 class _EllipsoidBound(torch.autograd.Function):
-    r"""``bound_at``: one step of a gradient, on arrays."""
+    r"""A bound that was found on arrays, with its slopes: one step of a gradient."""
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> Tensor:
-        *parts, weights, shrinkage, squared_width = given
-        features, design_features, rest = map(as_array, parts)
-        xp, shrunk = library_of(features), design_features * shrinkage
-        variance = rest + (design_features * shrunk).sum(-1)
-        half_width = xp.sqrt(squared_width * variance)
-        positive = xp.where(half_width > 0.0, half_width, xp.inf)
-        ctx.slopes = weights, 2.0 * shrunk, 0.5 * squared_width / positive
-        return torch.as_tensor((features * weights).sum(-1) + half_width)
+        value, ctx.slopes = given[-1]
+        return torch.as_tensor(value)
 
     @staticmethod
     @once_differentiable
@@ -184,7 +195,39 @@ class _EllipsoidBound(torch.autograd.Function):
         (weights, shrunk, pull), given = ctx.slopes, as_array(*grad_outputs)
         pull = given * pull
         found = given[:, None] * weights, pull[:, None] * shrunk, pull
-        return *map(torch.as_tensor, found), None, None, None
+        return *map(torch.as_tensor, found), None
+
+
+class Spectrum(NamedTuple):
+    r"""What bounds need of the data at any regulariser, ``r`` numbers each."""
+
+    eigenvalues: Array
+    mean_terms: Array
+    fit_terms: Array  # squared targets times eigenvalues
+    drop_weights: Array  # of ``GridSet.excess``
+    design_eigenvalues: Array  # with pending points, of their state; else the same array
+
+    @classmethod
+    def of(cls, functions: FunctionSet) -> "Spectrum":
+        r"""Arrays of the states of a set."""
+        state, design = functions.regression, functions.design
+        tau_ref, lam = functions.constraints.radius.tau_ref, as_array(state.eigenvalues)
+        targets, of_design = as_array(state.targets), lam
+        if design is not state:
+            of_design = as_array(design.eigenvalues)
+        fit_terms = targets * targets * lam
+        mean_terms = as_array(state.mean_terms)
+        weights = fit_terms / (lam + tau_ref)
+        return cls(lam, mean_terms, fit_terms, weights, of_design)
+
+
+class Grid(NamedTuple):
+    r"""Parts of the bounds at ``g`` regularisers that do not depend on points."""
+
+    regularizers: Array  # `g`
+    mean_weights: Array  # `g x r`, as is the shrinkage
+    shrinkage: Array
+    squared_widths: Array  # `g`
 
 
 class GridSet(FunctionSet):
@@ -197,9 +240,6 @@ class GridSet(FunctionSet):
 
     source = "Flynn & Reeb (2024), Eq. (12) over a grid"
     regularizers: Tensor
-    mean_weights: Tensor  # `g x r`, as is the shrinkage
-    shrinkage: Tensor
-    squared_widths: Tensor
 
     def __init__(
         self,
@@ -214,39 +254,38 @@ class GridSet(FunctionSet):
     def _design_changed(self) -> None:
         self._place(self.regularizers)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        moved = super()._apply(fn, recurse)
+        self._place(self.regularizers)  # arrays follow to the device
+        return moved
+
     def _place(self, regularizers: Tensor) -> None:
         r"""Set the grid, and the parts of its bounds that do not depend on the points."""
         regression = self.regression
         grid = regularizers.to(regression.eigenvalues)
         grid = grid.clamp_min(regression.eigenvalue_cutoff)
         self.register_buffer("regularizers", grid)  # moves with the set to a device
-        tau = grid.unsqueeze(-1)
-        mean_weights = regression.mean_terms / (regression.eigenvalues + tau)
-        self.register_buffer("mean_weights", mean_weights)
-        self.register_buffer("shrinkage", tau / (self.design.eigenvalues + tau))
-        excess = self.constraints.excess(regression, grid).clamp_min(0.0)
-        self.register_buffer("squared_widths", excess / grid)
+        self.spectrum = spectrum = Spectrum.of(self)
+        tau = as_array(grid)
+        column = tau[:, None]
+        inverse = 1.0 / (spectrum.eigenvalues + column)
+        excess = self.excess(tau, inverse).clip(0.0)
+        shrinkage = column / (spectrum.design_eigenvalues + column)
+        mean_weights = spectrum.mean_terms * inverse
+        self.grid = Grid(tau, mean_weights, shrinkage, excess / tau)
+
+    def excess(self, tau: Array, inverse: Array) -> Array:
+        r"""``Constraints.excess`` at ``b`` values of ``tau``, from ``1 / (lam + tau)``."""
+        change = self.constraints.radius.tau_ref - tau
+        drop = change * (inverse @ self.spectrum.drop_weights)
+        return self.constraints.excess_from(tau, drop)
 
     def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over the grid."""
-        index = self.ellipsoid_bounds(points, sign).argmin(-1)
-        mean_weights, shrinkage, squared_widths = self._grid
-        weights = sign * mean_weights[index]
-        return bound_at(points, weights, shrinkage[index], squared_widths[index])
-
-    def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Array:
-        r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
-        mean_weights, shrinkage, squared_widths = self._grid
-        deviation = as_array(points.centre.features) @ mean_weights.T
-        variance = as_array(points.design.features) ** 2 @ shrinkage.T
-        variance = variance + as_array(points.design.residual_variance)[:, None]
-        return sign * deviation + (variance * squared_widths) ** 0.5
-
-    @property
-    def _grid(self) -> tuple[Array, Array, Array]:
-        r"""Weights of the mean and shrinkage, ``g x r``, and ``g`` squared widths."""
-        grid: Any = self.mean_weights, self.shrinkage, self.squared_widths
-        return tuple(map(as_array, grid))
+        ellipsoids, grid = Ellipsoids(self, points, sign), self.grid
+        index = ellipsoids.on_grid().argmin(-1)
+        weights = sign * grid.mean_weights[index]
+        return ellipsoids.at(weights, grid.shrinkage[index], grid.squared_widths[index])
 
 
 class ExactSet(GridSet):
@@ -278,6 +317,8 @@ class ExactSet(GridSet):
         logs = math.log10(lower), math.log10(upper)
         super()._place(torch.logspace(*logs, _GRID_SIZE, dtype=torch.float64))
         self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
+        tau = self.grid.regularizers
+        self.log_regularizers = library_of(tau).log(tau)
 
     def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over all regularisers."""
@@ -289,28 +330,24 @@ class ExactSet(GridSet):
         Infinite where the norm constraint alone decides.
         """
         ellipsoids = Ellipsoids(self, points, sign)
-        xp = ellipsoids.xp
+        xp, nodes = ellipsoids.xp, self.log_regularizers
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
         ball = self.constraints.ball * safe_sqrt(points.centre.prior_variance)
-        with torch.no_grad():
-            values = self.ellipsoid_bounds(points, sign)
-            nodes, best = xp.log(as_array(self.regularizers)), values.argmin(-1)
-            half_width = as_array(ball)
-            found = minimize_quasiconvex(
-                ellipsoids.slopes,
-                lower=nodes[(best - 1).clip(0)],
-                upper=nodes[(best + 1).clip(0, len(nodes) - 1)],
-                start=nodes[best] + self.log_step * _parabola_vertex(values, best),
-                # A point's gain over itself is zero at every regulariser.
-                tolerance=xp.where(
-                    half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf
-                ),
-            )
-        tau = torch.as_tensor(xp.exp(found))
+        values, half_width = ellipsoids.on_grid(), as_array(ball)
+        best = values.argmin(-1)
+        found = minimize_quasiconvex(
+            ellipsoids.slopes,
+            lower=nodes[(best - 1).clip(0)],
+            upper=nodes[(best + 1).clip(0, len(nodes) - 1)],
+            start=nodes[best] + self.log_step * _parabola_vertex(values, best),
+            # A point's gain over itself is zero at every regulariser.
+            tolerance=xp.where(half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf),
+        )
+        tau = xp.exp(found)
         finite = ellipsoids.bounds(tau)
         inside = ball.detach() <= finite.detach()
         value = torch.where(inside, ball, finite) if bool(inside.any()) else finite
-        return value, torch.where(inside, torch.inf, tau)
+        return value, torch.where(inside, torch.inf, torch.as_tensor(tau))
 
     def majorant(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least bound over the grid that brackets the search."""

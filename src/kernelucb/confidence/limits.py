@@ -4,14 +4,15 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, Self
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from botorch.exceptions import UnsupportedError
+from torch import Tensor
 
 from kernelucb._numerics.digits import as_given, coordinate
 from kernelucb._numerics.estimates import Number
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.combined import within
 from kernelucb.confidence.mixture import announce
 from kernelucb.confidence.pointwise import FixedDesign, KnownRange, Pointwise, Replicates
@@ -19,6 +20,40 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.data import KernelRegression
 from kernelucb.data.exact import distinct_rows
 from kernelucb.data.from_model import ModelData
+from kernelucb.data.outcome_map import OutcomeMap
+
+
+class Noise(NamedTuple):
+    r"""Data of given noise scales, from which outcomes alone give limits."""
+
+    data: ModelData
+    levels: int = 1  # vectors of scales that share the band's ``delta``
+    factor: float = 1.0  # the scales over those for which a design is weighed
+    relaxed: bool = True  # whether larger scales are one event with these
+
+
+class LimitedBand(Protocol):
+    r"""What limits read of a band; see ``Band``."""
+
+    @property
+    def required_noise(self) -> Noise:
+        r"""Data of given noise scales; ``UnsupportedError`` without."""
+        ...
+
+    @property
+    def observed(self) -> Tensor | None:
+        r"""``n x d`` observed inputs; None if not known."""
+        ...
+
+    @property
+    def required_norm(self) -> Number:
+        r"""The norm bound in use, prior units; ``UnsupportedError`` without one."""
+        ...
+
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale of the set."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,13 +68,14 @@ class Source(ABC):
     ratio: float
     noise_factor: float = 1.0
     theorem = ""  # in words
+    is_range = False  # a range comes last, since it is compared with all else
 
     def relaxed(self, noise_factor: float) -> Self:
         r"""The same limits for a larger noise scale."""
         return replace(self, noise_factor=noise_factor * self.noise_factor)
 
     @abstractmethod
-    def limits(self, band: Any, delta: float) -> Pointwise:
+    def limits(self, band: LimitedBand, delta: float) -> Pointwise:
         r"""The limits that follow from the data of a band, at failure probability."""
 
     @property
@@ -47,20 +83,22 @@ class Source(ABC):
     def assumption(self) -> Assumption:
         r"""The assumption of the limits beside noise and norm."""
 
-    def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:
+    def within(
+        self, band: LimitedBand, whole: ConfidenceSet, delta: float
+    ) -> ConfidenceSet:
         r"""Cut ``whole``, a set of the band, at a further ``ratio * delta``."""
         share = self.ratio * delta
         # Each vector of noise scales that a band may take has limits of its own.
-        limits = self.limits(band, share / band.noise.levels)
+        limits = self.limits(band, share / band.required_noise.levels)
         assumptions = whole.assumptions.spending(self.theorem, share)
         assumptions = assumptions.with_extra(self.assumption)
-        item = self.contradiction(band, whole, limits, assumptions)
+        item = self.contradiction(band, whole, limits)
         if item is not None:
             assumptions = assumptions.with_item(item)
         return within(whole, limits, assumptions)
 
     def contradiction(
-        self, band: Any, whole: ConfidenceSet, limits: Any, assumptions: Assumptions
+        self, band: LimitedBand, whole: ConfidenceSet, limits: Pointwise
     ) -> Assumption | None:
         r"""An assumption that the limits contradict; None if there is none."""
         return None
@@ -78,8 +116,9 @@ class ReplicateSource(Source):
     num_inputs: int | None = None
     theorem = "each input's outcomes alone (Robbins 1970)"
 
-    def limits(self, band: Any, delta: float) -> Replicates:
-        data: ModelData = band.noise.data
+    def limits(self, band: LimitedBand, delta: float) -> Replicates:
+        noise = band.required_noise
+        data = noise.data
         distinct = len(distinct_rows(data.train_inputs)[0])
         if self.num_inputs is not None and distinct > self.num_inputs:
             raise ValueError(
@@ -87,7 +126,7 @@ class ReplicateSource(Source):
                 "observed; give the number of all inputs that may be observed, or None."
             )
         # For the noise scale that was expected before, of which rho is a multiple.
-        scale = float(data.noise_std[0]) / (band.noise.factor * self.noise_factor)
+        scale = float(data.noise_std[0]) / (noise.factor * self.noise_factor)
         return Replicates(data, self.num_inputs, delta, scale)
 
     @property
@@ -100,7 +139,7 @@ class ReplicateSource(Source):
         return Assumption("replicates", statement, Status.GIVEN)
 
     def contradiction(
-        self, band: Any, whole: ConfidenceSet, limits: Any, assumptions: Assumptions
+        self, band: LimitedBand, whole: ConfidenceSet, limits: Pointwise
     ) -> Assumption | None:
         r"""The norm, where an input's outcomes lie outside the band there."""
         if band.observed is None:
@@ -108,11 +147,11 @@ class ReplicateSource(Source):
         lower, upper = whole.bounds(band.observed)
         alone = limits.limits(band.observed)
         apart = (alone.lower > upper) | (alone.upper < lower)
-        if not bool(apart.any()) or assumptions.violated:
+        if not bool(apart.any()) or whole.assumptions.violated:
             return None
         row = [coordinate(each) for each in band.observed[apart][0].tolist()]
         statement = (
-            f"{assumptions['norm'].statement}; the outcomes at ({', '.join(row)}) alone "
+            f"{whole.assumptions['norm'].statement}; the outcomes at ({', '.join(row)}) alone "
             "contradict this: their mean lies outside the band (or noise_std is too small)"
         )
         item = Assumption("norm", statement, Status.VIOLATED)
@@ -138,8 +177,9 @@ class DesignSource(Source):
     norm: Number = 0.0
     theorem = "intervals of a fixed design (Vakili et al. 2021; docs/mathematics.md)"
 
-    def limits(self, band: Any, delta: float) -> FixedDesign:
-        data: ModelData = band.noise.data
+    def limits(self, band: LimitedBand, delta: float) -> FixedDesign:
+        given = band.required_noise
+        data = given.data
         if sum(self.num_runs) > len(data.train_targets):
             raise ValueError(
                 f"num_runs counts {sum(self.num_runs)} runs, and there are "
@@ -150,7 +190,7 @@ class DesignSource(Source):
                 "How far points of a box are from each other is not known for this kernel, "
                 "mean or input transform; give the points as candidates."
             )
-        factor = band.noise.factor * self.noise_factor
+        factor = given.factor * self.noise_factor
         # Weights are the best for the noise that was expected; the factor comes afterwards.
         ends, noise = [0, *accumulate(self.num_runs)], data.noise_std / factor
         batches = [
@@ -165,7 +205,7 @@ class DesignSource(Source):
         ]
         domain = torch.tensor(self.domain, dtype=torch.float64).to(data.train_inputs.device)
         norm = float(self.norm)
-        factors = float(band.prior_norm) / norm, factor
+        factors = float(band.required_norm) / norm, factor
         return FixedDesign(batches, norm, delta, domain, self.is_box, *factors)
 
     @property
@@ -188,8 +228,9 @@ class RangeSource(Source):
 
     lower: float = -math.inf
     upper: float = math.inf
+    is_range = True
 
-    def limits(self, band: Any, delta: float = 0.0) -> KnownRange:
+    def limits(self, band: LimitedBand, delta: float = 0.0) -> KnownRange:
         ends = torch.tensor([float(self.lower), float(self.upper)], dtype=torch.float64)
         return KnownRange(*band.outcome_map.forward(ends).tolist())
 
@@ -204,7 +245,9 @@ class RangeSource(Source):
         status = Status.of(self.lower, self.upper)
         return Assumption("range", f"f is {limits} everywhere", status)
 
-    def within(self, band: Any, whole: ConfidenceSet, delta: float) -> Any:
+    def within(
+        self, band: LimitedBand, whole: ConfidenceSet, delta: float
+    ) -> ConfidenceSet:
         r"""Cut the set to the range; a range that the data contradict changes no side."""
         values, item, inputs = self.limits(band), self.assumption, band.observed
         if inputs is None:  # inducing points stand for inputs that were not kept

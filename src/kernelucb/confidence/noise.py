@@ -27,9 +27,9 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.band import Noise
 from kernelucb.confidence.fit import MixtureFit, PrequentialRadius, fit_of
 from kernelucb.confidence.least_norm import least_misfit
+from kernelucb.confidence.limits import Noise
 from kernelucb.confidence.mixture import (
     MixtureProblem,
     known_noise_problem,

@@ -6,6 +6,8 @@ noise, which does not.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -72,7 +74,8 @@ class Radius(NamedTuple):
         return Radius(self.tau_ref, self.slack + length * (2.0 * root + length))
 
 
-class Constraints(NamedTuple):
+@dataclass(frozen=True)
+class Constraints:
     r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }``.
 
     Source: Flynn & Reeb (2024), Lemma 4.2; ``excess`` is the squared radius of Corollary
@@ -88,7 +91,7 @@ class Constraints(NamedTuple):
     norm: Number
     contradiction: Assumption | None
 
-    @property
+    @cached_property
     def ball(self) -> float:
         r"""The norm bound, to compute with."""
         return plain(self.norm)

@@ -266,25 +266,6 @@ class RidgeState(Module, ABC):
         shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
         return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
 
-    @torch.no_grad()
-    def variance_slopes(
-        self, points: Projection, regularizer: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Latent variance at ``b`` points, each at its own ``tau``, and two derivatives.
-
-        The derivatives are those in ``ln(tau)``.
-        """
-        tau = regularizer.unsqueeze(-1)
-        # In place: each step of a search is as long as its passes over these arrays.
-        resolved = self.eigenvalues + tau
-        shrinkage = tau / resolved
-        torch.div(self.eigenvalues, resolved, out=resolved)
-        terms = points.features.square().mul_(shrinkage)
-        value = points.residual_variance + terms.sum(-1)
-        first = terms.mul_(resolved).sum(-1)
-        second = terms.mul_(resolved.sub_(shrinkage)).sum(-1)
-        return value, first, second
-
     def _checked(self, X: Tensor, name: str = "X") -> Tensor:
         shape = tuple(tensor(name, X).shape)
         if len(shape) != 2 or shape[1] != self.dimension:
