@@ -539,7 +539,7 @@ def _variational(
             f"{name} must have one output and no outcome transform: successes and counts "
             "are taken as they are."
         )
-    inputs, targets, dimension = train_X, train_Y, getattr(transform, "d", None)
+    inputs, targets, raw = train_X, train_Y, train_X
     if inputs is None or targets is None:
         kept = getattr(inner, "train_inputs", None)
         targets = getattr(inner, "train_targets", None)
@@ -550,10 +550,10 @@ def _variational(
                 f"{name} does not keep its outcomes, or only what its input transform made "
                 "of the inputs; give train_X and train_Y as well."
             )
-        inputs = kept[0]
+        inputs, raw = kept[0], None
         targets = training_targets(inputs, targets)
     else:
-        targets, dimension = training_targets(inputs, targets), inputs.shape[-1]
+        targets = training_targets(inputs, targets)
         inputs = inputs if transform is None else transform(inputs)
     inputs = inputs.detach().to(torch.float64, copy=True)
     with torch.no_grad():
@@ -565,8 +565,9 @@ def _variational(
             )
     learned = transform is not None and learns(transform, inputs)
     prior = Prior(inner.covar_module, inner.mean_module, transform)
+    raw = prior.untransformed(inputs) if raw is None else raw
+    dimension = (inputs if raw is None else raw).shape[-1]
     noise = torch.ones_like(targets)  # none: asked by nobody
-    dimension = dimension or inputs.shape[-1]
     return ModelData(prior, inputs, targets, noise, dimension, frozenset(), learned)
 
 
