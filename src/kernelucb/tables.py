@@ -9,13 +9,12 @@ import hashlib
 import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain, islice
 from numbers import Real
 from pathlib import Path
-from typing import Any
 
 MISSING = {"", "-", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "none", "null"}
 _MARKS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
@@ -42,28 +41,35 @@ class Sheet:
 
     Attributes:
         names: Names of the columns, with single spaces.
-        columns: Cells of each column: texts, or numbers that Python already had.
+        columns: Cells of each column, as texts.
         rows: Numbers of the rows as a sheet counts them: the header is row 1.
         origin: Where it comes from, and its hash.
         separator: What is between the cells of the file; empty without.
         is_named: Whether the names are no numbers, which could be a row of the table.
+        numbers: Of each column cells that were numbers already, by their places; empty for
+            a file.
     """
 
     names: list[str]
-    columns: list[list[Any]]
+    columns: list[list[str]]
     rows: Sequence[int]
     origin: str = ""
     separator: str = ""
     is_named: bool = True
+    numbers: Sequence[Mapping[int, Real]] = ()
 
-    def cells(self, name: str) -> list[Any]:
+    def cells(self, name: str) -> list[str]:
         r"""Cells of the one column of this name.
 
         Raises:
             ValueError: If there is none, or more than one.
         """
+        return self.columns[self.place(name)]
+
+    def place(self, name: str) -> int:
+        r"""Place of the one column of this name; errors as for ``cells``."""
         if self.names.count(name) == 1:
-            return self.columns[self.names.index(name)]
+            return self.names.index(name)
         hint = " (a first line sep=; names another separator)" if self.separator else ""
         there = f"the columns are {', '.join(self.names)}{hint}"
         raise ValueError(f"There is not one column {name!r}; {there}.")
@@ -113,15 +119,18 @@ def no_number(word: str) -> str:
 # From Python and from files to cells.
 
 
-def in_python(columns: Iterable[tuple[Any, Any]], first: int) -> Sheet:
+def in_python(columns: Iterable[tuple[object, Iterable[object]]], first: int) -> Sheet:
     r"""Columns by name, of a dictionary or a DataFrame; ``first`` is their first row."""
-    names, cells = list[str](), list[list[Any]]()
+    names, cells, numbers = list[str](), list[list[str]](), list[dict[int, Real]]()
     for name, column in columns:
         names.append(single_spaced(name) or f"column_{len(names) + 1}")
         # The values of arrays, series and tensors; a list has them already.
-        values = column.tolist() if hasattr(column, "tolist") else column
-        cells.append([x if isinstance(x, Real) else f"{x}".strip() for x in values])
-    return Sheet(names, cells, range(first, first + max(map(len, cells), default=0)))
+        tolist: Callable[[], Iterable[object]] | None = getattr(column, "tolist", None)
+        values = [*(column if tolist is None else tolist())]
+        numbers.append({i: x for i, x in enumerate(values) if isinstance(x, Real)})
+        cells.append([f"{x}".strip() for x in values])
+    rows = range(first, first + max(map(len, cells), default=0))
+    return Sheet(names, cells, rows, numbers=numbers)
 
 
 def read_file(source: Path, names: Sequence[str] = ()) -> Sheet:
@@ -295,18 +304,21 @@ def numbers_in(
     Raises:
         ValueError: If a column is not there, or a cell can be read in two ways.
     """
-    cells, found = {name: sheet.cells(name) for name in names}, dict[str, Column]()
+    places, found = {name: sheet.place(name) for name in names}, dict[str, Column]()
+    known = {n: sheet.numbers[at] if sheet.numbers else {} for n, at in places.items()}
     written = {
-        n: {i: x for i, x in enumerate(c) if isinstance(x, str)} for n, c in cells.items()
+        n: {i: x for i, x in enumerate(sheet.columns[at]) if i not in known[n]}
+        for n, at in places.items()
     }
     mark = decimal or _decimal_mark(sheet, written, alike)
     nothing = MISSING | {word.lower() for word in missing}
     values = {number_of(word, mark)[0] for word in missing if _is_number(word)}
-    for name, column in cells.items():
-        texts = [f"{cell}".replace("\u2212", "-") for cell in column]
+    for name, at in places.items():
+        texts = [cell.replace("\u2212", "-") for cell in sheet.columns[at]]
         read, gaps, first = list[float](), list[bool](), dict[str, int]()  # by unit
-        for i, cell in enumerate(column):
-            x, unit = number_of(cell, mark) if i in written[name] else (float(cell), "")
+        for i, cell in enumerate(sheet.columns[at]):
+            given = known[name].get(i)
+            x, unit = number_of(cell, mark) if given is None else (float(given), "")
             gaps.append(texts[i].lower() in nothing or x in values)
             read.append(x if math.isfinite(x) and not gaps[i] else math.nan)
             if not math.isnan(read[i]):

@@ -7,9 +7,9 @@ Scalars out of range are ``ValueError``, tensors that are none ``InputDataError`
 
 import math
 import numbers
-from typing import Any
+from operator import index
+from typing import SupportsIndex
 
-import numpy as np
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
@@ -90,17 +90,20 @@ def probability(name: str, value: object) -> float:
     return result
 
 
-def whole_number(name: str, value: object) -> int:
+def whole_number(name: str, value: SupportsIndex) -> int:
     r"""One whole number of at least 1."""
-    whole: Any = value if isinstance(value, int | np.integer) else 0
-    if type(value) is bool or whole < 1:
+    try:
+        whole = 0 if type(value) is bool else index(value)
+    except TypeError:
+        whole = 0
+    if whole < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
-    return int(whole)
+    return whole
 
 
-def one_of(name: str, value: object, *options: str) -> str:
+def one_of(name: str, value: str, *options: str) -> str:
     r"""One of the words: a misspelt one must not pass for another."""
-    if not (isinstance(value, str) and value in options):
+    if value not in options:
         words = [f'"{option}"' for option in options]
         raise ValueError(
             f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}."

@@ -3,7 +3,7 @@ r"""Checks of the domains that users give: points, boxes, fixed columns."""
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
@@ -13,16 +13,17 @@ from kernelucb._numerics.checks import finite, finite_scalar, tensor
 # Columns, their coefficients, and what the sum must at least be, as in BoTorch.
 LinearConstraints = list[tuple[Tensor, Tensor, float]]
 FixedFeatures = Mapping[int, float]
-Function = TypeVar("Function", bound=Callable[..., Any])
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-def points_or_box(function: Function) -> Function:
+def points_or_box(function: Callable[Given, Result]) -> Callable[Given, Result]:
     r"""Refuse two rows given by position as ``candidates``: they could be ``bounds``."""
     place = list(inspect.signature(function).parameters).index("candidates")
 
     # By name it is clear which is meant; two points by position are refused as well.
     @wraps(function)
-    def call(*arguments: Any, **options: Any) -> Any:
+    def call(*arguments: Given.args, **options: Given.kwargs) -> Result:
         given = arguments[place] if len(arguments) > place else None
         if isinstance(given, Tensor) and given.ndim == 2 and len(given) == 2:
             raise ValueError(
@@ -31,8 +32,7 @@ def points_or_box(function: Function) -> Function:
             )
         return function(*arguments, **options)
 
-    checked: Any = call
-    return checked
+    return call
 
 
 def check_one_domain(**domains: object) -> None:

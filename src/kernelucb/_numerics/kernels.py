@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import partial, reduce
 from operator import add, mul
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -30,12 +30,17 @@ from gpytorch.kernels import (
 )
 from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction
 
 from kernelucb._numerics.arrays import safe_sqrt
 
 _COMBINED: dict[Any, Callable[[Any, Any], Any]] = {AdditiveKernel: add, ProductKernel: mul}
-# Stationary kernels, and the parameter beside the length scale.
-_STATIONARY: dict[Any, str] = {RBFKernel: "", MaternKernel: "nu", RQKernel: "alpha"}
+# Stationary kernels, and their number beside the length scale.
+_STATIONARY: dict[Any, Callable[[Any], float]] = {
+    RBFKernel: lambda _: 0.0,
+    MaternKernel: lambda base: base.nu,
+    RQKernel: lambda base: base.alpha,
+}
 
 # Points at which readings are compared: rows of the data, as many mixed ones, and twice as
 # many as there are steps. GPyTorch loses half the digits of distances beyond 25 of them.
@@ -95,7 +100,7 @@ def read_kernel(kernel: Kernel, factor: float = 1.0) -> Reading:
         base, scale = base.base_kernel, scale * float(base.outputscale)
     kind = type(base)
     if kind in _STATIONARY:
-        shape = float(getattr(base, _STATIONARY[kind])) if _STATIONARY[kind] else 0.0
+        shape = float(_STATIONARY[kind](base))
         return Stationary(kind, columns, base.lengthscale.clone(), shape, scale)
     if kind is PeriodicKernel:
         lengthscale, period = base.lengthscale.clone(), base.period_length.clone()
@@ -210,7 +215,7 @@ class _SquaredDistances(torch.autograd.Function):
     r"""Squared distances of ``n x d`` and ``m x d`` points, ``n x m``."""
 
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:  # pyright: ignore
+    def forward(ctx: BackwardCFunction, left: Tensor, right: Tensor) -> Tensor:  # pyright: ignore
         # One pass, without the differences as a tensor.
         mode = "donot_use_mm_for_euclid_dist"
         lengths = torch.cdist(left, right, compute_mode=mode)
@@ -219,10 +224,11 @@ class _SquaredDistances(torch.autograd.Function):
 
     @staticmethod
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, slope: Tensor
-    ) -> Any:
-        left, right, lengths = ctx.saved_tensors
-        needs_left, needs_right = ctx.needs_input_grad
+        ctx: BackwardCFunction, slope: Tensor
+    ) -> tuple[Tensor | None, Tensor | None]:
+        # torch's stubs say that there is one of each.
+        left, right, lengths = cast(tuple[Tensor, ...], ctx.saved_tensors)
+        needs_left, needs_right = cast(tuple[bool, ...], ctx.needs_input_grad)
         # What torch has for ``cdist`` is one pass too, but has no derivative: where that is
         # asked for, the differences.
         if torch.is_grad_enabled():
@@ -357,7 +363,7 @@ class Library(NamedTuple):
 
 def allowed_columns(kernel: Kernel) -> range:
     r"""The numbers of input columns that a kernel takes; any where it does not say."""
-    parts: list[Any] = [part for part in kernel.modules() if isinstance(part, Kernel)]
+    parts: list[Any] = [kernel, *kernel.sub_kernels()]
     active = [int(p.active_dims.max()) for p in parts if p.active_dims is not None]
     if active:
         return range(1 + max(active), sys.maxsize)

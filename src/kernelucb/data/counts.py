@@ -3,17 +3,16 @@ r"""Successes or counts: their log-likelihoods, and a prior of what they depend 
 import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
-from botorch.models.approximate_gp import ApproximateGPyTorchModel
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import BernoulliLikelihood
 from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 from gpytorch.means import Mean
-from gpytorch.models import ApproximateGP
+from gpytorch.models import GP, ApproximateGP
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -23,7 +22,9 @@ from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.data.exact import KernelRegression, Pooled, distinct_rows
 from kernelucb.data.from_model import (
     ModelData,
+    approximate_gp,
     input_transform_of,
+    num_outputs_of,
     outcome_transform_of,
     prior_is_as_read,
     read_model,
@@ -374,16 +375,7 @@ class LikelihoodRegression:
             ValueError: If an argument is missing or out of place.
         """
         one_of("outcomes", outcomes, "counts", "rates")
-        named, chosen = None, None
-        if isinstance(kernel, str):
-            named = NamedKernel.of(kernel, lengthscale, outputscale)
-        elif lengthscale is not None or outputscale != 1.0:
-            raise ValueError(
-                "lengthscale and outputscale go with the name of a kernel; give one, such "
-                'as kernel="rbf", or leave them out.'
-            )
-        else:
-            chosen = kernel
+        asked = _asked_kernel(kernel, lengthscale, outputscale)
         if isinstance(model, LikelihoodRegression):
             described = likelihood, num_trials, exposure, kernel, mean, train_X, train_Y
             if any(each is not None for each in described):
@@ -392,8 +384,10 @@ class LikelihoodRegression:
                     "likelihood, kernel and mean; leave out what describes them."
                 )
             return model
-        variational = isinstance(model, ApproximateGPyTorchModel | ApproximateGP)
-        data = _variational(model, train_X, train_Y) if variational else read_model(model)
+        gp = approximate_gp(model)
+        data = (
+            read_model(model) if gp is None else _variational(model, gp, train_X, train_Y)
+        )
         read, module = data.prior, fixed_mean(mean)
         likelihood = likelihood or _LIKELIHOODS.get(
             type(getattr(model, "likelihood", None))
@@ -408,11 +402,11 @@ class LikelihoodRegression:
                 f"The model is of the outcome{read.outcome_map.after}; give one of the "
                 "outcomes as they were reported (outcome_transform=None or Standardize)."
             )
-        if kernel is None and variational:
+        if asked is not None:
+            chosen = asked.fitting(data.train_inputs)
+        elif gp is not None:
             chosen, module = read.covar_module, read.mean_module if mean is None else module
-        if named is not None:
-            chosen = named.fitting(data.train_inputs)
-        if chosen is None:
+        else:
             raise UnsupportedError(
                 f"The kernel of {type(model).__name__} is one of outcomes, not of log odds "
                 "or log rates; give kernel=..., fixed before the data."
@@ -517,21 +511,35 @@ class LikelihoodRegression:
         return PseudoRegression.from_data(data, pooled)
 
 
-def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> ModelData:
+def _asked_kernel(
+    kernel: Kernel | str | None, lengthscale: Lengths | None, outputscale: float
+) -> NamedKernel | None:
+    r"""A kernel that was given, or a name with its numbers; None without either."""
+    if isinstance(kernel, str):
+        return NamedKernel.of(kernel, lengthscale, outputscale)
+    if lengthscale is not None or outputscale != 1.0:
+        raise ValueError(
+            "lengthscale and outputscale go with the name of a kernel; give one, such "
+            'as kernel="rbf", or leave them out.'
+        )
+    return None if kernel is None else NamedKernel(kernel, 1)
+
+
+def _variational(
+    model: Model | GP, gp: ApproximateGP, train_X: Tensor | None, train_Y: Tensor | None
+) -> ModelData:
     r"""The data, kernel and mean of a variational GP, which may not keep its outcomes.
 
-    Its noise scale is none.
+    Its noise scale is none; ``model`` holds the ``gp``, or is it.
     """
-    name, of_botorch = type(model).__name__, isinstance(model, ApproximateGPyTorchModel)
-    inner: Any = model.eval().model if of_botorch else model.eval()
+    name, inner = type(model.eval()).__name__, cast(Any, gp)
     transform = input_transform_of(model)
-    transformed = outcome_transform_of(model) is not None
-    if transformed or getattr(model, "num_outputs", 1) != 1:
+    if outcome_transform_of(model) is not None or num_outputs_of(model) != 1:
         raise UnsupportedError(
             f"{name} must have one output and no outcome transform: successes and counts "
             "are taken as they are."
         )
-    inputs, targets, dimension = train_X, train_Y, getattr(transform, "d", None)
+    inputs, targets, raw = train_X, train_Y, train_X
     if inputs is None or targets is None:
         kept = getattr(inner, "train_inputs", None)
         targets = getattr(inner, "train_targets", None)
@@ -542,10 +550,10 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
                 f"{name} does not keep its outcomes, or only what its input transform made "
                 "of the inputs; give train_X and train_Y as well."
             )
-        inputs = kept[0]
+        inputs, raw = kept[0], None
         targets = training_targets(inputs, targets)
     else:
-        targets, dimension = training_targets(inputs, targets), inputs.shape[-1]
+        targets = training_targets(inputs, targets)
         inputs = inputs if transform is None else transform(inputs)
     inputs = inputs.detach().to(torch.float64, copy=True)
     with torch.no_grad():
@@ -557,8 +565,9 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
             )
     learned = transform is not None and learns(transform, inputs)
     prior = Prior(inner.covar_module, inner.mean_module, transform)
+    raw = prior.untransformed(inputs) if raw is None else raw
+    dimension = (inputs if raw is None else raw).shape[-1]
     noise = torch.ones_like(targets)  # none: asked by nobody
-    dimension = dimension or inputs.shape[-1]
     return ModelData(prior, inputs, targets, noise, dimension, frozenset(), learned)
 
 

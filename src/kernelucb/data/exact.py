@@ -650,10 +650,8 @@ def data_of(
     model: Model | ModelData | KernelRegression, noise_std: NoiseStd = None
 ) -> ModelData:
     r"""Numbers of a model or a state; ``noise_std`` replaces the noise scale, if given."""
-    if isinstance(model, KernelRegression):
-        data = model.data
-    else:
-        data = model if isinstance(model, ModelData) else read_model(model)
+    is_read = isinstance(model, ModelData | KernelRegression)
+    data = model.data if is_read else read_model(model)
     return data.with_noise_std(noise_values(noise_std, model))
 
 

@@ -89,6 +89,11 @@ class ModelData(NamedTuple):
         )
 
     @property
+    def data(self) -> Self:
+        r"""The numbers themselves, as of a state."""
+        return self
+
+    @property
     def observed_inputs(self) -> Tensor | None:
         r"""``n x d`` raw inputs, as given or up to round-off; None if not known."""
         if self.raw_inputs is not None:

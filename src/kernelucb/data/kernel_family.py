@@ -42,6 +42,7 @@ from kernelucb._numerics.estimates import (
     remember_trained,
     trained_parameters,
 )
+from kernelucb._numerics.kernels import Stationary, read_kernel
 
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
@@ -78,10 +79,10 @@ def fixed_kernel(name: str, lengthscale: Lengths | None, outputscale: float) -> 
 
 
 class NamedKernel(NamedTuple):
-    r"""A kernel by its name, before the inputs are known that it is for."""
+    r"""A kernel, by its name or given, before the inputs are known that it is for."""
 
-    kernel: ScaleKernel
-    num_lengths: int
+    kernel: Kernel
+    num_lengths: int  # that must be those of the inputs; 1 where any inputs do
 
     @classmethod
     def of(
@@ -352,12 +353,11 @@ def lengthscale_family(
     return LengthscaleFamily(tuple(members), covers)
 
 
-def _kind(kernel: Kernel) -> tuple[str, float, float, tuple[int, ...] | None]:
+def _kind(kernel: Kernel) -> tuple[type, float, float, tuple[int, ...] | None]:
     r"""All of a kernel but its length scale."""
-    base, columns = unscaled(kernel), cast(Tensor | None, kernel.active_dims)
-    scale, alpha = getattr(kernel, "outputscale", 1.0), getattr(base, "alpha", 1.0)
-    taken = None if columns is None else tuple(columns.tolist())
-    return kind_of(base), float(scale), float(alpha), taken
+    read = cast(Stationary, read_kernel(kernel))  # as all kernels of a family are
+    taken = None if read.columns is None else tuple(read.columns.tolist())
+    return read.kind, read.shape, read.variance, taken
 
 
 def _ends(

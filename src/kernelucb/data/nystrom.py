@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
@@ -31,7 +31,13 @@ from kernelucb._numerics.checks import positive_values, training_targets, whole_
 from kernelucb._numerics.estimates import Number, draft_of, is_estimate, with_noise
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
 from kernelucb.data.exact import RidgeState, distinct_rows, farthest, pool
-from kernelucb.data.from_model import ModelData, read_model
+from kernelucb.data.from_model import (
+    ModelData,
+    approximate_gp,
+    input_transform_of,
+    outcome_transform_of,
+    read_model,
+)
 from kernelucb.data.prior import Prior
 
 # Ends of the split `s`, whose factors are `1 + s` and `1 + 1 / s`.
@@ -973,6 +979,10 @@ class DTCRegression(RidgeState):
         variance = data.counts @ data.prior_variance / max(self.num_observations, 1)
         self.prior_std = prior.scale * float(variance) ** 0.5
 
+    def regression(self) -> "DTCRegression":
+        r"""The state itself, as models with such a state give theirs."""
+        return self
+
     def with_noise_std(self, noise_std: Number) -> "DTCRegression":
         r"""The state around the same sketch with another noise scale, outcome units."""
         given = float(noise_std), self.dimension, with_noise(self.estimated, noise_std)
@@ -1020,19 +1030,19 @@ def sketched_state(model: object) -> DTCRegression:
     Raises:
         UnsupportedError: For any other model, or if BoTorch's model has transforms.
     """
-    if isinstance(model, DTCRegression):
-        return model
-    gp: object = getattr(model, "model", model)
-    source: Any = getattr(gp, "variational_strategy", model)
-    if not hasattr(source, "regression"):
+    gp = approximate_gp(model)
+    source = model if gp is None else gp.variational_strategy
+    regression: Callable[[], DTCRegression] | None = getattr(source, "regression", None)
+    if regression is None:
         raise UnsupportedError(
             f"{type(model).__name__} has no inducing points drawn by posterior variance; "
             "use BKBModel of kernelucb.models, or a GP with a BKBVariationalStrategy."
         )
-    transforms = (f"{kind}_transform" for kind in ("input", "outcome"))
-    if gp is not model and any(getattr(model, name, None) for name in transforms):
+    transforms = input_transform_of(model), outcome_transform_of(model)
+    is_wrapped = gp is not None and gp is not model
+    if is_wrapped and transforms != (None, None):
         raise UnsupportedError(
             "The strategy does not know of its model's transforms; transform the data "
             "yourself, or use BKBModel, which takes them."
         )
-    return source.regression()
+    return regression()

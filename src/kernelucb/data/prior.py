@@ -33,8 +33,26 @@ from kernelucb._numerics.kernels import (
 )
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 
-# Input transforms that take each column by itself and keep its order.
-_ALONG_COLUMNS = (Normalize, InputStandardize, Log10, Round, Warp)
+
+def _none(_: InputTransform) -> dict[int, int]:
+    return {}
+
+
+def _codes(transform: InputTransform) -> dict[int, int]:
+    codes: Any = transform.categorical_features
+    return codes or {}
+
+
+# Input transforms that take each column by itself and keep its order, but for the codes of
+# categories: numbers of columns that they take together, by the first of these.
+_ALONG_COLUMNS: dict[type, Callable[[Any], dict[int, int]]] = {
+    Normalize: _none,
+    InputStandardize: _none,
+    Log10: _none,
+    Warp: _none,
+    Round: _codes,
+    OneHotToNumeric: _codes,
+}
 _LINEAR = (ZeroMean, ConstantMean, LinearMean)
 
 
@@ -123,9 +141,19 @@ class Prior(Module):
         self._plain = None  # read again on the other device
         return super()._apply(fn, recurse)
 
-    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Tensor],
+        prefix: str,
+        local_metadata: dict[str, object],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         self._plain = None  # read again from the loaded parameters
-        super()._load_from_state_dict(*arguments, **options)
+        found = missing_keys, unexpected_keys, error_msgs
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *found)
 
     @torch.no_grad()
     def check_fits(self, inputs: Tensor) -> None:
@@ -171,7 +199,7 @@ class Prior(Module):
     @property
     def shortest_lengthscale(self) -> float:
         r"""Of all kernels and inputs, units of kernel inputs; 1 where there is none."""
-        kernels = [x for x in self.covar_module.modules() if isinstance(x, Kernel)]
+        kernels = self.covar_module, *self.covar_module.sub_kernels()
         lengths = [x.lengthscale.min() for x in kernels if x.has_lengthscale]
         return min(map(float, lengths), default=1.0)
 
@@ -303,21 +331,17 @@ def is_monotone(transform: InputTransform | None, fixed: Collection[int] = ()) -
         transform: An input transform; None leaves inputs as they are.
         fixed: Raw columns that do not change, so that what becomes of them does not count.
     """
+    if transform is None:
+        return True
     is_chain = type(transform) is ChainedInputTransform
-    steps = [*transform.values()] if is_chain else [transform]
     decoded = False
-    for step in steps:
-        groups = _one_hot_columns(step)
+    for step in [*transform.values()] if is_chain else [transform]:
+        codes_of = _ALONG_COLUMNS.get(type(step))
+        if codes_of is None:
+            return False
+        codes = {s + i for s, count in codes_of(step).items() for i in range(count)}
         # After a decoding, columns have other numbers.
-        if groups and (decoded or not groups <= set(fixed)):
+        if codes and (decoded or not codes <= set(fixed)):
             return False
         decoded = decoded or type(step) is OneHotToNumeric
-        if not (step is None or type(step) in (*_ALONG_COLUMNS, OneHotToNumeric)):
-            return False
     return True
-
-
-def _one_hot_columns(step: object) -> set[int]:
-    r"""Columns that a step takes together, as codes of categories."""
-    groups = getattr(step, "categorical_features", None) or {}
-    return {start + i for start, count in groups.items() for i in range(count)}
