@@ -40,7 +40,7 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.confidence.tasks import NormFromTasks
 from kernelucb.data import KernelRegression
 from kernelucb.data.exact import data_of
-from kernelucb.data.from_model import NoiseStd
+from kernelucb.data.from_model import ModelData, NoiseStd
 from kernelucb.data.kernel_family import (
     Lengths,
     NamedKernel,
@@ -48,8 +48,38 @@ from kernelucb.data.kernel_family import (
 )
 
 
+def with_named_kernel(
+    model: Model | KernelRegression,
+    kernel: str | None,
+    lengthscale: Lengths | None,
+    outputscale: float,
+    mean: float,
+    **options: object,
+) -> dict[str, Any]:
+    r"""Arguments of a ``RegressionUCB`` from those of its ``from_model``."""
+    if kernel is None:
+        if lengthscale is not None or outputscale != 1.0 or mean != 0.0:
+            raise ValueError(
+                "lengthscale, outputscale and mean go with the name of a kernel; give "
+                'one, such as kernel="matern52", or leave them out.'
+            )
+        return {"model": model, **options}
+    noise: Any = options.get("noise_std")
+    scales = None if isinstance(noise, NoiseScale) else noise
+    named = NamedKernel.of(kernel, lengthscale, outputscale)
+    data = data_of(model, scales)
+    chosen = named.fitting(data.train_inputs)
+    # The model's kernel and mean are not used, so their training does not count; a learned
+    # scaling of the inputs does.
+    prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
+    data = data._replace(prior=prior, estimated=data.estimated_anyway)
+    return {"model": KernelRegression.from_data(data), **options}
+
+
 class RegressionUCB(BandUCB):
     r"""Base of the bounds from an exact GP, with a kernel and mean by name."""
+
+    arguments_from_model = staticmethod(with_named_kernel)
 
     @classmethod
     def from_model(
@@ -60,7 +90,7 @@ class RegressionUCB(BandUCB):
         lengthscale: Lengths | None = None,
         outputscale: float = 1.0,
         mean: float = 0.0,
-        **options: Any,
+        **options: object,
     ) -> Self:
         r"""Build the bound from a model, optionally with another kernel and mean.
 
@@ -82,26 +112,11 @@ class RegressionUCB(BandUCB):
                 its range, or length scale, output scale or mean come without a kernel.
             BotorchTensorDimensionError: If there is another number of length scales.
         """
-        if kernel is None:
-            if lengthscale is not None or outputscale != 1.0 or mean != 0.0:
-                raise ValueError(
-                    "lengthscale, outputscale and mean go with the name of a kernel; give "
-                    'one, such as kernel="matern52", or leave them out.'
-                )
-            return cls(model=model, **options)
-        noise = options.get("noise_std")
-        scales = None if isinstance(noise, NoiseScale) else noise
-        named = NamedKernel.of(kernel, lengthscale, outputscale)
-        data = data_of(model, scales)
-        chosen = named.fitting(data.train_inputs)
-        # The model's kernel and mean are not used, so their training does not count; a
-        # learned scaling of the inputs does.
-        prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
-        data = data._replace(prior=prior, estimated=data.estimated_anyway)
-        return cls(model=KernelRegression.from_data(data), **options)
+        prior = kernel, lengthscale, outputscale, mean
+        return cls(**cls.arguments_from_model(model, *prior, **options))
 
 
-def of_state(whole: ConfidenceSet, state: KernelRegression, **fields: Any) -> Band:
+def of_state(whole: ConfidenceSet, state: KernelRegression, **fields: object) -> Band:
     r"""The band of a set from a state whose noise scales are numbers."""
     fields = {"noise": Noise(state.data), **fields}
     return Band(whole, data=state, observed=inputs_of(state.data), **fields)
@@ -151,7 +166,7 @@ def _relaxed_mixture(
 
 @rebuildable()
 def martingale_mixture(
-    model: Any,
+    model: Model | ModelData | KernelRegression,
     norm_bound: NormLike = None,
     noise_std: NoiseStd | NoiseScale = None,
     delta: float = 0.05,

@@ -10,7 +10,7 @@ from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
-from torch.nn import Module, ModuleList
+from torch.nn import ModuleList
 from torch.nn.functional import softplus
 
 from kernelucb._numerics.checks import (
@@ -21,6 +21,7 @@ from kernelucb._numerics.checks import (
     probability,
 )
 from kernelucb._numerics.domains import checked_points
+from kernelucb._numerics.estimates import draft_of
 from kernelucb.acquisition.bounds import MartingaleMixtureUCB
 from kernelucb.acquisition.outcomes import (
     BoundClasses,
@@ -65,7 +66,7 @@ class AroundBand(Described, WithoutBeta):
         temperature: Width of the edge, in prior standard deviations.
     """
 
-    upper_bound: Any
+    upper_bound: "BandUCB | ConstrainedUCB"
     outcome_constraints: OutcomeConstraints | None
     temperature: float
     _unit: float  # unit of the penalty of points outside
@@ -89,7 +90,8 @@ class AroundBand(Described, WithoutBeta):
         return joined_assumptions(bands, self._claim)
 
     def _described(self) -> dict[str, Any]:
-        return {**self.upper_bound._described(), "delta": self.assumptions.delta}
+        bound: Described = self.upper_bound
+        return {**bound._described(), "delta": self.assumptions.delta}
 
     def _penalty(self, X: Tensor) -> Tensor:
         r"""Penalty of ``n x d`` points for violated constraints, ``n`` values.
@@ -106,6 +108,63 @@ class AroundBand(Described, WithoutBeta):
         shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
         penalty = self._penalty(X.reshape(-1, X.shape[-1])).reshape(shape).sum(-1)
         return values - self._unit * penalty.to(values)
+
+
+def constrained_outputs(
+    model: Model | Sequence[Model],
+    constraints: Mapping[int, Limits] | Sequence[Callable[[Tensor], Tensor]] | None,
+    constraints_tuple: tuple[Tensor, Tensor] | None,
+    objective_index: int | Sequence[int],
+    posterior_transform: PosteriorTransform | None,
+    norm_bound: NormBounds,
+    noise_std: Noise | Sequence[Noise],
+    delta: float,
+    bound: BoundClasses,
+    options: BoundOptions,
+    maximize: bool,
+    temperature: float,
+    X_pending: Tensor | None,
+) -> dict[str, Any]:
+    r"""Arguments of ``ConstrainedUCB`` from those of its ``from_model``."""
+    singles = single_output_models(model)
+    count, further = len(singles), {"maximize", "posterior_transform", "X_pending"}
+    for each in per_output("options", options, count):
+        if given := sorted(further & {*(each or {})}):
+            raise ValueError(
+                f"options holds {given[0]}, which is for the objective alone; give it "
+                "as an argument of its own."
+            )
+    rows = constraint_rows(constraints, constraints_tuple, count)
+    weights, offset = objective_weights(posterior_transform, objective_index, count)
+    (index, weight), *others = weights.items()
+    used = sorted({*weights, *(j for row, _ in rows for j in row)})
+    summed = bool(others) or any(index in row and len(row) > 1 for row, _ in rows)
+    share, given = probability("delta", delta) / len(used), (bound, options)
+    bands = bands_of_outputs(singles, used, share, norm_bound, noise_std, *given)
+
+    def total(terms: Weights, offset: float = 0.0) -> Band:
+        return weighted_sum([bands[j] for j in terms], [*terms.values()], offset)
+
+    limited: list[tuple[Band, float, Side]] = []
+    for row, limit in rows:
+        (output, factor), *rest = row.items()
+        if rest:
+            limited.append((total(row), limit, "<="))
+        else:
+            side = "<=" if factor > 0.0 else ">="
+            limited.append((bands[output], limit / factor, side))
+    of, thresholds, sides = zip(*limited, strict=True)
+    transform = None
+    if not summed and (weight, offset) != (1.0, 0.0):
+        transform = ScalarizedPosteriorTransform(as_double([weight]), offset)
+    objective = total(weights, offset) if summed else bands[index]
+    chosen = BandUCB(objective, maximize, transform, model=singles[index])
+    return {
+        "band": chosen,
+        "constraints": OutcomeConstraints(of, thresholds, sides=sides),
+        "temperature": temperature,
+        "X_pending": X_pending,
+    }
 
 
 class ConstrainedUCB(AroundBand):
@@ -189,7 +248,7 @@ class ConstrainedUCB(AroundBand):
         self.upper_bound, self.outcome_constraints = upper_bound, constraints
         # Registered, so that they move to another device with the function.
         sets = [each.confidence_set for each in bands]
-        self._sets = ModuleList([each for each in sets if isinstance(each, Module)])
+        self._sets = ModuleList([each for each in sets if each is not None])
         self.temperature, self._unit = nonnegative_scalar("temperature", temperature), 1.0
         if self.temperature > 0.0:
             points = observed_points(objective, observed)
@@ -197,12 +256,16 @@ class ConstrainedUCB(AroundBand):
         if X_pending is not None:
             self.set_X_pending(X_pending)
 
+    arguments_from_model = staticmethod(constrained_outputs)
+
     @classmethod
     def from_model(
         cls,
         model: Model | Sequence[Model],
         *,
-        constraints: Mapping[int, Limits] | Sequence[Callable[..., Any]] | None = None,
+        constraints: Mapping[int, Limits]
+        | Sequence[Callable[[Tensor], Tensor]]
+        | None = None,
         constraints_tuple: tuple[Tensor, Tensor] | None = None,
         objective_index: int | Sequence[int] = 0,
         posterior_transform: PosteriorTransform | None = None,
@@ -252,45 +315,16 @@ class ConstrainedUCB(AroundBand):
             UnsupportedError: If constraints are given as functions alone, or the model or
                 the transform cannot be represented.
         """
-        singles = single_output_models(model)
-        count, further = len(singles), {"maximize", "posterior_transform", "X_pending"}
-        for each in per_output("options", options, count):
-            if given := sorted(further & {*(each or {})}):
-                raise ValueError(
-                    f"options holds {given[0]}, which is for the objective alone; give it "
-                    "as an argument of its own."
-                )
-        rows = constraint_rows(constraints, constraints_tuple, count)
-        weights, offset = objective_weights(posterior_transform, objective_index, count)
-        (index, weight), *others = weights.items()
-        used = sorted({*weights, *(j for row, _ in rows for j in row)})
-        summed = bool(others) or any(index in row and len(row) > 1 for row, _ in rows)
-        share, given = probability("delta", delta) / len(used), (bound, options)
-        bands = bands_of_outputs(singles, used, share, norm_bound, noise_std, *given)
+        asked = constraints, constraints_tuple, objective_index, posterior_transform
+        bands = norm_bound, noise_std, delta, bound, options
+        given = *asked, *bands, maximize, temperature, X_pending
+        return cls(**cls.arguments_from_model(model, *given))
 
-        def total(terms: Weights, offset: float = 0.0) -> Band:
-            return weighted_sum([bands[j] for j in terms], [*terms.values()], offset)
-
-        limited: list[tuple[Band, float, Side]] = []
-        for row, limit in rows:
-            (output, factor), *rest = row.items()
-            if rest:
-                limited.append((total(row), limit, "<="))
-            else:
-                side = "<=" if factor > 0.0 else ">="
-                limited.append((bands[output], limit / factor, side))
-        of, thresholds, sides = zip(*limited, strict=True)
-        transform = None
-        if not summed and (weight, offset) != (1.0, 0.0):
-            transform = ScalarizedPosteriorTransform(as_double([weight]), offset)
-        objective = total(weights, offset) if summed else bands[index]
-        chosen = BandUCB(objective, maximize, transform, model=singles[index])
-        return cls(
-            band=chosen,
-            constraints=OutcomeConstraints(of, thresholds, sides=sides),
-            temperature=temperature,
-            X_pending=X_pending,
-        )
+    def playing_upper(self, whole: bool = False) -> "ConstrainedUCB":
+        r"""The same search with ``BandUCB.playing_upper`` of the objective."""
+        search = draft_of(self)
+        search.upper_bound = self.upper_bound.playing_upper(whole)
+        return search
 
     # BoTorch's generators of starting points read these two.
 
@@ -358,13 +392,15 @@ def objective_weights(
 
 
 def constraint_rows(
-    constraints: Any, constraints_tuple: tuple[Tensor, Tensor] | None, count: int
+    constraints: Mapping[int, Limits] | Sequence[Callable[[Tensor], Tensor]] | None,
+    constraints_tuple: tuple[Tensor, Tensor] | None,
+    count: int,
 ) -> list[tuple[Weights, float]]:
     r"""Weights and limit ``b`` of each constraint ``sum_j w_j f_j <= b`` on the outputs.
 
     Arguments and errors as for ``ConstrainedUCB.from_model``.
     """
-    named: Mapping[int, Any] = constraints if isinstance(constraints, Mapping) else {}
+    named = constraints if isinstance(constraints, Mapping) else {}
     if named and constraints_tuple is not None:
         raise ValueError(
             "constraints and constraints_tuple are both given (in Ax, the latter are those "
@@ -389,9 +425,10 @@ def constraint_rows(
     for output, pair in named.items():
         name = f"constraints[{output}]"
         _check_output(name, output, count)
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise ValueError(f"{name} must be (lower, upper), got {pair!r}.")
-        lower, upper = pair
+        try:
+            lower, upper = pair
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be (lower, upper), got {pair!r}.") from None
         if lower is not None and upper is not None and lower >= upper:
             raise ValueError(
                 f"{name}: the lower limit {lower:g} must be below the upper {upper:g}."
@@ -427,7 +464,7 @@ def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
     return softplus(-_SHIFT - margin / temperature)
 
 
-def observed_points(band: Any, observed: Tensor | None) -> Tensor:
+def observed_points(band: Band, observed: Tensor | None) -> Tensor:
     r"""Return ``observed``, ``n x d`` points, or else the observed inputs of the band."""
     points = band.observed if observed is None else observed
     if points is None:
@@ -439,7 +476,7 @@ def observed_points(band: Any, observed: Tensor | None) -> Tensor:
 
 
 @torch.no_grad()
-def unit_of(acqf: AcquisitionFunction | Any, points: Tensor, temperature: float) -> float:
+def unit_of(acqf: AcquisitionFunction, points: Tensor, temperature: float) -> float:
     r"""Size of one unit of a penalty, for the values of an acquisition function.
 
     1 if the values are logarithms or ``temperature`` is 0; else the spread of the values

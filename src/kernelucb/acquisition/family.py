@@ -1,9 +1,10 @@
 r"""Upper confidence bound over a family of kernels, for an unknown kernel."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -33,6 +34,7 @@ from kernelucb.confidence.family import (
 from kernelucb.confidence.fit import (
     Fit,
     MixtureFit,
+    PrequentialRadius,
     fit_of,
 )
 from kernelucb.confidence.norm import (
@@ -43,8 +45,8 @@ from kernelucb.confidence.radius import CovarianceScale
 from kernelucb.data import KernelRegression
 from kernelucb.data.counts import LikelihoodRegression
 from kernelucb.data.exact import data_of
+from kernelucb.data.from_model import ModelData, NoiseStd
 from kernelucb.data.kernel_family import (
-    Cover,
     Lengths,
     LengthscaleFamily,
     fixed_kernel,
@@ -52,6 +54,7 @@ from kernelucb.data.kernel_family import (
     kernel_in_words,
     lengthscale_family,
 )
+from kernelucb.data.prior import Prior
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 # Covariance scales for all norm bounds at once: those of norm bounds from 0.16 to 41,000.
@@ -59,9 +62,119 @@ EVERY_SCALE = tuple(16.0**power for power in range(-3, 7))
 _WIDEST_EVERY = 8  # rounds
 
 
+@dataclass(frozen=True, eq=False)
+class _Runs(ABC):
+    r"""The data that all kernels of a family share, and the band under each of them.
+
+    Attributes:
+        data: The data, under the model's own prior.
+        delta: Failure probability.
+        doubt: What may be wrong where the data contradict every kernel.
+    """
+
+    data: ModelData | LikelihoodRegression
+    delta: float
+    doubt: ClassVar[str]
+
+    @property
+    def noise(self) -> Noise | None:
+        r"""The noise scales of the union; None without numbers."""
+        return None
+
+    @property
+    def is_tied(self) -> bool:
+        r"""Whether the set of a kernel depends on its norm bound."""
+        return False
+
+    @abstractmethod
+    def band(self, prior: Prior, norm: Number, estimated: frozenset[str]) -> Band:
+        r"""The band under another prior, and a bound on the norm under this prior."""
+
+    @property
+    @abstractmethod
+    def relaxation(self) -> Callable[..., dict[str, Any]]:
+        r"""See ``Band``."""
+
+
+@dataclass(frozen=True, eq=False)
+class _CountedRuns(_Runs):
+    r"""Successes or counts, whose likelihood says how they vary."""
+
+    data: LikelihoodRegression
+    covariance_scale: CovarianceScale | None
+
+    doubt = "the outcomes do not follow the likelihood"
+
+    def band(self, prior: Prior, norm: Number, estimated: frozenset[str]) -> Band:
+        runs = self.data.train_inputs, self.data.outcomes, self.data.dimension
+        state = LikelihoodRegression.from_parts(prior, *runs, estimated)
+        return likelihood(state, norm, self.delta, covariance_scale=self.covariance_scale)
+
+    @property
+    def relaxation(self) -> Callable[..., dict[str, Any]]:
+        return _relaxed_kernels
+
+
+@dataclass(frozen=True, eq=False)
+class _NoisyRuns(_Runs):
+    r"""Outcomes with noise of known scales."""
+
+    data: ModelData
+    ball: NearNormBall
+    fit: MixtureFit | PrequentialRadius
+
+    doubt = "the noise scale is too small"
+
+    def band(self, prior: Prior, norm: Number, estimated: frozenset[str]) -> Band:
+        runs = self.data._replace(prior=prior, estimated=estimated)
+        fit = fit_of(self.fit, default_scale=tied_scale(float(norm)))
+        ball, state = self.ball.at(norm), KernelRegression.from_data(runs)
+        return martingale_mixture(state, ball, delta=self.delta, fit=fit)
+
+    @property
+    def noise(self) -> Noise | None:
+        return None if self.fit.has_own_noise else Noise(self.data)
+
+    @property
+    def is_tied(self) -> bool:
+        return is_tied(self.fit)
+
+    @property
+    def relaxation(self) -> Callable[..., dict[str, Any]]:
+        return _relaxed_family
+
+
+def _runs(
+    model: Model | ModelData | KernelRegression | LikelihoodRegression,
+    ball: NearNormBall,
+    noise_std: NoiseStd,
+    delta: float,
+    fit: Fit,
+    covariance_scale: CovarianceScale | None,
+) -> _Runs:
+    r"""The data that all kernels share: of noise, or of successes and counts."""
+    chosen = fit_of(fit, covariance_scale)
+    probability("delta", delta)
+    if isinstance(model, LikelihoodRegression):
+        without_meaning = {
+            "noise_std": noise_std is not None,
+            "fit": chosen.has_own_noise,
+            "model_error": ball.model_error > 0.0,
+        }
+        if names := [name for name, given in without_meaning.items() if given]:
+            raise UnsupportedError(
+                f"{' and '.join(names)} would have no meaning for a LikelihoodRegression: "
+                "its outcomes are successes or counts, whose likelihood says how they "
+                "vary. Leave that out."
+            )
+        return _CountedRuns(model, delta, covariance_scale)
+    fit_of(chosen, delta=delta, noise_std=noise_std)  # refuses a radius of other numbers
+    return _NoisyRuns(data_of(model, noise_std), delta, ball, chosen)
+
+
 @rebuildable()
 def kernel_family(
-    model: Any,
+    model: Model | ModelData | KernelRegression | LikelihoodRegression,
     kernels: Sequence[Kernel],
     norm_bound: float | Sequence[float] | NearNormBall,
     noise_std: float | Tensor | None = None,
@@ -77,98 +190,61 @@ def kernel_family(
     if widest_every is not None:
         whole_number("widest_every", widest_every)
     ball = near_ball(norm_bound)
-    error = ball.model_error
     given = per_kernel(cast(Any, ball.norm_bound), kernels)
-    chosen = fit_of(fit, covariance_scale)
     norms, module = [float(norm) for norm in given], fixed_mean(mean)
-    number = Estimate if any(map(is_estimate, given)) else float
-    data: Any = _data(model, noise_std, chosen, delta, error)
+    unit: Number = Estimate(1.0) if any(map(is_estimate, given)) else 1.0
+    runs = _runs(model, ball, noise_std, delta, fit, covariance_scale)
+    data = runs.data
     covers = covering(kernels, data.train_inputs.shape[-1])
     parts = [estimated_parts(kernel, module) for kernel in kernels]
     estimated = data.estimated_anyway.union(*parts)
-
-    def band(cover: Cover, norm: float) -> Band:
-        prior = data.prior.replaced(cover.kernel, module, data.train_inputs)
-        used = number(norm * cover.norm_factor)
-        if isinstance(data, LikelihoodRegression):
-            runs = data.train_inputs, data.outcomes, data.dimension
-            state = LikelihoodRegression.from_parts(prior, *runs, estimated)
-            scales = chosen.covariance_scale if isinstance(chosen, MixtureFit) else None
-            return likelihood(state, used, delta, covariance_scale=scales)
-        state = KernelRegression.from_data(data._replace(prior=prior, estimated=estimated))
-        scaled = fit_of(chosen, default_scale=tied_scale(float(used)))
-        return martingale_mixture(state, ball.at(used), delta=delta, fit=scaled)
-
+    factors = [cover.norm_factor for cover in covers]
+    bands: list[Band] = []
     with warnings.catch_warnings():  # of contradictions: said below, if of all kernels
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        bands = [band(*pair) for pair in zip(covers, norms, strict=True)]
+        for cover, norm in zip(covers, norms, strict=True):
+            prior = data.prior.replaced(cover.kernel, module, data.train_inputs)
+            bands.append(runs.band(prior, unit * (norm * cover.norm_factor), estimated))
     # Under each kernel and all that it covers
-    factors = [cover.norm_factor for cover in covers]
     least = [float(b.least_norms[0]) / f for b, f in zip(bands, factors, strict=True)]
     consistent = tuple(not each.assumptions.violated for each in bands)
-    # Of the union alone: each member has a number
-    if number is Estimate:
-        estimated |= {"norm"}
-    counts = isinstance(data, LikelihoodRegression)
     left = [each for each, is_left in zip(bands, consistent, strict=True) if is_left]
     flaw: Assumption | None = None
     if not left:
         ratios = [low / norm for low, norm in zip(least, norms, strict=True)]
         nearest = ratios.index(min(ratios))
         found = kernel_in_words(kernels[nearest]), least[nearest], norms[nearest]
-        flaw, left = _none_left(*found, len(kernels), counts), [bands[nearest]]
-    tied = not counts and is_tied(chosen)
+        flaw, left = _none_left(*found, len(kernels), runs.doubt), [bands[nearest]]
+    # Of the union alone: each member has a number
+    named = estimated | ({"norm"} if is_estimate(unit) else set())
     # The union states its norms itself; a member's that is violated would stay so.
     member = left[0].assumptions
     norm = replace(member["norm"], status=Status.GIVEN)
     items = tuple(norm if each.name == "norm" else each for each in member.items)
     member = replace(member, items=items)
-    assumptions = of_family(member, kernels, norms, estimated, error, tied)
+    stated = norms, named, ball.model_error, runs.is_tied
+    assumptions = of_family(member, kernels, *stated)
     if flaw is not None:
         assumptions = assumptions.with_item(flaw)
-    sets = [each.required_set for each in left]
     number = assumptions["norm"].number
-    whole = Union(sets, assumptions)
+    whole = Union([each.required_set for each in left], assumptions)
     return Band(
         whole,
         data=whole.regression,
         observed=inputs_of(data),
-        noise=None if counts or chosen.has_own_noise else Noise(data),
+        noise=runs.noise,
         norm_bounds=tuple(map(number, norms)),
         least_norms=tuple(map(Estimate, least)),
         lengthscales=getattr(kernels, "lengthscales", ()),
         consistent=consistent,
         widest_every=widest_every,
-        relaxation=_relaxed_family,
+        relaxation=runs.relaxation,
     )
 
 
-def _data(model: Any, noise_std: Any, fit: Fit, delta: float, error: Number) -> Any:
-    r"""The data that all kernels share: of noise, or of successes and counts."""
-    probability("delta", delta)
-    if isinstance(model, LikelihoodRegression):
-        without_meaning = {
-            "noise_std": noise_std is not None,
-            "fit": not isinstance(fit, MixtureFit),
-            "model_error": error > 0.0,
-        }
-        if names := [name for name, given in without_meaning.items() if given]:
-            raise UnsupportedError(
-                f"{' and '.join(names)} would have no meaning for a LikelihoodRegression: "
-                "its outcomes are successes or counts, whose likelihood says how they "
-                "vary. Leave that out."
-            )
-        return model
-    fit_of(fit, delta=delta, noise_std=noise_std)  # refuses a radius of other numbers
-    return data_of(model, noise_std)
-
-
 def _none_left(
-    nearest: str, least: float, bound: float, count: int, counts: bool
+    nearest: str, least: float, bound: float, count: int, doubt: str
 ) -> Assumption:
-    doubt = "the noise scale is too small"
-    if counts:
-        doubt = "the outcomes do not follow the likelihood"
     statement = (
         f"The data contradict all {count} kernels at this delta. The nearest, "
         f"{nearest}, needs a norm of at least {at_least(least)}, and its bound is "
@@ -179,7 +255,7 @@ def _none_left(
     return Assumption("kernel", statement, Status.VIOLATED)
 
 
-def _relaxed_family(
+def _relaxed_kernels(
     band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
 ) -> dict[str, Any]:
     given = band.arguments
@@ -187,28 +263,31 @@ def _relaxed_family(
     changes = relaxed_numbers(band, norm_factor, noise_factor)
     norms: list[Any] = [norm_factor * norm for norm in band.norm_bounds]
     if lengthscale is not None:
-        kernels, kept = _from_length(kernels, lengthscale)
+        kernels, kept = _from_length(band, lengthscale)
         norms = [norms[index] for index in kept]
     changes["norm_bound"] = replace(near_ball(given["norm_bound"]), norm_bound=norms)
-    changes["kernels"] = kernels
-    if isinstance(given["model"], LikelihoodRegression):
-        return changes
+    return changes | {"kernels": kernels}
+
+
+def _relaxed_family(
+    band: Band, norm_factor: float, noise_factor: float, lengthscale: float | None
+) -> dict[str, Any]:
+    changes = _relaxed_kernels(band, norm_factor, noise_factor, lengthscale)
     # Scales for all norm bounds at once: a tied one would make each norm bound an event.
-    scale = given.get("covariance_scale")
-    fit = fit_of(given.get("fit", "filters"), scale, EVERY_SCALE)
+    scale = band.arguments.get("covariance_scale")
+    fit = fit_of(band.arguments.get("fit", "filters"), scale, EVERY_SCALE)
     return changes | {"fit": fit.relaxed(noise_factor), "covariance_scale": None}
 
 
-def _from_length(
-    kernels: Sequence[Kernel], lengthscale: float
-) -> tuple[LengthscaleFamily, list[int]]:
+def _from_length(band: Band, lengthscale: float) -> tuple[LengthscaleFamily, list[int]]:
     r"""The kernels that cover the length scales from one upwards, and their indices."""
-    if not (isinstance(kernels, LengthscaleFamily) and kernels.lengthscales):
+    if not band.lengthscales:
         raise UnsupportedError(
             "The band is no union over a lengthscale_family with one length scale for "
             "each kernel, of which the shorter ones could be left out; leave out "
             "lengthscale."
         )
+    kernels: LengthscaleFamily = band.arguments["kernels"]
     kept = kernels.reaching(positive_scalar("lengthscale", lengthscale))
     if not kept:
         raise ValueError(
@@ -218,6 +297,34 @@ def _from_length(
     covers = f"{kernels.covers}, of at least {lengthscale:.4g}"
     members = tuple(kernels.members[index] for index in kept)
     return LengthscaleFamily(members, covers), kept
+
+
+def with_named_kernels(
+    model: Model | KernelRegression | LikelihoodRegression,
+    kernels: Sequence[Kernel] | None,
+    shortest: Lengths | None,
+    longest: Lengths | None,
+    kernel: str | Sequence[str],
+    ratio: float,
+    each_coordinate: bool,
+    outputscale: float,
+    **options: object,
+) -> dict[str, Any]:
+    r"""Arguments of ``KernelFamilyUCB`` from those of its ``from_model``."""
+    if kernels is None:
+        if shortest is None or longest is None:
+            raise ValueError(
+                "KernelFamilyUCB needs the option `kernels`, or `shortest` and `longest`."
+            )
+        one = torch.ones(1, 1, dtype=torch.float64)  # replaced by the family's
+        names = [kernel] if isinstance(kernel, str) else kernel
+        bases = [fixed_kernel(name, one, outputscale) for name in names]
+        kernels = lengthscale_family(
+            bases, shortest, longest, ratio, each_coordinate=each_coordinate
+        )
+    elif shortest is not None or longest is not None:
+        raise ValueError("Both kernels and length scales are given; leave out one.")
+    return {"model": model, "kernels": kernels, **options}
 
 
 class KernelFamilyUCB(BandUCB):
@@ -324,6 +431,8 @@ class KernelFamilyUCB(BandUCB):
         )
         super().__init__(band, maximize, posterior_transform, X_pending, model)
 
+    arguments_from_model = staticmethod(with_named_kernels)
+
     @classmethod
     def from_model(
         cls,
@@ -336,7 +445,7 @@ class KernelFamilyUCB(BandUCB):
         ratio: float = 2.0,
         each_coordinate: bool = False,
         outputscale: float = 1.0,
-        **options: Any,
+        **options: object,
     ) -> Self:
         r"""Build the bound from names and numbers, which Ax can store.
 
@@ -363,21 +472,8 @@ class KernelFamilyUCB(BandUCB):
                 number is out of its range, or there would be too many kernels.
             UnsupportedError: If the length scales do not fit the model's inputs.
         """
-        if kernels is None:
-            if shortest is None or longest is None:
-                raise ValueError(
-                    "KernelFamilyUCB needs the option `kernels`, or `shortest` and "
-                    "`longest`."
-                )
-            one = torch.ones(1, 1, dtype=torch.float64)  # replaced by the family's
-            names = [kernel] if isinstance(kernel, str) else kernel
-            bases = [fixed_kernel(name, one, outputscale) for name in names]
-            kernels = lengthscale_family(
-                bases, shortest, longest, ratio, each_coordinate=each_coordinate
-            )
-        elif shortest is not None or longest is not None:
-            raise ValueError("Both kernels and length scales are given; leave out one.")
-        return cls(model=model, kernels=kernels, **options)
+        named = kernels, shortest, longest, kernel, ratio, each_coordinate, outputscale
+        return cls(**cls.arguments_from_model(model, *named, **options))
 
     @property
     def consistent(self) -> tuple[bool, ...]:

@@ -1,7 +1,9 @@
 r"""Any acquisition function, within the possible maximisers of a band."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from botorch.acquisition import (
@@ -17,15 +19,15 @@ from botorch.acquisition.multi_objective.base import (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
 )
-from botorch.acquisition.multi_objective.objective import MCMultiOutputObjective
 from botorch.acquisition.objective import (
-    ConstrainedMCObjective,
     GenericMCObjective,
     IdentityMCObjective,
     MCAcquisitionObjective,
+    PosteriorTransform,
 )
 from botorch.acquisition.risk_measures import RiskMeasureMCObjective
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
 from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 
@@ -38,7 +40,6 @@ from kernelucb._numerics.domains import (
     checked_inequalities,
     fixed_candidates,
 )
-from kernelucb._numerics.estimates import draft_of
 from kernelucb.acquisition.constrained import (
     AroundBand,
     ConstrainedUCB,
@@ -48,13 +49,13 @@ from kernelucb.acquisition.constrained import (
 )
 from kernelucb.acquisition.turns import is_upper_turn
 from kernelucb.acquisition.ucb import BandUCB, upper_bound_of
-from kernelucb.confidence.band import inputs_of
+from kernelucb.confidence.band import Band, inputs_of
+from kernelucb.data.from_model import input_transform_of
 
 _FOR_SEVERAL = (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
 )
-_OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective, type(None))
 # These seek neither large outcomes nor small ones, whatever their ``maximize``.
 _EXPLORING = (
     PosteriorStandardDeviation,
@@ -184,15 +185,13 @@ class GuardedAcquisition(AroundBand):
         """
         # Turns of the upper bound search a whole family, on which their regret rests.
         whole = ucb_every is not None
-        if getattr(band, "outcome_constraints", None) is None:
-            upper_bound: Any = upper_bound_of(band, whole)
-        else:
-            upper_bound = draft_of(band)
-            upper_bound.upper_bound = upper_bound_of(band.upper_bound, whole)
-        _check_guard(acqf, upper_bound, observed is not None)
-        super().__init__(model=getattr(acqf, "model", upper_bound.model))
-        self.acqf, self.upper_bound = acqf, upper_bound
-        self.outcome_constraints = upper_bound.outcome_constraints
+        constrained = isinstance(band, ConstrainedUCB)
+        bound = band.playing_upper(whole) if constrained else upper_bound_of(band, whole)
+        _check_guard(acqf, bound, observed is not None)
+        model, inherited = _read(acqf, "model", "X_pending")
+        super().__init__(model=bound.model if model is None else model)
+        self.acqf, self.upper_bound = acqf, bound
+        self.outcome_constraints = bound.outcome_constraints
         self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
         self.temperature = nonnegative_scalar("temperature", temperature)
         self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
@@ -203,9 +202,8 @@ class GuardedAcquisition(AroundBand):
         points = fixed_candidates(points, fixed_features)
         inequalities = checked_inequalities(inequality_constraints or [], dimension)
         allowed = evaluate_feasibility(points.unsqueeze(-2), inequalities)
-        self.register_buffer("reference", _best_known(upper_bound, points[allowed]))
+        self.register_buffer("reference", _best_known(bound, points[allowed]))
         self._unit = unit_of(acqf, points, self.temperature)
-        inherited = getattr(acqf, "X_pending", None)
         self._acqf_has_pending = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
 
@@ -283,7 +281,7 @@ class GuardedAcquisition(AroundBand):
 
 
 @torch.no_grad()
-def _best_known(band: Any, X: Tensor) -> Tensor:
+def _best_known(band: BandUCB | ConstrainedUCB, X: Tensor) -> Tensor:
     r"""Point of the largest lower bound among ``n x d`` points, ``1 x d``.
 
     With constraints the best certainly feasible point; ``0 x d`` if there is none.
@@ -299,6 +297,11 @@ def _best_known(band: Any, X: Tensor) -> Tensor:
     return X[in_parts(X, worst).argmax()].unsqueeze(0) if len(X) > 0 else X
 
 
+def _read(owner: object, *names: str) -> list[Any]:
+    r"""Attributes of BoTorch's objects, of which not all have all; None where it is not."""
+    return [getattr(owner, name, None) for name in names]
+
+
 def _check_guard(
     acqf: AcquisitionFunction, bound: BandUCB | ConstrainedUCB, feasible: bool
 ) -> None:
@@ -307,11 +310,11 @@ def _check_guard(
     The best feasible point is not excluded where the reference is ``feasible``.
     """
     # The functions that BoTorch's wrappers change: fixed columns, penalties, proximity.
-    while inner := getattr(acqf, "acq_func", None) or getattr(acqf, "raw_acqf", None):
-        acqf = inner
+    while inner := [x for x in _read(acqf, "acq_func", "raw_acqf") if x is not None]:
+        acqf = inner[0]
     if isinstance(acqf, _EXPLORING):
         return
-    if reason := _conflict(acqf, bound, feasible):
+    if reason := Asked.of(acqf).conflict(bound, feasible):
         raise UnsupportedError(
             f"{type(acqf).__name__} {reason}, so a point that cannot be the band's optimum "
             "may be its best. Give both the same objective, maximize and "
@@ -321,81 +324,137 @@ def _check_guard(
         )
 
 
-def _conflict(acqf: Any, bound: BandUCB | ConstrainedUCB, feasible: bool) -> str:
-    r"""Reason why the optima of a function and of a band may differ; empty if none."""
-    names = "objective", "posterior_transform", "model"
-    objective, transform, model = (getattr(acqf, name, None) for name in names)
-    if isinstance(acqf, OneShotAcquisitionFunction):
-        return "is a one-shot function of candidates and fantasies together"
-    is_single = (
-        hasattr(acqf, "objective_index")
-        or getattr(transform, "scalarize", False)
-        or not isinstance(objective, _OF_EACH_OUTCOME)
-        or getattr(model, "num_outputs", 1) == 1
-    )
-    if isinstance(acqf, _FOR_SEVERAL) or not is_single:
-        return "is for several outcomes, and the band is for one objective"
-    limits = "_constraints", "constraints", "outcome_constraints"
-    is_limited = isinstance(objective, ConstrainedMCObjective) or any(
-        getattr(acqf, name, None) for name in limits
-    )
-    if is_limited and bound.outcome_constraints is None and not feasible:
-        return "has outcome constraints, and the band has none"
-    spread = getattr(getattr(model, "input_transform", None), "is_one_to_many", False)
-    if spread or isinstance(objective, RiskMeasureMCObjective):
-        return "seeks a risk measure of outcomes at several points"
-    directions, sought = _directions(acqf, bound.band), bound.band.direction
-    if len(directions) > 1:
-        return "both rises and falls with the outcome, or depends on the inputs as well"
-    words = {1: "large", -1: "small"}
-    if -sought in directions:
-        return f"seeks {words[-sought]} outcomes and the band {words[sought]} ones"
-    return ""
+@dataclass(frozen=True)
+class Asked:
+    r"""What an acquisition function says of the outcome that it seeks.
 
-
-@torch.no_grad()
-def _directions(acqf: Any, band: Any) -> set[int]:
-    r"""Signs of the outcomes sought: 1 large, -1 small; both, or none where not known.
-
-    The objective is asked while outcomes rise from the least to the largest mean of the
-    model at its data: along the band's weights, or else each outcome by itself, where a
-    sign counts if all outcomes share it.
+    Attributes:
+        acqf: The function, without BoTorch's wrappers.
+        band: The band of a bound of this package, whose outcome is its own.
+        model: The model, if any, of which the next four are functions.
+        objective: Of samples of the outcomes, without the limits that it may have.
+        transform: Of their posterior.
+        limits: Limits on other outcomes, by all the names under which they are kept.
+        maximize: Whether large values are sought; None where the function does not say.
+        is_single: Whether an outcome is named, or all are weighed by the transform.
     """
-    if isinstance(acqf, BandUCB | AroundBand):
-        return {acqf.band.direction}
-    names = "maximize", "objective", "posterior_transform"
-    maximize, objective, transform = (getattr(acqf, name, None) for name in names)
-    if maximize is None and not isinstance(objective, MCAcquisitionObjective):
-        return set()
-    sign = -1 if maximize is False else 1
-    if transform is None and isinstance(objective, IdentityMCObjective | None):
-        return {sign}
-    # Those of the band first: inputs of a model may have a column of tasks.
-    X = inputs_of(acqf.model) if band.observed is None else band.observed
-    if X is None:
-        return set()
-    X = X[:_POINTS].unsqueeze(-2)
-    means = acqf.model.posterior(X.squeeze(-2)).mean
-    means = means.reshape(-1, *means.shape[-2:])[0].unsqueeze(-2)  # first of an ensemble
+
+    acqf: AcquisitionFunction
+    band: Band | None
+    model: Model | None
+    objective: MCAcquisitionObjective | None
+    transform: PosteriorTransform | None
+    limits: list[object]
+    maximize: bool | None
+    is_single: bool
+
+    @classmethod
+    def of(cls, acqf: AcquisitionFunction) -> Self:
+        r"""Read an acquisition function."""
+        band, model, objective = _read(acqf, "band", "model", "objective")
+        transform, maximize = _read(acqf, "posterior_transform", "maximize")
+        limits = _read(acqf, "_constraints", "constraints", "outcome_constraints")
+        (softened,) = _read(objective, "constraints")
+        if softened:
+            objective = GenericMCObjective(objective.objective)
+        index, scalarized = _read(acqf, "objective_index")[0], _read(transform, "scalarize")
+        said = [*limits, softened], maximize, index is not None or scalarized == [True]
+        return cls(acqf, band, model, objective, transform, *said)
+
+    @property
+    def is_plain(self) -> bool:
+        r"""Whether the objective is the outcome itself."""
+        return self.objective is None or isinstance(self.objective, IdentityMCObjective)
+
+    @property
+    def is_for_several(self) -> bool:
+        r"""Whether several outcomes are objectives."""
+        if isinstance(self.acqf, _FOR_SEVERAL):
+            return True
+        if self.is_single or not self.is_plain or self.model is None:
+            return False
+        return self.model.num_outputs > 1
+
+    @property
+    def is_of_risk(self) -> bool:
+        r"""Whether a value is of the outcomes at several points."""
+        transform = input_transform_of(self.model)
+        spread = transform is not None and transform.is_one_to_many
+        return spread or isinstance(self.objective, RiskMeasureMCObjective)
+
+    def conflict(self, bound: BandUCB | ConstrainedUCB, feasible: bool) -> str:
+        r"""Reason why the optimum may be another than a bound's; empty if none."""
+        if isinstance(self.acqf, OneShotAcquisitionFunction):
+            return "is a one-shot function of candidates and fantasies together"
+        # The outcome of a bound of this package is one, of single points.
+        if self.band is None and self.is_for_several:
+            return "is for several outcomes, and the band is for one objective"
+        if any(self.limits) and bound.outcome_constraints is None and not feasible:
+            return "has outcome constraints, and the band has none"
+        if self.band is None and self.is_of_risk:
+            return "seeks a risk measure of outcomes at several points"
+        directions, sought = self.directions(bound.band), bound.band.direction
+        if len(directions) > 1:
+            return "both rises and falls with the outcome, or depends on the inputs as well"
+        words = {1: "large", -1: "small"}
+        if -sought in directions:
+            return f"seeks {words[-sought]} outcomes and the band {words[sought]} ones"
+        return ""
+
+    @torch.no_grad()
+    def directions(self, band: Band) -> set[int]:
+        r"""Signs of the outcomes sought: 1 large, -1 small; both, or none where not known.
+
+        The objective is asked while outcomes rise from the least to the largest mean of the
+        model at its data: along the band's weights, or else each outcome by itself, where a
+        sign counts if all outcomes share it.
+        """
+        if self.band is not None:
+            return {self.band.direction}
+        if self.maximize is None and self.objective is None:
+            return set()
+        sign = -1 if self.maximize is False else 1
+        if self.transform is None and self.is_plain:
+            return {sign}
+        # Those of the band first: inputs of a model may have a column of tasks.
+        X = inputs_of(self.model) if band.observed is None else band.observed
+        if X is None or self.model is None:
+            return set()
+        X = X[:_POINTS].unsqueeze(-2)
+        posterior: Any = self.model.posterior(X.squeeze(-2))  # BoTorch declares no mean
+        means = posterior.mean
+        means = means.reshape(-1, *means.shape[-2:])[0].unsqueeze(
+            -2
+        )  # first of an ensemble
+        Y, num_paths = _rising(means, band.output_weights)
+        if self.transform is not None:
+            Y = self.transform.evaluate(Y).reshape(*Y.shape[:-1], -1)
+        values, elsewhere = self._values(Y, X), self._values(Y, X.roll(1, 0))
+        if not torch.allclose(elsewhere, values):
+            return {1, -1}  # it rises and falls by the inputs alone
+        # An objective that draws samples has all paths of the first sample first.
+        steps = sign * values.unflatten(0, (-1, num_paths)).mean(0).diff(dim=1)
+        least = 1e-9 * steps.abs().amax()  # round-off where weights cancel
+        found = {s for s in (1, -1) if bool((s * steps > least).any())}
+        return found if num_paths == 1 or len(found) == 1 else set()
+
+    def _values(self, Y: Tensor, X: Tensor) -> Tensor:
+        r"""The objective of ``... x 1 x m`` outcomes."""
+        return Y if self.objective is None else self.objective(Y, X=X)
+
+
+def _rising(means: Tensor, weights: Sequence[float]) -> tuple[Tensor, int]:
+    r"""Outcomes that rise from their least to their largest mean, and the number of paths.
+
+    Along the weights of a sum of all ``m`` outcomes, else each outcome by itself, in order.
+    ``means`` are ``n x 1 x m``, and the result is ``paths x levels x n x 1 x m``.
+    """
     low, high = means.amin(0), means.amax(0)
     room = torch.where(low == high, 0.1 * low.abs() + (low == 0.0), 0.0)
     levels = torch.linspace(0.0, 1.0, _LEVELS).to(means).reshape(-1, 1, 1, 1)
-    up = torch.lerp(low - room, high + room, levels)
-    weights, count = means.new_tensor(band.output_weights), means.shape[-1]
-    paths = weights if len(weights) == count else torch.eye(count).to(means)
+    up, count = torch.lerp(low - room, high + room, levels), means.shape[-1]
+    given = means.new_tensor(weights)
+    paths = given if len(given) == count else torch.eye(count).to(means)
     paths = paths.reshape(-1, 1, 1, 1, count)
     Y = torch.where(paths > 0.0, up, torch.where(paths < 0.0, up.flip(0), means))
-    if transform is not None:
-        Y = transform.evaluate(Y).reshape(*Y.shape[:-1], -1)
-    if isinstance(objective, ConstrainedMCObjective):  # without its constraints
-        objective = GenericMCObjective(objective.objective)
-    values = Y if objective is None else objective(Y, X=X)
-    if isinstance(objective, GenericMCObjective) and not torch.allclose(
-        objective(Y, X=X.roll(1, 0)), values
-    ):
-        return {1, -1}  # it rises and falls by the inputs alone
-    # An objective that draws samples has all paths of the first sample first.
-    steps = sign * values.unflatten(0, (-1, len(paths))).mean(0).diff(dim=1)
-    least = 1e-9 * steps.abs().amax()  # round-off where weights cancel
-    found = {s for s in (1, -1) if bool((s * steps > least).any())}
-    return found if len(paths) == 1 or len(found) == 1 else set()
+    return Y, len(paths)

@@ -28,7 +28,7 @@ from kernelucb.data.kernel_family import Lengths
 
 @rebuildable(LikelihoodRegression.from_model)
 def likelihood(
-    model: Any,
+    model: LikelihoodRegression,
     norm_bound: NormBoundLike = None,
     delta: float = 0.05,
     covariance_scale: CovarianceScale | None = None,
@@ -49,6 +49,37 @@ def likelihood(
 
 def _least_norm(data: LikelihoodRegression, level: float) -> tuple[float]:
     return (least_norm_mode(data, level).norm,)
+
+
+def of_outcomes(
+    model: LikelihoodRegression | Model | ApproximateGP,
+    likelihood: Likelihood | None,
+    num_trials: float | Tensor | None,
+    exposure: float | Tensor | None,
+    outcomes: Literal["counts", "rates"],
+    kernel: Kernel | str | None,
+    lengthscale: Lengths | None,
+    outputscale: float,
+    mean: float | Mean | None,
+    train_X: Tensor | None,
+    train_Y: Tensor | None,
+    **options: object,
+) -> dict[str, Any]:
+    r"""Arguments of ``LikelihoodUCB`` from those of its ``from_model``."""
+    data = LikelihoodRegression.from_model(
+        model,
+        likelihood=likelihood,
+        num_trials=num_trials,
+        exposure=exposure,
+        outcomes=outcomes,
+        kernel=kernel,
+        lengthscale=lengthscale,
+        outputscale=outputscale,
+        mean=mean,
+        train_X=train_X,
+        train_Y=train_Y,
+    )
+    return {"model": data, **options}
 
 
 class LikelihoodUCB(BandUCB):
@@ -111,6 +142,8 @@ class LikelihoodUCB(BandUCB):
         state = band.required_set.regression
         super().__init__(band, maximize, posterior_transform, X_pending, state)
 
+    arguments_from_model = staticmethod(of_outcomes)
+
     @classmethod
     def from_model(
         cls,
@@ -126,7 +159,7 @@ class LikelihoodUCB(BandUCB):
         mean: float | Mean | None = None,
         train_X: Tensor | None = None,
         train_Y: Tensor | None = None,
-        **options: Any,
+        **options: object,
     ) -> Self:
         r"""The bound from a variational GP, or from an exact GP that holds the data.
 
@@ -139,17 +172,7 @@ class LikelihoodUCB(BandUCB):
         Arguments and errors are those of ``LikelihoodRegression.from_model`` and of the
         class.
         """
-        data = LikelihoodRegression.from_model(
-            model,
-            likelihood=likelihood,
-            num_trials=num_trials,
-            exposure=exposure,
-            outcomes=outcomes,
-            kernel=kernel,
-            lengthscale=lengthscale,
-            outputscale=outputscale,
-            mean=mean,
-            train_X=train_X,
-            train_Y=train_Y,
-        )
-        return cls(model=data, **options)
+        outcome = likelihood, num_trials, exposure, outcomes
+        prior = kernel, lengthscale, outputscale, mean
+        data = *outcome, *prior, train_X, train_Y
+        return cls(**cls.arguments_from_model(model, *data, **options))

@@ -1,7 +1,5 @@
 r"""The upper confidence bound from few inducing points, at any number of observations."""
 
-from typing import Any
-
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
@@ -25,7 +23,7 @@ _SOURCE = (
 
 @rebuildable(lambda model: model)
 def sketched_mixture(
-    model: Any,
+    model: object,
     norm_bound: NormBoundLike,
     delta: float,
     fit: Fit,
@@ -88,7 +86,7 @@ class SketchedMartingaleMixtureUCB(BandUCB):
 
     def __init__(
         self,
-        model: Any,
+        model: object,
         *,
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,

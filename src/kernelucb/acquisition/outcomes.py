@@ -11,8 +11,8 @@ from torch.nn import Module, ModuleList
 
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.bounds import MartingaleMixtureUCB
-from kernelucb.acquisition.ucb import BandUCB, affine_weights
-from kernelucb.confidence.band import Band, weighted_sum
+from kernelucb.acquisition.ucb import BandUCB, affine_weights, builder_of, model_of
+from kernelucb.confidence.band import Band, BandLike, weighted_sum
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NormBoundLike, NormTracker
 from kernelucb.data.from_model import per_output, single_output_models
@@ -77,11 +77,11 @@ def outcome_bands(
 
 
 def bands_of_outputs(
-    models: Sequence[Any],
+    models: Sequence[Model],
     used: Iterable[int],
     delta: float,
     norm_bound: NormBounds,
-    noise_std: Any,
+    noise_std: Noise | Sequence[Noise],
     bound: BoundClasses,
     options: BoundOptions,
 ) -> dict[int, Band]:
@@ -105,9 +105,37 @@ def bands_of_outputs(
         named = {"norm_bound": norms[j], "noise_std": noises[j]}
         named = {name: value for name, value in named.items() if value is not None}
         # Options by name, such as a kernel's, are those of ``from_model``.
-        builder: Any = getattr(bounds[j], "from_model", bounds[j])
-        bands[j] = builder(models[j], delta=delta, **named, **(further[j] or {})).band
+        build = builder_of(bounds[j])
+        bands[j] = build(models[j], delta=delta, **named, **(further[j] or {})).band
     return bands
+
+
+def sum_of_outputs(
+    model: Model | Sequence[Model],
+    norm_bound: NormBounds,
+    noise_std: Noise | Sequence[Noise],
+    delta: float,
+    bound: BoundClasses,
+    options: BoundOptions,
+    posterior_transform: PosteriorTransform | None,
+    maximize: bool,
+    X_pending: Tensor | None,
+) -> dict[str, Any]:
+    r"""Arguments of ``ScalarizedUCB`` from those of its ``from_model``."""
+    singles = single_output_models(model)
+    weights, offset = affine_weights(posterior_transform, len(singles))
+    used = [j for j, weight in enumerate(weights) if weight != 0.0]
+    share = probability("delta", delta) / len(used)
+    given = norm_bound, noise_std, bound, options
+    bands = bands_of_outputs(singles, used, share, *given)
+    return {
+        # The band of an output of weight zero is not looked at.
+        "bands": [bands.get(j, bands[used[0]]) for j in range(len(singles))],
+        "weights": weights,
+        "offset": offset,
+        "maximize": maximize,
+        "X_pending": X_pending,
+    }
 
 
 class ScalarizedUCB(BandUCB):
@@ -143,7 +171,7 @@ class ScalarizedUCB(BandUCB):
 
     def __init__(
         self,
-        bands: Sequence[Any],
+        bands: Sequence[BandLike],
         weights: Sequence[float] | Tensor,
         *,
         offset: float = 0.0,
@@ -156,22 +184,24 @@ class ScalarizedUCB(BandUCB):
                 "ScalarizedUCB."
             )
         band = weighted_sum(bands, weights, offset)
-        models = [getattr(each, "model", None) for each in bands]
+        models = map(model_of, bands)
         # Registered, so that they move to another device with the function.
         model = ModuleList([each for each in models if isinstance(each, Module)])
         super().__init__(band, maximize, None, X_pending, model)
+
+    arguments_from_model = staticmethod(sum_of_outputs)
 
     @classmethod
     def from_model(
         cls,
         model: Model | Sequence[Model],
         *,
-        posterior_transform: PosteriorTransform | None = None,
         norm_bound: NormBounds = None,
-        noise_std: Any = None,
+        noise_std: Noise | Sequence[Noise] = None,
         delta: float = 0.05,
         bound: BoundClasses = MartingaleMixtureUCB,
         options: BoundOptions = None,
+        posterior_transform: PosteriorTransform | None = None,
         maximize: bool = True,
         X_pending: Tensor | None = None,
     ) -> Self:
@@ -189,17 +219,6 @@ class ScalarizedUCB(BandUCB):
             ValueError: If a scalar is out of its range, or a sequence has the wrong length.
             UnsupportedError: If the model or the transform cannot be represented.
         """
-        singles = single_output_models(model)
-        weights, offset = affine_weights(posterior_transform, len(singles))
-        used = [j for j, weight in enumerate(weights) if weight != 0.0]
-        share = probability("delta", delta) / len(used)
-        given = norm_bound, noise_std, bound, options
-        bands = bands_of_outputs(singles, used, share, *given)
-        return cls(
-            # The band of an output of weight zero is not looked at.
-            bands=[bands.get(j, bands[used[0]]) for j in range(len(singles))],
-            weights=weights,
-            offset=offset,
-            maximize=maximize,
-            X_pending=X_pending,
-        )
+        bands = norm_bound, noise_std, delta, bound, options
+        given = *bands, posterior_transform, maximize, X_pending
+        return cls(**cls.arguments_from_model(model, *given))

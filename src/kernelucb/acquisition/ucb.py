@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter, signature
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import ACQF_INPUT_CONSTRUCTOR_REGISTRY
@@ -28,8 +28,9 @@ from kernelucb.acquisition.turns import (
     turn_at,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import ONE_POINT, Band, band_of, check_points
+from kernelucb.confidence.band import ONE_POINT, Band, BandLike, band_of, check_points
 from kernelucb.confidence.family import explores_for_all
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.sets import ConfidenceSet, Described
 from kernelucb.data.exact import KernelRegression
 from kernelucb.data.outcome_map import check_identity
@@ -38,10 +39,20 @@ from kernelucb.data.outcome_map import check_identity
 _JOINT = ("_mixed", "_mixed_alternating", "_local_search")
 
 
+def model_and_options(model: object, **options: object) -> dict[str, Any]:
+    r"""Arguments of a class that takes the model itself."""
+    return {"model": model, **options}
+
+
 class WithoutBeta(AcquisitionFunction):
     r"""A function that has no ``beta``, the second argument of BoTorch's UCB."""
 
     plays_upper = True  # False where a class plays something else in turns of "upper"
+    # The arguments of the class by their names, from a model and all that ``from_model``
+    # takes, if the class has one, in its order
+    arguments_from_model: ClassVar[Callable[..., dict[str, Any]]] = staticmethod(
+        model_and_options
+    )
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         r"""Refuse ``beta``, by name or in its place."""
@@ -92,18 +103,19 @@ class BandUCB(Described, WithoutBeta):
     band: Band
     turn: Turn
     # Limits on other outcomes that a search keeps to
-    outcome_constraints: Any = None
+    outcome_constraints: OutcomeConstraints | None = None
 
     def __init__(
         self,
-        band: Any,
+        band: BandLike,
         maximize: bool | None = None,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        model: Any = None,
+        model: object = None,
         turns: Sequence[Turn] = ("upper",),
     ) -> None:
-        super().__init__(model=model)
+        read: Any = model  # BoTorch declares a Model, and keeps whatever it is given
+        super().__init__(model=read)
         self.turns = checked_turns(turns)
         band = band_of("band", band)
         if band.confidence_set is None:
@@ -128,7 +140,7 @@ class BandUCB(Described, WithoutBeta):
         self.band = band.seeking(1 if self.maximize == (self._weight > 0) else -1)
         self.set_X_pending(X_pending)
 
-    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+    def _load_from_state_dict(self, *arguments: object, **options: object) -> None:
         # Tensors of another band beside the assumptions of this one would be no band.
         raise UnsupportedError(
             f"{type(self).__name__} loads no state: build it again from its arguments, or "
@@ -169,7 +181,12 @@ class BandUCB(Described, WithoutBeta):
     def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
         # Some optimisers end with one value of all points, which a bound has not: they are
-        # refused where they read this, before their search and its pending points.
+        # refused where they read this, before their search and its pending points. Whether
+        # they will ask stands in their ``return_acq_values`` alone. BoTorch (0.18) hands it
+        # to no method: until the search is over it reads this property, calls the function
+        # at single points and sets pending points, with a joint value to come or without.
+        # A refusal at the end would cost the search, and a guard of an analytic function
+        # would refuse the second point first, in words about another fault.
         reader: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while reader.f_code.co_name == "X_pending":  # of a function around this one
             reader = reader.f_back
@@ -211,13 +228,13 @@ class BandUCB(Described, WithoutBeta):
         """
         if self.turn == "mean":
             return self._values(X, self._mean)
-        return self._values(X, partial(self._value, self._scoring.support))
+        return self._values(X, self._value)
 
     def majorant(self, X: Tensor) -> Tensor:
         r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
         if self.turn == "mean":
             return self(X)
-        return self._values(X, partial(self._value, self._scoring.majorant))
+        return self._values(X, partial(self._value, cheap=True))
 
     def _values(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor:
         check_points("X", X, self.band.required_set.regression.dimension, q=True)
@@ -225,8 +242,12 @@ class BandUCB(Described, WithoutBeta):
         values = in_parts(X.reshape(-1, X.shape[-1]), value)
         return values.reshape(batch_shape).to(X.dtype)
 
-    def _value(self, support: Callable[[Any, int], Tensor], X: Tensor) -> Tensor:
-        r"""Value of the upper bound at ``n x d`` points, ``n`` numbers."""
+    def _value(self, X: Tensor, cheap: bool = False) -> Tensor:
+        r"""Value of the upper bound at ``n x d`` points, ``n`` numbers.
+
+        With ``cheap`` an upper bound on it, without a search.
+        """
+        support = self._scoring.majorant if cheap else self._scoring.support
         points, sign = self._scoring.project(X), 1.0 if self.maximize else -1.0
         weight, offset = sign * self._weight, sign * self._offset
         # For a negative weight the upper side is made of the set's lower one.
@@ -245,7 +266,7 @@ class BandUCB(Described, WithoutBeta):
             # where there is no other point.
             unit = scale * data.prior_std
             lowest = (sign * (self._offset + self._weight * data.train_targets)).min()
-            upper = (self._value(self._scoring.support, X[repeats]) - lowest) / unit
+            upper = (self._value(X[repeats]) - lowest) / unit
             below = upper.atan() - 4.0 - norm_of_mean(data)
             value = value.index_put((repeats,), lowest + unit * below)
         return value
@@ -253,21 +274,30 @@ class BandUCB(Described, WithoutBeta):
     def _described(self) -> dict[str, Any]:
         return self.band._described()  # pyright: ignore[reportPrivateUsage]
 
+    def playing_upper(self, whole: bool = False) -> "BandUCB":
+        r"""The function that plays the upper bound of the same band in every turn.
 
-def upper_bound_of(band: Any, whole: bool = False) -> BandUCB:
-    r"""The function that plays the upper bound of a band in every turn.
+        Of a family of kernels that is mostly the bound of its first kernel; with ``whole``,
+        that of the union, which alone bounds a regret.
+        """
+        narrow = whole and self.band.widest_every != 1
+        if self.plays_upper and "mean" not in self.turns and not narrow:
+            return self
+        searched = copy(self.band)
+        searched.widest_every = 1 if whole else searched.widest_every
+        options = self.maximize, self.posterior_transform, self.X_pending, self.model
+        return BandUCB(searched, *options)
 
-    Of a family of kernels that is mostly the bound of its first kernel; with ``whole``,
-    that of the union, which alone bounds a regret.
-    """
+
+def upper_bound_of(band: BandLike, whole: bool = False) -> BandUCB:
+    r"""``playing_upper`` of a bound, or of the bound of a band."""
     given = band if isinstance(band, BandUCB) else BandUCB(band)
-    narrow = whole and given.band.widest_every != 1
-    if given.plays_upper and "mean" not in given.turns and not narrow:
-        return given
-    searched = copy(given.band)
-    searched.widest_every = 1 if whole else searched.widest_every
-    options = given.maximize, given.posterior_transform, given.X_pending, given.model
-    return BandUCB(searched, *options)
+    return given.playing_upper(whole)
+
+
+def model_of(band: BandLike) -> object:
+    r"""The model that BoTorch's tools read from a bound; None for a band alone."""
+    return getattr(band, "model", None)
 
 
 def affine_weights(
@@ -325,17 +355,18 @@ class InputConstructor:
 
     It takes the arguments of ``from_model`` of the class, or of the class where it has
     none, and refuses those that would otherwise be ignored silently (constraints,
-    objectives, thresholds).
+    objectives, thresholds). BoTorch asks for the arguments of the class, where
+    ``from_model`` gives an object: both take them from ``arguments_from_model``.
 
     Attributes:
         acqf_class: The class of the bound.
         parameters: By name, the model and the options that Ax and BoTorch may give.
     """
 
-    acqf_class: type[AcquisitionFunction]
+    acqf_class: type[WithoutBeta]
     parameters: Mapping[str, Parameter]
 
-    def __call__(self, model: Any, **given: Any) -> dict[str, Any]:
+    def __call__(self, model: object, **given: object) -> dict[str, Any]:
         r"""The arguments of the class.
 
         Raises:
@@ -354,17 +385,14 @@ class InputConstructor:
                     f"Unexpected keyword argument `{other}` when constructing input "
                     f"arguments for {name}."
                 )
-        # BoTorch asks for arguments where ``from_model`` gives an object. It ends in
-        # ``cls(name=value, ...)``, so with ``dict`` as its class it gives these.
-        build: Any = getattr(self.acqf_class, "from_model", None)
-        if build is None:
-            return {"model": model, **options}
-        return build.__func__(dict, model=model, **options)
+        arguments = self.acqf_class.arguments_from_model
+        # What ``from_model`` would take for an option that is not given
+        named = signature(arguments).parameters.keys() & self.parameters.keys() - {"model"}
+        defaults = {n: self.parameters[n].default for n in named}
+        return arguments(model, **defaults | options)
 
 
-def register_input_constructor(
-    acqf_class: type[AcquisitionFunction],
-) -> type[AcquisitionFunction]:
+def register_input_constructor(acqf_class: type[WithoutBeta]) -> type[WithoutBeta]:
     r"""Register a BoTorch input constructor with the arguments of the class itself."""
     parameters = {parameter.name: parameter for parameter in parameters_of(acqf_class)}
     # Not by BoTorch's decorator, which reads names from the signature of a function.
@@ -373,13 +401,18 @@ def register_input_constructor(
     return acqf_class
 
 
+def builder_of(acqf_class: type[AcquisitionFunction]) -> Callable[..., Any]:
+    r"""``from_model`` of a class, or the class itself where it has none."""
+    return getattr(acqf_class, "from_model", acqf_class)
+
+
 def parameters_of(acqf_class: type[AcquisitionFunction]) -> list[Parameter]:
     r"""The model, and the options that Ax and BoTorch may give.
 
     The parameters of ``from_model``, whose ``**options`` are those of the class, or else of
     the class.
     """
-    given = signature(getattr(acqf_class, "from_model", acqf_class)).parameters
+    given = signature(builder_of(acqf_class)).parameters
     named = {n: each for n, each in given.items() if each.kind is not Parameter.VAR_KEYWORD}
     further = signature(acqf_class).parameters if len(named) < len(given) else {}
     return [*named.values(), *(each for n, each in further.items() if n not in named)]

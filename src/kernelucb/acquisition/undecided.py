@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import ModuleList
 
 from kernelucb._numerics.checks import finite_scalar, positive_scalar
-from kernelucb.acquisition.ucb import BandUCB
+from kernelucb.acquisition.ucb import BandUCB, model_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import BandLike, check_dimensions, joined_assumptions
 from kernelucb.confidence.sets import Described
@@ -44,9 +44,9 @@ class LevelSetAmbiguity(BandUCB):
     plays_upper = False
 
     def __init__(
-        self, band: Any, threshold: float, X_pending: Tensor | None = None
+        self, band: BandLike, threshold: float, X_pending: Tensor | None = None
     ) -> None:
-        super().__init__(band, X_pending=X_pending, model=getattr(band, "model", None))
+        super().__init__(band, X_pending=X_pending, model=model_of(band))
         self.threshold = finite_scalar("threshold", threshold)
         level = torch.tensor(self.threshold, dtype=torch.float64)
         self._level = float(self.band.outcome_map.forward(level))
@@ -55,8 +55,8 @@ class LevelSetAmbiguity(BandUCB):
         r"""``forward``: the smaller of two sides has no cheap upper bound of its own."""
         return self(X)
 
-    def _value(self, support: Any, X: Tensor) -> Tensor:
-        points = self._scoring.project(X)
+    def _value(self, X: Tensor, cheap: bool = False) -> Tensor:
+        points, support = self._scoring.project(X), self._scoring.support
         above = points.baseline - self._level  # units of the set
         sides = above + support(points, 1), support(points, -1) - above
         return torch.minimum(*sides)
@@ -65,7 +65,8 @@ class LevelSetAmbiguity(BandUCB):
 class _Width(BandUCB):
     plays_upper = False
 
-    def _value(self, support: Any, X: Tensor) -> Tensor:
+    def _value(self, X: Tensor, cheap: bool = False) -> Tensor:
+        support = self._scoring.majorant if cheap else self._scoring.support
         points = self._scoring.project(X)
         return support(points, 1) + support(points, -1)
 

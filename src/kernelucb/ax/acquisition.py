@@ -273,7 +273,7 @@ class BoundAcquisition(Acquisition):
         lower, upper = torch.tensor(digest.bounds, dtype=torch.float64).mT
         same = (torch.cat(tried) - found[0]).abs() <= _ROUND_OFF * (upper - lower)
         if getattr(acqf, "turn", "") == "mean" and bool(same.all(-1).any()):
-            self.acqf = upper_bound_of(acqf)
+            self.acqf = upper_bound_of(self.bound)  # which alone has turns
             found = super().optimize(1, digest, **options)[:2]
             self.acqf = acqf
         return found

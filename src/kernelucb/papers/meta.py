@@ -250,7 +250,7 @@ class MetaPI(BandUCB):
         best = largest if self.band.direction > 0 else smallest
         self.target = best if given is None else given
 
-    def _value(self, support: object, X: Tensor) -> Tensor:
+    def _value(self, X: Tensor, cheap: bool = False) -> Tensor:
         points = self._scoring.project(X)
         lead = self.band.direction * (points.baseline - self.target)
         deviation = safe_sqrt(points.design.variance)
