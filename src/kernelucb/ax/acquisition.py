@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import torch
 from ax.core.data import MAP_KEY
@@ -16,9 +16,12 @@ from ax.generators.torch.botorch_modular.acquisition import (
     Acquisition,
     determine_optimizer,
 )
+from ax.generators.torch.botorch_modular.surrogate import Surrogate
 from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
+from ax.generators.torch_base import TorchOptConfig
 from ax.generators.utils import mk_discrete_choices
 from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize
@@ -42,13 +45,36 @@ from kernelucb.ax.inputs import KernelInputs
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.data.from_model import single_output_models
+from kernelucb.data.from_model import input_transform_of, single_output_models
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 # Combinations of integers and choices that may be compared in a safe search.
 _MOST_COMBINATIONS = 10_000
 # Share of its range by which a parameter of an arm that was tried may seem to change.
 _ROUND_OFF = 1e-9
+
+
+class MadeFrom(TypedDict):
+    r"""What Ax makes an acquisition from, beside the search space and the objective."""
+
+    surrogate: Surrogate
+    botorch_acqf_class: type[AcquisitionFunction] | None
+    botorch_acqf_options: NotRequired[dict[str, Any] | None]
+    botorch_acqf_classes_with_options: NotRequired[
+        list[tuple[type[AcquisitionFunction], dict[str, Any]]] | None
+    ]
+    n: NotRequired[int | None]
+    options: NotRequired[dict[str, Any] | None]
+
+
+class SearchOptions(TypedDict, total=False):
+    r"""What Ax asks of the search for a point."""
+
+    inequality_constraints: list[tuple[Tensor, Tensor, float]] | None
+    equality_constraints: list[tuple[Tensor, Tensor, float]] | None
+    fixed_features: dict[int, float] | None
+    rounding_func: Callable[[Tensor], Tensor] | None
+    optimizer_options: dict[str, Any] | None
 
 
 class BoundAcquisition(Acquisition):
@@ -80,9 +106,14 @@ class BoundAcquisition(Acquisition):
     statements: Sequence[str] = ()
     safe_set: SafeSet | None = None
 
-    def __init__(self, **arguments: Any) -> None:
-        config = arguments["torch_opt_config"]
-        digest = arguments["search_space_digest"]
+    def __init__(
+        self,
+        *,
+        search_space_digest: SearchSpaceDigest,
+        torch_opt_config: TorchOptConfig,
+        **made_from: Unpack[MadeFrom],
+    ) -> None:
+        digest, config = search_space_digest, torch_opt_config
         fixed = config.fixed_features or {}
         # Ax would drop all trials of other contexts, observed or under way.
         step = {i: x for i, x in fixed.items() if digest.feature_names[i] == MAP_KEY}
@@ -92,13 +123,13 @@ class BoundAcquisition(Acquisition):
             "fixed_features": fixed,
             "inequality_constraints": to_inequalities(config.linear_constraints),
         }
-        arguments["torch_opt_config"] = replace(config, fixed_features=step or None)
-        super().__init__(**arguments)
+        config = replace(config, fixed_features=step or None)
+        super().__init__(search_space_digest=digest, torch_opt_config=config, **made_from)
 
     def _construct_botorch_acquisition(
         self,
         botorch_acqf_class: type[AcquisitionFunction],
-        botorch_acqf_options: dict[str, Any],
+        botorch_acqf_options: stored.Options,
         model: Model,
     ) -> AcquisitionFunction:
         r"""The function to maximise: the bound, or a search within it."""
@@ -133,7 +164,9 @@ class BoundAcquisition(Acquisition):
             searched, band, observed=observed, X_pending=pending, **self.domain, **guard
         )
 
-    def _build_bands(self, acqf_class: Any, options: stored.Options, model: Model) -> None:
+    def _build_bands(
+        self, acqf_class: type[AcquisitionFunction], options: stored.Options, model: Model
+    ) -> None:
         names = list(self.surrogate.outcomes)
         # Ax leaves out tracked outcomes, but keeps them in the surrogate.
         if self._subset_idcs is not None:
@@ -142,7 +175,7 @@ class BoundAcquisition(Acquisition):
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
         is_sum, single = acqf_class is ScalarizedUCB, stored.one_outcome_class(acqf_class)
-        builder: Any = getattr(single, "from_model", single)
+        arguments_from = get_acqf_input_constructor(single)
         # Ax reports proportions and rates, in which bounds and thresholds are, too.
         fixed = {"outcomes": "rates"} if single is LikelihoodUCB else {}
         each_options = stored.options_by_outcome(options, names).items()
@@ -156,7 +189,7 @@ class BoundAcquisition(Acquisition):
                 chosen |= {"maximize": used[name] > 0.0, "X_pending": pending}
             by_model = not stored.has_own_prior(single, chosen)
             model, given, notes = self._with_inputs(each, by_model, chosen)
-            bound = builder(model, **given, **fixed)
+            bound = single(**arguments_from(model, **given, **fixed))
             if name in (ranges := self.options.get("outcome_range", {})):
                 lower, upper = ranges[name]
                 lower = -math.inf if lower is None else lower
@@ -189,9 +222,9 @@ class BoundAcquisition(Acquisition):
         options, own = inputs.listed(chosen, MAP_KEY in digest.feature_names)
         if by_model and trainable(getattr(model, "covar_module", None)):
             return model, options, []
-        notes, transform = inputs.notes(own), getattr(model, "input_transform", None)
+        notes = inputs.notes(own)
         # Where the model takes the inputs as they are, so does its kernel.
-        if not by_model or isinstance(transform, Normalize):
+        if not by_model or isinstance(input_transform_of(model), Normalize):
             cube = inputs.cube(digest.bounds, own)
             model = deepcopy(model).train()  # with its raw inputs, which `eval` scales anew
             model.input_transform = Normalize(cube.shape[-1], bounds=cube)
@@ -231,7 +264,10 @@ class BoundAcquisition(Acquisition):
             self.safe_set = SafeSet(**limits, allow_estimated=allowed)
 
     def optimize(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, n: int, search_space_digest: SearchSpaceDigest, **options: Any
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        **options: Unpack[SearchOptions],
     ) -> tuple[Tensor, Tensor, Tensor]:
         r"""Up to ``n`` points, one after the other; their values; weights of one."""
         if self.safe_set is None:
@@ -242,7 +278,7 @@ class BoundAcquisition(Acquisition):
             ordered = {i: values.get(i, choices[i]) for i in sorted(choices)}
             search_space_digest = replace(search_space_digest, discrete_choices=ordered)
             optimizer = determine_optimizer(search_space_digest, discrete_choices=choices)
-            one_by_one = "mean" in getattr(self.acqf, "turns", ())
+            one_by_one = self.acqf is self.bound and "mean" in self.bound.turns
             at_once = n == 1 or optimizer == "optimize_acqf"
             if optimizer == "optimize_acqf_discrete" or (at_once and not one_by_one):
                 return super().optimize(n, search_space_digest, **options)
@@ -266,16 +302,19 @@ class BoundAcquisition(Acquisition):
         acqf.set_X_pending(before)
         return torch.cat(points), torch.stack(values), torch.ones(len(points)).double()
 
-    def _new_point(self, digest: SearchSpaceDigest, **options: Any) -> tuple[Tensor, ...]:
+    def _new_point(
+        self, digest: SearchSpaceDigest, **options: Unpack[SearchOptions]
+    ) -> tuple[Tensor, ...]:
         r"""The best point and its value: of the upper bound, where the mean's was tried."""
-        found, acqf = super().optimize(1, digest, **options)[:2], self.acqf
+        found, bound = super().optimize(1, digest, **options)[:2], self.bound
         tried = [*self.surrogate.Xs, *([] if self.X_pending is None else [self.X_pending])]
         lower, upper = torch.tensor(digest.bounds, dtype=torch.float64).mT
         same = (torch.cat(tried) - found[0]).abs() <= _ROUND_OFF * (upper - lower)
-        if getattr(acqf, "turn", "") == "mean" and bool(same.all(-1).any()):
-            self.acqf = upper_bound_of(self.bound)  # which alone has turns
+        of_mean = self.acqf is bound and bound.turn == "mean"
+        if of_mean and bool(same.all(-1).any()):
+            self.acqf = upper_bound_of(bound)
             found = super().optimize(1, digest, **options)[:2]
-            self.acqf = acqf
+            self.acqf = bound
         return found
 
     def _safe_point(

@@ -12,7 +12,6 @@ from ax.adapter.base import Adapter
 from ax.api.client import Client
 from ax.core import (
     Arm,
-    ChoiceParameter,
     Experiment,
     ObservationFeatures,
     SearchSpace,
@@ -69,8 +68,9 @@ def last_bound(source: Source) -> Band:
             experiment has one as soon as it hands out its next trial).
     """
     strategy = strategy_of(source)
-    generator = getattr(strategy.adapter, "generator", None)
-    acquisition = getattr(generator, "_acquisition", None)
+    adapter = strategy.adapter
+    # Of Sobol points there is none.
+    acquisition = adapter and getattr(adapter.generator, "_acquisition", None)
     if not isinstance(acquisition, BoundAcquisition):
         raise ValueError(
             f"No bound has chosen a trial yet; the strategy is at its node "
@@ -617,8 +617,8 @@ class ParameterNames:
         # For each choice the values that its columns may have together.
         found = choices_of(fitted.digest)
         self._values = {owners[min(each[0])]: each for each in found}
-        parameters = self._space.parameters.items()
-        self.choices = {n for n, each in parameters if isinstance(each, ChoiceParameter)}
+        space = self._space
+        self.choices = space.tunable_parameters.keys() - space.range_parameters.keys()
 
     def of_columns(self, columns: Iterable[str]) -> list[str]:
         r"""The parameters of the experiment among those of some input columns."""

@@ -72,8 +72,9 @@ class BoundAnalysis(Analysis):
     units: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
-        for name in {"num_points", "most_rounds", "max_evaluations"} & vars(self).keys():
-            whole_number(name, getattr(self, name))
+        for name, given in vars(self).items():
+            if name in ("num_points", "most_rounds", "max_evaluations"):
+                whole_number(name, given)
 
     def compute(
         self,
@@ -164,20 +165,21 @@ class BandAnalysis(BoundAnalysis):
         self, space: core.SearchSpace, centre: Parameters
     ) -> tuple[list[dict[str, Any]], bool]:
         r"""Points through one, along the parameter, and whether these are all."""
-        parameter, listed = space.parameters.get(self.parameter), True
-        if isinstance(parameter, core.ChoiceParameter):
-            values = parameter.values
-        elif isinstance(parameter, core.RangeParameter):
-            low, high = parameter.lower, parameter.upper
-            listed = parameter.parameter_type is core.ParameterType.INT
-            density = int(high - low) + 1 if listed else self.num_points
-            inner = get_parameter_values(parameter, density)[1:-1]
-            values = [low, *inner, high]  # the ends without round-off
-        else:
+        parameter: Any = space.tunable_parameters.get(self.parameter)
+        if parameter is None:
             raise ValueError(
                 f"No parameter {self.parameter!r} that can vary by itself; there are "
                 f"{[*space.parameters]}."
             )
+        is_range = self.parameter in space.range_parameters
+        listed = not is_range or parameter.parameter_type is core.ParameterType.INT
+        if is_range:
+            low, high = parameter.lower, parameter.upper
+            density = int(high - low) + 1 if listed else self.num_points
+            inner = get_parameter_values(parameter, density)[1:-1]
+            values = [low, *inner, high]  # the ends without round-off
+        else:
+            values = parameter.values
         points = [
             setting_of(space, centre, {self.parameter: parameter.cast(value)})
             for value in values

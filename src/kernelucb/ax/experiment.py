@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+import pandas as pd
 import torch
 from ax.adapter.base import Adapter
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core import (
     Arm,
     Experiment,
-    FixedParameter,
     ObservationFeatures,
     OptimizationConfig,
     SearchSpace,
@@ -28,7 +28,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import LARGEST
 from kernelucb._numerics.domains import LinearConstraints
 from kernelucb.acquisition import LikelihoodUCB, ScalarizedUCB
-from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
+from kernelucb.ax.inputs import KernelInputs, Options, parameters_of_columns
 from kernelucb.ax.options import options_by_outcome
 from kernelucb.certificates import MixedSpace
 from kernelucb.confidence.assumptions import Assumption, Status
@@ -65,12 +65,17 @@ def setting_of(space: SearchSpace, *parts: Parameters) -> dict[str, Any]:
 
     What the last part says of a derived parameter stays.
     """
-    parameters = space.parameters.items()
-    setting = {n: each.value for n, each in parameters if isinstance(each, FixedParameter)}
+    setting: dict[str, Any] = {}
+    derived = dict[str, DerivedParameter]()
+    for name, each in space.nontunable_parameters.items():
+        if isinstance(each, DerivedParameter):
+            derived[name] = each
+        else:
+            setting[name] = each.value
     for part in parts:
         setting |= part
-    for name, each in parameters:
-        if not isinstance(each, DerivedParameter) or name in parts[-1]:
+    for name, each in derived.items():
+        if name in parts[-1]:
             continue
         if each.parameter_names_to_weights.keys() <= setting.keys():
             setting[name] = each.compute(setting)
@@ -214,7 +219,7 @@ def _check_supported(
         )
 
 
-def passed_on(experiment: Experiment) -> Any:
+def passed_on(experiment: Experiment) -> pd.DataFrame:
     r"""The outcomes that Ax passes on: those of failed and abandoned trials are not."""
     data: Any = experiment.lookup_data().df
     by_status = experiment.trial_indices_by_status
@@ -222,15 +227,17 @@ def passed_on(experiment: Experiment) -> Any:
     return data[data["mean"].notna() & ~data["trial_index"].isin(lost)]
 
 
-def _check_outcomes(acqf_class: type, options: Mapping[str, Parameters], data: Any) -> None:
+def _check_outcomes(
+    acqf_class: type, options: Mapping[str, Options], data: pd.DataFrame
+) -> None:
     r"""Refuse numbers that a model cannot take.
 
     Ax would square a negative standard error, and BoTorch would round one of zero up to
     1/1000 in any unit.
     """
 
-    def refuse(rows: Any, column: str, reason: str) -> None:
-        for row in data[rows].head(1).to_dict("records"):
+    def refuse(rows: pd.DataFrame, column: str, reason: str) -> None:
+        for row in rows.head(1).to_dict("records"):
             what = "outcome" if column == "mean" else "standard error"
             index = row["trial_index"]
             raise InputDataError(
@@ -241,16 +248,17 @@ def _check_outcomes(acqf_class: type, options: Mapping[str, Parameters], data: A
 
     sem, metric = data["sem"], data["metric_name"]
     largest = f"a model takes numbers up to {LARGEST:g}: report it in another unit"
-    refuse(data["mean"].abs() > LARGEST, "mean", largest)
+    refuse(data.loc[data["mean"].abs() > LARGEST], "mean", largest)
     range_of_errors = f"a standard error lies between 0 and {LARGEST:g}"
-    refuse((sem < 0.0) | (sem > LARGEST), "sem", range_of_errors)
+    refuse(data.loc[(sem < 0.0) | (sem > LARGEST)], "sem", range_of_errors)
     all_or_none = "others have a standard error, which Ax takes with every outcome or none"
-    refuse(sem.isna() & metric.isin(metric[sem.notna()]), "sem", all_or_none)
+    with_errors = metric.loc[sem.notna()].tolist()
+    refuse(data.loc[sem.isna() & metric.isin(with_errors)], "sem", all_or_none)
     # Where the noise is neither given nor part of the prior or the likelihood.
     if acqf_class not in (*META_ACQUISITIONS, LikelihoodUCB):
         open_noise = [n for n, each in options.items() if each.get("noise_std") is None]
         above = "a bound needs a noise scale above 0: give noise_std in the options"
-        refuse((sem == 0.0) & metric.isin(open_noise), "sem", above)
+        refuse(data.loc[(sem == 0.0) & metric.isin(open_noise)], "sem", above)
 
 
 def _lacking(experiment: Experiment) -> dict[int, list[Arm]]:
@@ -314,10 +322,8 @@ def notes_on(adapter: Adapter, experiment: Experiment) -> list[Assumption]:
         words = f"left out, for a value that is not listed or has no logarithm: {left_out}"
         notes.append(Assumption("arms", f"arms {words}", Status.GIVEN))
     # Ax adds the progression as an input, on the range that it has seen.
-    if any(
-        isinstance(each, MapKeyToFloat) and each._parameter_list
-        for each in adapter.transforms.values()
-    ):
+    progression: Any = adapter.transforms.get(MapKeyToFloat.__name__)
+    if progression is not None and progression._parameter_list:
         words = "Ax scales the trials' progression by the data"
         notes.append(Assumption("progression", words, Status.ESTIMATED))
     return notes

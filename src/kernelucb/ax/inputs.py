@@ -21,6 +21,8 @@ from kernelucb.confidence.assumptions import Assumption, Status
 
 # Options with an entry for each input of the bound, which may be by their names.
 LENGTHS = ("shortest", "longest", "lengthscale")
+# What a bound is told, by the names of its arguments: plain values and objects of values
+Options = Mapping[str, Any]
 _RECORD = "kernelucb: inputs at the first trial"  # among an experiment's properties
 
 
@@ -55,13 +57,13 @@ class Inputs:
         transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
         for transform in transforms:  # which change the space that they are given
             scaled = transform(search_space=scaled).transform_search_space(scaled)
-        columns = [*scaled.parameters]
+        columns, ranges = [*scaled.parameters], space.range_parameters
         bounds = extract_search_space_digest(scaled, columns).bounds
         for column, ends in zip(columns, bounds, strict=True):
             (name,) = parameters_of_columns([column])
             parameter: Any = space.parameters[name]
             scale = "log10" * parameter.log_scale
-            scale = scale or "logit" * getattr(parameter, "logit_scale", False)
+            scale = scale or "logit" * (name in ranges and ranges[name].logit_scale)
             key = unit = f"{scale}({name})" if scale else name
             if column != name:
                 key = f"{name}={parameter.values[int(column.rpartition('_')[2])]}"
@@ -109,7 +111,7 @@ class KernelInputs(NamedTuple):
         spaces = [run.search_space for run in runs if run.search_space is not None]
         return cls(Inputs.of(spaces[0]) if spaces else None, now)
 
-    def listed(self, options: Mapping[str, Any], steps: bool = False) -> tuple[Any, bool]:
+    def listed(self, options: Options, steps: bool = False) -> tuple[dict[str, Any], bool]:
         r"""Options of an outcome with listed length scales, and if these are in own units.
 
         A mapping from the units of the inputs is in these units. A list has an entry for

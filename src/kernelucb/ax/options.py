@@ -19,6 +19,7 @@ from botorch.acquisition.input_constructors import (
 )
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
+from botorch.models.model import Model
 from botorch.models.transforms import Normalize, Standardize
 from botorch.utils.types import DEFAULT
 from torch import Tensor
@@ -27,13 +28,12 @@ from kernelucb import acquisition, papers
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.estimates import Estimate
 from kernelucb.acquisition.ucb import BandUCB, InputConstructor
-from kernelucb.ax.inputs import LENGTHS
+from kernelucb.ax.inputs import LENGTHS, Options
 from kernelucb.confidence.noise import UnknownNoise
 from kernelucb.confidence.norm import NearNormBall
 from kernelucb.papers.meta_model import MetaModel
 from kernelucb.papers.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 
-Options = Mapping[str, Any]
 Configs = ModelConfig | Mapping[str, ModelConfig] | None
 
 KNOWN = (
@@ -74,7 +74,7 @@ def _parameters(acqf_class: type[AcquisitionFunction]) -> Mapping[str, Parameter
     return signature(getclosurevars(constructor).nonlocals.get("f", constructor)).parameters
 
 
-def one_outcome_class(acqf_class: type[BandUCB]) -> type[BandUCB]:
+def one_outcome_class(acqf_class: type[AcquisitionFunction]) -> type[BandUCB]:
     r"""The bound of each outcome of a sum, or the bound itself."""
     of_a_sum: Any = {acquisition.ScalarizedUCB: acquisition.MartingaleMixtureUCB}
     return of_a_sum.get(acqf_class, acqf_class)
@@ -139,6 +139,11 @@ _STORED: tuple[tuple[tuple[type, ...], Callable[[str, Any], Any]], ...] = (
 )
 
 
+def by_outcome(given: object) -> Mapping[str, Any] | None:
+    r"""What is given for each outcome, by its name; None where it is for all of them."""
+    return given if isinstance(given, Mapping) else None
+
+
 def options_by_outcome(
     options: Options, names: Collection[str]
 ) -> dict[str, dict[str, Any]]:
@@ -146,18 +151,17 @@ def options_by_outcome(
     found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for option, value in options.items():
         # Length scales may be by the names of parameters instead, or as well, within one.
-        by_name = isinstance(value, Mapping) and (
-            option not in LENGTHS
-            or any(isinstance(each, Mapping) for each in value.values())
-            or bool(value.keys() & {*names})
-        )
-        if by_name and {*value} != {*names}:
+        named = by_outcome(value)
+        if named is not None and option in LENGTHS and not named.keys() & {*names}:
+            within = (by_outcome(each) for each in named.values())
+            named = named if any(each is not None for each in within) else None
+        if named is not None and {*named} != {*names}:
             raise ValueError(
-                f"{option} is given for the outcomes {', '.join(sorted(value))}, and the "
+                f"{option} is given for the outcomes {', '.join(sorted(named))}, and the "
                 f"objective and the constraints are on {', '.join(sorted(names))}."
             )
         for name in names:
-            found[name][option] = value[name] if by_name else value
+            found[name][option] = value if named is None else named[name]
     if len(found) > 1:
         for each in found.values():
             each["delta"] = options.get("delta", DELTA) / len(found)
@@ -182,11 +186,19 @@ def estimates_of(arguments: Options) -> list[str]:
     if config.botorch_model_class is not SingleTaskGP or spec.metric_to_model_configs:
         return []
     found = [] if has_own_prior(acqf_class, options) else ["kernel", "mean"]
-    norm = options.get("norm_bound")
-    if "norm_bound" not in _parameters(one_outcome_class(acqf_class)):
-        norm = getattr(options.get("theorem"), "norm_bound", 1.0)  # others need none
-    norms = norm.values() if isinstance(norm, Mapping) else [norm]
-    return found + ["norm"] * any(each in (None, "cautious") for each in norms)
+    if "norm_bound" in _parameters(one_outcome_class(acqf_class)):
+        norms = _values(options.get("norm_bound"))
+        estimated = any(each in (None, "cautious") for each in norms)
+    else:
+        theorems = _values(options.get("theorem", FiniteDomain()))
+        estimated = any(each.estimates_norm for each in theorems)
+    return found + ["norm"] * estimated
+
+
+def _values(given: object) -> list[Any]:
+    r"""What is given for each outcome, or for all of them."""
+    named = by_outcome(given)
+    return [given] if named is None else [*named.values()]
 
 
 def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:
@@ -228,7 +240,8 @@ def checked_search(
     whole_number("ucb_every", guard.get("ucb_every", 1))
     # Between candidates there is no prior, so no unit for a smooth edge, and no need.
     (config,) = arguments["surrogate_spec"].model_configs
-    if getattr(config.botorch_model_class, "finite_domain", False):
+    prior = _estimated_prior(config)
+    if prior is not None and prior.finite_domain:
         guard.setdefault("temperature", 0.0)
     return {"search": name, "search_options": plain, **guard}
 
@@ -250,8 +263,9 @@ def surrogate_spec(
         outcome_transform_classes=[Standardize],
         name="SingleTaskGP in outcome units",
     )
-    by_outcome = isinstance(configs, Mapping)
-    named, other = ({**configs}, default) if by_outcome else ({}, configs or default)
+    by_name = by_outcome(configs)
+    one_for_all: Any = configs or default
+    named, other = ({}, one_for_all) if by_name is None else ({**by_name}, default)
     for config in named.values() or [other]:
         if {*(config.outcome_transform_classes or ())} - {Standardize}:
             raise UnsupportedError(
@@ -259,24 +273,29 @@ def surrogate_spec(
                 "as the metric instead (its logarithm, for Log): norm bound, noise scale, "
                 "bounds and gaps are then in its units. Use Standardize or none."
             )
-        model_class: Any = config.botorch_model_class
-        is_meta = isinstance(model_class, type) and issubclass(model_class, MetaModel)
+        is_meta = _estimated_prior(config) is not None
         if is_meta != (acqf_class in papers.META_ACQUISITIONS):
             raise UnsupportedError(
                 "MetaUCB and MetaPI need model_config=kernelucb.ax.meta_model_config("
                 "model); the other bounds need a model without an estimated prior."
             )
-    by_name = {"": other} | named
-    for name, config in by_name.items():
+    every: dict[str, ModelConfig] = {"": other} | named
+    for name, config in every.items():
         if config.input_transform_classes is DEFAULT:
             # By itself, Ax leaves it out where the space of all arms is the unit cube.
-            by_name[name] = replace(config, input_transform_classes=[Normalize])
+            every[name] = replace(config, input_transform_classes=[Normalize])
     return SurrogateSpec(
-        model_configs=[by_name.pop("")],
-        metric_to_model_configs={name: [config] for name, config in by_name.items()},
+        model_configs=[every.pop("")],
+        metric_to_model_configs={name: [config] for name, config in every.items()},
         # A bound is for one outcome, a batched model for several.
         allow_batched_models=False,
     )
+
+
+def _estimated_prior(config: ModelConfig) -> type[MetaModel] | None:
+    r"""The class of a model with an estimated prior; None for any other model."""
+    chosen = config.botorch_model_class or Model
+    return chosen if issubclass(chosen, MetaModel) else None
 
 
 def meta_model_config(model: MetaModel) -> ModelConfig:
@@ -294,5 +313,5 @@ def meta_model_config(model: MetaModel) -> ModelConfig:
 
 
 @fit_botorch_model.register(MetaModel)
-def _keep_the_prior(model: MetaModel, **_: Any) -> None:
+def _keep_the_prior(model: MetaModel, **_: object) -> None:
     r"""The prior was estimated from earlier tasks; nothing is left to fit."""

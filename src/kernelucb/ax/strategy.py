@@ -27,9 +27,14 @@ from ax.generation_strategy.transition_criterion import MinTrials
 from ax.storage import botorch_modular_registry as registry
 from ax.storage.json_store import encoders
 from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
+from ax.storage.json_store.registry import (
+    CORE_CLASS_DECODER_REGISTRY,
+    CORE_DECODER_REGISTRY,
+    CORE_ENCODER_REGISTRY,
+)
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
+from ax.utils.common.serialization import TClassDecoderRegistry, TDecoderRegistry
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.exceptions import UnsupportedError, UserInputWarning
@@ -203,21 +208,33 @@ def generation_strategy(
         raise ValueError("search_options is given without search; give both or none.")
     name = name if constraints is None else f"{name}, {constraints}"
     sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})
-    initial = KernelUCBNode(
-        name="Safe arms" if safe else "Sobol",
-        generator_specs=[sobol],
-        transition_criteria=_transitions(name, num_initial, min_observed),
-        should_deduplicate=not safe,
-        suggested_experiment_status=ExperimentStatus.INITIALIZATION,
-    )
-    spec = GeneratorSpec(
+    bound = GeneratorSpec(
         generator_enum=Generators.BOTORCH_MODULAR,
         generator_kwargs=arguments,
         generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizing}},
     )
+    until = _transitions(name, num_initial, min_observed)
+    return _two_nodes(name, sobol, until, bound, safe)
+
+
+def _two_nodes(
+    name: str,
+    sobol: GeneratorSpec,
+    until: list[MinTrials],
+    bound: GeneratorSpec,
+    safe: bool,
+) -> GenerationStrategy:
+    r"""Initial trials until there are enough of them, then those of the bound."""
+    initial = KernelUCBNode(
+        name="Safe arms" if safe else "Sobol",
+        generator_specs=[sobol],
+        transition_criteria=until,
+        should_deduplicate=not safe,
+        suggested_experiment_status=ExperimentStatus.INITIALIZATION,
+    )
     node = KernelUCBNode(
         name=name,
-        generator_specs=[spec],
+        generator_specs=[bound],
         # A safe set may consist of its safe arms alone, to be observed again.
         should_deduplicate=not safe,
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
@@ -270,10 +287,11 @@ class KernelUCBStrategy(GenerationStrategy):
     attached without a word to the strategy, and the space be changed after them.
     """
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
-        if name == "_experiment" and value and not value.search_space.is_hierarchical:
-            KernelInputs.of(value)
+        given = self._experiment if name == "_experiment" else None
+        if given and not given.search_space.is_hierarchical:
+            KernelInputs.of(given)
 
 
 class KernelUCBNode(GenerationNode):
@@ -285,7 +303,16 @@ class KernelUCBNode(GenerationNode):
     arms of the strategy are handed out in turn, in the context of the trial.
     """
 
-    def gen(self, *, experiment: Experiment, **arguments: Any) -> GeneratorRun | None:
+    def gen(
+        self,
+        *,
+        experiment: Experiment,
+        pending_observations: dict[str, list[ObservationFeatures]] | None,
+        skip_fit: bool = False,
+        data: Data | None = None,
+        n: int | None = None,
+        **of_generator: object,
+    ) -> GeneratorRun | None:
         r"""The next trial's arms.
 
         Raises:
@@ -300,24 +327,30 @@ class KernelUCBNode(GenerationNode):
             # An analytic function cannot account for pending points.
             analytic = AnalyticAcquisitionFunction
             if not (search and issubclass(stored.search_class(search), analytic)):
-                pending = with_lost_arms(arguments["pending_observations"], experiment)
-                arguments["pending_observations"] = pending
+                pending_observations = with_lost_arms(pending_observations, experiment)
             # From the arms before the trial: Ax stores neither the state of torch's
             # generator nor a client's `random_seed`, and a reopened experiment would
             # search from other starting points.
             runs = str(len(self.generation_strategy._generator_runs))
             seed = crc32("".join([*sorted(experiment.arms_by_signature), runs]).encode())
         with with_rng_seed(seed):  # None for initial trials, which have a seed of their own
-            return super().gen(experiment=experiment, **arguments)
+            return super().gen(
+                experiment=experiment,
+                pending_observations=pending_observations,
+                skip_fit=skip_fit,
+                data=data,
+                n=n,
+                **of_generator,
+            )
 
     def _fit(
-        self, experiment: Experiment, data: Data | None = None, **arguments: Any
+        self, experiment: Experiment, data: Data | None = None, **of_generator: object
     ) -> None:
         for spec in self.generator_specs:
             # Ax would go on with the objective that an adapter was made for, and without
             # the arms outside the search space that came later.
             spec._fitted_adapter = None
-        super()._fit(experiment=experiment, data=data, **arguments)
+        super()._fit(experiment=experiment, data=data, **of_generator)
 
     def _gen(
         self,
@@ -326,7 +359,7 @@ class KernelUCBNode(GenerationNode):
         data: Data | None,
         n: int | None,
         fixed_features: ObservationFeatures | None = None,
-        **arguments: Any,
+        **of_generator: object,
     ) -> GeneratorRun:
         spec, space = bound_spec(self.generation_strategy), experiment.search_space
         context = checked_context(space, fixed_features and fixed_features.parameters)
@@ -339,9 +372,9 @@ class KernelUCBNode(GenerationNode):
             # Ax hands options of a trial on to the acquisition by this key alone.
             options = spec.generator_gen_kwargs["model_gen_options"]
             now = options_of_now(spec, adapter, experiment, context)
-            arguments["model_gen_options"] = options | {Keys.AX_ACQUISITION_KWARGS: now}
+            of_generator["model_gen_options"] = options | {Keys.AX_ACQUISITION_KWARGS: now}
         given = experiment, pending_observations, data, n
-        run = super()._gen(*given, fixed_features=fixed_features, **arguments)
+        run = super()._gen(*given, fixed_features=fixed_features, **of_generator)
         safe_set = adapter.generator._acquisition.safe_set if is_bound else None
         # An arm but for its last digits is this arm, which Ax then does not try again.
         tried = [*safe, *(arm.parameters for arm in experiment.arms_by_name.values())]
@@ -376,12 +409,19 @@ class KernelUCBNode(GenerationNode):
         return GeneratorRun([Arm({**each}) for each in turns], generator_key="SafeArms")
 
     @classmethod
-    def deserialize_init_args(  # pyright: ignore[reportIncompatibleMethodOverride]
-        cls, args: dict[str, Any], **registries: Any
+    def deserialize_init_args(
+        cls,
+        args: dict[str, object],
+        decoder_registry: TDecoderRegistry[object] | None = None,
+        class_decoder_registry: TClassDecoderRegistry | None = None,
     ) -> dict[str, Any]:
         r"""Decoded arguments of the constructor: Ax decodes only those of its nodes."""
-        stored = super().deserialize_init_args(args).items()
-        return {name: object_from_json(value, **registries) for name, value in stored}
+        decoders = decoder_registry or CORE_DECODER_REGISTRY
+        of_classes = class_decoder_registry or CORE_CLASS_DECODER_REGISTRY
+        arguments = super().deserialize_init_args(args).items()
+        return {
+            name: object_from_json(value, decoders, of_classes) for name, value in arguments
+        }
 
 
 def _alike(arm: Parameters, parameters: Parameters) -> bool:

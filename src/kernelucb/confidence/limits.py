@@ -152,7 +152,8 @@ class ReplicateSource(Source):
         row = [coordinate(each) for each in band.observed[apart][0].tolist()]
         statement = (
             f"{whole.assumptions['norm'].statement}; the outcomes at ({', '.join(row)}) "
-            "alone contradict this: their mean lies outside the band (or noise_std is too small)"
+            "alone contradict this: their mean lies outside the band (or noise_std is too "
+            "small)"
         )
         item = Assumption("norm", statement, Status.VIOLATED)
         announce(item, "The outcomes' own interval is used there.")

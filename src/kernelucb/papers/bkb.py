@@ -26,7 +26,6 @@ from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
-    Knowledge,
     Status,
     rkhs_assumptions,
 )
@@ -240,14 +239,12 @@ class BKBRule:
         radius, _ = fit_of("filters").sketched(state, self.delta)
         return as_ball(norm_bound).resolve(state, radius).checked(state, radius)
 
-    def assumptions(
-        self, data: SketchedData, known: Knowledge | DTCRegression, norm: Assumption
-    ) -> Assumptions:
+    def assumptions(self, state: DTCRegression, norm: Assumption) -> Assumptions:
         r"""Assumptions of the band."""
-        source, rounds = _SOURCES[self.radius], None
+        source, rounds, data = _SOURCES[self.radius], None, state.data
         if self.radius != "certified":
             rounds = covered_rounds(data.qbar, self.delta, self.epsilon)
-        assumptions = rkhs_assumptions(source, known, self.delta, norm, horizon=rounds)
+        assumptions = rkhs_assumptions(source, state, self.delta, norm, horizon=rounds)
         if self.radius == "practical":
             return assumptions.without_guarantee(_PRACTICAL)
         if rounds is None:
@@ -284,7 +281,7 @@ def bkb(
     # The width is in units of the model, which may standardise; the band in outcome units.
     noise = float(state.noise_scales) / state.outcome_scale
     width = rule.width(state.data, norm.value, noise, _BLOCK)
-    assumptions = rule.assumptions(state.data, state, norm.assumption)
+    assumptions = rule.assumptions(state, norm.assumption)
     if "noise" in known.estimated - state.estimated:
         assumptions = assumptions.with_extra(_FITTED_RIDGE)
     return Band(

@@ -20,7 +20,7 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb.bandit.kernel_bandit import OfBoundedNorm
-from kernelucb.confidence.assumptions import Assumptions, Knowledge
+from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.norm import NormBoundLike
 from kernelucb.data.nystrom import DTCRegression, SketchedData, check_noise
 from kernelucb.data.prior import Prior
@@ -139,11 +139,10 @@ class BKBBandit(OfBoundedNorm):
     @property
     def assumptions(self) -> Assumptions:
         r"""The assumptions of the guarantee."""
-        norm = self._norm
+        norm, state = self._norm, self._regression()
         if not self._estimates:  # the data may contradict it
-            norm = self.rule.norm(self._ball, self._regression())
-        knowledge = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
-        return self.rule.assumptions(self.arms, knowledge, norm.assumption)
+            norm = self.rule.norm(self._ball, state)
+        return self.rule.assumptions(state, norm.assumption)
 
     def _regression(self) -> DTCRegression:
         dimension, estimated = self.candidates.shape[1], self._estimated

@@ -294,7 +294,7 @@ class MetaModel(Model):
         self,
         X: Tensor,
         output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
+        observation_noise: object = False,
         posterior_transform: PosteriorTransform | None = None,
         **_: object,
     ) -> Posterior:

@@ -10,7 +10,7 @@ that a theorem needs and the user does not give has a default or comes from the 
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
@@ -57,6 +57,7 @@ class FiniteDomain:
     """
 
     size: int | None = None
+    estimates_norm: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.size is not None:
@@ -95,6 +96,7 @@ class CompactDomain:
     length: float | None = None
     lipschitz_a: float | None = None
     lipschitz_b: float | None = None
+    estimates_norm: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -157,6 +159,11 @@ class BoundedNorm:
         as_ball(self.norm_bound)  # refuses what is none
         if self.information_gain is not None:
             positive_scalar("information_gain", self.information_gain)
+
+    @property
+    def estimates_norm(self) -> bool:
+        r"""Whether the norm bound is estimated from the data."""
+        return as_ball(self.norm_bound).number is None
 
     def terms(self, regression: KernelRegression, delta: float) -> Terms:
         r"""Beta and assumptions for the data, at a failure probability.
