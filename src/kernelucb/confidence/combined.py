@@ -5,7 +5,7 @@ combination is a new class.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -15,7 +15,7 @@ from torch.nn import ModuleList
 from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
-from kernelucb.confidence.sets import ConfidenceSet
+from kernelucb.confidence.sets import Change, ConfidenceSet, changes_in
 from kernelucb.data.state import State
 
 
@@ -118,6 +118,12 @@ class CombinedSet(ConfidenceSet):
         parts = [part.beside for part in self.parts]
         return self if parts == self.parts else self.with_parts(parts)
 
+    def change_in(self, fixed: Collection[int]) -> Change | None:
+        changes = changes_in(self.parts, fixed)
+        if changes is None:
+            return None
+        return lambda centres, halves: self.joined([f(centres, halves) for f in changes])
+
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each part."""
         parts = tuple(part.project(X) for part in self.parts)
@@ -172,6 +178,10 @@ class Union(CombinedSet):
     def __init__(self, parts: Sequence[ConfidenceSet], assumptions: Assumptions) -> None:
         state = CombinedState([part.regression for part in parts], (1.0,))
         super().__init__(parts, assumptions, state)
+
+    @property
+    def alternatives(self) -> list[ConfidenceSet]:
+        return self.parts
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The largest."""
