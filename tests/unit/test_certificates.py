@@ -37,7 +37,6 @@ from kernelucb import (
 from kernelucb.certificates.boxes import (
     CellFunction,
     Search,
-    change_in,
     cover,
     largest_in_region,
 )
@@ -354,7 +353,7 @@ def test_no_function_changes_more_in_a_cell(index, name, seed):
     Y = problem.function(transform(X))
     model = frozen_model(X, Y, problem.kernel, 0.1, input_transform=given)
     acqf = MartingaleMixtureUCB(model, norm_bound=NORM)
-    change = change_in(acqf.band.confidence_set, fixed)
+    change = acqf.band.confidence_set.change_in(fixed)
     centre, half = X[:1], 0.08 * uniform(1, 3, seed + 1)
     half[:, list(fixed)] = 0.0
     inside = centre + half * (2.0 * uniform(50, 3, seed + 2) - 1.0)

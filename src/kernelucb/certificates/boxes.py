@@ -9,7 +9,6 @@ evaluations decide only how sharp they are.
 import logging
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import NamedTuple, Self
 
 import torch
@@ -17,15 +16,11 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.digits import between
-from kernelucb._numerics.estimates import plain
 from kernelucb.certificates.spaces import Region
-from kernelucb.confidence.combined import CombinedSet, Union
-from kernelucb.confidence.sets import ConfidenceSet
-from kernelucb.data import RidgeState
+from kernelucb.confidence.sets import Change, ConfidenceSet, changes_in
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 2048  # cells that are cut at once
-_Change = Callable[[Tensor, Tensor], Tensor]
 
 
 class SetFunction(NamedTuple):
@@ -81,7 +76,7 @@ class CellFunction(NamedTuple):
     values: Sequence[Callable[[Tensor], Tensor]]
     # For each part what maps `m x d` centres and half sides of cells to `m` upper bounds on
     # how far it rises in the cell
-    changes: Sequence[_Change]
+    changes: Sequence[Change]
     # From `m` values of each part to those of the function; increasing in each
     joined: Callable[[Sequence[Tensor]], Tensor]
     limits: Sequence[float]  # what no value of each part exceeds
@@ -215,39 +210,6 @@ def cover(search: Search, max_evaluations: int) -> Cells:
         cells, kept = cut[0], kept.where(cut[1])
 
 
-def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:
-    r"""How much any function of a set changes in a cell, outcome units; None if unknown.
-
-    Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz) where
-    ``||f - m|| <= B``, with ``d_k`` the kernel metric, largest at the corners of a cell
-    where the kernel falls with the distance along each coordinate. Known for RBF, Matern
-    and rational quadratic kernels, BoTorch's categorical kernel, their sums and products,
-    for input transforms that take each column that is not ``fixed`` by itself, and for
-    constant and linear prior means.
-    """
-    if isinstance(confidence_set, CombinedSet):
-        changes = _all_or_none([change_in(part, fixed) for part in confidence_set.parts])
-        if changes is None:
-            return None
-        joined = confidence_set.joined
-        return lambda centres, halves: joined([each(centres, halves) for each in changes])
-    norm, state = plain(confidence_set.norm), confidence_set.regression
-    if norm is None or not isinstance(state, RidgeState):
-        return None
-    prior, like = state.prior, state.eigenvalues
-    if not prior.bounds_changes(fixed):
-        return None
-    return lambda centres, halves: prior.change_in_cells(
-        norm, centres.to(like), halves.to(like)
-    )
-
-
-def _all_or_none(changes: Sequence[_Change | None]) -> list[_Change] | None:
-    r"""All changes; None if a change is unknown."""
-    bounded = [change for change in changes if change is not None]
-    return bounded if len(bounded) == len(changes) else None
-
-
 def upper_side(sign: int, level: float = 0.0) -> SetFunction:
     r"""The upper bound of ``sign * f - level``, on the scale of the set."""
 
@@ -265,13 +227,15 @@ def on_cells(
 
     For a union each part by itself, which is tighter than the whole.
     """
-    parts, joined = [confidence_set], itemgetter(0)
-    if isinstance(confidence_set, Union):
-        parts, joined = confidence_set.parts, confidence_set.joined
-    changes = _all_or_none([change_in(part, fixed) for part in parts])
+    parts = confidence_set.alternatives
+    changes = changes_in(parts, fixed)
     values = [partial(_at_and_beside, function, part) for part in parts]
     limits = [function.limit(part) for part in parts]
-    return None if changes is None else CellFunction(values, changes, joined, limits)
+    return None if changes is None else CellFunction(values, changes, _largest, limits)
+
+
+def _largest(values: Sequence[Tensor]) -> Tensor:
+    return torch.stack([*values]).amax(0)
 
 
 def _at_and_beside(function: SetFunction, part: ConfidenceSet, X: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -27,10 +27,12 @@ from kernelucb.certificates.spending import counted
 from kernelucb.certificates.task import Task
 from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import STATEMENTS, TESTED, Breakdown, Claim
-from kernelucb.confidence.band import Band, band_of, named_terms, terms_of
+from kernelucb.confidence.band import Band, BandLike, named_terms, terms_of
+from kernelucb.confidence.outcome_constraints import constrained_band
 from kernelucb.data import KernelRegression
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
+Of = TypeVar("Of", float, int)
 _JUST_ABOVE = 1.02  # times the least consistent norm: the smallest norm bound tried
 _NORM_STEP = 2.0  # from one norm bound tried to the next
 _NOISE_STEP = 1.5  # the same of noise scales
@@ -41,7 +43,7 @@ _MOST_NOISE = 100.0  # times the noise scale in use: the largest tried
 
 
 def breakdown(
-    band: Any, claim: Callable[[Any], bool], delta: float | None = None
+    band: BandLike, claim: Callable[[Band], bool], delta: float | None = None
 ) -> Breakdown:
     r"""Find the largest norm bound and noise scale at which a claim stands, anytime.
 
@@ -72,12 +74,12 @@ def breakdown(
         UnsupportedError: If the band's sets are not one event for all norm bounds, or the
             claim rests on events that fail with a larger probability than ``delta``.
     """
-    if getattr(band, "outcome_constraints", None) is not None:
+    whole, constraints = constrained_band("band", band)
+    if constraints is not None:
         raise UnsupportedError(
             "The claim would be about the objective without its constraints; ask "
             "optimum_report, whose claims have breakdown values of all bands."
         )
-    whole = band_of("band", band)
     most = [whole.delta or 0.0]
 
     def holds(*by: float) -> bool:
@@ -114,6 +116,8 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
     first = max(first, 1.0) if len(of_objective) > 1 else first
     limit = max(_MOST_NORM * max(least, 1.0 / _MOST_NORM), first)
     ratio = noise = shortest = None
+    noises = [term.noise for term in terms_of(band) if term.noise is not None]
+    scales = {scale for each in noises for scale in each.data.noise_std.tolist()}
     with torch.no_grad():
         start = max(first, min(1.0, limit))
         factor = _largest(stands, start, _NORM_STEP, limit)
@@ -140,8 +144,6 @@ def breakdown_of(bands: Mapping[str, Band], stands: Callable[..., bool]) -> Brea
         )
         return tuple(norms)
 
-    data = [term.data for term in terms_of(band) if hasattr(term.data, "noise_scales")]
-    scales = {scale for each in data for scale in each.noise_scales.tolist()}
     needs_norm = noise is not None or shortest is not None
     return Breakdown(
         norm_bound=Estimate(factor * norm),
@@ -171,12 +173,30 @@ def _largest(
     if not stands(first):
         return 0.0
     good = first
-    while good < limit and bad > _CLOSE * good:  # bisection of logarithms
-        tried = min(growth * good, limit) if math.isinf(bad) else math.sqrt(good * bad)
-        if stands(tried):
-            good = tried
-        else:
-            bad = tried
+    while math.isinf(bad) and good < limit:
+        tried = min(growth * good, limit)
+        good, bad = (tried, bad) if stands(tried) else (good, tried)
+
+    def middle(good: float, bad: float) -> float | None:
+        return math.sqrt(good * bad) if _CLOSE * good < bad < math.inf else None
+
+    return last_tried(stands, good, bad, middle)
+
+
+def last_tried(
+    stands: Callable[[Of], bool],
+    good: Of,
+    bad: Of,
+    middle: Callable[[Of, Of], Of | None],
+) -> Of:
+    r"""The last number, between one at which a claim stands and one at which not.
+
+    By hand: a claim has no value whose root could be searched, and only a number at which
+    it was found to stand may be returned. ``middle`` gives the next number to try, None
+    where both are close enough.
+    """
+    while (tried := middle(good, bad)) is not None:
+        good, bad = (tried, bad) if stands(tried) else (good, tried)
     return good
 
 
@@ -227,7 +247,7 @@ def at_margin(band: Band, kind: str, margin: Number) -> str | None:
 
 _ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
 _EVALUATIONS = 20_000  # of branch and bound, at most, for each norm bound that is tried
-_HALVINGS = 6  # in the search for the largest box
+_LEAST_SHARE = 2.0**-6  # to which the largest box is found
 _SPREAD = 0.05  # of the observed values, or of the noise
 
 
@@ -435,15 +455,14 @@ class _Ladder:
     def box(self, threshold: float) -> Claim:
         r"""The claim about the largest box in which the outcome keeps a threshold."""
         kind, level = "operating window", self.words.value(as_given(threshold))
-        good, bad = 0.0, 1.0
-        if self.keeps(threshold, self.task.around(self.point, bad)):
-            good = bad
-        for _ in range(_HALVINGS if good < bad else 0):
-            share = 0.5 * (good + bad)
-            if self.keeps(threshold, self.task.around(self.point, share)):
-                good = share
-            else:
-                bad = share
+
+        def keeps(share: float) -> bool:
+            return self.keeps(threshold, self.task.around(self.point, share))
+
+        def middle(good: float, bad: float) -> float | None:
+            return 0.5 * (good + bad) if bad - good > _LEAST_SHARE else None
+
+        good = 1.0 if keeps(1.0) else last_tried(keeps, 0.0, 1.0, middle)
         if good == 0.0:
             return self.claim(kind, (0.0,), {"level": level}, sentence=f"no {kind}")
         limits = self._limits(self.task.around(self.point, good))

@@ -10,6 +10,7 @@ from torch import Tensor
 from kernelucb._numerics import checks
 from kernelucb._numerics.domains import checked_limits
 from kernelucb._numerics.estimates import is_estimate
+from kernelucb.certificates.claims import last_tried
 from kernelucb.certificates.spending import spend
 from kernelucb.certificates.words import Confirmation, Plan
 from kernelucb.confidence.dual import ExactSet
@@ -83,10 +84,11 @@ def runs_needed(
         if count == most:
             return Plan(None, gap, most, gaps)
         few, count = count, min(2 * count, most)
-    while count - few > max(1, few // 20):  # within a twentieth
-        middle = (few + count) // 2
-        few, count = (few, middle) if reached(middle) else (middle, count)
-    return Plan(count, gap, most, gaps)
+
+    def middle(enough: int, few: int) -> int | None:
+        return (few + enough) // 2 if enough - few > max(1, few // 20) else None
+
+    return Plan(last_tried(reached, count, few, middle), gap, most, gaps)
 
 
 def confirmation(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self, cast
+from typing import Self, cast
 from warnings import catch_warnings
 
 import torch
@@ -26,8 +26,8 @@ from kernelucb.certificates.boxes import (
 )
 from kernelucb.certificates.spaces import Region, SearchDomain
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, band_of, check_dimensions, joined_assumptions
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.band import Band, BandLike, check_dimensions, joined_assumptions
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints, constrained_band
 from kernelucb.exceptions import NoSafePointError
 
 _SCAN = 1024  # Sobol points of a box that are looked at first
@@ -58,7 +58,7 @@ class Task:
     @classmethod
     def of(
         cls,
-        acqf: Any,
+        acqf: BandLike,
         constraints: OutcomeConstraints | None,
         domain: SearchDomain,
         recommended: Tensor | None,
@@ -67,13 +67,12 @@ class Task:
 
         ``recommended`` is ``d`` or ``1 x d``; it is moved into the context, if any.
         """
-        band = band_of("acqf", acqf)
+        band, inherited = constrained_band("acqf", acqf)
         if band.confidence_set is None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has no set of functions, which certificates are "
                 "about; give a bound such as MartingaleMixtureUCB."
             )
-        inherited = getattr(acqf, "outcome_constraints", None)
         if inherited is not None and constraints is not None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has constraints of its own; leave out constraints, "

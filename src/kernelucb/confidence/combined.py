@@ -5,7 +5,7 @@ combination is a new class.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +16,7 @@ from torch.nn import ModuleList
 from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
-from kernelucb.confidence.sets import ConfidenceSet, Cut
+from kernelucb.confidence.sets import Change, ConfidenceSet, Cut, changes_in
 from kernelucb.data.state import State
 
 
@@ -122,6 +122,12 @@ class CombinedSet(ConfidenceSet):
     def to_search(self) -> ConfidenceSet:
         return self.with_parts([part.to_search() for part in self.parts])
 
+    def change_in(self, fixed: Collection[int]) -> Change | None:
+        changes = changes_in(self.parts, fixed)
+        if changes is None:
+            return None
+        return lambda centres, halves: self.joined([f(centres, halves) for f in changes])
+
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each part."""
         parts = tuple(part.project(X) for part in self.parts)
@@ -181,6 +187,10 @@ class Union(CombinedSet):
         r"""Each part by itself: branch and bound works part by part."""
         parts = [part.cut(kind, part.assumptions) for part in self.parts]
         return Union(parts, assumptions)
+
+    @property
+    def alternatives(self) -> list[ConfidenceSet]:
+        return self.parts
 
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The largest."""

@@ -5,7 +5,7 @@ valid bound; the search over ``tau`` decides only how tight the bound is.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -22,7 +22,13 @@ from kernelucb._numerics.arrays import (
 from kernelucb._numerics.estimates import Number
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.radius import Constraints
-from kernelucb.confidence.sets import QueryPoints, RidgeT_co, StateSet, without_hessian
+from kernelucb.confidence.sets import (
+    Change,
+    QueryPoints,
+    RidgeT_co,
+    StateSet,
+    without_hessian,
+)
 from kernelucb.data import RidgeState
 from kernelucb.data.exact import Projection
 
@@ -58,6 +64,14 @@ class FunctionSet(StateSet[RidgeT_co, Projection]):
     def norm(self) -> Number:
         r"""The norm bound, prior units; an estimate where it was estimated or raised."""
         return self.constraints.norm
+
+    def change_in(self, fixed: Collection[int]) -> Change | None:
+        prior, like, norm = self.regression.prior, self.regression.eigenvalues, self.norm
+        if not prior.bounds_changes(fixed):
+            return None
+        return lambda centres, halves: prior.change_in_cells(
+            float(norm), centres.to(like), halves.to(like)
+        )
 
     def max_gain_over(
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False

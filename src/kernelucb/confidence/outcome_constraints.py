@@ -242,3 +242,12 @@ class OutcomeConstraints(Described):
     def may_be_feasible(self, X: Tensor) -> Tensor:
         r"""Whether ``... x d`` points are possibly feasible, ``...`` booleans."""
         return self.feasibility(X)[1]
+
+
+def constrained_band(name: str, value: BandLike) -> tuple[Band, OutcomeConstraints | None]:
+    r"""The band of an acquisition function, or a band, and constraints that come with it.
+
+    Raises:
+        UnsupportedError: For an object that has no band, such as a model.
+    """
+    return band_of(name, value), getattr(value, "outcome_constraints", None)

@@ -2,6 +2,7 @@ r"""Confidence sets and their support functions, the interface of every bound.""
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self
 
 import torch
@@ -15,6 +16,8 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.data import Projection, RidgeState
 from kernelucb.data.state import Points, ProjectingState, State
 
+# Maps centres and half sides of cells to what a function changes in each at most
+Change = Callable[[Tensor, Tensor], Tensor]
 StateT_co = TypeVar("StateT_co", bound=State, default=State, covariant=True)
 ProjectingT_co = TypeVar(
     "ProjectingT_co",
@@ -164,6 +167,26 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
         r"""Upper bound on ``sign * (f(x) - f(reference))`` everywhere; ``1 x d``."""
         return math.inf
 
+    @property
+    def alternatives(self) -> "Sequence[ConfidenceSet]":
+        r"""The sets of which this is the union: itself, unless it combines several."""
+        return [self]
+
+    def change_in(self, fixed: Collection[int]) -> Change | None:
+        r"""How much any function of the set changes in a cell; None if that is unknown.
+
+        Maps ``m x d`` centres and half sides of cells to ``m`` upper bounds, outcome units.
+        Cells have no room in the ``fixed`` columns.
+
+        Source: ours, ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz)
+        where ``||f - m|| <= B``, with ``d_k`` the kernel metric, largest at the corners of
+        a cell where the kernel falls with the distance along each coordinate. Known for
+        RBF, Matern and rational quadratic kernels, BoTorch's categorical kernel, their sums
+        and products, for input transforms that take each other column by itself, and for
+        constant and linear prior means.
+        """
+        return None
+
     def _described(self) -> dict[str, Any]:
         return {
             "norm": None if self.norm is None else f"{self.norm:.6g}",
@@ -214,6 +237,15 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
         above = (self.majorant if cheap else self.support)(points, sign)
         below = self.support(other, -sign)
         return sign * (points.baseline - other.baseline) + above + below
+
+
+def changes_in(
+    parts: Sequence[ConfidenceSet], fixed: Collection[int]
+) -> list[Change] | None:
+    r"""The changes of several sets; None if one is unknown."""
+    found = [part.change_in(fixed) for part in parts]
+    known = [change for change in found if change is not None]
+    return known if len(known) == len(found) else None
 
 
 class StateSet(ConfidenceSet[ProjectingT_co, QueryPoints[PointsT]]):
