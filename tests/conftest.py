@@ -9,6 +9,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import settings
 
+# Of what is imported while tests are collected nothing is garbage.
+gc.disable()
 # Before torch and matplotlib are imported, here or by a process that a test starts.
 os.environ["MPLBACKEND"] = "Agg"
 # Tests run in several processes; threads of theirs would only wait for each other.
@@ -114,12 +116,13 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    r"""What was imported stays: the garbage collector need not look through it again.
+    r"""The garbage collector need not look through what was imported again.
 
-    Nor does it for every 700 objects: tests make few rings of objects, and those small.
+    Nor does it after every 700 objects: tests make few rings of objects, and those small.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

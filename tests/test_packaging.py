@@ -117,9 +117,15 @@ def test_the_versions_of_python_that_are_named_are_tested():
 OTHERS = {"NeurIPS", *calendar.month_name[1:]}
 NAME = r"[A-Z][a-z][\w'-]+"
 CITED = re.compile(rf"({NAME})(?:'s)?(?: et al\.)?,? \(?((?:19|20)\d\d)[a-z]?[,;)]")
+YEAR = re.compile(r"(?:19|20)\d\d[a-z]?[,;)]")  # found first: most names are no authors
 
 
-# Reads every file of the repository.
+def cited_in(text):
+    r"""Names with their years; a name has at most fifty letters."""
+    near = [text[max(year.start() - 60, 0) : year.end()] for year in YEAR.finditer(text)]
+    return {pair for words in near for pair in CITED.findall(words)}
+
+
 def test_every_paper_that_is_named_has_an_entry():
     entries = []
     for entry in (ROOT / "docs/references.bib").read_text().split("\n@"):
@@ -129,7 +135,7 @@ def test_every_paper_that_is_named_has_an_entry():
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
     files += [ROOT / "README.md", *(ROOT / "tutorials").glob("*.ipynb")]
     text = "\n".join(" ".join(path.read_text().split()) for path in files)
-    cited = {(name, year) for name, year in CITED.findall(text) if name not in OTHERS}
+    cited = {(name, year) for name, year in cited_in(text) if name not in OTHERS}
     assert {("Reeb", "2024"), ("Chowdhury", "2017")} & cited
     for name, year in cited:
         assert any(name in authors and year in years for authors, years in entries), name

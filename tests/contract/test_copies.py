@@ -105,7 +105,7 @@ OBJECTS = {
         lambda s: (s.margins(ARMS), s.repair(ARMS), values(ConstraintWidth(s))),
     ),
     "certificate": (lambda: regret_certificate(band(), space=SPACE), id, entries),
-    "report": (lambda: optimum_report(band(), ARMS), id, str),
+    "report": (lambda: optimum_report(band(), ARMS[:5]), id, str),
     "band at": (
         *(lambda: band().band.within(-3.0, 9.0).with_replicates(), id),
         lambda b: (b.at(delta=0.01).bounds(X), b.relaxed(2.0).bounds(X)),

@@ -165,6 +165,7 @@ def test_nothing_cancels_at_small_noise():
     assert both.slack == pytest.approx(one.slack, rel=1e-6)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("form", ["dual", "grid", "analytic", "convex"])
 @pytest.mark.parametrize("fit", ["filters", "martingale"])
 def test_names_and_numbers_of_a_fit(fit, form):

@@ -119,6 +119,7 @@ def test_whatever_botorch_itself_does_to_the_inputs(name):
     KernelRegression.from_model(copied.eval().float())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", INPUT_TRANSFORMS)
 def test_data_are_exchanged_in_training_mode(name):
     r"""The remedy that the refusal names, before and after it; raw inputs follow."""

@@ -21,8 +21,10 @@ TOP |= {"kernelucb._demo", "kernelucb.__main__", "rich"}
 CONIC = {"cvxpy", "cvxpylayers"}
 
 FIRST = """
-import sys
+import gc, sys
 from importlib import import_module
+
+gc.disable()
 
 for module in sys.argv[1:]:
     for name in [name for name in sys.modules if name.split(".")[0] == "kernelucb"]:
@@ -31,7 +33,8 @@ for module in sys.argv[1:]:
 print("[]")
 """
 STAGES = """
-import json, sys
+import gc, json, sys
+gc.disable()  # nothing that is imported is garbage
 stages = []
 for statement in sys.argv[1:]:
     exec(statement)

@@ -74,7 +74,7 @@ def test_on_candidates_every_number_by_hand(seed, maximize, index):
 def test_on_a_box_it_encloses_a_fine_grid(maximize):
     acqf = bound(problem_of(kernel="matern52"), maximize=maximize)
     report = reported(acqf, bounds=SQUARE, names=["heat", "time"])
-    best, axis = report.recommended, torch.linspace(0.0, 1.0, 81, dtype=torch.float64)
+    best, axis = report.recommended, torch.linspace(0.0, 1.0, 61, dtype=torch.float64)
     other = optimum_report(acqf, with_point(plane(axis), best), recommended=best)
     order, room = (1 if maximize else -1), 0.06 * (other.upper - other.lower)
     ends = [(x.lower, x.upper)[::order] for x in (report, other)]

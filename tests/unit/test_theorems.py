@@ -1,6 +1,7 @@
 r"""``docs/theorems.md``: each statement stands where the table says, and says so there."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -14,9 +15,14 @@ ROWS = [
 ]
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse((DOCS / path).read_text())
+
+
 def docstrings(path, name):
     r"""Of a module, of the class or function in it, and of the method."""
-    node = ast.parse((DOCS / path).read_text())
+    node = parsed(path)
     texts = [ast.get_docstring(node) or ""]
     for part in name.split("."):
         kinds = ast.ClassDef | ast.FunctionDef
