@@ -3,8 +3,9 @@ r"""Checks of the domains that users give: points, boxes, fixed columns."""
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
+import numpy as np
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
@@ -24,8 +25,8 @@ def points_or_box(function: Callable[Given, Result]) -> Callable[Given, Result]:
     # By name it is clear which is meant; two points by position are refused as well.
     @wraps(function)
     def call(*arguments: Given.args, **options: Given.kwargs) -> Result:
-        given = arguments[place] if len(arguments) > place else None
-        if isinstance(given, Tensor) and given.ndim == 2 and len(given) == 2:
+        shape = np.shape(cast(Any, arguments[place])) if len(arguments) > place else ()
+        if len(shape) == 2 and shape[0] == 2:
             raise ValueError(
                 "Two rows given by position are either two points or the limits of a box: "
                 "say candidates= for the points, or bounds= for the box."

@@ -87,7 +87,7 @@ def is_estimate(value: object) -> TypeIs[Estimate]:
 
 def plain(value: object) -> Any:
     r"""A number or a tensor, whether estimated or not."""
-    return value.value if is_estimate(value) else value
+    return value.value if isinstance(value, Estimate) else value
 
 
 def with_noise(parts: frozenset[str], noise_std: object) -> frozenset[str]:

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial, reduce
-from operator import add, mul
+from operator import add, attrgetter, mul
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -35,11 +35,11 @@ from torch.autograd.function import BackwardCFunction
 from kernelucb._numerics.arrays import safe_sqrt
 
 _COMBINED: dict[Any, Callable[[Any, Any], Any]] = {AdditiveKernel: add, ProductKernel: mul}
-# Stationary kernels, and their number beside the length scale.
-_STATIONARY: dict[Any, Callable[[Any], float]] = {
-    RBFKernel: lambda _: 0.0,
-    MaternKernel: lambda base: base.nu,
-    RQKernel: lambda base: base.alpha,
+# Stationary kernels, and their number beside the length scale, if any.
+_STATIONARY: dict[Any, Callable[[Any], Any] | None] = {
+    RBFKernel: None,
+    MaternKernel: attrgetter("nu"),
+    RQKernel: attrgetter("alpha"),
 }
 
 # Points at which readings are compared: rows of the data, as many mixed ones, and twice as
@@ -100,7 +100,8 @@ def read_kernel(kernel: Kernel, factor: float = 1.0) -> Reading:
         base, scale = base.base_kernel, scale * float(base.outputscale)
     kind = type(base)
     if kind in _STATIONARY:
-        shape = float(_STATIONARY[kind](base))
+        shape_of = _STATIONARY[kind]
+        shape = 0.0 if shape_of is None else float(shape_of(base))
         return Stationary(kind, columns, base.lengthscale.clone(), shape, scale)
     if kind is PeriodicKernel:
         lengthscale, period = base.lengthscale.clone(), base.period_length.clone()

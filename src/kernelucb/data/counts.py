@@ -22,12 +22,11 @@ from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.data.exact import KernelRegression, Pooled, distinct_rows
 from kernelucb.data.from_model import (
     ModelData,
+    Source,
     approximate_gp,
-    input_transform_of,
-    num_outputs_of,
-    outcome_transform_of,
     prior_is_as_read,
     read_model,
+    source_of,
 )
 from kernelucb.data.kernel_family import (
     Lengths,
@@ -533,15 +532,16 @@ def _variational(
     Its noise scale is none; ``model`` holds the ``gp``, or is it.
     """
     name, inner = type(model.eval()).__name__, cast(Any, gp)
-    transform = input_transform_of(model)
-    if outcome_transform_of(model) is not None or num_outputs_of(model) != 1:
+    source, of_gp = (cast(Source, source_of(each)) for each in (model, gp))
+    transform = source.input_transform
+    if source.outcome_transform is not None or source.num_outputs != 1:
         raise UnsupportedError(
             f"{name} must have one output and no outcome transform: successes and counts "
             "are taken as they are."
         )
     inputs, targets, raw = train_X, train_Y, train_X
     if inputs is None or targets is None:
-        kept = getattr(inner, "train_inputs", None)
+        kept = of_gp.kept_inputs
         targets = getattr(inner, "train_targets", None)
         # What a transform with parameters made of the inputs may be something else now.
         moves = transform is not None and any(True for _ in transform.parameters())
@@ -550,7 +550,7 @@ def _variational(
                 f"{name} does not keep its outcomes, or only what its input transform made "
                 "of the inputs; give train_X and train_Y as well."
             )
-        inputs, raw = kept[0], None
+        inputs, raw = kept, None
         targets = training_targets(inputs, targets)
     else:
         targets = training_targets(inputs, targets)

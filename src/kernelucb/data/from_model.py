@@ -113,7 +113,7 @@ def read_model(given: Model | GP) -> ModelData:
     It is one of BoTorch's, or a user's GPyTorch ``ExactGP`` whose ``forward`` is made of
     these two. As by BoTorch's ``posterior``, it is put into eval mode.
     """
-    source, listed = _source(given), _listed(given)
+    source, listed = source_of(given), _listed(given)
     if source is None:
         raise UnsupportedError(
             f"Expected a BoTorch model or a GPyTorch ExactGP, got {type(given).__name__}."
@@ -127,14 +127,15 @@ def read_model(given: Model | GP) -> ModelData:
     targets = model.train_targets.detach()
     finite("The model's training inputs", inputs)
     finite(f"The model's training outcomes{units.outcome_map.after}", targets)
-    transform, raw = source.input_transform, source.raw_inputs()
+    transform = source.input_transform
+    raw = source.raw_inputs(model.train_inputs[0].detach())
     modules = model.covar_module, model.mean_module
     prior = Prior(*modules, transform, units.offset, units.scale, units.outcome_map)
     prior.check_fits(inputs.double())
     source.check_prior(inputs, raw)
     if inputs.dtype != torch.float64:
         exact = _as_data(prior.input_transform, raw.double())
-        as_data = torch.equal(source.as_data(raw), inputs)
+        as_data = torch.equal(_as_data(transform, raw), inputs)
         inputs = exact if as_data else inputs.double()
     parts, learned_inputs = set(estimated_parts(*modules)), learns(transform, raw)
     if learned_inputs:
@@ -177,11 +178,6 @@ def approximate_gp(model: object) -> ApproximateGP | None:
     return inner if isinstance(inner, ApproximateGP) else None
 
 
-def num_outputs_of(model: object) -> int:
-    r"""Number of outputs; models of GPyTorch have one and do not say so."""
-    return getattr(model, "num_outputs", 1)
-
-
 def input_transform_of(model: object) -> InputTransform | None:
     r"""A model's input transform; None without one, as in models of GPyTorch."""
     return getattr(model, "input_transform", None)
@@ -213,10 +209,12 @@ def observed_inputs(model: object) -> Tensor:
     ``n x d``; of a state, which keeps what its input transform made of them, up to
     round-off.
     """
-    listed = _listed(model)
-    if listed is not None:
+    raw: Tensor | None = getattr(model, "observed_inputs", None)  # of data and states
+    if raw is None and (listed := _listed(model)) is not None:
         return torch.cat([observed_inputs(part) for part in listed])
-    raw = getattr(_source(model) or model, "observed_inputs", None)
+    source = source_of(model) if raw is None else None
+    if source is not None and (kept := source.kept_inputs) is not None:
+        raw = source.raw_inputs(kept)
     if raw is None:
         raise UnsupportedError(
             f"{type(model).__name__} does not keep the inputs that were observed; give "
@@ -230,52 +228,50 @@ def noise_values(noise_std: NoiseStd, model: object) -> Number | Tensor | None:
     return noise_std(observed_inputs(model)) if callable(noise_std) else noise_std
 
 
-class _Source:
-    r"""A model of GPyTorch's, whose kernel sees the inputs that the model keeps."""
+class Source(NamedTuple):
+    r"""A model, and what its library does to inputs and outcomes."""
 
-    def __init__(self, model: Model | GP) -> None:
-        self.model: Any = model  # pyright takes a module's attributes for tensors
-        self.name = type(model).__name__
-        self.input_transform = input_transform_of(model)
-        self.outcome_transform = outcome_transform_of(model)
-        self.is_ensemble = False
+    model: Any  # pyright takes a module's attributes for tensors
+    input_transform: InputTransform | None
+    outcome_transform: OutcomeTransform | None
+    is_ensemble: bool
+    transforms: bool  # whether the library applies transforms
+    as_queries: Callable[[Tensor], Tensor]  # `n x d` raw inputs as the kernel sees them
+    methods: dict[str, Callable[..., object]]  # by name, those that tell of the prior
 
     @property
-    def observed_inputs(self) -> Tensor | None:
-        r"""``n x d`` raw inputs; None of a model that keeps none."""
+    def num_outputs(self) -> int:
+        r"""Number of outputs; models of GPyTorch have one and do not say so."""
+        return getattr(self.model, "num_outputs", 1)
+
+    @property
+    def kept_inputs(self) -> Tensor | None:
+        r"""``n x d'`` inputs of the observations in the model's mode; None without."""
         kept = getattr(self.model, "train_inputs", None)
-        return None if kept is None else self.raw_inputs()
+        return None if kept is None else kept[0].detach()
 
-    def raw_inputs(self) -> Tensor:
-        r"""Inputs of the observations before the input transform, ``n x d``."""
-        return self.model.train_inputs[0].detach()
-
-    def as_data(self, raw: Tensor) -> Tensor:
-        r"""``n x d`` raw inputs as the kernel sees them at the data."""
+    @torch.no_grad()
+    def raw_inputs(self, kept: Tensor) -> Tensor:
+        r"""``n x d`` inputs before the input transform, of those that the model keeps."""
+        if not getattr(self.model, "_has_transformed_inputs", False):
+            return kept
+        raw = self.model._original_train_inputs.detach().to(kept.device)
+        accuracy = max(torch.finfo(part.dtype).eps for part in (raw, kept)) ** 0.75
+        rounding = accuracy * kept.norm(dim=-2, keepdim=True)
+        found = kept.new_zeros(kept.shape[:-1], dtype=torch.bool)
+        # Observations that a model was conditioned on are transformed as queries are.
+        for made in (_as_data(self.input_transform, raw), self.as_queries(raw)):
+            if made.shape[-2:] == kept.shape[-2:]:
+                found = found | ((made - kept).abs() <= rounding).all(-1)
+        if not bool(found.all()):
+            raise InputDataError(
+                f"The training inputs of {type(self.model).__name__} are not what its "
+                "input transform makes of the raw ones: in eval mode, set_train_data takes "
+                "inputs as they are, and a changed transform leaves them as they were. "
+                "Call model.train() before model.set_train_data with raw inputs, and "
+                "before the transform is changed."
+            )
         return raw
-
-    def as_queries(self, raw: Tensor) -> Tensor:
-        r"""``n x d`` raw inputs as the kernel sees them at queries."""
-        return raw
-
-    @property
-    def methods(self) -> dict[str, Any]:
-        r"""Methods that say something of the prior, by name."""
-        return {"__call__": self.model.__call__, "forward": self.model.forward}
-
-    def check_transforms(self) -> None:
-        r"""Refuse transforms that nobody applies, or that make several points of one."""
-        given = {
-            "input_transform": self.input_transform,
-            "outcome_transform": self.outcome_transform,
-        }
-        for transform, module in given.items():
-            if module is not None:
-                raise UnsupportedError(
-                    f"{self.name} has an {transform}, which GPyTorch does not apply. Derive"
-                    " the class from botorch.models.gpytorch.GPyTorchModel as well, or "
-                    "leave it out."
-                )
 
     @torch.no_grad()
     def check_prior(self, inputs: Tensor, raw: Tensor) -> None:
@@ -284,9 +280,10 @@ class _Source:
         Methods of BoTorch and GPyTorch read kernel and mean alone; another ``forward`` is
         compared with these at the training inputs.
         """
-        modules = {name: str(method.__module__) for name, method in self.methods.items()}
-        of_library = ("botorch", "gpytorch")
-        overridden = [n for n, m in modules.items() if m.split(".")[0] not in of_library]
+        overridden: list[str] = []
+        for name, method in self.methods.items():
+            if str(method.__module__).split(".")[0] not in ("botorch", "gpytorch"):
+                overridden.append(name)
         if overridden == ["forward"] and prior_is_as_read(self.model, inputs):
             overridden = []
         transform = self.input_transform
@@ -295,68 +292,32 @@ class _Source:
             overridden.append("transform_inputs")
         if overridden:
             raise UnsupportedError(
-                f"{self.name} has its own `{overridden[0]}`: its prior may not be that of "
-                "`mean_module` and `covar_module`, which the bound is computed from. Pass "
-                "a SingleTaskGP with covar_module=... and mean_module=..., and put what "
-                "warps the inputs into the kernel or into input_transform=... ."
+                f"{type(self.model).__name__} has its own `{overridden[0]}`: its prior may "
+                "not be that of `mean_module` and `covar_module`, which the bound is "
+                "computed from. Pass a SingleTaskGP with covar_module=... and "
+                "mean_module=..., and put what warps the inputs into the kernel or into "
+                "input_transform=... ."
             )
 
 
-class _BotorchSource(_Source):
-    r"""A model of BoTorch's, which applies transforms."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        self.is_ensemble = self.model._is_ensemble or self.model._is_fully_bayesian
-
-    @torch.no_grad()
-    def raw_inputs(self) -> Tensor:
-        inputs = super().raw_inputs()
-        if not self.model._has_transformed_inputs:
-            return inputs
-        raw = self.model._original_train_inputs.detach().to(inputs.device)
-        accuracy = max(torch.finfo(part.dtype).eps for part in (raw, inputs)) ** 0.75
-        rounding = accuracy * inputs.norm(dim=-2, keepdim=True)
-        found = inputs.new_zeros(inputs.shape[:-1], dtype=torch.bool)
-        # Observations that a model was conditioned on are transformed as queries are.
-        for made in (self.as_data(raw), self.as_queries(raw)):
-            if made.shape[-2:] == inputs.shape[-2:]:
-                found = found | ((made - inputs).abs() <= rounding).all(-1)
-        if not bool(found.all()):
-            raise InputDataError(
-                f"The training inputs of {self.name} are not what its input transform "
-                "makes of the raw ones: in eval mode, set_train_data takes inputs as they "
-                "are, and a changed transform leaves them as they were. Call model.train() "
-                "before model.set_train_data with raw inputs, and before the transform is "
-                "changed."
-            )
-        return raw
-
-    def as_data(self, raw: Tensor) -> Tensor:
-        return _as_data(self.input_transform, raw)
-
-    def as_queries(self, raw: Tensor) -> Tensor:
-        return self.model.transform_inputs(raw)
-
-    @property
-    def methods(self) -> dict[str, Any]:
-        first = {"__call__": self.model.__call__, "posterior": self.model.posterior}
-        return first | super().methods
-
-    def check_transforms(self) -> None:
-        transform = self.input_transform
-        if transform is not None and transform.is_one_to_many:
-            raise UnsupportedError(
-                f"The input transform {type(transform).__name__} turns one point into "
-                "several; the bound is for a function of one point. Remove it."
-            )
-
-
-def _source(model: object) -> _Source | None:
+def source_of(model: object) -> Source | None:
     r"""What is read of a model of BoTorch's or GPyTorch's; None of anything else."""
+    given: Any = model
+    transforms = input_transform_of(model), outcome_transform_of(model)
     if isinstance(model, Model):
-        return _BotorchSource(model)
-    return _Source(model) if isinstance(model, GP) else None
+        ensemble = given._is_ensemble or given._is_fully_bayesian
+        methods = {"__call__": given.__call__, "posterior": given.posterior}
+        methods["forward"] = given.forward
+        queries = given.transform_inputs
+        return Source(model, *transforms, ensemble, True, queries, methods)
+    if isinstance(model, GP):
+        methods = {"__call__": given.__call__, "forward": given.forward}
+        return Source(model, *transforms, False, False, _as_they_are, methods)
+    return None
+
+
+def _as_they_are(raw: Tensor) -> Tensor:
+    return raw
 
 
 def _as_data(transform: InputTransform | None, raw: Tensor) -> Tensor:
@@ -365,16 +326,16 @@ def _as_data(transform: InputTransform | None, raw: Tensor) -> Tensor:
 
 
 def _check_supported(
-    given: Model | GP, source: _Source, listed: Sequence[object] | None
+    given: Model | GP, source: Source, listed: Sequence[object] | None
 ) -> None:
     r"""Refuse all but exact GPs of one outcome; ``listed`` are the models of a list."""
-    name = source.name
+    name = type(given).__name__
     if source.is_ensemble:
         raise UnsupportedError(
             f"{name} is an ensemble of models; the bound needs one fixed kernel: use a "
             f"SingleTaskGP. {_KEEP}"
         )
-    count = num_outputs_of(given) if listed is None else len(listed)
+    count = source.num_outputs if listed is None else len(listed)
     if count != 1 and (listed is not None or _is_batched(given)):
         raise UnsupportedError(
             f"{name} has {count} outputs, and the bound is for one. For a weighted sum of "
@@ -404,8 +365,7 @@ def _check_supported(
             f"The likelihood {type(likelihood).__name__} is not Gaussian; use "
             "GaussianLikelihood or pass train_Yvar."
         )
-    _check_data(source)
-    source.check_transforms()
+    _check_data(name, source)
 
 
 def _is_batched(model: Model | GP) -> bool:
@@ -413,9 +373,9 @@ def _is_batched(model: Model | GP) -> bool:
     return isinstance(model, BatchedMultiOutputGPyTorchModel)
 
 
-def _check_data(source: _Source) -> None:
-    r"""Refuse no data, and data of other shapes."""
-    name, model = source.name, source.model
+def _check_data(name: str, source: Source) -> None:
+    r"""Refuse data of other shapes, and transforms that are not of one point by one."""
+    model = source.model
     inputs, targets = model.train_inputs, model.train_targets
     if inputs is None or targets is None or inputs[0].shape[-2] == 0:
         raise InputDataError(f"{name} has no training data; a bound needs at least one.")
@@ -436,6 +396,22 @@ def _check_data(source: _Source) -> None:
             f"{name} has batch shape {tuple(rows[:-1])}; build the bound from one model "
             "without batch dimensions (for fantasies, the model before them and "
             f"X_pending). {_KEEP}"
+        )
+    given = {
+        "input_transform": source.input_transform,
+        "outcome_transform": source.outcome_transform,
+    }
+    for transform, module in given.items():
+        if module is not None and not source.transforms:
+            raise UnsupportedError(
+                f"{name} has an {transform}, which GPyTorch does not apply. Derive the "
+                "class from botorch.models.gpytorch.GPyTorchModel as well, or leave it out."
+            )
+    transform = source.input_transform
+    if transform is not None and transform.is_one_to_many:
+        raise UnsupportedError(
+            f"The input transform {type(transform).__name__} turns one point into "
+            "several; the bound is for a function of one point. Remove it."
         )
 
 
@@ -483,8 +459,8 @@ def single_output_models(models: Model | GP | Sequence[Model | GP]) -> list[Any]
     several = models if isinstance(models, Sequence) else _listed(models)
     if several is not None:
         return [single for model in several for single in single_output_models(model)]
-    model, count = cast(Model, models), num_outputs_of(models)
-    if count == 1:
+    model, source = cast(Model, models), source_of(models)
+    if source is None or source.num_outputs == 1:
         return [model]
     if not _is_batched(model):
         raise UnsupportedError(
@@ -492,7 +468,7 @@ def single_output_models(models: Model | GP | Sequence[Model | GP]) -> list[Any]
             "ModelListGP, or a SingleTaskGP with one column for each outcome."
         )
     try:
-        return [model.subset_output([j]) for j in range(count)]
+        return [model.subset_output([j]) for j in range(model.num_outputs)]
     except NotImplementedError as error:  # BoTorch's, of a kernel or mean of one's own
         raise UnsupportedError(
             f"BoTorch does not split {type(model).__name__} by its outputs, as its kernel "
