@@ -17,6 +17,7 @@ from kernelucb._numerics import domains
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor, whole_number
 from kernelucb.certificates import MixedSpace
+from kernelucb.certificates.spaces import as_domain
 from kernelucb.confidence import outcome_constraints
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import BandLike, joined_assumptions
@@ -32,6 +33,8 @@ _STEPS = (
 )
 _LENGTHS = 13  # on a line from a safe point, each half of the last: down to 1/4096
 _COMPARED = 4096  # points by which combinations of listed values are ranked
+
+SearchOptions = dict[str, bool | float | int | str]  # as BoTorch's optimisers take them
 
 
 def no_safe_point(subject: str) -> NoSafePointError:
@@ -313,7 +316,7 @@ def optimize_acqf_safely(
     space: MixedSpace | None = None,
     fixed_features: domains.FixedFeatures | None = None,
     inequality_constraints: domains.LinearConstraints | None = None,
-    options: dict[str, Any] | None = None,
+    options: SearchOptions | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""BoTorch's ``optimize_acqf``, restricted to a safe set.
 
@@ -351,15 +354,8 @@ def optimize_acqf_safely(
     """
     domains.check_one_domain(bounds=bounds, space=space)
     whole_number("q", q)
-    if bounds is not None:
-        box, inequalities = domains.checked_limits(bounds).to(bounds), []
-        combinations = [domains.checked_fixed(fixed_features, box.shape[1])]
-    else:
-        assert space is not None
-        region = space.region(fixed_features)
-        combinations = space.fixed_features_list(fixed_features)
-        box = torch.stack([region.lower.amin(0), region.upper.amax(0)])
-        inequalities = space.constraints
+    domain = as_domain(bounds=bounds, space=space, fixed_features=fixed_features)
+    box, combinations, inequalities = domain.combined()
     further = domains.checked_inequalities(inequality_constraints or [], box.shape[1])
     limits = [*inequalities, *further] or None
     counts = whole_number("num_restarts", num_restarts), raw_samples
@@ -391,7 +387,7 @@ class SafeSearch(NamedTuple):
     inequalities: domains.LinearConstraints | None
     num_restarts: int = 8
     raw_samples: int = 256
-    options: dict[str, Any] | None = None
+    options: SearchOptions | None = None
 
     def finalists(self, most_searched: int) -> Tensor:
         r"""``n x d`` candidates for the best safe point: all safe ones of a finite space.
@@ -497,7 +493,7 @@ def gen_safe_initial_conditions(
     num_restarts: int = 8,
     raw_samples: int = 256,
     fixed_features: domains.FixedFeatures | None = None,
-    options: dict[str, Any] | None = None,
+    options: SearchOptions | None = None,
     inequality_constraints: domains.LinearConstraints | None = None,
     equality_constraints: domains.LinearConstraints | None = None,
     *,
@@ -541,7 +537,8 @@ def gen_safe_initial_conditions(
 @torch.no_grad()
 def _safe_starts(search: SafeSearch, fixed: domains.FixedFeatures) -> Tensor:
     r"""Up to ``num_restarts`` safe points of one combination, perhaps ``0 x d``."""
-    safe_set, seed = search.safe_set, (search.options or {}).get("seed")
+    safe_set, given = search.safe_set, (search.options or {}).get("seed")
+    seed = None if given is None else int(given)
     sobol = draw_sobol_samples(search.bounds, n=search.raw_samples, q=1, seed=seed)
     sobol = domains.with_fixed(sobol.squeeze(-2), fixed)
     anchors = safe_set.after_safe_points(sobol[safe_set.clears(sobol)])

@@ -1,5 +1,7 @@
 r"""What BoTorch and Ax ask of a bound beyond ``check_band``: weights and options."""
 
+from inspect import signature
+
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
@@ -13,8 +15,12 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    ConstrainedUCB,
+    KernelFamilyUCB,
     KernelRegression,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
+    ScalarizedUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     UnknownNoise,
@@ -119,6 +125,23 @@ def test_options_arrive(acqf_class):
     assert_close(value, at(acqf_class(PROBLEM.model, **options)))
     plain = at(acqf_class(PROBLEM.model, **OPTIONS[acqf_class]))
     assert (value - plain).abs().max() > 1e-2
+
+
+FROM_MODEL = (
+    MartingaleMixtureUCB,
+    KernelFamilyUCB,
+    LikelihoodUCB,
+    ScalarizedUCB,
+    ConstrainedUCB,
+)
+
+
+@pytest.mark.parametrize("acqf_class", FROM_MODEL)
+def test_from_model_hands_its_arguments_on_in_their_order(acqf_class):
+    r"""By position, so that defaults are said once: another order would swap them."""
+    taken = signature(acqf_class.arguments_from_model).parameters
+    assert [*taken] == [*signature(acqf_class.from_model).parameters]
+    assert not any(each.default is not each.empty for each in taken.values())
 
 
 TURNS = ("upper", "mean")

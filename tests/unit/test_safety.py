@@ -16,6 +16,7 @@ from kernelucb import (
     optimize_acqf_safely,
 )
 from kernelucb.acquisition import outcome_bands
+from kernelucb.certificates.spaces import as_domain
 from kernelucb.data.kernel_family import fixed_kernel
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
@@ -255,6 +256,15 @@ class TestMixedSpaces:
         acqf = bound(problem)
         level = float(acqf.bounds(cls.FINITE.region().points)[0].quantile(0.5))
         return acqf, SafeSet(acqf, level, safe_points=problem.X[:1])
+
+    def test_listed_points_are_combined_as_a_finite_space_of_them_is(self):
+        whole = as_domain(space=self.FINITE, fixed_features={3: 0.4}).combined()
+        points = self.FINITE.region().points
+        listed = as_domain(candidates=points, fixed_features={3: 0.4}).combined()
+        assert torch.equal(listed.bounds, whole.bounds)
+        rows = [{*(tuple(row.items()) for row in each.values)} for each in (listed, whole)]
+        assert rows[0] == rows[1]
+        assert len(rows[0]) == len(listed.values) == 8
 
     @pytest.mark.parametrize("fixed", [None, {2: 1.0}, {1: 0.0, 0: 0.3}])
     def test_a_finite_space_is_its_enumeration(self, fixed):

@@ -286,15 +286,12 @@ def _best_known(band: BandUCB | ConstrainedUCB, X: Tensor) -> Tensor:
 
     With constraints the best certainly feasible point; ``0 x d`` if there is none.
     """
-    confidence_set, sign = band.band.required_set, band.band.direction
-
-    def worst(part: Tensor) -> Tensor:
-        points = confidence_set.project(part)
-        return sign * points.baseline - confidence_set.support(points, -sign)
-
     if band.outcome_constraints is not None:
         X = X[band.outcome_constraints.is_feasible(X)]
-    return X[in_parts(X, worst).argmax()].unsqueeze(0) if len(X) > 0 else X
+    if len(X) == 0:
+        return X
+    best = in_parts(X, band.band.latent_at_worst).argmax()
+    return X[best].unsqueeze(0)
 
 
 def _read(owner: object, *names: str) -> list[Any]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import one_of
-from kernelucb.confidence.family import GOLDEN_RATIO
+from kernelucb._numerics.spread import place_at
 from kernelucb.data.exact import KernelRegression, Projection
 
 Turn = Literal["upper", "mean"]
@@ -43,12 +43,12 @@ def checked_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 def turn_at(turns: Sequence[Each], count: int) -> Each:
     r"""Return the turn of the point after ``count`` observed and pending ones.
 
-    Each block begins at another place, which moves by the golden ratio, so no batch size
-    always meets the same turn.
+    Each block begins at another place, so no batch size always meets the same turn.
     """
+    if len(turns) == 1:
+        return turns[0]
     block, place = divmod(count, len(turns))
-    start = int(block * GOLDEN_RATIO % 1.0 * len(turns))
-    return turns[(place - start) % len(turns)]
+    return turns[(place - place_at(block, len(turns))) % len(turns)]
 
 
 def is_upper_turn(every: int | None, count: int) -> bool:

@@ -378,8 +378,7 @@ class _Ladder:
         counted = possible & torch.tensor(near, device=runs.device)
         inside = bool(counted.any())
         runs = runs[counted if inside else possible]
-        least = -upper_side(-self.sign)(task.bound.required_set, runs)
-        best = runs[least.argmax()]
+        best = runs[task.bound.latent_at_worst(runs).argmax()]
         sides = _sides(task, best)
         said = {"name": self.domain.best_run(inside), "run": self.words.point(best)}
         said["interval"] = self.words.interval(*sides)

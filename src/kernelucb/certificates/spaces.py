@@ -156,6 +156,15 @@ class Region(NamedTuple):
             each *= 8
 
 
+class Combinations(NamedTuple):
+    r"""A region as ``optimize_acqf_mixed`` takes it: a box, and columns that are fixed."""
+
+    bounds: Tensor  # `2 x d` limits, which hold the values as well
+    # Values of the same columns, at least one; `{}` where all are open
+    values: Sequence[FixedFeatures]
+    constraints: LinearConstraints
+
+
 class Places(Protocol):
     r"""Points in which a search takes place, by one of the ways to give them."""
 
@@ -173,6 +182,10 @@ class Places(Protocol):
         r"""The region for ``dimension`` columns, some of them fixed."""
         ...
 
+    def combined(self, fixed_features: FixedFeatures | None) -> Combinations:
+        r"""The values of columns that are not open, within a box."""
+        ...
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -187,6 +200,12 @@ class Candidates:
         points = domains.fixed_candidates(points, fixed)
         return Region(points, points, [])
 
+    def combined(self, fixed_features: FixedFeatures | None) -> Combinations:
+        points = domains.checked_points("candidates", self.points)
+        points = domains.fixed_candidates(points, fixed_features)
+        rows = [dict(enumerate(row)) for row in points.tolist()]
+        return Combinations(torch.stack([points.amin(0), points.amax(0)]), rows, [])
+
 
 @dataclass(frozen=True)
 class Box:
@@ -198,6 +217,11 @@ class Box:
 
     def searched(self, dimension: int, fixed: FixedFeatures) -> Region:
         return Region.of(domains.checked_box(self.bounds, dimension)).at(fixed)
+
+    def combined(self, fixed_features: FixedFeatures | None) -> Combinations:
+        limits = domains.checked_limits(self.bounds).to(self.bounds)
+        fixed = domains.checked_fixed(fixed_features, limits.shape[1])
+        return Combinations(limits, [fixed], [])
 
 
 class MixedSpace:
@@ -330,6 +354,13 @@ class MixedSpace:
         columns = sorted({*self.listed_columns, *fixed})
         return [dict(zip(columns, row, strict=True)) for row in rows[:, columns].tolist()]
 
+    def combined(self, fixed_features: FixedFeatures | None) -> Combinations:
+        r"""The box of ``region``, and the combinations of ``fixed_features_list``."""
+        region = self.region(fixed_features)
+        rows = self.fixed_features_list(fixed_features)
+        box = torch.stack([region.lower.amin(0), region.upper.amax(0)])
+        return Combinations(box, rows, self.constraints)
+
     def label(self, values: Mapping[int, float], names: Sequence[str]) -> str:
         r"""A combination for print, from the values of its columns and all ``d`` names."""
         codes = [*itertools.chain(*self._groups)]
@@ -357,6 +388,10 @@ class SearchDomain:
         fixed, places = domains.checked_fixed(self.fixed_features, dimension), self.places
         words = DomainWords(places.noun, places.leaves_out, feasible, fixed)
         return places.searched(dimension, fixed)._replace(words=words)
+
+    def combined(self) -> Combinations:
+        r"""The places as searches take them that fix columns."""
+        return self.places.combined(self.fixed_features)
 
 
 def as_domain(

@@ -218,10 +218,7 @@ class Task:
                 "recommended: observe the constraints near points that may be feasible, or "
                 "loosen them."
             )
-
-        def value(X: Tensor) -> Tensor:
-            return -upper_side(-self.sign)(self.bound.required_set, X)
-
+        value = self.bound.latent_at_worst
         values = in_parts(points, value)
         if not self.region.is_finite:
             found = self.feasible(climbed(value, points, values, self.region))

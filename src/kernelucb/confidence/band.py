@@ -200,6 +200,12 @@ class Band(Described):
         lower, upper = self.bounds(X)
         return lower if self.direction == 1 else -upper
 
+    def latent_at_worst(self, X: Tensor) -> Tensor:
+        r"""``at_worst`` on the scale of the set, ``n`` values; differentiable, float64."""
+        whole, sign = self.required_set, self.direction
+        points = whole.project(X)
+        return sign * points.baseline - whole.support(points, -sign)
+
     def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""``bounds`` on the scale of ``outcome_map``: that of ``log(Y)`` for ``Log``."""
         if self.confidence_set is None:

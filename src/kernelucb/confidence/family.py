@@ -10,6 +10,7 @@ from gpytorch.kernels import Kernel
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.digits import assumed
 from kernelucb._numerics.estimates import Number, plain
+from kernelucb._numerics.spread import place_at
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
 from kernelucb.confidence.norm import near
@@ -17,9 +18,6 @@ from kernelucb.data.kernel_family import Cover, LengthscaleFamily, kernel_in_wor
 
 # The norm bound that covariance scale 1 goes with, prior units.
 _UNIT_NORM = 10.0
-# Multiples of the golden ratio modulo one are spread evenly, along arithmetic progressions
-# as well: so also where observations come in batches of equal size.
-GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 
 
 def tied_scale(norm_bound: float) -> float:
@@ -44,9 +42,7 @@ def explores_for_all(count: int, widest_every: int | None) -> bool:
 
     The answer follows from the count alone, so nothing need be remembered between rounds.
     """
-    if widest_every is None:
-        return False
-    return count * GOLDEN_RATIO % 1.0 * widest_every < 1.0
+    return widest_every is not None and place_at(count, widest_every) == 0
 
 
 def covering(kernels: Sequence[Kernel], dimension: int) -> list[Cover]:
