@@ -486,14 +486,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kernelucb: interrupted", file=sys.stderr)
         return 130
-    except Exception as error:
-        if not isinstance(error, ValueError | ImportError | OSError):
-            from botorch.exceptions import InputDataError
-
-            if not isinstance(error, InputDataError):
-                raise
+    except (ValueError, ImportError, OSError) as error:
         print(f"kernelucb: {error}", file=sys.stderr)
-        return 2
+    except _input_error() as error:  # asked for only where no other one fits
+        print(f"kernelucb: {error}", file=sys.stderr)
+    return 2
+
+
+def _input_error() -> type[Exception]:
+    r"""BoTorch's error about a table, whose import takes seconds."""
+    from botorch.exceptions import InputDataError
+
+    return InputDataError
 
 
 if __name__ == "__main__":

@@ -203,11 +203,12 @@ def run_demo(
     try:
         for line in run.steps():
             print(line, flush=True)
-    except (KeyboardInterrupt, SolverError) as error:
-        stopped = isinstance(error, SolverError)
-        status, why = (_STOPPED, f": {error}") if stopped else (_INTERRUPTED, "")
-        what = f"{'stopped' if stopped else 'interrupted'} after {run.played}"
-        print(f"kernelucb: {what} of {run.rounds} rounds{why}", file=sys.stderr)
+    except KeyboardInterrupt:
+        status, played = _INTERRUPTED, f"{run.played} of {run.rounds} rounds"
+        print(f"kernelucb: interrupted after {played}", file=sys.stderr)
+    except SolverError as error:
+        status, played = _STOPPED, f"{run.played} of {run.rounds} rounds"
+        print(f"kernelucb: stopped after {played}: {error}", file=sys.stderr)
     if run.played and not no_picture:
         try:
             draw(run, output)

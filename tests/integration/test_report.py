@@ -60,10 +60,12 @@ def firm():
 def few_gaps(monkeypatch, request):
     for module in (study, claims):
         monkeypatch.setattr(module, "_EVALUATIONS", 20, raising=False)
-    # Breakdown values take most of a report's time: one test has them, of the first norms.
+    # Breakdown values take most of a report's time: of the first norms, and in one test.
     for name, most in (("_MOST_NORM", 1.5), ("_MOST_NOISE", 1.5), ("_CLOSE", 30.0)):
         monkeypatch.setattr(claims, name, most)
-    if "firm" not in request.fixturenames:
+    # The slow tier has them in all tests.
+    quick = request.config.option.markexpr == "not slow"
+    if quick and "firm" not in request.fixturenames:
         monkeypatch.setattr(claims, "breakdown_of", _not_one_event)
     monkeypatch.setattr(study, "_MARGINS", (2.0,))
     monkeypatch.setattr(study, "_MAP_MARGINS", (1.2, 3.0))

@@ -365,6 +365,17 @@ def test_a_family_replaces_length_scales_and_nothing_else():
         assert bound.assumptions["kernel"].status == status
 
 
+@pytest.mark.parametrize("name", [None, "lengthscale", "outputscale", "mean"])
+def test_a_kernel_by_name_keeps_an_estimate(name):
+    options = {"lengthscale": 0.3, "outputscale": 2.0, "mean": 0.1}
+    options |= {} if name is None else {name: Estimate(options[name])}
+    bound = MartingaleMixtureUCB.from_model(
+        MODEL, kernel="rbf", norm_bound=9.0, noise_std=0.1, **options
+    )
+    part = {None: (), "mean": ("mean",)}.get(name, ("kernel",))
+    assert bound.assumptions.estimated == part
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "status"),
     [

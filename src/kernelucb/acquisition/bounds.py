@@ -10,7 +10,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb._numerics.estimates import Estimate
+from kernelucb._numerics.estimates import Estimate, estimated_parts
 from kernelucb.acquisition.turns import Turn
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
@@ -68,11 +68,12 @@ def with_named_kernel(
     scales = None if isinstance(noise, NoiseScale) else noise
     named = NamedKernel.of(kernel, lengthscale, outputscale)
     data = data_of(model, scales)
-    chosen = named.fitting(data.train_inputs)
+    chosen, module = named.fitting(data.train_inputs), fixed_mean(mean)
     # The model's kernel and mean are not used, so their training does not count; a learned
     # scaling of the inputs does.
-    prior = data.prior.replaced(chosen, fixed_mean(mean), data.train_inputs)
-    data = data._replace(prior=prior, estimated=data.estimated_anyway)
+    prior = data.prior.replaced(chosen, module, data.train_inputs)
+    estimated = data.estimated_anyway | estimated_parts(chosen, module)
+    data = data._replace(prior=prior, estimated=estimated)
     return {"model": KernelRegression.from_data(data), **options}
 
 

@@ -39,6 +39,7 @@ from kernelucb._numerics.estimates import (
     Number,
     frozen_copy,
     is_estimate,
+    plain,
     remember_trained,
     trained_parameters,
 )
@@ -55,16 +56,18 @@ _REACH = 40.0
 _GRID = 100_000
 _MARGIN = 1e-3  # above the step, which is the most that the function rises in between
 _PART, _OR = ", in part", ", or "  # of slices and sums
-Lengths = float | Sequence[float] | Tensor
+Lengths = Number | Sequence[float] | Tensor
 
 
-def fixed_kernel(name: str, lengthscale: Lengths | None, outputscale: float) -> ScaleKernel:
+def fixed_kernel(
+    name: str, lengthscale: Lengths | None, outputscale: Number
+) -> ScaleKernel:
     r"""A frozen kernel by name, of one length scale or one for each column; a variance."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
     if lengthscale is None:
         raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
-    lengths = as_double(lengthscale).reshape(1, -1)
+    lengths = as_double(plain(lengthscale)).reshape(1, -1)
     positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
     columns = lengths.shape[1] if lengths.shape[1] > 1 else None
     base: Kernel = RBFKernel(ard_num_dims=columns)
@@ -73,6 +76,8 @@ def fixed_kernel(name: str, lengthscale: Lengths | None, outputscale: float) -> 
     scaled = ScaleKernel(base).double()  # before values are set, which float32 would round
     base.lengthscale = lengths
     scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
+    if is_estimate(lengthscale):
+        remember_trained(base, frozenset({"raw_lengthscale"}))
     if is_estimate(outputscale):
         remember_trained(scaled, frozenset({"raw_outputscale"}))
     return scaled.requires_grad_(False)
@@ -86,7 +91,7 @@ class NamedKernel(NamedTuple):
 
     @classmethod
     def of(
-        cls, name: str, lengthscale: Lengths | None, outputscale: float
+        cls, name: str, lengthscale: Lengths | None, outputscale: Number
     ) -> "NamedKernel":
         r"""The kernel of a name; arguments and errors as for ``fixed_kernel``."""
         kernel = fixed_kernel(name, lengthscale, outputscale)

@@ -19,6 +19,7 @@ from warnings import catch_warnings
 
 import torch
 from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from torch import Tensor
 
@@ -26,7 +27,7 @@ import kernelucb
 from kernelucb import plotting
 from kernelucb._numerics import digits, palette
 from kernelucb._numerics.checks import as_double, one_of, positive_scalar
-from kernelucb._numerics.estimates import Estimate, Number, is_estimate, remember_trained
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates import (
     MixedSpace,
@@ -151,8 +152,8 @@ class Page:
         self.tolerance = small if given.tolerance is None else given.tolerance
         positive_scalar("--tolerance", self.tolerance)
 
-    def _scales(self) -> Tensor:
-        r"""The length scale of each column, from shares of its limits."""
+    def _scales(self) -> Tensor | Estimate:
+        r"""The length scale of each column; an estimate if the table gave its limits."""
         share, table = self.given.lengthscale, self.table
         shares = as_double(_LENGTHSCALE if share is None else share).reshape(-1)
         n, lengths = len(table.columns), self.limits[1] - self.limits[0]
@@ -160,7 +161,7 @@ class Page:
             raise ValueError(f"--lengthscale has {len(shares)} entries for {n} inputs.")
         for each, at in zip(shares.expand(n), table.columns.values(), strict=True):
             lengths[at] *= each
-        return lengths
+        return Estimate(lengths) if self._open else lengths
 
     def _noise_in_use(self) -> Number:
         r"""The noise scale that was given, or that the table shows."""
@@ -209,15 +210,9 @@ class Page:
         r"""Place among the band's runs of the one that is worth most at least."""
         return int(band.at_worst(band.data.train_inputs).argmax())
 
-    def _kernel(self, factor: float = 1.0) -> Any:
+    def _kernel(self, factor: float = 1.0) -> Kernel:
         r"""The kernel with its length scales times a factor."""
-        kernel: Any = fixed_kernel(
-            self.given.kernel or _KERNEL, factor * self._lengths, 1.0
-        )
-        # Shares of limits that the table's runs gave make the kernel an estimate.
-        if self._open:
-            remember_trained(unscaled(kernel), frozenset({"raw_lengthscale"}))
-        return kernel
+        return fixed_kernel(self.given.kernel or _KERNEL, factor * self._lengths, 1.0)
 
     def regress(self, factor: float = 1.0, rows: int | None = None) -> KernelRegression:
         r"""The runs, all or the first rows, under that kernel."""
