@@ -45,6 +45,18 @@ AX_WARNINGS = [
     pytest.mark.filterwarnings("ignore:A not p.d.::linear_operator"),
 ]
 
+
+@pytest.fixture
+def unfitted(request, monkeypatch):
+    r"""Ax's models keep the parameters that they are made with; slow tests fit them.
+
+    A fit is half the time of a look at an experiment, and here nothing is asserted of it.
+    """
+    if request.node.get_closest_marker("slow") is None:
+        where = "ax.generators.torch.botorch_modular.utils.fit_gpytorch_mll"
+        monkeypatch.setattr(where, lambda mll: mll.eval())
+
+
 FAST = {"num_restarts": 2, "raw_samples": 16}
 OPTIONS = {"norm_bound": 300.0, "noise_std": 1.0}
 SEARCH = "qLogNoisyExpectedImprovement"

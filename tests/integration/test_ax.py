@@ -41,6 +41,7 @@ from tolerances import DIGITS, LINEAR_SOLVE, SEARCHED
 pytestmark = AX_WARNINGS
 
 
+# Two fits and searches in the units of the outcomes: a second.
 def test_the_bound_sees_the_outcomes_as_reported_in_every_trial():
     def outcome(parameters):  # Ax would winsorise one of them
         return {"y": wave(parameters) + (2000.0 if parameters["v"] > 13.5 else 0.0)}
@@ -121,6 +122,7 @@ LOST += (without_a_number, stopped)
 
 
 class TestTrialsUnderWay:
+    # A trial for each way to lose one: 0.6 seconds.
     @pytest.mark.representatives("space1")
     @pytest.mark.parametrize("space", [UNIT, [whole("x", 0, 9)]])
     def test_an_arm_without_an_outcome_is_pending_and_not_chosen_again(self, space):
@@ -135,6 +137,7 @@ class TestTrialsUnderWay:
             lost.append(parameters)
         assert len({p["x"] for p in lost}) == len(LOST)
 
+    # Five trials, searched one after the other: 0.8 seconds.
     @pytest.mark.representatives("make_client")
     @pytest.mark.parametrize("make", [make_client, searching])
     def test_the_bound_is_conditioned_on_them(self, make):

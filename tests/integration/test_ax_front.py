@@ -16,8 +16,8 @@ from kernelucb.certificates import pareto_set
 from kernelucb.confidence.band import Band
 from problems import frozen_kernel
 
-# An experiment of Ax, which fits a model at each look, takes half a second to two.
-pytestmark = AX_WARNINGS
+# An experiment of Ax, looked at several times, takes half a second to two.
+pytestmark = [*AX_WARNINGS, pytest.mark.usefixtures("unfitted")]
 
 BEAM = [real("width", 1.0, 3.0), real("height", 1.0, 3.0)]
 NORMS = {"mass": 20.0, "bend": 8.0, "price": 9.0}
@@ -71,13 +71,19 @@ def is_alike(found, expected):
         assert_close(getattr(found, name), getattr(expected, name), **ROUND_OFF)
 
 
+@pytest.fixture(scope="module")
+def beams():
+    r"""The arms with their outcomes; no claim changes the experiment."""
+    return attached(experiment(), ARMS, beam)
+
+
 @pytest.mark.filterwarnings("ignore:Encountered a .MultiObjective. without")
 @pytest.mark.filterwarnings("ignore:ObjectiveThreshold is dep:DeprecationWarning:ax[.]")
 @pytest.mark.parametrize(
     "own", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["attached", "own"]
 )
-def test_arms_of_ax_s_own_search_are_sorted_as_by_hand(own):
-    client = run(experiment(), 7, beam) if own else attached(experiment(), ARMS, beam)
+def test_arms_of_ax_s_own_search_are_sorted_as_by_hand(own, beams):
+    client = run(experiment(), 7, beam) if own else beams
     front = kernelucb.ax.pareto_front(client, EPSILON, known())
     arms = [arm.parameters for arm in front.arms]
     assert len(arms) == 7
@@ -113,7 +119,7 @@ def test_directions_are_the_experiment_s(objective):
     is_alike(front.verdict, pareto_set(bands, X, 0.2))
 
 
-# Bands of three outcomes, twice: 1.4 seconds.
+# Bands of three outcomes, twice: 0.7 seconds.
 @pytest.mark.representatives("limits2-sides2")
 @pytest.mark.parametrize(
     ("limits", "sides"),
@@ -199,27 +205,25 @@ class TestStatus:
         ("changes", "estimated"),
         [({"norm_bound": "cautious"}, "norm"), ({"kernel": None}, "kernel")],
     )
-    def test_estimates_are_heuristic(self, changes, estimated):
-        client = attached(experiment(), ARMS, beam)
+    def test_estimates_are_heuristic(self, changes, estimated, beams):
         if "kernel" in changes:
             strategy = kernelucb.ax.generation_strategy()
         else:
             strategy = known(**changes)
-        front = kernelucb.ax.pareto_front(client, 0.1, strategy)
+        front = kernelucb.ax.pareto_front(beams, 0.1, strategy)
         assert not front.verdict.certified
         assert str(front).startswith("heuristic: ")
         assert f"{estimated} of mass" in front.verdict.summary
-        (card,) = client_cards(client, kernelucb.ax.FrontAnalysis(0.1, strategy))
+        (card,) = client_cards(beams, kernelucb.ax.FrontAnalysis(0.1, strategy))
         assert card.title == f"Front of mass, bend: {front.verdict.summary}"
         assert card.subtitle.endswith("without noise may lie outside of it")
 
     @pytest.mark.representatives("0.1")
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     @pytest.mark.parametrize("norm", [None, 0.1])
-    def test_a_card_states_nothing_that_is_not_certified(self, norm):
-        client = attached(experiment(), ARMS, beam)
+    def test_a_card_states_nothing_that_is_not_certified(self, norm, beams):
         strategy = known(lengthscale=0.9, norm_bound=norm)
-        card = kernelucb.ax.FrontAnalysis(0.1, strategy).compute(client._experiment)
+        card = kernelucb.ax.FrontAnalysis(0.1, strategy).compute(beams._experiment)
         words = "The data contradict what was given" if norm else "may lie outside of it"
         assert words in card.subtitle
         assert "lie between" not in card.subtitle
@@ -232,13 +236,12 @@ def client_cards(client, *analyses):
 
 
 class TestCard:
-    def test_boxes_are_the_bounds(self):
-        client = attached(experiment(), ARMS, beam)
+    def test_boxes_are_the_bounds(self, beams):
         analysis = kernelucb.ax.FrontAnalysis(EPSILON, known(), units={"mass": "kg"})
-        (card,) = client_cards(client, analysis)
-        alone = analysis.compute(client._experiment)  # without any strategy
+        (card,) = client_cards(beams, analysis)
+        alone = analysis.compute(beams._experiment)  # without any strategy
         assert alone.title == card.title
-        front = kernelucb.ax.pareto_front(client, EPSILON, known())
+        front = kernelucb.ax.pareto_front(beams, EPSILON, known())
         counts = ", ".join(f"{len(arms)} {kind}" for kind, arms in front.names.items())
         assert card.title == f"Front of mass, bend: {counts}, certified"
         figure, df = card.get_figure(), card.df.set_index("arm_name")

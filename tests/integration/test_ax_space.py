@@ -22,8 +22,8 @@ from kernelucb.ax.bounds import FittedBound
 from kernelucb.ax.experiment import inputs_of
 from problems import frozen_kernel
 
-# An experiment of Ax, which fits a model at each look, takes half a second to two.
-pytestmark = AX_WARNINGS
+# An experiment of Ax, looked at several times, takes half a second to two.
+pytestmark = [*AX_WARNINGS, pytest.mark.usefixtures("unfitted")]
 
 SPACES = {
     "x": [real("x", 0.0, 0.5)],

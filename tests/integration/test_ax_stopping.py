@@ -22,8 +22,8 @@ from ax_bench import *
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, WangDeFreitasUCB, regret_certificate
 
-# An experiment of Ax, which fits a model at each look, takes half a second to two.
-pytestmark = AX_WARNINGS
+# An experiment of Ax, looked at several times, takes half a second to two.
+pytestmark = [*AX_WARNINGS, pytest.mark.usefixtures("unfitted")]
 
 
 FIVE = along(0.1, 0.4, 0.8, 0.6, 0.25)
@@ -94,6 +94,7 @@ class TestDecision:
         answer = rule.should_stop_optimization(client._experiment)
         assert answer == (True, decision.reason)
 
+    # Three decisions: 0.7 seconds.
     @pytest.mark.representatives("1000000.0")
     @pytest.mark.parametrize("unit", [1e-6, 1e6])
     def test_is_in_the_units_of_the_metric(self, unit):
@@ -107,6 +108,7 @@ class TestDecision:
             assert decision.certificate.gap == pytest.approx(gap * unit, rel=1e-6)
             assert decision.stop == (factor > 1.0)
 
+    # Decisions of three experiments: 0.6 seconds.
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     def test_never_stops_without_a_guarantee(self):
         sizes = [choice("size", [0.0, 0.2, 0.7, 1.0], is_ordered=True), KIND]
@@ -217,7 +219,7 @@ def note(card):
 
 
 class TestCards:
-    # Both cards of an experiment of Ax, and the gaps beside them: two seconds.
+    # Both cards of an experiment of Ax, and the gaps beside them: 1.5 seconds.
     def test_band_and_gaps_are_those_of_the_bound_and_of_the_stopping_rule(self):
         client = attached(fixed_client(), ARMS, curve)
         band, gap = cards = computed(client, BAND, GAP)
