@@ -191,8 +191,14 @@ def arguments() -> dict[str, int]:
     }
 
 
+def beside() -> dict[str, Any]:
+    r"""Sizes of what is not the package."""
+    folders = ("tests", "benchmarks")
+    return {folder: size((ROOT / folder).rglob("*.py")) for folder in folders}
+
+
 def house() -> dict[str, Any]:
-    r"""All figures."""
+    r"""All figures of the package and its pages."""
     source = sorted(PACKAGE.rglob("*.py"))
     rooms = {room.name: room.rglob("*.py") for room in PACKAGE.iterdir() if room.is_dir()}
     rooms = {name: files for name, files in sorted(rooms.items()) if name != "__pycache__"}
@@ -205,8 +211,6 @@ def house() -> dict[str, Any]:
     return {
         "src": total,
         "rooms": {name: size(files) for name, files in rooms.items()},
-        "tests": size((ROOT / "tests").rglob("*.py")),
-        "benchmarks": size((ROOT / "benchmarks").rglob("*.py")),
         **habits(source),
         "words of docs": sum(words.values()),
         "words of the longest page but mathematics": max(
@@ -234,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     r"""The figures now, beside those of before."""
     parser = argparse.ArgumentParser(description="Lines, files, names and calls.")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    figures = house()
+    figures = house() | beside()
     if parser.parse_args(arguments).json:
         print(json.dumps(figures, indent=1))
         return

@@ -7,7 +7,6 @@ import os
 from collections import defaultdict
 
 import pytest
-from hypothesis import settings
 
 # Of what is imported while tests are collected nothing is garbage.
 gc.disable()
@@ -16,14 +15,17 @@ os.environ["MPLBACKEND"] = "Agg"
 # Tests run in several processes; threads of theirs would only wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"
 
-# Reproducible by default. `--hypothesis-profile=explore` looks for new examples.
-settings.register_profile(
-    "kernelucb", max_examples=40, deadline=None, derandomize=True, database=None
-)
-# By default, where the slow tests are left out.
-settings.register_profile("few", settings.get_profile("kernelucb"), max_examples=6)
-settings.register_profile("explore", max_examples=400, deadline=None, database=None)
-settings.load_profile("kernelucb")
+
+def _profiles(asked, tier):
+    r"""Reproducible by default. ``--hypothesis-profile=explore`` looks for new examples."""
+    from hypothesis import settings  # not in the process that only hands out the tests
+
+    usual = {"deadline": None, "derandomize": True, "database": None}
+    settings.register_profile("kernelucb", max_examples=40, **usual)
+    # By default, where the slow tests are left out.
+    settings.register_profile("few", max_examples=6, **usual)
+    settings.register_profile("explore", max_examples=400, deadline=None, database=None)
+    settings.load_profile(asked or tier)
 
 
 def pytest_addoption(parser):
@@ -37,9 +39,9 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     r"""Examples of Hypothesis by the tier; with `--perturb`, other random numbers."""
-    if not config.getoption("--hypothesis-profile", None):
-        tier = "few" if config.option.markexpr == "not slow" else "kernelucb"
-        settings.load_profile(tier)
+    asked = config.getoption("--hypothesis-profile", None)
+    if asked or not config.getoption("numprocesses", None):
+        _profiles(asked, "few" if config.option.markexpr == "not slow" else "kernelucb")
     if (seed := config.getoption("--perturb")) is not None:
         _perturb(seed)
 

@@ -295,7 +295,7 @@ def tensors(found):
     return [torch.tensor(float(found))]
 
 
-# A value, a bandit and a choice of points by default, one to two seconds each: a device
+# A value, a bandit and a choice of points by default, up to a second each: a device
 # that pretends looks at every call. All others with the slow tests.
 BY_DEFAULT = {"filters", "bandit", "safe set"}
 EVERY = [

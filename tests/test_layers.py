@@ -84,6 +84,7 @@ def importers(module: str) -> set[str]:
     }
 
 
+# The first to parse every file of the package: a second.
 def test_imports_go_one_way():
     assert {layer(path) for path in FILES} <= LOWER.keys() | TOP
     for path in FILES:

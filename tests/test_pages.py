@@ -54,6 +54,7 @@ def test_get_started_runs_to_its_end(beside_its_table, capsys):
     assert names["decision"].certificate.gap <= 9.0
 
 
+# The whole page with its searches: a second.
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")  # of 0 and 1
 def test_successes_run_as_printed(capsys):
     names, output = run(blocks("python", SUCCESSES)), capsys.readouterr().out

@@ -71,6 +71,7 @@ def test_select_takes_the_largest_upper_bound(name):
         assert bandit.select(arms) == int(bandit.bounds(arms)[1].argmax())
 
 
+# All laws and fifteen runs in one call: a second.
 @pytest.mark.representatives("filters")
 @pytest.mark.parametrize("name", ["filters", "abbasi_yadkori", "alternate"])
 def test_all_laws_and_coverage(name):

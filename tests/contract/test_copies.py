@@ -120,6 +120,7 @@ def said(what):
     return [*map(said, what)] if isinstance(what, tuple) else repr(what)
 
 
+# Up to half a second: each is made, changed and seen with two twins, twice.
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 @pytest.mark.parametrize("name", OBJECTS)
 def test_a_copy_says_the_same_goes_on_alike_and_apart(name):

@@ -172,6 +172,7 @@ def test_the_points_of_the_table_are_certified(name, bands):
         assert says(bands[name]), road
 
 
+# Every road from a band to other points, with its search: a second.
 @pytest.mark.representatives("itself")
 @pytest.mark.parametrize("name", KINDS)
 def test_other_points_are_not(name, bands):

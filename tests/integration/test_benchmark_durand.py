@@ -74,6 +74,7 @@ def test_a_pooled_history_gives_the_bounds_of_its_rows(name, rounds):
         assert without.noise_interval[1] < 0.9 * theirs.noise_interval[1]
 
 
+# Sixty rounds, as the intervals shrink slowly: half a second.
 def test_a_stream_s_intervals_shrink():
     found = watch(STUDY.tables["noise"].runs[0] | {"rounds": 60})
     assert {20, 50, 60} <= set(found["kept"])

@@ -34,6 +34,7 @@ def test_rounds_and_picture(demo, tmp_path):
     assert " certified: at most " in text
 
 
+# Three rounds with their searches and certificates: a second.
 @pytest.mark.representatives("branin")
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_default_run_is_certified_and_keeps_its_promise(function):

@@ -30,18 +30,14 @@ def test_committed_with_outputs_and_without_clutter(path):
         assert all(name in cell.source for name in cell.metadata.get("short", {}))
 
 
-# One of them is quick; the others are as long as all other tests together.
-RUNS = [
-    pytest.param(path, marks=[] if path.stem.startswith("02") else pytest.mark.slow)
-    for path in TUTORIALS
-]
-
-
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+# As long as all other tests together; the process that they come from imports everything.
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_runs_in_short_mode(path, tmp_path):
     assert exit_code(short_sources(cells_of(path)), tmp_path, SECONDS) == 0
 
 
+@pytest.mark.slow  # in a process of its own, as above
 def test_a_cell_that_fails_is_noticed(tmp_path):
     cells = ["x = __import__('os').environ['X']", "assert x == '1'"]
     assert exit_code(cells, tmp_path, SECONDS, X="1") == 0

@@ -127,6 +127,7 @@ def test_the_truth_is_inside_where_the_set_holds_it(fit, problem, delta, factor)
         assert acqf.band.least_norms[0] <= problem.function.norm * (1.0 + 1e-6)
 
 
+# Fifteen bands for each example: a second.
 @given(problems, deltas, st.floats(0.1, 0.99), scales, factors, factors)
 def test_more_confidence_or_norm_is_a_wider_band(problem, delta, share, c, factor, growth):
     fit = fit_of("martingale", c)
@@ -199,6 +200,7 @@ def mean_width(problem, X, norm, delta, fit="filters"):
     return float((upper - lower).mean())
 
 
+# Twelve bands for each example: half a second.
 @given(
     *(larger_problems, usual_deltas, larger_factors),
     *(st.floats(0.1, 0.9), st.floats(0.0, 1.0), st.floats(0.01, 1.0)),

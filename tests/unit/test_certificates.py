@@ -128,6 +128,7 @@ def test_where_nothing_is_proven_it_says_heuristic(name):
     assert not CertifiedGapStopping(1e6, bounds=LINE)(UNPROVEN[name]).stop
 
 
+# Branch and bound of a steep mean, which cuts many cells: half a second.
 @pytest.mark.representatives("-1000.0-0.0")
 @pytest.mark.parametrize(("slope", "at"), [(3.0, 0.0), (-1000.0, 0.0), (1000.0, 0.4996)])
 def test_a_slope_is_bounded(slope, at):
@@ -189,6 +190,7 @@ def test_estimates_need_consent_and_are_named():
     assert not decision.certificate.certified
 
 
+# Two certificates by branch and bound, one of a norm that is raised: a second.
 def test_no_stop_on_a_bound_for_one_round_nor_on_a_contradiction():
     r"""The round in which it would stop is not fixed in advance."""
     model = make_problem(n=12, d=1, norm=5.0, noise_std=0.01).model

@@ -134,6 +134,7 @@ def test_every_sentence_is_true_as_written(kind, constrained, fixed, maximize):
 FEW = {"bounds": SQUARE, "max_evaluations": 100}
 
 
+# A report with all its claims: half a second.
 @pytest.mark.representatives("context1-None-best run (outside the domain): x0 0.7")
 @pytest.mark.parametrize(
     ("context", "level", "first"),
@@ -155,6 +156,7 @@ def test_the_best_run_is_one_of_the_domain_or_said_to_lie_outside(context, level
     assert bool((named == objective.band.observed).all(-1).any())
 
 
+# A report with all its claims and a confirmation: a second.
 @pytest.mark.representatives("-76421.1234")
 @pytest.mark.parametrize("offset", [0.0, -76421.1234, 1e7])
 def test_printed_intervals_contain_the_computed_ones(offset):

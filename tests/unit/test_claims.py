@@ -190,6 +190,7 @@ def test_where_no_norm_explains_the_data_no_claim_stands():
     assert "least consistent norm" in str(report)
 
 
+# Two breakdown values, each by many bands: half a second.
 def test_a_claim_that_rests_on_a_sample_counts_its_probability():
     sample = 0.05 * GRID[:100:5]
 
@@ -218,6 +219,7 @@ def test_what_ranges_leave_to_a_sum_limits_its_gap_on_a_box():
     assert report.upper <= 3.0 + 4.0 * 1.5 + 1e-9
 
 
+# A report whose claims are read: half a second.
 def test_a_gap_that_the_range_leaves_is_no_news():
     ranged = band(norm_bound=1000.0).band.within(-4.0, 4.0)
     wide = regret_certificate(ranged, GRID)
@@ -266,6 +268,7 @@ def test_a_band_with_a_kernel_of_its_own_finds_a_contradicted_range():
 # The ladder.
 
 
+# A report with all its claims and their breakdown values: a second.
 def test_the_ladder_says_what_the_band_says():
     acqf, baseline = band(), GRID[10]
     relaxed, point = acqf.band.relaxed(), GRID[torch.argmax(acqf.bounds(GRID)[0])]
@@ -351,6 +354,7 @@ def hills(heights, norm_bound, end, seed):
     return MartingaleMixtureUCB(data, norm_bound=norm_bound)
 
 
+# Breakdown values of two outcomes, each by many bands: a second.
 @pytest.mark.representatives("1")
 @pytest.mark.parametrize("seed", range(3))
 def test_norm_bounds_of_others_are_not_lowered_and_are_named(seed):

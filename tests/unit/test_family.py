@@ -186,6 +186,7 @@ def is_the_union(acqf, members, points):
     near(acqf.bounds(points), (sides[:, 0].amin(0), sides[:, 1].amax(0)))
 
 
+# Four bands for each example: half a second.
 @given(seed=st.integers(0, 500), d=st.integers(1, 3), n=st.integers(1, 30))
 def test_the_union_of_the_consistent_members(seed, d, n):
     problem, points = make_problem(n=n, d=d, norm=3.0, seed=seed), uniform(30, d, seed + 9)
@@ -404,6 +405,7 @@ class TestCounts:
         assert acqf.assumptions.certified
         assert "20 observations contradict 2" in acqf.report()
 
+    # A set of counts for each kernel, all raised to their least norms: half a second.
     def test_all_kernels_contradicted(self):
         words = "the outcomes do not follow the likelihood"
         with pytest.warns(InconsistentConfidenceSetWarning, match=words) as caught:

@@ -175,6 +175,7 @@ def test_tasks_with_inputs_of_their_own():
     assert_close(moments_of(model), expected)
 
 
+# Trains three times: half a second.
 def test_training_is_seeded_and_learns():
     r"""The tasks are smooth: what learnt anything predicts the truth's shape."""
     X = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)

@@ -68,7 +68,7 @@ def test_on_candidates_every_number_by_hand(seed, maximize, index):
     assert other.share >= report.share - FLOOR or other.gap >= report.gap - FLOOR
 
 
-# Whole reports of Hypothesis, each against a grid.
+# A whole report on a box, and one on a fine grid: a second and a half.
 @pytest.mark.representatives("True")
 @pytest.mark.parametrize("maximize", [True, False])
 def test_on_a_box_it_encloses_a_fine_grid(maximize):

@@ -77,6 +77,7 @@ def front(values):
     return ~(beaten & (values[None] > values[:, None]).any(-1)).any(1)
 
 
+# Gains between all pairs of forty candidates, twice: half a second.
 @pytest.mark.representatives("signs1")
 @pytest.mark.parametrize("signs", [[1, 1], [1, -1], [-1, 1, 1]])
 def test_sorted_as_by_all_pairs(signs):
@@ -126,6 +127,7 @@ def test_what_is_said_is_true_of_the_truth():
     assert false[NORM / 4] > 5
 
 
+# From three runs to the end of the rule: a second.
 def test_runs_by_the_rule_decide_every_candidate():
     functions, rows = truths(1), X[:3]
     for _ in range(60):

@@ -206,7 +206,7 @@ REPLICATES = partial(Band.with_replicates, num_inputs=20)
 DESIGN = partial(Band.with_fixed_design, num_runs=48, bounds=BOX)
 
 
-# Both by default: the design alone finds a noise factor that is left out.
+# Both by default: the design alone, in two seconds, finds a noise factor left out.
 @pytest.mark.parametrize("cut", [REPLICATES, DESIGN])
 def test_larger_norms_and_noises_rest_on_one_event(cut):
     r"""Limits of larger factors hold those of smaller ones, from the same weights."""
@@ -415,6 +415,7 @@ def test_noise_between_points_of_a_net_is_bounded_by_its_energy():
         assert float(lower) - ORDER <= 0.0 <= float(upper) + ORDER
 
 
+# The weights of two designs on a net of the box: half a second.
 @pytest.mark.parametrize("domain", [{"candidates": ARMS}, {"bounds": BOX}])
 def test_a_design_is_in_outcome_units_where_the_model_is_standardised(domain):
     X = ARMS.repeat(3, 1)

@@ -70,6 +70,7 @@ def test_deviation_is_the_half_width_of_the_band(noise):
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("given", "unbounded")]
 
 
+# As many samples and features as its tolerance needs: a second.
 @pytest.mark.parametrize("name", ["unknown", *SLOW])
 def test_deviation_of_functions_is_the_half_width_of_the_band(name):
     r"""With 4096 features: the kernel to 1.6 %, a deviation to half that."""
