@@ -25,7 +25,6 @@ from kernelucb.confidence.combined import Union
 from kernelucb.confidence.family import (
     covering,
     family_report,
-    is_tied,
     of_family,
     per_kernel,
     tied_scale,
@@ -117,7 +116,7 @@ def kernel_family(
         nearest = ratios.index(min(ratios))
         found = kernel_in_words(kernels[nearest]), least[nearest], norms[nearest]
         flaw, left = _none_left(*found, len(kernels), counts), [bands[nearest]]
-    tied = not counts and is_tied(chosen)
+    tied = not counts and chosen.is_tied
     # The union states its norms itself; a member's that is violated would stay so.
     member = left[0].assumptions
     norm = replace(member["norm"], status=Status.GIVEN)

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -20,14 +20,14 @@ from kernelucb._numerics.checks import (
     training_targets,
 )
 from kernelucb._numerics.digits import as_given, at_most, one_minus
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit import MixtureFit, PrequentialRadius, fit_of
+from kernelucb.confidence.fit import FixedFit, MixtureFit, fit_of
 from kernelucb.confidence.least_norm import least_misfit
 from kernelucb.confidence.limits import Noise
 from kernelucb.confidence.mixture import (
@@ -38,7 +38,7 @@ from kernelucb.confidence.mixture import (
 from kernelucb.confidence.norm import Norm
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.data import KernelRegression
-from kernelucb.data.exact import runs_by_input
+from kernelucb.data.exact import Regressed, runs_by_input
 from kernelucb.data.from_model import NoiseStd, observed_inputs
 
 JOINT_SOURCE = "Ville's inequality for a mixture over noise scales (ours)"
@@ -56,7 +56,7 @@ class NoiseSeen(NamedTuple):
     r"""Data under what is said of their noise, and what is left for the fit."""
 
     state: KernelRegression
-    fit: MixtureFit | PrequentialRadius
+    fit: FixedFit
     delta: float
     factor: float = 1.0  # the scales over those for which the fit is fixed
 
@@ -68,9 +68,7 @@ class NoiseScale(ABC):
     """
 
     @abstractmethod
-    def seen(
-        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
-    ) -> NoiseSeen:
+    def seen(self, model: Regressed, fit: FixedFit, delta: float) -> NoiseSeen:
         r"""The data of a model, with the fit and ``delta`` that are left for them."""
 
     def problem(self, seen: NoiseSeen, norm: Norm) -> MixtureProblem:
@@ -78,7 +76,7 @@ class NoiseScale(ABC):
         return known_noise_problem(seen.state, norm, seen.fit, seen.delta)
 
     def stated(
-        self, given: Assumptions, delta: float, model: Any, state: KernelRegression
+        self, given: Assumptions, delta: float, model: Regressed, state: KernelRegression
     ) -> Assumptions:
         r"""The assumptions of a band at ``delta``, from those with given noise scales."""
         return given
@@ -94,9 +92,7 @@ class GivenNoise(NoiseScale):
     def __init__(self, noise_std: NoiseStd) -> None:
         self.noise_std = noise_std
 
-    def seen(
-        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
-    ) -> NoiseSeen:
+    def seen(self, model: Regressed, fit: FixedFit, delta: float) -> NoiseSeen:
         return NoiseSeen(KernelRegression.of(model, self.noise_std), fit, delta)
 
 
@@ -154,9 +150,7 @@ class UnknownNoise(NoiseScale):
             )
         return float(self.lower), float(self.upper)
 
-    def seen(
-        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
-    ) -> NoiseSeen:
+    def seen(self, model: Regressed, fit: FixedFit, delta: float) -> NoiseSeen:
         return NoiseSeen(KernelRegression.of(model), fit, delta)
 
     def problem(self, seen: NoiseSeen, norm: Norm) -> MixtureProblem:
@@ -173,7 +167,7 @@ class UnknownNoise(NoiseScale):
 
     def assumption(self, words: str) -> Assumption:
         r"""The condition on the noise, in words and with its limits."""
-        estimated = any(isinstance(limit, Estimate) for limit in (self.lower, self.upper))
+        estimated = is_estimate(self.lower) or is_estimate(self.upper)
         if self.upper is not None and self.lower is not None:
             words += f" between {as_given(self.lower)} and {as_given(self.upper)}"
         elif self.lower is not None:
@@ -410,7 +404,7 @@ class ReplicateNoise(NoiseScale):
             if not low < high:
                 raise ValueError(f"between must be two increasing scales, got {between}.")
             self.between = low, high
-            self._guessed = any(isinstance(each, Estimate) for each in between)
+            self._guessed = any(map(is_estimate, between))
         runs = runs_by_input(train_X.detach().double(), targets)
         labels = self._labels(train_X)
         self.groups: tuple[NoiseGroup, ...] = ()
@@ -478,9 +472,7 @@ class ReplicateNoise(NoiseScale):
         values = [scale_of[label] for label in labels]
         return Estimate(torch.tensor(values, dtype=torch.float64))
 
-    def seen(
-        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
-    ) -> NoiseSeen:
+    def seen(self, model: Regressed, fit: FixedFit, delta: float) -> NoiseSeen:
         r"""The data at the upper limits, and what these leave of ``delta``."""
         factor, left = 1.0, (1.0 - self.share) * delta / self.num_levels
         if self.between is not None and self.num_levels == 1:
@@ -503,7 +495,7 @@ class ReplicateNoise(NoiseScale):
         return float(max(found.any(0).double().mean(), found.any(1).double().mean())) > 0.5
 
     def stated(
-        self, given: Assumptions, delta: float, model: Any, state: KernelRegression
+        self, given: Assumptions, delta: float, model: Regressed, state: KernelRegression
     ) -> Assumptions:
         X, Y, outcome_map = observed_inputs(model), state.train_targets, state.outcome_map
         if not outcome_map.is_identity and self._of_these(X, outcome_map.inverse(Y)):
