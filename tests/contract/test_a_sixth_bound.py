@@ -18,8 +18,9 @@ from kernelucb.acquisition.ucb import register_input_constructor
 from kernelucb.confidence.assumptions import rkhs_assumptions
 from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.norm import norm_bound_under_prior
-from kernelucb.confidence.ridge import FIXED_DESIGN, fixed_ridge_band
+from kernelucb.confidence.ridge import fixed_ridge_band
 from kernelucb.data import KernelRegression
+from kernelucb.papers.wang_de_freitas import FIXED_DESIGN
 from kernelucb.testing import band_checks
 from problems import normal, uniform
 

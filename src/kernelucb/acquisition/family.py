@@ -26,7 +26,6 @@ from kernelucb.confidence.combined import Union
 from kernelucb.confidence.family import (
     covering,
     family_report,
-    is_tied,
     of_family,
     per_kernel,
     tied_scale,
@@ -137,7 +136,7 @@ class _NoisyRuns(_Runs):
 
     @property
     def is_tied(self) -> bool:
-        return is_tied(self.fit)
+        return self.fit.is_tied
 
     @property
     def relaxation(self) -> Callable[..., dict[str, Any]]:

@@ -240,6 +240,7 @@ def likelihood_set(
 
 def _function_within(data: LikelihoodRegression, level: float, norm: float) -> Mode:
     r"""A function of the set, or the one of the least norm that is likely enough."""
+    # No root: any regulariser will do at which both conditions hold.
     lower, regularizer, upper, at = 0.0, 1.0, math.inf, data.most_probable
     for _ in range(_TRIED):
         likely, small = at.loss <= level, at.norm <= norm

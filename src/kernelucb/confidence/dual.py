@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from kernelucb._numerics.arrays import (
     Array,
@@ -190,26 +190,39 @@ class Ellipsoids:
         slopes = weights, 2.0 * shrunk, 0.5 * squared_width / positive
         centre, design = self.points
         given = centre.features, design.features, design.residual_variance
-        return _EllipsoidBound.apply(*given, (value, slopes))
+        return _EllipsoidBound.apply(*given, value, slopes)
+
+
+class _Slopes(FunctionCtx):
+    r"""What a bound keeps for its gradient."""
+
+    found: tuple[Array, Array, Array]  # by features, features of the design, and the rest
 
 
 class _EllipsoidBound(torch.autograd.Function):
     r"""A bound that was found on arrays, with its slopes: one step of a gradient."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Tensor:
-        value, ctx.slopes = given[-1]
+    def forward(
+        ctx: _Slopes,
+        features: Tensor,
+        design_features: Tensor,
+        rest: Tensor,
+        value: Array,
+        slopes: tuple[Array, Array, Array],
+    ) -> Tensor:
+        ctx.found = slopes
         return torch.as_tensor(value)
 
     @staticmethod
     @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, *grad_outputs: Any
-    ) -> Any:
-        (weights, shrunk, pull), given = ctx.slopes, as_array(*grad_outputs)
+        ctx: _Slopes, slope: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        (weights, shrunk, pull), given = ctx.found, as_array(slope)
         pull = given * pull
         found = given[:, None] * weights, pull[:, None] * shrunk, pull
-        return *map(torch.as_tensor, found), None
+        return *map(torch.as_tensor, found), None, None
 
 
 class Spectrum(NamedTuple):

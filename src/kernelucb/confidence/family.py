@@ -12,7 +12,6 @@ from kernelucb._numerics.digits import assumed
 from kernelucb._numerics.estimates import Number, plain
 from kernelucb._numerics.spread import place_at
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.fit import Fit, MixtureFit, fit_of
 from kernelucb.confidence.norm import near
 from kernelucb.data.kernel_family import Cover, LengthscaleFamily, kernel_in_words
 
@@ -26,15 +25,6 @@ def tied_scale(norm_bound: float) -> float:
     Kernel ``s^2 k`` with norm bound ``B / s`` then gives the same band as ``k`` with ``B``.
     """
     return (norm_bound / _UNIT_NORM) ** 2
-
-
-def is_tied(fit: Fit) -> bool:
-    r"""Whether a family's fit depends on the norm bounds, so these must be fixed before."""
-    fit = fit_of(fit)
-    if not isinstance(fit, MixtureFit):
-        return False
-    of_filters = fit.filters and not fit.every_norm
-    return of_filters or fit.covariance_scale is None
 
 
 def explores_for_all(count: int, widest_every: int | None) -> bool:

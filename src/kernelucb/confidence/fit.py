@@ -46,7 +46,6 @@ PREDICTED = Assumption(
     "noise scales were not fitted to these",
     Status.GIVEN,
 )
-_ROUNDED = 1e-6  # largest error of numbers that were transformed in single precision
 
 
 class _Record(NamedTuple):
@@ -204,6 +203,27 @@ class PrequentialRadius:
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
     has_own_noise = True  # so outcomes alone give no limits
+    is_tied = False  # to a norm bound of its kernels, which would then be fixed before
+
+    def chosen(
+        self,
+        covariance_scale: CovarianceScale | None,
+        default_scale: CovarianceScale | None,
+        delta: float | None,
+        noise_std: object,
+    ) -> "PrequentialRadius":
+        r"""The radius; scales, noise scales and another ``delta`` beside it are refused."""
+        if covariance_scale is not None:
+            raise ValueError("A PrequentialRadius takes no covariance_scale.")
+        if noise_std is not None:
+            raise ValueError(
+                "A PrequentialRadius has its own noise scales; leave out noise_std."
+            )
+        if delta not in (None, self.delta):
+            raise ValueError(
+                f"delta is {delta}, but fit has delta {self.delta}; give the same."
+            )
+        return self
 
     def relaxed(self, noise_factor: float) -> "PrequentialRadius":
         r"""The radius is one event for all norm bounds."""
@@ -220,7 +240,7 @@ class PrequentialRadius:
 
     def stated(self, given: Assumptions) -> Assumptions:
         r"""The assumptions of a band, with those on the predictions."""
-        if self._estimated:
+        if is_estimate(self.noise_std):
             noise = replace(given["noise"], status=Status.ESTIMATED)
             given = given.with_item(noise)
         return given.with_extra(PREDICTED)
@@ -251,38 +271,12 @@ class PrequentialRadius:
                 f"fit holds {len(observed)} observations and the model {len(noise)}, or "
                 "their noise scales differ; give both the same observations, in order."
             )
-        if not self._is_of(regression):
+        if not regression.holds(self._record.inputs, self._record.outcomes):
             raise ValueError(
                 "fit and the model hold different inputs or outcomes; give both the same "
                 "observations, in order."
             )
         return Radius.of(self.squared, regression, tau_ref=1.0)
-
-    def _is_of(self, regression: Any) -> bool:
-        r"""Whether a state holds these inputs and outcomes, up to rounding.
-
-        A sketch keeps sums alone: precisions times residuals, added up alone and times
-        inputs and their squares. Of outcomes at each other's inputs these differ, of the
-        same in another order they do not.
-        """
-        _, _, outcomes, noise, raw = self._record
-        if raw.shape[-1] != regression.dimension:
-            return False
-        if isinstance(regression, KernelRegression):
-            inputs = regression.train_inputs
-            recorded = regression.prior.transform(raw.to(inputs))
-            near = (recorded - inputs).abs() <= _ROUNDED * inputs.abs().amax(0)
-            far = (regression.train_targets.cpu() - outcomes).abs()
-            return bool(near.all() & (far <= _ROUNDED * (outcomes.abs() + noise)).all())
-        if not isinstance(regression, NystromRegression):
-            return False
-        inputs, responses = regression.sums.inputs, regression.sums.responses
-        recorded = regression.prior.transform(raw.to(inputs))
-        residuals = outcomes.to(recorded) - regression.prior.mean(recorded)
-        weights = residuals / regression.noise_scales.square()
-        sums, others = weights @ _powers(recorded), responses @ _powers(inputs)
-        sizes = weights.abs() @ _powers(recorded).abs()
-        return bool(((sums - others).abs() <= _ROUNDED * sizes).all())
 
 
 def _rows(X: Tensor) -> Tensor:
@@ -292,7 +286,7 @@ def _rows(X: Tensor) -> Tensor:
     return finite("X", X.reshape(-1, X.shape[-1]))
 
 
-def _predicted(model: Any, X: Tensor) -> Tensor:
+def _predicted(model: object, X: Tensor) -> Tensor:
     r"""``2 x n`` latent means and variances of a model at ``n x d`` inputs.
 
     Raises:
@@ -324,11 +318,6 @@ def _predicted(model: Any, X: Tensor) -> Tensor:
     return torch.stack([mean, variance])
 
 
-def _powers(inputs: Tensor) -> Tensor:
-    r"""Ones, inputs and their squares, in columns."""
-    return torch.cat([torch.ones_like(inputs[:, :1]), inputs, inputs.square()], -1)
-
-
 @dataclass(frozen=True)
 class MixtureFit:
     r"""A fit by a mixture that was fixed before the data, from its name.
@@ -355,6 +344,21 @@ class MixtureFit:
         return self.covariance_scale or (1.0,)
 
     has_own_noise = False
+
+    @property
+    def is_tied(self) -> bool:
+        r"""Whether a family's fit depends on its norm bounds, which are fixed before."""
+        of_filters = self.filters and not self.every_norm
+        return of_filters or self.covariance_scale is None
+
+    def chosen(
+        self, given: CovarianceScale | None, default: CovarianceScale | None, *_: object
+    ) -> "MixtureFit":
+        r"""The fit with the scales given, else with its own, else with the default ones."""
+        given = self.covariance_scale if given is None else given
+        scale = default if given is None else given
+        scales = None if scale is None else covariance_scales(scale)
+        return replace(self, covariance_scale=scales)
 
     @property
     def source(self) -> str:
@@ -405,6 +409,7 @@ class MixtureFit:
         return Radius.of(squared, state, radius.tau_ref), energy_source(source)
 
 
+FixedFit = MixtureFit | PrequentialRadius
 ClosedForm = Literal["filters", "martingale"] | MixtureFit
 Fit = ClosedForm | PrequentialRadius
 
@@ -415,7 +420,7 @@ def fit_of(
     default_scale: CovarianceScale | None = None,
     delta: float | None = None,
     noise_std: object = None,
-) -> MixtureFit | PrequentialRadius:
+) -> FixedFit:
     r"""The fit of a name, or as given, with its scales or else the default ones.
 
     Raises:
@@ -423,24 +428,9 @@ def fit_of(
             there are scales, noise scales or another ``delta`` beside a
             ``PrequentialRadius``.
     """
-    if isinstance(fit, PrequentialRadius):
-        if covariance_scale is not None:
-            raise ValueError("A PrequentialRadius takes no covariance_scale.")
-        if noise_std is not None:
-            raise ValueError(
-                "A PrequentialRadius has its own noise scales; leave out noise_std."
-            )
-        if delta not in (None, fit.delta):
-            raise ValueError(
-                f"delta is {delta}, but fit has delta {fit.delta}; give the same."
-            )
-        return fit
-    if not isinstance(fit, MixtureFit):
+    if not isinstance(fit, MixtureFit | PrequentialRadius):
         fit = MixtureFit(one_of("fit", fit, "filters", "martingale") == "filters")
-    given = fit.covariance_scale if covariance_scale is None else covariance_scale
-    scale = default_scale if given is None else given
-    scales = None if scale is None else covariance_scales(scale)
-    return replace(fit, covariance_scale=scales)
+    return fit.chosen(covariance_scale, default_scale, delta, noise_std)
 
 
 def data_fit(
@@ -462,7 +452,7 @@ def data_fit(
 
 
 def mixture_assumptions(
-    fit: MixtureFit | PrequentialRadius,
+    fit: FixedFit,
     regression: RidgeState,
     delta: float,
     norm: Assumption,

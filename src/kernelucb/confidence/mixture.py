@@ -19,7 +19,7 @@ from kernelucb._numerics.digits import assumed, at_least
 from kernelucb._numerics.estimates import Estimate, Number
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.dual import ExactSet, GridSet
-from kernelucb.confidence.fit import MixtureFit, PrequentialRadius, mixture_assumptions
+from kernelucb.confidence.fit import FixedFit, mixture_assumptions
 from kernelucb.confidence.least_norm import is_resolved, least_misfit, least_norm
 from kernelucb.confidence.norm import Norm, NormBound
 from kernelucb.confidence.radius import Constraints, Radius, misfit_of_error
@@ -129,7 +129,7 @@ def mixture_problem(
 def known_noise_problem(
     regression: KernelRegression,
     norm_bound: Norm,
-    fit: MixtureFit | PrequentialRadius,
+    fit: FixedFit,
     delta: float,
 ) -> MixtureProblem:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
@@ -219,6 +219,9 @@ class ConvexSet(ExactSet):
         return self._program
 
 
+_EXACT: dict[str, type[ExactSet]] = {"dual": ExactSet, "convex": ConvexSet}
+
+
 def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
     r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``.
 
@@ -230,22 +233,24 @@ def confidence_set(problem: MixtureProblem, form: Form) -> ConfidenceSet:
     assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
     # Of several noise scales the largest: one ridge parameter has one unit.
     noise_variance = float(regression.noise_scales.max()) ** 2
-    listed = isinstance(form, Sequence | Tensor) and not isinstance(form, str)
-    if listed or form == "grid":
-        grid = tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
-        if listed:
-            grid = torch.as_tensor(form, dtype=torch.float64).reshape(-1)
-            if grid.numel() == 0:
-                raise ValueError("form must hold at least one ridge parameter.")
-            grid = positive_values("form", grid, grid.numel()) / noise_variance
-        return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
-    if not isinstance(form, str):
+    grid: Tensor | None = None
+    if isinstance(form, str):
+        name = one_of("form", form, "dual", "analytic", "convex", "grid")
+        if (kind := _EXACT.get(name)) is not None:
+            # A relaxed set is nearly one function: too thin for an interior-point solver.
+            kind = kind if constraints.contradiction is None else ExactSet
+            return kind(regression, constraints, assumptions.by(kind.source))
+        if name == "grid":
+            grid = tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
+    elif isinstance(form, Sequence | Tensor):
+        grid = torch.as_tensor(form, dtype=torch.float64).reshape(-1)
+        if grid.numel() == 0:
+            raise ValueError("form must hold at least one ridge parameter.")
+        grid = positive_values("form", grid, grid.numel()) / noise_variance
+    else:
         tau_ref = positive_scalar("form", form) / noise_variance
-    elif one_of("form", form, "dual", "analytic", "convex", "grid") != "analytic":
-        # A relaxed set is nearly one function: too thin for an interior-point solver.
-        thin = constraints.contradiction is not None
-        kind = ConvexSet if form == "convex" and not thin else ExactSet
-        return kind(regression, constraints, assumptions.by(kind.source))
+    if grid is not None:
+        return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
     # Below the cut-off round-off would decide.
     regularizer = max(tau_ref, regression.eigenvalue_cutoff)
     tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)

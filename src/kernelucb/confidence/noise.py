@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from kernelucb.confidence.assumptions import (
     Status,
     rkhs_assumptions,
 )
-from kernelucb.confidence.fit import MixtureFit, PrequentialRadius, fit_of
+from kernelucb.confidence.fit import FixedFit, MixtureFit, fit_of
 from kernelucb.confidence.least_norm import least_misfit
 from kernelucb.confidence.limits import Noise
 from kernelucb.confidence.mixture import (
@@ -38,7 +38,7 @@ from kernelucb.confidence.mixture import (
 from kernelucb.confidence.norm import Norm
 from kernelucb.confidence.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.data import KernelRegression
-from kernelucb.data.exact import runs_by_input
+from kernelucb.data.exact import Regressed, runs_by_input
 from kernelucb.data.from_model import NoiseStd, observed_inputs
 
 JOINT_SOURCE = "Ville's inequality for a mixture over noise scales (ours)"
@@ -56,7 +56,7 @@ class NoiseSeen(NamedTuple):
     r"""Data under what is said of their noise, and what is left for the fit."""
 
     state: KernelRegression
-    fit: MixtureFit | PrequentialRadius
+    fit: FixedFit
     delta: float
     factor: float = 1.0  # the scales over those for which the fit is fixed
 
@@ -68,9 +68,7 @@ class NoiseScale(ABC):
     """
 
     @abstractmethod
-    def seen(
-        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
-    ) -> NoiseSeen:
+    def seen(self, model: Regressed, fit: FixedFit, delta: float) -> NoiseSeen:
         r"""The data of a model, with the fit and ``delta`` that are left for them."""
 
     def problem(self, seen: NoiseSeen, norm: Norm) -> MixtureProblem:
@@ -78,7 +76,7 @@ class NoiseScale(ABC):
         return known_noise_problem(seen.state, norm, seen.fit, seen.delta)
 
     def stated(
-        self, given: Assumptions, delta: float, model: Any, state: KernelRegression
+        self, given: Assumptions, delta: float, model: Regressed, state: KernelRegression
     ) -> Assumptions:
         r"""The assumptions of a band at ``delta``, from those with given noise scales."""
         return given
@@ -94,9 +92,7 @@ class GivenNoise(NoiseScale):
     def __init__(self, noise_std: NoiseStd) -> None:
         self.noise_std = noise_std
 
-    def seen(
-        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
-    ) -> NoiseSeen:
+    def seen(self, model: Regressed, fit: FixedFit, delta: float) -> NoiseSeen:
         return NoiseSeen(KernelRegression.of(model, self.noise_std), fit, delta)
 
 
@@ -154,9 +150,7 @@ class UnknownNoise(NoiseScale):
             )
         return float(self.lower), float(self.upper)
 
-    def seen(
-        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
-    ) -> NoiseSeen:
+    def seen(self, model: Regressed, fit: FixedFit, delta: float) -> NoiseSeen:
         return NoiseSeen(KernelRegression.of(model), fit, delta)
 
     def problem(self, seen: NoiseSeen, norm: Norm) -> MixtureProblem:
@@ -477,9 +471,7 @@ class ReplicateNoise(NoiseScale):
         values = [scale_of[label] for label in labels]
         return Estimate(torch.tensor(values, dtype=torch.float64))
 
-    def seen(
-        self, model: Any, fit: MixtureFit | PrequentialRadius, delta: float
-    ) -> NoiseSeen:
+    def seen(self, model: Regressed, fit: FixedFit, delta: float) -> NoiseSeen:
         r"""The data at the upper limits, and what these leave of ``delta``."""
         factor, left = 1.0, (1.0 - self.share) * delta / self.num_levels
         if self.between is not None and self.num_levels == 1:
@@ -502,7 +494,7 @@ class ReplicateNoise(NoiseScale):
         return float(max(found.any(0).double().mean(), found.any(1).double().mean())) > 0.5
 
     def stated(
-        self, given: Assumptions, delta: float, model: Any, state: KernelRegression
+        self, given: Assumptions, delta: float, model: Regressed, state: KernelRegression
     ) -> Assumptions:
         X, Y, outcome_map = observed_inputs(model), state.train_targets, state.outcome_map
         if not outcome_map.is_identity and self._of_these(X, outcome_map.inverse(Y)):

@@ -17,7 +17,7 @@ from kernelucb._numerics.checks import (
     probability,
 )
 from kernelucb._numerics.digits import assumed, at_least
-from kernelucb._numerics.estimates import Estimate, Number
+from kernelucb._numerics.estimates import Estimate, Number, is_estimate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.combined import PlusError
 from kernelucb.confidence.fit import ClosedForm, data_fit, fit_of
@@ -193,7 +193,7 @@ class GivenNorm(Ball):
 
     @property
     def before_data(self) -> Number | None:
-        return None if isinstance(self._number, Estimate) else self._number
+        return None if is_estimate(self._number) else self._number
 
     def given(self, outcome_scale: float, function: str = "f") -> "NormBound":
         assumption = given_norm(self._number, function)
@@ -436,7 +436,7 @@ def norm_bound_under_prior(
 def given_norm(norm_bound: Number, function: str = "f") -> Assumption:
     r"""The statement for a norm bound of the user's, outcome units; or an estimate's."""
     statement = f"the RKHS norm of {function} - mean is at most {assumed(norm_bound)}"
-    if isinstance(norm_bound, Estimate):
+    if is_estimate(norm_bound):
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
 

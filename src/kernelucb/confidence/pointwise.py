@@ -101,7 +101,7 @@ def half_width(precision: Tensor, rho: float | Tensor, level: float | Tensor) ->
         rho: Variance of the mixture, outcome units squared; fixed before the outcomes.
         level: ``ln(1 / delta)``.
     """
-    product = rho * precision
+    product = rho * precision  # of many inputs at once; `pairs` has it without torch
     return ((1.0 + 1.0 / product) * (torch.log1p(product) + 2.0 * level) / precision).sqrt()
 
 

@@ -9,7 +9,7 @@ that need more than that, are in ``kernelucb.papers``.
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from kernelucb._numerics.checks import probability
 from kernelucb.confidence.assumptions import (
     Assumption,
     Assumptions,
-    Status,
+    Knowledge,
     rkhs_assumptions,
 )
 from kernelucb.confidence.norm import (
@@ -28,16 +28,14 @@ from kernelucb.confidence.norm import (
     norm_bound_under_prior,
 )
 from kernelucb.confidence.sets import QueryPoints, RidgeT_co, StateSet
-from kernelucb.data import KernelRegression, Projection
+from kernelucb.data import KernelRegression, Projection, RidgeState
+from kernelucb.data.exact import Regressed
 from kernelucb.data.from_model import NoiseStd
 
 _ABBASI_YADKORI_SOURCE = (
     "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"
 )
 _IGP_UCB_SOURCE = "Chowdhury & Gopalan (2017), Theorem 2"
-FIXED_DESIGN = Assumption(
-    "design", "the inputs were fixed before any outcome was seen", Status.GIVEN
-)
 
 
 class RidgeBand(StateSet[RidgeT_co, Projection]):
@@ -115,7 +113,7 @@ class RidgeTheorem(NamedTuple):
     width: Callable[[float, float], float]  # of `ln det(I + K_w / tau)` and the norm bound
     horizon: int | None = None  # number of rounds that the theorem covers; None for all
 
-    def assumptions(self, known: Any, norm: Assumption) -> Assumptions:
+    def assumptions(self, known: RidgeState | Knowledge, norm: Assumption) -> Assumptions:
         r"""Assumptions of the band, from the status of the data's prior and noise."""
         horizon = self.horizon
         return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
@@ -162,7 +160,7 @@ def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -
 
 
 def ridge_inputs(
-    model: Any,
+    model: Regressed,
     norm_bound: NormBoundLike,
     noise_std: NoiseStd,
     delta: float,

@@ -3,11 +3,12 @@ r"""Confidence sets and their support functions, the interface of every bound.""
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, Self
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, Self
 
 import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 from torch.nn import Module
 from typing_extensions import TypeVar
 
@@ -56,11 +57,11 @@ class _Refused(torch.autograd.Function):
     r"""A gradient that has no derivative."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Tensor) -> Tensor:
+    def forward(ctx: FunctionCtx, *given: Tensor) -> Tensor:
         return given[0].clone()
 
     @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:  # pyright: ignore
+    def backward(ctx: FunctionCtx, *_: Tensor) -> NoReturn:  # pyright: ignore
         raise UnsupportedError(
             "The bound has first derivatives alone: its multipliers are searched anew at "
             "each point. Use an optimiser that asks for no Hessian, such as L-BFGS in "

@@ -25,6 +25,7 @@ from kernelucb.data.outcome_map import OutcomeMap
 from kernelucb.data.prior import Prior
 
 _HIDDEN = 1e-12  # part of an observed point's variance that no outcome shows, at most
+ROUNDED = 1e-6  # largest error of numbers that were transformed in single precision
 # Largest ratio of noise scales: their squares divide the kernel matrix.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
 
@@ -189,6 +190,13 @@ class RidgeState(Module, ABC):
     def has_one_noise_scale(self) -> bool:
         r"""Whether all observations have the same noise scale."""
         return bool((self.noise_scales == self.noise_scales[0]).all())
+
+    def holds(self, X: Tensor, outcomes: Tensor) -> bool:
+        r"""Whether its data are ``n`` outcomes at ``n x d`` raw inputs, up to rounding.
+
+        In their order; False of a state that does not keep enough to say so.
+        """
+        return False
 
     @property
     def mean_terms(self) -> Tensor:
@@ -608,6 +616,16 @@ class KernelRegression(RidgeState):
         squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
         return self.feature_basis[rows] * squared_noise * self.eigenvalues
 
+    def holds(self, X: Tensor, outcomes: Tensor) -> bool:
+        if X.shape[-1] != self.dimension:
+            return False
+        inputs, targets = self.train_inputs, self.train_targets.cpu()
+        apart = (self.prior.transform(X.to(inputs)) - inputs).abs()
+        near = apart <= ROUNDED * inputs.abs().amax(0)
+        sizes = outcomes.abs() + self.noise_scales.cpu()
+        same = (targets - outcomes).abs() <= ROUNDED * sizes
+        return bool(near.all().cpu() & same.all())
+
     def hidden_part(self, norm: float) -> float:
         r"""Growth of a squared radius for the part of outcomes that round-off hides.
 
@@ -646,9 +664,11 @@ class KernelRegression(RidgeState):
         return prior - (left.features * shares) @ right.features.mT
 
 
-def data_of(
-    model: Model | ModelData | KernelRegression, noise_std: NoiseStd = None
-) -> ModelData:
+# What a state is made of
+Regressed = Model | ModelData | KernelRegression
+
+
+def data_of(model: Regressed, noise_std: NoiseStd = None) -> ModelData:
     r"""Numbers of a model or a state; ``noise_std`` replaces the noise scale, if given."""
     is_read = isinstance(model, ModelData | KernelRegression)
     data = model.data if is_read else read_model(model)

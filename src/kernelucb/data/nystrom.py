@@ -30,7 +30,7 @@ from torch.nn.functional import pad
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
 from kernelucb._numerics.estimates import Number, draft_of, is_estimate, with_noise
 from kernelucb._numerics.spectral import cutoff_of, kernel_spectrum
-from kernelucb.data.exact import RidgeState, distinct_rows, farthest, pool
+from kernelucb.data.exact import ROUNDED, RidgeState, distinct_rows, farthest, pool
 from kernelucb.data.from_model import (
     ModelData,
     approximate_gp,
@@ -577,6 +577,23 @@ class NystromRegression(RidgeState):
         return state
 
     @torch.no_grad()
+    def holds(self, X: Tensor, outcomes: Tensor) -> bool:
+        r"""Whether its sums are of ``n`` outcomes at ``n x d`` raw inputs.
+
+        Precisions times residuals, added up alone and times inputs and their squares: of
+        outcomes at each other's inputs these differ, of the same in another order they do
+        not.
+        """
+        if X.shape[-1] != self.dimension:
+            return False
+        inputs, responses = self.sums.inputs, self.sums.responses
+        observed = self.prior.transform(X.to(inputs))
+        residuals = outcomes.to(observed) - self.prior.mean(observed)
+        weights = residuals / self.noise_scales.square()
+        sums, others = weights @ _powers(observed), responses @ _powers(inputs)
+        sizes = weights.abs() @ _powers(observed).abs()
+        return bool(((sums - others).abs() <= ROUNDED * sizes).all())
+
     def with_inputs(self, inputs: Tensor) -> "NystromRegression":
         # They become inducing points, whose new directions hold no data.
         state, noise = draft_of(self), self.pending_noise_std
@@ -601,6 +618,11 @@ class NystromRegression(RidgeState):
         # Residuals of the two count as opposite: features and rest are no parts of the
         # variance here.
         return features, farthest(*residual_variances)
+
+
+def _powers(inputs: Tensor) -> Tensor:
+    r"""Ones, inputs and their squares, in columns."""
+    return torch.cat([torch.ones_like(inputs[:, :1]), inputs, inputs.square()], -1)
 
 
 class Sketch(NamedTuple):

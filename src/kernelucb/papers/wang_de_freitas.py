@@ -15,16 +15,13 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb.acquisition.bounds import RegressionUCB, of_state
-from kernelucb.confidence.assumptions import (
-    rkhs_assumptions,
-)
+from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
 from kernelucb.confidence.band import Band, rebuildable
 from kernelucb.confidence.norm import (
     NormBound,
     NormBoundLike,
 )
 from kernelucb.confidence.ridge import (
-    FIXED_DESIGN,
     RidgeBand,
     fixed_ridge_band,
     ridge_inputs,
@@ -35,6 +32,9 @@ from kernelucb.data.from_model import NoiseStd
 _WANG_DE_FREITAS_SOURCE = (
     "Wang & de Freitas (2014), Proposition 1 (Durand, Maillard & Pineau (2018), Lemma 3), "
     "its last term in noise units (ours)"
+)
+FIXED_DESIGN = Assumption(
+    "design", "the inputs were fixed before any outcome was seen", Status.GIVEN
 )
 
 
