@@ -240,7 +240,7 @@ class PrequentialRadius:
 
     def stated(self, given: Assumptions) -> Assumptions:
         r"""The assumptions of a band, with those on the predictions."""
-        if is_estimate(self.noise_std):
+        if self._estimated:
             noise = replace(given["noise"], status=Status.ESTIMATED)
             given = given.with_item(noise)
         return given.with_extra(PREDICTED)

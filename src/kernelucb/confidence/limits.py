@@ -150,10 +150,10 @@ class ReplicateSource(Source):
         if not bool(apart.any()) or whole.assumptions.violated:
             return None
         row = [coordinate(each) for each in band.observed[apart][0].tolist()]
-        norm = whole.assumptions["norm"].statement
         statement = (
-            f"{norm}; the outcomes at ({', '.join(row)}) alone contradict this: their mean "
-            "lies outside the band (or noise_std is too small)"
+            f"{whole.assumptions['norm'].statement}; the outcomes at ({', '.join(row)}) "
+            "alone contradict this: their mean lies outside the band (or noise_std is too "
+            "small)"
         )
         item = Assumption("norm", statement, Status.VIOLATED)
         announce(item, "The outcomes' own interval is used there.")
