@@ -11,7 +11,7 @@ import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.models import SingleTaskGP, SingleTaskVariationalGP
 from botorch.models.transforms import Normalize, Standardize
-from botorch.models.transforms.input import Warp
+from botorch.models.transforms.input import OneHotToNumeric, Warp
 from gpytorch.likelihoods import BernoulliLikelihood
 from gpytorch.means import ConstantMean
 from hypothesis import given, settings
@@ -438,6 +438,21 @@ def test_a_transform_that_was_trained_needs_the_raw_inputs():
     model.input_transform.concentration0.fill_(2.0)
     acqf = LikelihoodUCB.from_model(model, **SEEN, **GIVEN)
     assert_close(acqf.band.data.train_inputs, model.transform_inputs(INPUTS))
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+@pytest.mark.filterwarnings("ignore:Using an input transform with")
+def test_the_columns_of_a_model_that_keeps_its_data_are_the_raw_ones():
+    r"""A code of two categories is one column of the kernel and two of the inputs."""
+    code = (INPUTS[:, :1] > 0.5).double()
+    raw = torch.cat([INPUTS[:, :1], code, 1.0 - code], -1)
+    transform = OneHotToNumeric(3, categorical_features={1: 2})
+    model = SingleTaskVariationalGP(
+        raw, SUCCESSES.unsqueeze(-1), BernoulliLikelihood(), input_transform=transform
+    ).double()
+    data = LikelihoodRegression.from_model(model)
+    assert data.dimension == 3
+    assert torch.equal(data.observed_inputs, raw)
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")

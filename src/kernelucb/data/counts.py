@@ -563,12 +563,12 @@ def _variational(
                 f"{name} has a `forward` that is not made of `mean_module` and "
                 "`covar_module`; give kernel and data to a LikelihoodRegression."
             )
-    learned = transform is not None and learns(transform, inputs)
     prior = Prior(inner.covar_module, inner.mean_module, transform)
-    raw = prior.untransformed(inputs) if raw is None else raw
-    dimension = (inputs if raw is None else raw).shape[-1]
+    raw = prior.untransformed(inputs) if raw is None else raw.detach().to(inputs)
+    raw = inputs if raw is None else raw
+    learned = learns(prior.input_transform, raw)
     noise = torch.ones_like(targets)  # none: asked by nobody
-    return ModelData(prior, inputs, targets, noise, dimension, frozenset(), learned)
+    return ModelData(prior, inputs, targets, noise, raw.shape[-1], frozenset(), learned)
 
 
 def _counts(targets: Tensor, of_rates: bool, amount: float | Tensor | None) -> Tensor:
