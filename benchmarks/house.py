@@ -64,11 +64,21 @@ def size(files: Iterable[Path]) -> dict[str, int]:
 
 
 def repeated(files: Iterable[Path]) -> int:
-    r"""Lines of code in passages of six and more that stand elsewhere as well."""
+    r"""Lines of code in passages of six and more that stand elsewhere as well.
+
+    Imports do not count: files that use the same names import the same names.
+    """
     texts, seen = [], Counter[tuple[str, ...]]()
     for file in files:
-        lines = file.read_text(encoding="utf-8").splitlines()
-        code = sorted(code_lines(file.read_text(encoding="utf-8")))
+        text = file.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        imports = {
+            number
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        code = sorted(code_lines(text) - imports)
         texts.append([lines[number - 1].strip() for number in code])
     windows = [
         [tuple(text[i : i + _REPEATED]) for i in range(len(text) - _REPEATED + 1)]

@@ -365,6 +365,17 @@ def test_a_family_replaces_length_scales_and_nothing_else():
         assert bound.assumptions["kernel"].status == status
 
 
+@pytest.mark.parametrize("name", ["shortest", "longest"])
+def test_a_family_from_an_estimated_length_scale_is_an_estimate(name):
+    ends = {"shortest": 0.1, "longest": 0.4}
+    ends[name] = Estimate(ends[name])
+    of_names = KernelFamilyUCB.from_model(STATE, norm_bound=9.0, **ends)
+    kernel = RBFKernel().requires_grad_(False)
+    family = KernelFamilyUCB(STATE, lengthscale_family(kernel, **ends), norm_bound=9.0)
+    for bound in (of_names, family):
+        assert bound.assumptions.estimated == ("kernel",)
+
+
 @pytest.mark.parametrize("name", [None, "lengthscale", "outputscale", "mean"])
 def test_a_kernel_by_name_keeps_an_estimate(name):
     options = {"lengthscale": 0.3, "outputscale": 2.0, "mean": 0.1}

@@ -329,7 +329,8 @@ def lengthscale_family(
     bases = [kernel] if isinstance(kernel, Kernel) else list(kernel)
     if not bases:
         raise ValueError("kernel is empty; give at least one.")
-    short, long = _ends(shortest, longest, bases)
+    estimated = is_estimate(shortest) or is_estimate(longest)
+    short, long = _ends(plain(shortest), plain(longest), bases)
     if finite_scalar("ratio", ratio) <= 1.0:
         raise ValueError(f"ratio must be above 1, got {ratio}.")
     if each_coordinate and len(long) == 1:
@@ -343,7 +344,7 @@ def lengthscale_family(
     step = (long / short) ** (1.0 / as_double(counts).clamp_min(1.0))
     members = [
         _Member(
-            _with_lengths(base, long * step**-taken),
+            _with_lengths(base, long * step**-taken, estimated),
             torch.where(taken > 0, step, 1.0),
             together=not each_coordinate,
         )
@@ -424,11 +425,12 @@ def _corners(
     return [longest, *sorted(rest, key=sum)]
 
 
-def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
+def _with_lengths(kernel: Kernel, lengths: Tensor, estimated: bool = False) -> Kernel:
     r"""A frozen copy with other length scales; other parts keep their status."""
     member: Any = frozen_copy(kernel)
     base = unscaled(member)
-    remember_trained(base, trained_parameters(base) - {"raw_lengthscale"})
+    trained = trained_parameters(base) - {"raw_lengthscale"}
+    remember_trained(base, trained | ({"raw_lengthscale"} if estimated else set()))
     lengths = lengths.to(base.raw_lengthscale.device)
     if len(lengths) > 1 and base.lengthscale.shape[-1] == 1:
         base.ard_num_dims = len(lengths)
