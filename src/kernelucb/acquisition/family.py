@@ -46,6 +46,7 @@ from kernelucb.data.counts import LikelihoodRegression
 from kernelucb.data.exact import data_of
 from kernelucb.data.from_model import ModelData, NoiseStd
 from kernelucb.data.kernel_family import (
+    Covered,
     Lengths,
     LengthscaleFamily,
     fixed_kernel,
@@ -293,9 +294,9 @@ def _from_length(band: Band, lengthscale: float) -> tuple[LengthscaleFamily, lis
             f"lengthscale is {lengthscale:.4g}, above all length scales of the family; "
             f"give at most {max(kernels.lengthscales):.4g}."
         )
-    covers = f"{kernels.covers}, of at least {lengthscale:.4g}"
+    covered = (Covered(f"{kernels.covers}, of at least {lengthscale:.4g}"),)
     members = tuple(kernels.members[index] for index in kept)
-    return LengthscaleFamily(members, covers), kept
+    return LengthscaleFamily(members, covered), kept
 
 
 def with_named_kernels(

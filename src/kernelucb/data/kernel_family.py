@@ -55,7 +55,6 @@ _ROUNDING = 1e-9  # steps, and relative of length scales
 _REACH = 40.0
 _GRID = 100_000
 _MARGIN = 1e-3  # above the step, which is the most that the function rises in between
-_PART, _OR = ", in part", ", or "  # of slices and sums
 Lengths = Number | Sequence[float] | Tensor
 
 
@@ -185,6 +184,16 @@ class _Member(NamedTuple):
         return cover_of_all(self.kernel, longer, largest, columns)
 
 
+class Covered(NamedTuple):
+    r"""What kernels of a family cover, in words."""
+
+    words: str
+    in_part: bool = False  # whether they are a slice of those that cover it
+
+    def __str__(self) -> str:
+        return f"{self.words}, in part" if self.in_part else self.words
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LengthscaleFamily(Sequence[Kernel]):
     r"""Kernels of several length scales, which cover the length scales in between.
@@ -198,11 +207,16 @@ class LengthscaleFamily(Sequence[Kernel]):
 
     Attributes:
         members: The kernels, and the length scales that each of them covers.
-        covers: What the family covers, in words.
+        covered: What the families that were added up cover, each in words.
     """
 
     members: tuple[_Member, ...]
-    covers: str
+    covered: tuple[Covered, ...]
+
+    @property
+    def covers(self) -> str:
+        r"""What the family covers, in words."""
+        return ", or ".join(map(str, self.covered))
 
     def covering(self, dimension: int) -> list[Cover]:
         r"""Covers of the kernels' ranges, for inputs with ``dimension`` columns."""
@@ -260,9 +274,8 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __add__(self, other: object) -> "LengthscaleFamily":
         if not isinstance(other, LengthscaleFamily):
             return NotImplemented
-        words = [*self.covers.split(_OR), *other.covers.split(_OR)]
-        covers = _OR.join(dict.fromkeys(words))  # once, of slices that are joined again
-        return LengthscaleFamily(self.members + other.members, covers)
+        covered = dict.fromkeys(self.covered + other.covered)  # slices joined again: once
+        return LengthscaleFamily(self.members + other.members, tuple(covered))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -276,8 +289,9 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __getitem__(self, index: int | slice) -> "Kernel | LengthscaleFamily":
         if not isinstance(index, slice):
             return self.members[index].kernel
-        covers = f"{self.covers.removesuffix(_PART)}{_PART}"
-        return LengthscaleFamily(self.members[index], covers)
+        *others, last = self.covered
+        covered = *others, last._replace(in_part=True)
+        return LengthscaleFamily(self.members[index], covered)
 
     def __repr__(self) -> str:
         return f"LengthscaleFamily({len(self)} kernels: {self.covers})"
@@ -356,7 +370,7 @@ def lengthscale_family(
     if bool((short < long).any()):
         scales = "length scales of each coordinate" if each_coordinate else "length scales"
         covers = f"{names} with {scales} from {in_words(short)} to {in_words(long)}"
-    return LengthscaleFamily(tuple(members), covers)
+    return LengthscaleFamily(tuple(members), (Covered(covers),))
 
 
 def _kind(kernel: Kernel) -> tuple[type, float, float, tuple[int, ...] | None]:
