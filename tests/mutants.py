@@ -96,7 +96,7 @@ MUTANTS = [
     Mutant("papers/bkb_variational.py", "self._observed(prior, self.likelihood.noise.double().squeeze())", "self._observed(prior, self.likelihood.noise.detach().double().squeeze())", "tests/unit/test_bkb_variational.py"),
     Mutant("papers/bkb_variational.py", "torch.tensor(trained).to", "torch.zeros_like(self.was_trained).to", "tests/unit/test_bkb_variational.py"),
     Mutant("papers/bkb_variational.py", "if before == parts and all(", "if before == parts or all(", "tests/unit/test_bkb_variational.py"),
-    Mutant("papers/bkb.py", '"noise" in model.estimated - state.estimated', '"noise" in state.estimated - model.estimated', "tests/unit/test_bkb_variational.py"),
+    Mutant("papers/bkb.py", '"noise" in known.estimated - state.estimated', '"noise" in state.estimated - known.estimated', "tests/unit/test_bkb_variational.py"),
     Mutant("_numerics/kernels.py", "self.kernel(right, left).to_dense().mT", "self.kernel(left, right).to_dense()", "tests/unit/test_kernels.py"),
     # What replicates and designs say.
     Mutant("confidence/pointwise.py", "torch.log1p(product) + 2.0 * level", "torch.log1p(product) + level", "tests/unit/test_pointwise.py"),
