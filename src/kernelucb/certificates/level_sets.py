@@ -167,6 +167,13 @@ def failure_probability(
     that surely fail and that may fail. Since this is one event, one sample serves all
     rounds, and runs may be chosen from it: anytime if the band is.
 
+    No function of the set fails at all open points at once, and so fewer of them count: if
+    the set lies in an ellipsoid of values ``f = m + C^(1/2) z, |z| <= 1`` at these points,
+    with ``D_i = m_i - t > 0``, then ``f_i < t`` only where ``((f_i - m_i) / D_i)^2 >= 1``,
+    and these squares add up to at most the largest eigenvalue of ``D^-1 C D^-1`` (ours; on
+    the same event, at no further probability). Of sets that are no ball in the fit and the
+    norm, or weighted sums of such, every open point counts.
+
     Args:
         band: A bound of this package, or ``OutcomeConstraints``; a point fails where any
             limit is not kept.
@@ -186,8 +193,7 @@ def failure_probability(
     sample = checked_points("sample", sample, dimension)
     spend(sample_delta)
     count, half = len(sample), sample_delta / 2.0
-    keeps, may_keep = limits.feasibility(sample)
-    surely, possibly = count - int(may_keep.sum()), count - int(keeps.sum())
+    surely, possibly = limits.num_failing(sample)
     lower = float(beta.ppf(half, surely, count - surely + 1)) if surely else 0.0
     upper = 1.0
     if possibly < count:

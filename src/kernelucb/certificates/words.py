@@ -667,6 +667,21 @@ class LevelSet(_OfLimits):
         r"""Share that is neither."""
         return float(self.shares[self.status == 0].sum())
 
+    @cached_property
+    def kept_share(self) -> tuple[float, float]:
+        r"""Share of the domain that keeps all limits: at least, and at most.
+
+        Of listed points it says more than the parts alone: not all open ones keep their
+        limits, or fail to, at once (see ``failure_probability``).
+        """
+        if not torch.equal(self.lower, self.upper):
+            return self.inside, 1.0 - self.outside
+        is_open = self.status == 0
+        least, most = self.limits.num_failing(self.lower[is_open])
+        each = float(self.shares[0])  # every point counts the same
+        kept = self.inside + each * (int(is_open.sum()) - most)
+        return kept, 1.0 - self.outside - each * least
+
     @property
     def sentence(self) -> str:
         r"""``"the outcome is at least 80 in 31.2 % of the domain at least, ..."``."""
@@ -675,7 +690,12 @@ class LevelSet(_OfLimits):
         rest = f"{at_most(round(100.0 * self.open, _DECIMALS), count=3)} %"
         if self.unresolved > 0.0:
             rest += f", {self.unresolved:.2%} for want of evaluations of the search"
-        of = "candidates" if self.domain.noun == "candidate" else "domain"
+        of, (least, most) = self.domain.noun, self.kept_share
+        of = "candidates" if of == "candidate" else "domain"
+        if least > self.inside or most < 1.0 - self.outside:
+            ends = (round(100.0 * each, _DECIMALS) for each in (least, most))
+            low, high = between(*ends)
+            rest += f"; counted together, at least {low} % and at most {high} % keep it"
         return (
             f"{self.kept} in at least {shares[0]} of the {of}{self.domain.context}, "
             f"not in at least {shares[1]}; open: {rest}"
@@ -690,8 +710,8 @@ class FailureProbability(_OfLimits):
         limits: The bands and their thresholds.
         lower: Lower limit on the probability of a failure.
         upper: Upper limit.
-        surely: Share of the sample that surely fails.
-        possibly: Share of the sample that may fail.
+        surely: Share of the sample that fails at least.
+        possibly: Share of the sample that fails at most.
         assumptions: What the limits rest on; their ``delta`` is for band and sample.
     """
 

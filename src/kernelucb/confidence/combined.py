@@ -196,6 +196,10 @@ class Union(CombinedSet):
         r"""The largest."""
         return torch.stack(list(values)).amax(0)
 
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""The most in any part: the function lies in one of them."""
+        return max(part.most_beyond(X, level, sign) for part in self.parts)
+
     def support(self, points: CombinedPoints, sign: int) -> Tensor:
         r"""Largest support, searched only where a part's cheap bound leaves it open."""
         parts = self.parts
@@ -296,6 +300,10 @@ class PlusError(CombinedSet):
         r"""Largest norm of ``g``, prior units."""
         return self.parts[0].norm
 
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""Where ``f`` is beyond the level, ``g`` is beyond it or short by the error."""
+        return self.parts[0].most_beyond(X, level - sign * self.error, sign)
+
 
 class Within(CombinedSet):
     r"""All functions of a single part that keep to limits on their values.
@@ -341,6 +349,10 @@ class Within(CombinedSet):
     @property
     def norm(self) -> Number | None:
         return self.parts[0].norm
+
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""At most as many as of the part, which holds these functions and others."""
+        return self.parts[0].most_beyond(X, level, sign)
 
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Points as the part sees them, and the limits there."""

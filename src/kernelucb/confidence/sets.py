@@ -160,6 +160,14 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
         r"""A part of the set: ``kind`` of it, with these assumptions."""
         return kind(self, assumptions=assumptions)
 
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""Upper bound on at how many of ``n x d`` points ``sign * (f - level) >= 0``.
+
+        For any one function of the set; ``level`` in outcome units. All ``n`` points by
+        default; less where the set says that no function is so far at all of them at once.
+        """
+        return len(X)
+
     def limit(self, sign: int) -> float:
         r"""Upper bound on ``sign * f`` everywhere, from a known range; else infinite."""
         return math.inf

@@ -274,6 +274,17 @@ class RidgeState(Module, ABC):
         shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
         return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
 
+    def covariance_at(
+        self, left: Projection, right: Projection, regularizer: Tensor
+    ) -> Tensor:
+        r"""Latent covariance between ``b`` and ``p`` projected points, ``b x p``.
+
+        ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+        """
+        shares = self.eigenvalues / (self.eigenvalues + regularizer)
+        prior = self.prior.covariance(left.inputs, right.inputs)
+        return prior - (left.features * shares) @ right.features.mT
+
     def _checked(self, X: Tensor, name: str = "X") -> Tensor:
         shape = tuple(tensor(name, X).shape)
         if len(shape) != 2 or shape[1] != self.dimension:
@@ -651,17 +662,6 @@ class KernelRegression(RidgeState):
         """
         tau = self._column(regularizer)
         return torch.log1p(self.eigenvalues / tau).sum(-1)
-
-    def covariance_at(
-        self, left: Projection, right: Projection, regularizer: Tensor
-    ) -> Tensor:
-        r"""Latent covariance between ``b`` and ``p`` projected points, ``b x p``.
-
-        ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
-        """
-        shares = self.eigenvalues / (self.eigenvalues + regularizer)
-        prior = self.prior.covariance(left.inputs, right.inputs)
-        return prior - (left.features * shares) @ right.features.mT
 
 
 # What a state is made of
