@@ -16,7 +16,14 @@ from torch.nn import ModuleList
 from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
-from kernelucb.confidence.sets import Change, ConfidenceSet, Cut, changes_in
+from kernelucb.confidence.sets import (
+    Change,
+    ConfidenceSet,
+    Cut,
+    Gains,
+    Pairs,
+    changes_in,
+)
 from kernelucb.data.state import State
 
 
@@ -155,6 +162,18 @@ class CombinedSet(ConfidenceSet):
         sides = self._sides(sign)
         gains = [part.max_gain_over(X, reference, side, cheap) for part, side in sides]
         return self.joined(gains) + 2.0 * self.error
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        r"""From the gains over each part."""
+        parts = [part.gains_among(X, side) for part, side in self._sides(sign)]
+
+        def joined(pairs: Sequence[Pairs]) -> Pairs:
+            return lambda first, second: (
+                self.joined([each(first, second) for each in pairs]) + 2.0 * self.error
+            )
+
+        most, least = zip(*parts, strict=True)
+        return Gains(joined(most), joined(least))
 
     def limit(self, sign: int) -> float:
         limits = [part.limit(side) for part, side in self._sides(sign)]
@@ -388,6 +407,21 @@ class Within(CombinedSet):
         side = part.majorant if cheap else part.support
         above = sign * points.baseline + side(points, sign)
         return torch.minimum(gain, torch.minimum(above, end) - least)
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        r"""The part's gains, at most what sides and limits leave between two points."""
+        gains, limits = self.parts[0].gains_among(X, sign), self._limits(X).oriented(sign)
+        part = Limits(*self.parts[0].bounds(X)).oriented(sign)
+        upper = torch.minimum(part.upper, limits.upper)
+        lower = torch.minimum(part.lower, limits.upper).maximum(limits.lower)
+
+        def within(pairs: Pairs) -> Pairs:
+            def clipped(first: Tensor, second: Tensor) -> Tensor:
+                return torch.minimum(pairs(first, second), upper[first] - lower[second])
+
+            return clipped
+
+        return Gains(*map(within, gains))
 
     def limit(self, sign: int) -> float:
         r"""Upper bound on ``sign * f`` everywhere, by the limits and by the part."""

@@ -25,6 +25,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.radius import Constraints
 from kernelucb.confidence.sets import (
     Change,
+    Gains,
     QueryPoints,
     RidgeT_co,
     StateSet,
@@ -87,6 +88,19 @@ class FunctionSet(StateSet[RidgeT_co, Projection]):
         change = self.regression.difference(points, other, cheap)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        points = self.regression.project(X)
+
+        def most(first: Tensor, second: Tensor) -> Tensor:
+            pair = points.rows(first), points.rows(second)
+            change = self.regression.difference(*pair)
+            return sign * change.baseline + self._support_of_difference(change, sign, False)
+
+        def least(first: Tensor, second: Tensor) -> Tensor:
+            return points.baseline.new_tensor(-torch.inf).expand(len(first))
+
+        return Gains(most, least)
 
     def _projected(self, reference: Tensor) -> Projection:
         r"""A reference in the state of the data: a search asks about the same one."""
@@ -459,6 +473,15 @@ class ExactSet(GridSet):
         inside = ball.detach() <= finite.detach()
         value = torch.where(inside, ball, finite) if bool(inside.any()) else finite
         return value, torch.where(inside, torch.inf, torch.as_tensor(tau))
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        r"""At least the difference of two sides, one of which a function attains."""
+        ends = sign * torch.stack(self.bounds(X))
+
+        def least(first: Tensor, second: Tensor) -> Tensor:
+            return (ends[:, first] - ends[:, second]).amax(0)
+
+        return super().gains_among(X, sign)._replace(least=least)
 
     def majorant(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least bound over the grid that brackets the search."""

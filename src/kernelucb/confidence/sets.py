@@ -84,6 +84,17 @@ def without_hessian(X: Tensor) -> Tensor:
     return seen
 
 
+# Maps the numbers of ``b`` points and of ``b`` others to ``b`` values
+Pairs = Callable[[Tensor, Tensor], Tensor]
+
+
+class Gains(NamedTuple):
+    r"""Gains of some of ``n`` points over others, ``sign * (f(x) - f(x'))``."""
+
+    most: Pairs  # `max_gain_over` of each pair
+    least: Pairs  # a lower bound on it, without a search, up to round-off
+
+
 class Described:
     r"""Prints an object in two lines: its class and numbers, then its verdict."""
 
@@ -246,6 +257,18 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
         above = (self.majorant if cheap else self.support)(points, sign)
         below = self.support(other, -sign)
         return sign * (points.baseline - other.baseline) + above + below
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        r"""Gains of ``n x d`` points over each other; all of them are seen once."""
+        points = self.project(X)
+        sides = self.support(points, sign), self.support(points, -sign)
+        most = sign * points.baseline + sides[0]
+        least = sign * points.baseline - sides[1]
+
+        def apart(first: Tensor, second: Tensor) -> Tensor:
+            return most[first] - least[second]
+
+        return Gains(apart, apart)
 
 
 def changes_in(
