@@ -253,3 +253,22 @@ def test_the_next_run_is_where_the_band_reaches_to_both_sides():
     # A smaller level for small outcomes is the same set of open points.
     assert torch.equal(values >= 0.0, level_set(band, LEVEL, X).status == 0)
     assert acqf.bounds(X)[0].equal(lower)
+
+
+def test_sentences_have_names_and_units():
+    _, band = problem()
+    X, named = uniform(50, 2, 5), {"outcome": "yield", "units": {"yield": "%", "heat": "C"}}
+    found = level_set(band, LEVEL, X, **named)
+    assert found.sentence.startswith("yield is at least 0.2 % in at least ")
+    share = failure_probability(band, LEVEL, X, side="<=", **named)
+    assert share.sentence.endswith("it is not true that yield is at most 0.2 %")
+    limits = OutcomeConstraints(band, LEVEL, names=["yield"])
+    given = {"bounds": SQUARE, "fixed_features": {1: 0.5}, "max_evaluations": 50}
+    box = level_set(limits, names=["time", "heat"], units=named["units"], **given)
+    assert "yield is at least 0.2 % in " in box.sentence
+    assert "of the domain in this context (heat 0.5 C)" in box.sentence
+    plain = level_set(band, LEVEL, **given)
+    assert "the outcome is at least 0.2 in " in plain.sentence
+    assert "in this context (x1 0.5)" in plain.sentence
+    with pytest.raises(ValueError, match="1 names for 2 inputs"):
+        level_set(band, LEVEL, X, names=["time"])

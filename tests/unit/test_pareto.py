@@ -314,3 +314,10 @@ def test_few_gains_are_searched():
     compared.challenges(every[:, None] & every, 0)
     searched = (compared.least == compared.most).double().mean()
     assert 1.0 / 150 < float(searched) < 0.5
+
+
+def test_what_does_not_matter_has_names_and_units():
+    listed = bands(truths(1), X[:10])
+    named = {"names": ["strength", "cost"], "units": {"strength": "MPa"}}
+    found = pareto_set(listed, X, [0.5, 2.0], **named)
+    assert "by more than 0.5 MPa in strength and 2 in cost;" in found.sentence

@@ -1,6 +1,6 @@
 r"""Which trade-offs between several outcomes are real."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -8,6 +8,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import nonnegative_scalar
 from kernelucb._numerics.domains import checked_points
+from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import ParetoSet
 from kernelucb.confidence.band import (
     BandLike,
@@ -33,6 +34,7 @@ def pareto_set(
     *,
     constraints: OutcomeConstraints | None = None,
     names: Sequence[str] | None = None,
+    units: Mapping[str, str] | None = None,
     allow_estimated: bool = False,
 ) -> ParetoSet:
     r"""Sort candidates into optimal, dominated and open ones, for several objectives.
@@ -61,6 +63,7 @@ def pareto_set(
         constraints: Outcomes that must stay on their side of a threshold; the front is that
             of the feasible candidates.
         names: Names of the objectives, for print; ``objective 1`` and so on when absent.
+        units: Units by these names, for print.
         allow_estimated: Whether ``stop`` may rest on bands whose kernel, mean, noise or
             norm was estimated.
 
@@ -126,6 +129,7 @@ def pareto_set(
             named | limits, "optimal and dominated candidates are what they are called"
         ).at(X),
         allow_estimated=allow_estimated,
+        wording=Wording((), units=units or {}),
     )
 
 

@@ -31,6 +31,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
 
 _MOST_LINES = 5  # of combinations, in print
+_NO_NAMES = Wording(())
 
 # Statements of claims by their kind, or by "no" and their kind.
 STATEMENTS = {
@@ -613,13 +614,18 @@ def _at_least(side: Side, threshold: float) -> str:
 
 class _OfLimits(Verdict):
     limits: OutcomeConstraints
+    wording: Wording
     rigorous = True
 
     @property
     def kept(self) -> str:
-        r"""``"the outcome is at least 80"``, for all limits."""
+        r"""``"the outcome is at least 80 %"``, for all limits."""
         pairs = zip(self.limits.names, self.limits.constraints, strict=True)
-        return " and ".join(f"{n} is {_at_least(c.side, c.threshold)}" for n, c in pairs)
+        value = self.wording.value
+        return " and ".join(
+            f"{name} is {value(_at_least(each.side, each.threshold), name)}"
+            for name, each in pairs
+        )
 
 
 @dataclass(frozen=True)
@@ -641,6 +647,7 @@ class LevelSet(_OfLimits):
             search, rather than more runs, may decide it.
         assumptions: What the probability rests on.
         domain: Names of the points that count, for sentences.
+        wording: Names and units, for sentences.
     """
 
     limits: OutcomeConstraints
@@ -651,6 +658,7 @@ class LevelSet(_OfLimits):
     unresolved: float
     assumptions: Assumptions
     domain: DomainWords = field(default_factory=DomainWords)
+    wording: Wording = _NO_NAMES
 
     @property
     def inside(self) -> float:
@@ -713,6 +721,7 @@ class FailureProbability(_OfLimits):
         surely: Share of the sample that fails at least.
         possibly: Share of the sample that fails at most.
         assumptions: What the limits rest on; their ``delta`` is for band and sample.
+        wording: Names and units, for sentences.
     """
 
     limits: OutcomeConstraints
@@ -721,6 +730,7 @@ class FailureProbability(_OfLimits):
     surely: float
     possibly: float
     assumptions: Assumptions
+    wording: Wording = _NO_NAMES
 
     @property
     def sentence(self) -> str:
@@ -760,6 +770,7 @@ class ParetoSet(Verdict):
         feasible: ``2 x n`` booleans: certainly feasible, and possibly feasible.
         assumptions: What the probability rests on.
         allow_estimated: Whether ``stop`` may rest on estimates.
+        wording: Units of the objectives, for sentences.
     """
 
     candidates: Tensor
@@ -776,6 +787,7 @@ class ParetoSet(Verdict):
     assumptions: Assumptions
     allow_estimated: bool = False
     rigorous: bool = True
+    wording: Wording = _NO_NAMES
 
     @property
     def infeasible(self) -> Tensor:
@@ -825,8 +837,9 @@ class ParetoSet(Verdict):
         r"""How many candidates are optimal, dominated and open."""
         parts = self.optimal, self.dominated, self.covered, self.open
         counts = [int(each.sum()) for each in parts]
-        pairs = zip(map(as_given, self.epsilon), self.names, strict=True)
-        within = " and ".join(f"{number} in {name}" for number, name in pairs)
+        pairs, value = zip(self.epsilon, self.names, strict=True), self.wording.value
+        each = (f"{value(as_given(number), name)} in {name}" for number, name in pairs)
+        within = " and ".join(each)
         limited = not bool(self.feasible.all())
         feasible = "feasible " * limited
         out = f", {int(self.infeasible.sum())} infeasible" * limited
