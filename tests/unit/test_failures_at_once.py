@@ -238,3 +238,17 @@ def test_no_point_and_one_point():
     assert whole.most_beyond(X[:0], 0.0, 1) == 0
     assert whole.most_beyond(X[:1], -99.0, -1) == 0
     assert whole.most_beyond(X[:1], -99.0, 1) == 1
+
+
+@pytest.mark.parametrize("noise", [1e-7, 1e-3, 10.0])
+def test_where_round_off_decides_nothing_false_is_said(noise):
+    r"""Smooth kernel, dense runs: most eigenvalues are round-off at the small noise."""
+    kernel = frozen_kernel("rbf", lengthscale=0.7)
+    truth, rows = RKHSFunction.random(kernel, NORM, 3, 2), uniform(80, 3, 2)
+    state = KernelRegression(rows, truth(rows), kernel, noise)
+    made = MartingaleMixtureUCB(state, norm_bound=1.01 * NORM).band
+    points = torch.cat([X, rows])
+    values = truth(points)
+    for level in (*values.quantile(float64([0.05, 0.5, 0.95])), values[-1], values.min()):
+        least, most = OutcomeConstraints(made, float(level)).num_failing(points)
+        assert least <= int((values < float(level)).sum()) <= most

@@ -351,7 +351,8 @@ class GridSet(FunctionSet):
         for first in range(blocks):  # evenly mixed: blocks of the same mean
             rows = joint[first::blocks]
             spread, rounding = self._spread(points.rows(rows), distance[rows], node)
-            count += min(len(rows), int(eigenvalue_limit(spread) + rounding))
+            # What is not finite says nothing.
+            count += int(min(float(len(rows)), eigenvalue_limit(spread) + rounding))
         return count
 
     def _distance(self, points: Projection, level: float, sign: int, node: int) -> Tensor:
