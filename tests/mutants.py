@@ -38,6 +38,9 @@ MUTANTS = [
     Mutant("certificates/pareto.py", "dominated=possible & ~rivals", "dominated=~rivals", "tests/unit/test_pareto.py"),
     Mutant("acquisition/ucb.py", "searched.widest_every = 1 if whole else searched.widest_every", "pass", "tests/contract/test_domain.py"),
     Mutant("certificates/level_sets.py", "    spend(sample_delta)\n", "", "tests/unit/test_claims.py"),
+    # How many points fail together, and which pairs a front may leave out.
+    Mutant("confidence/dual.py", "weight = math.sqrt(float(self.grid.squared_widths[node])) / distance", "weight = 0.9 * math.sqrt(float(self.grid.squared_widths[node])) / distance", "tests/unit/test_failures_at_once.py"),
+    Mutant("certificates/pareto.py", "slack = _ROUND_OFF * (high - low)", "slack = -0.2 * (high - low)", "tests/unit/test_pareto.py"),
     # Formulas of the fit and of the set.
     Mutant("confidence/radius.py", "float(log_dets) + confidence", "0.5 * float(log_dets) + confidence", "tests/unit/test_exactness.py tests/unit/test_fit.py"),
     Mutant("confidence/radius.py", "tau_ref, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)", "tau_ref, confidence = float(taus[0]), math.log(1.0 / delta)", "tests/unit/test_exactness.py tests/unit/test_fit.py"),

@@ -5,7 +5,7 @@ import pandas as pd
 
 from benchmarks.runner import Moments, captioned
 from benchmarks.runner.study import Study, Summary, grid
-from benchmarks.sets.play import failures, front, sequences
+from benchmarks.sets.play import failures, front, sequences, together
 from benchmarks.sets.problems import TABLES
 
 STUDY = Study("benchmarks.sets", "Level sets, failure probabilities and fronts.")
@@ -109,6 +109,30 @@ def failing(runs: pd.DataFrame) -> Summary:
         "noise 0.05 of the outcomes' deviation, least norm of the sample's values."
     )
     return Summary(None, captioned(text, ["simulator", "limits", *map(str, shown)], rows))
+
+
+_TOGETHER = {"sample": 2000, "noise_std": 0.05, "norm_factor": 1.2, "share": [0.05, 0.9]}
+_LENGTHS = zip((1, 2, 3), (0.15, 0.3, 0.45), strict=True)
+
+
+@STUDY.table(
+    "together",
+    grid(
+        [{"dimension": d, "lengthscale": length} for d, length in _LENGTHS],
+        _TOGETHER,
+        {"runs": [20, 60], "seed": range(3)},
+    ),
+    together,
+)
+def failing_together(runs: pd.DataFrame) -> Summary:
+    r"""Shares of a sample that fail, by single points and counted together."""
+    kinds = ["true", "alone at least", "together at least"]
+    kinds += ["together at most", "alone at most"]
+    inside = runs["together at least"] <= runs["true"]
+    runs["false"] = ~(inside & (runs["true"] <= runs["together at most"]))
+    groups = runs.groupby(["dimension", "share", "runs"], sort=False)
+    means = groups[kinds].mean().round(4)
+    return Summary(means.join(groups["false"].sum()).reset_index(), None)
 
 
 if __name__ == "__main__":

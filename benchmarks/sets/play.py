@@ -21,6 +21,7 @@ from kernelucb import (
     LevelSetAmbiguity,
     MartingaleMixtureUCB,
     NearNormBall,
+    OutcomeConstraints,
     ParetoWidth,
     failure_probability,
     level_set,
@@ -239,6 +240,30 @@ def failures(s: Settings) -> dict[str, Any]:
             rule = LevelSetAmbiguity(band, threshold)
             points, _ = optimize_acqf_discrete(rule, _BATCH, sample, unique=True)
         X = torch.cat([X, points])
+
+
+def together(s: Settings) -> dict[str, Any]:
+    r"""Failures in a sample, by single points and counted together; no run is chosen."""
+    random, dimension = stream(s["seed"], "together", s["dimension"]), s["dimension"]
+    kernel = fixed_kernel("matern52", s["lengthscale"])
+    truth = KnownFunction.draw(random, kernel, 2.0, dimension, 30)
+    sample = torch.from_numpy(random.random((s["sample"], dimension)))
+    X = torch.from_numpy(random.random((s["runs"], dimension)))
+    Y = truth(X) + s["noise_std"] * torch.from_numpy(random.standard_normal(len(X)))
+    values = truth(sample)
+    level = float(values.quantile(s["share"]))
+    band = _band(
+        KernelRegression(X, Y, kernel, s["noise_std"]), 2.0 * s["norm_factor"], 0.05
+    )
+    lower, upper = band.bounds(sample)
+    counts = OutcomeConstraints(band, level).num_failing(sample)
+    return {
+        "true": float((values < level).double().mean()),
+        "alone at least": float((upper < level).double().mean()),
+        "alone at most": float((lower < level).double().mean()),
+        "together at least": counts[0] / len(sample),
+        "together at most": counts[1] / len(sample),
+    }
 
 
 def _least_sure(state: KernelRegression, threshold: float, sample: Tensor) -> Tensor:

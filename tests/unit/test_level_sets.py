@@ -140,8 +140,10 @@ def test_a_kernel_without_bounded_changes_needs_candidates():
 
 
 def test_limits_on_a_failure_are_exact_binomial_ones():
-    _, band = problem(norm=3.0, seed=4)
+    made, together = problem(norm=3.0, seed=4)
     X = uniform(500, 2, 9)
+    # Of the closed form each point counts by itself.
+    band = MartingaleMixtureUCB(made.model, norm_bound=3.0, form="analytic").band
     found = failure_probability(band, LEVEL, X, sample_delta=0.02)
     lower, upper = band.bounds(X)
     surely, possibly = int((upper < LEVEL).sum()), int((lower < LEVEL).sum())
@@ -152,6 +154,15 @@ def test_limits_on_a_failure_are_exact_binomial_ones():
     assert found.assumptions.delta == pytest.approx(0.07)
     assert "with probability 0.93" in str(found)
     assert "[given] the 500 points of the sample are independent draws" in str(found)
+    narrow = failure_probability(together, LEVEL, X, sample_delta=0.02)
+    counts = OutcomeConstraints(together, LEVEL).num_failing(X)
+    exact = [binomtest(k, 500).proportion_ci(0.98, "exact") for k in counts]
+    assert narrow.lower == pytest.approx(exact[0].low)
+    assert narrow.upper == pytest.approx(exact[1].high)
+    lower, upper = together.bounds(X)
+    alone = int((upper < LEVEL).sum()), int((lower < LEVEL).sum())
+    assert alone[0] <= counts[0] <= counts[1] <= alone[1]
+    assert counts != alone
 
 
 def test_certain_failures_and_none_have_limits_too():
@@ -242,3 +253,22 @@ def test_the_next_run_is_where_the_band_reaches_to_both_sides():
     # A smaller level for small outcomes is the same set of open points.
     assert torch.equal(values >= 0.0, level_set(band, LEVEL, X).status == 0)
     assert acqf.bounds(X)[0].equal(lower)
+
+
+def test_sentences_have_names_and_units():
+    _, band = problem()
+    X, named = uniform(50, 2, 5), {"outcome": "yield", "units": {"yield": "%", "heat": "C"}}
+    found = level_set(band, LEVEL, X, **named)
+    assert found.sentence.startswith("yield is at least 0.2 % in at least ")
+    share = failure_probability(band, LEVEL, X, side="<=", **named)
+    assert share.sentence.endswith("it is not true that yield is at most 0.2 %")
+    limits = OutcomeConstraints(band, LEVEL, names=["yield"])
+    given = {"bounds": SQUARE, "fixed_features": {1: 0.5}, "max_evaluations": 50}
+    box = level_set(limits, names=["time", "heat"], units=named["units"], **given)
+    assert "yield is at least 0.2 % in " in box.sentence
+    assert "of the domain in this context (heat 0.5 C)" in box.sentence
+    plain = level_set(band, LEVEL, **given)
+    assert "the outcome is at least 0.2 in " in plain.sentence
+    assert "in this context (x1 0.5)" in plain.sentence
+    with pytest.raises(ValueError, match="1 names for 2 inputs"):
+        level_set(band, LEVEL, X, names=["time"])

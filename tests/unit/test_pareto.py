@@ -7,12 +7,17 @@ from botorch.models.transforms.outcome import Log
 from botorch.optim import optimize_acqf_discrete
 
 from kernelucb import (
+    AbbasiYadkoriUCB,
+    KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
+    NearNormBall,
     OutcomeConstraints,
     ParetoWidth,
     pareto_set,
 )
+from kernelucb.certificates.pareto import Comparison
+from kernelucb.confidence.band import weighted_sum
 from problems import (
     RKHSFunction,
     frozen_kernel,
@@ -248,3 +253,71 @@ def test_the_words_of_a_front_are_true_in_their_direction(seed):
             found
         )
         assert f"no {word}candidate is better" in str(found)
+
+
+FUNCTION = RKHSFunction.random(frozen_kernel("matern52", lengthscale=0.5), NORM, 2, 4)
+
+VALUES = FUNCTION(X)
+
+
+def made(builder=MartingaleMixtureUCB, **options):
+    noise = NOISE * torch.randn(20, generator=generator(4), dtype=torch.float64)
+    state = KernelRegression(X[:20], FUNCTION(X[:20]) + noise, FUNCTION.kernel, NOISE)
+    return builder(state, **{"norm_bound": NORM, **options}).band
+
+
+def family(state, norm_bound):
+    kernels = [frozen_kernel("matern52", lengthscale=each) for each in (0.5, 0.4)]
+    return KernelFamilyUCB(state, kernels, norm_bound=[norm_bound, 1.5 * norm_bound])
+
+
+BANDS = {
+    "exact": made,
+    "grid": lambda: made(form="grid"),
+    "closed form": lambda: made(form="analytic"),
+    "ridge": lambda: made(AbbasiYadkoriUCB),
+    "family": lambda: made(family),
+    "near a ball": lambda: made(norm_bound=NearNormBall(NORM, 0.05)),
+    "range": lambda: made().within(lower=float(VALUES.min()), upper=float(VALUES.max())),
+    "replicates": lambda: made().with_replicates(40),
+    "sum": lambda: weighted_sum([made(), made(form="grid")], [1.0, -0.5]),
+}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kind", BANDS)
+def test_gains_among_points_are_the_gains_over_each(kind, sign):
+    whole = BANDS[kind]().confidence_set
+    gains = whole.gains_among(X, sign)
+    first = torch.arange(40).repeat_interleave(40)
+    second = torch.arange(40).repeat(40)
+    found = gains.most(first, second).reshape(40, 40)
+    each = [whole.max_gain_over(X, x[None], sign) for x in X]
+    apart = ~torch.eye(40, dtype=torch.bool)  # nothing but round-off is gained over itself
+    assert torch.allclose(found[apart], torch.stack(each, 1)[apart], rtol=0.0, atol=1e-9)
+    least = gains.least(first, second).reshape(40, 40)
+    assert bool((least[apart] <= found[apart] + 1e-9).all())
+    # Of a grid nothing is known below: there may be no function that attains its sides.
+    known = bool(torch.isfinite(least).all())
+    assert known == (kind not in {"grid", "sum"})
+
+
+def test_few_gains_are_searched():
+    r"""Less than half of all pairs, beaten points among them: sides decide the others."""
+    points = uniform(150, 2, 6)
+    listed = bands(truths(3), points[:40])
+    sets = [(band.required_set, band.direction) for band in listed]
+    low, high = torch.stack([torch.stack(band.bounds(points)) for band in listed], -1)
+    compared = Comparison(sets, points, low, high, [0.3, 0.3])
+    every = torch.ones(150, dtype=torch.bool)
+    compared.dominated(every)
+    compared.challenges(every[:, None] & every, 0)
+    searched = (compared.least == compared.most).double().mean()
+    assert 1.0 / 150 < float(searched) < 0.5
+
+
+def test_what_does_not_matter_has_names_and_units():
+    listed = bands(truths(1), X[:10])
+    named = {"names": ["strength", "cost"], "units": {"strength": "MPa"}}
+    found = pareto_set(listed, X, [0.5, 2.0], **named)
+    assert "by more than 0.5 MPa in strength and 2 in cost;" in found.sentence

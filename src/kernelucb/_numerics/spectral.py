@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from botorch.exceptions import InputDataError
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from torch import Tensor
 
 from kernelucb._numerics.arrays import Array, as_array
@@ -13,6 +14,7 @@ _CUT_OFF = 4.0  # of epsilon times the largest eigenvalue
 # A residual variance that exceeds its bound by this factor, as round-off of one that
 # attains it, may stay: it is an upper bound as well.
 _UNSEEN = 1.0 + 1e-13
+_SLACK = (1e-6, 1e-4, 1e-2)  # over the eigenvalue that Lanczos iterations find
 
 
 def kernel_spectrum(matrix: Tensor) -> tuple[Tensor, Tensor, float]:
@@ -45,6 +47,35 @@ def cutoff_of(eigenvalues: Tensor) -> float:
     r"""Size below which an eigenvalue is round-off: 4 epsilon of the largest one."""
     rounding = torch.finfo(eigenvalues.dtype)
     return max(_CUT_OFF * rounding.eps * float(eigenvalues.abs().max()), rounding.tiny)
+
+
+def eigenvalue_limit(matrix: Tensor) -> float:
+    r"""Upper bound on the largest eigenvalue of a symmetric float64 matrix, with proof.
+
+    Lanczos iterations converge from below and prove nothing. But if the Cholesky
+    factorisation of ``s I - A`` runs to its end, with ``s`` reduced by what its round-off
+    may amount to, then ``s I - A`` is positive definite (Rump 2006, Verification of
+    positive definiteness). Otherwise the bound is the Frobenius norm.
+    """
+    count, most = len(matrix), float(torch.linalg.matrix_norm(matrix))
+    most *= 1.0 + count * torch.finfo(matrix.dtype).eps
+    if count < 3 or not 0.0 < most < np.inf:
+        return most
+    try:
+        values = eigsh(as_array(matrix.cpu()), 1, which="LA", v0=np.ones(count))[0]
+    except ArpackNoConvergence:
+        return most
+    # Twice the relative error, of sums of so many terms, times as many in the trace.
+    rounding = 2.0 * (count + 4) * torch.finfo(matrix.dtype).eps * count
+    for slack in _SLACK:
+        shift = (1.0 + slack) * float(values[0])
+        if not 0.0 < shift < most:
+            break
+        shifted = -matrix
+        shifted.diagonal().add_(shift - rounding * (shift + most))
+        if not int(torch.linalg.cholesky_ex(shifted).info):
+            return shift
+    return most
 
 
 def split_variance(

@@ -552,6 +552,7 @@ def pareto_front(
     source: Client | Experiment,
     epsilon: float | Mapping[str, float],
     strategy: GenerationStrategy,
+    units: Mapping[str, str] | None = None,
 ) -> ParetoFront:
     r"""Say which completed arms of several objectives are real trade-offs.
 
@@ -577,6 +578,7 @@ def pareto_front(
             a mapping from the names of the metrics.
         strategy: From ``generation_strategy``: the bound, its options, known ranges of
             outcomes. What it has for the search or for constraints does not count.
+        units: Units by the names of the metrics, for print.
 
     Raises:
         UnsupportedError: If there is one objective, an objective is a sum of metrics, a
@@ -600,7 +602,9 @@ def pareto_front(
     arms, X = fitted.completed_arms()
     bands = [fitted.bands[n].seeking(1 if w > 0.0 else -1) for ((n, w),) in parts]
     limits = fitted.domain["constraints"]
-    verdict = certificates.pareto_set(bands, X, eps, constraints=limits, names=names)
+    verdict = certificates.pareto_set(
+        bands, X, eps, constraints=limits, names=names, units=units
+    )
     ends = {n: x.bound / w for x in config.objective_thresholds for n, w in x._parsed[0]}
     reference = [ends[name] for name in names] if ends.keys() == {*names} else None
     volume = verdict.hypervolume(reference) if reference else None

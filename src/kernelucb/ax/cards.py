@@ -294,7 +294,7 @@ class FrontAnalysis(BoundAnalysis):
         return super().compute(experiment, self.strategy, adapter)
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        front = pareto_front(experiment, self.epsilon, strategy)
+        front = pareto_front(experiment, self.epsilon, strategy, self.units)
         found, words = front.verdict, Wording((), "", self.units)
         df = pd.DataFrame({"arm_name": [arm.name for arm in front.arms]})
         for column, name in enumerate(front.objectives):

@@ -1,6 +1,6 @@
 r"""Where an outcome keeps a level, and how often it fails to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -12,6 +12,7 @@ from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or
 from kernelucb.certificates.boxes import CellFunction, Cells, Search, on_cells, upper_side
 from kernelucb.certificates.spaces import MixedSpace, Region, as_domain
 from kernelucb.certificates.spending import spend
+from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import FailureProbability, LevelSet
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.band import BandLike, joined_assumptions
@@ -32,6 +33,10 @@ def level_set(
     bounds: Tensor | None = None,
     space: MixedSpace | None = None,
     fixed_features: FixedFeatures | None = None,
+    names: Sequence[str] | None = None,
+    outcome: str = "the outcome",
+    units: Mapping[str, str] | None = None,
+    wording: Wording | None = None,
     max_evaluations: int = 20_000,
 ) -> LevelSet:
     r"""Where an outcome keeps a threshold: inside, outside, and still open.
@@ -58,47 +63,56 @@ def level_set(
         bounds: ``2 x d`` lower and upper limits of a box.
         space: A box in which some inputs take listed values only.
         fixed_features: Columns that are given, and their values.
+        names: Names of the ``d`` inputs, for print; ``x0``, ``x1`` and so on when absent.
+        outcome: Name of the outcome, for print; ``OutcomeConstraints`` have names.
+        units: Units by the names of inputs and outcomes, for print.
+        wording: Names, outcome and units in one, in place of the three.
         max_evaluations: On boxes, the largest number of points looked at; parts that these
             leave undecided count as open.
 
     Raises:
-        ValueError: If not exactly one domain is given, or a threshold does not fit.
+        ValueError: If not exactly one domain is given, or a threshold or the number of
+            names does not fit.
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite or the domain is empty.
         UnsupportedError: On a box, if the band's changes between points are not bounded, or
             the space has linear constraints: give ``candidates``.
     """
-    limits = limits_of(band, threshold, side)
+    limits = limits_of(band, threshold, side, outcome)
     whole_number("max_evaluations", max_evaluations)
     dimension = limits.constraints[0].band.required_set.regression.dimension
     domain = as_domain(
         candidates=candidates, bounds=bounds, space=space, fixed_features=fixed_features
     )
     region = domain.region(dimension)
+    wording = wording or Wording.of(dimension, names, outcome, units)
+    words = wording.domain(region.words, region.lower[0])
     rests = joined_assumptions(limits.bands, _PARTS).at(region.listed)
     if region.is_finite:
         points = region.points
         inside, possible = limits.feasibility(points)
         status = inside.int() - (~possible).int()
         shares = torch.full_like(points[:, 0], 1.0 / len(points))
-        return LevelSet(limits, points, points, status, shares, 0.0, rests, region.words)
+        parts = points, points, status, shares, 0.0
+        return LevelSet(limits, *parts, rests, words, wording)
     cells, status, unresolved = _sorted(limits, region, max_evaluations)
     ends = cells.centres - cells.halves, cells.centres + cells.halves
     shares = region.sizes(cells.halves) / len(region.lower)
     resolved = float(shares[unresolved].sum())
-    return LevelSet(limits, *ends, status, shares, resolved, rests, region.words)
+    return LevelSet(limits, *ends, status, shares, resolved, rests, words, wording)
 
 
 def limits_of(
     band: BandLike | OutcomeConstraints,
     threshold: float | Sequence[float] | None,
     side: Side,
+    outcome: str,
 ) -> OutcomeConstraints:
     r"""The limits that a user gives, in one of two ways."""
     if not isinstance(band, OutcomeConstraints):
         if threshold is None:
             raise ValueError("Give the threshold, outcome units.")
-        return OutcomeConstraints(band, threshold, sides=side, names=["the outcome"])
+        return OutcomeConstraints(band, threshold, sides=side, names=[outcome])
     if threshold is not None:
         raise ValueError("OutcomeConstraints have thresholds; leave threshold out.")
     return band
@@ -155,6 +169,8 @@ def failure_probability(
     *,
     side: Side = ">=",
     sample_delta: float = 0.01,
+    outcome: str = "the outcome",
+    units: Mapping[str, str] | None = None,
 ) -> FailureProbability:
     r"""How often an outcome fails to keep a threshold, under a distribution of the inputs.
 
@@ -167,6 +183,13 @@ def failure_probability(
     that surely fail and that may fail. Since this is one event, one sample serves all
     rounds, and runs may be chosen from it: anytime if the band is.
 
+    No function of the set fails at all open points at once, and so fewer of them count: if
+    the set lies in an ellipsoid of values ``f = m + C^(1/2) z, |z| <= 1`` at these points,
+    with ``D_i = m_i - t > 0``, then ``f_i < t`` only where ``((f_i - m_i) / D_i)^2 >= 1``,
+    and these squares add up to at most the largest eigenvalue of ``D^-1 C D^-1`` (ours; on
+    the same event, at no further probability). Of sets that are no ball in the fit and the
+    norm, or weighted sums of such, every open point counts.
+
     Args:
         band: A bound of this package, or ``OutcomeConstraints``; a point fails where any
             limit is not kept.
@@ -174,20 +197,21 @@ def failure_probability(
         sample: ``N x d`` independent draws of the inputs, drawn once and for one threshold.
         side: ``">="`` where the outcome must be at least the threshold, else ``"<="``.
         sample_delta: Failure probability of the limits on the share, beside the band's.
+        outcome: Name of the outcome, for print; ``OutcomeConstraints`` have names.
+        units: Units by the names of outcomes, for print.
 
     Raises:
         ValueError: If a number is out of its range, or a threshold does not fit.
         BotorchTensorDimensionError: If the sample has the wrong shape.
         InputDataError: If a value is not finite.
     """
-    limits = limits_of(band, threshold, side)
+    limits = limits_of(band, threshold, side, outcome)
     probability("sample_delta", sample_delta)
     dimension = limits.constraints[0].band.required_set.regression.dimension
     sample = checked_points("sample", sample, dimension)
     spend(sample_delta)
     count, half = len(sample), sample_delta / 2.0
-    keeps, may_keep = limits.feasibility(sample)
-    surely, possibly = count - int(may_keep.sum()), count - int(keeps.sum())
+    surely, possibly = limits.num_failing(sample)
     lower = float(beta.ppf(half, surely, count - surely + 1)) if surely else 0.0
     upper = 1.0
     if possibly < count:
@@ -204,4 +228,5 @@ def failure_probability(
         assumptions = assumptions.spending(_SHARES, sample_delta)
     assumptions = assumptions.at(sample).with_extra(drawn)
     shares = surely / count, possibly / count
-    return FailureProbability(limits, lower, upper, *shares, assumptions)
+    wording = Wording((), outcome, units or {})
+    return FailureProbability(limits, lower, upper, *shares, assumptions, wording)

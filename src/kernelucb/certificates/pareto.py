@@ -1,6 +1,6 @@
 r"""Which trade-offs between several outcomes are real."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -8,6 +8,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import nonnegative_scalar
 from kernelucb._numerics.domains import checked_points
+from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import ParetoSet
 from kernelucb.confidence.band import (
     BandLike,
@@ -20,6 +21,10 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.data.from_model import per_output
 from kernelucb.data.outcome_map import check_identity
 
+_ROUND_OFF = 1e-9  # of the widest band: a search ends at 1e-13 of the widest possible
+_COUNTS = (8, 32, 128, 2**62)  # pairs of a point that are searched, round by round
+_TOGETHER = 512  # pairs that are searched at a time
+
 
 @torch.no_grad()
 def pareto_set(
@@ -29,6 +34,7 @@ def pareto_set(
     *,
     constraints: OutcomeConstraints | None = None,
     names: Sequence[str] | None = None,
+    units: Mapping[str, str] | None = None,
     allow_estimated: bool = False,
 ) -> ParetoSet:
     r"""Sort candidates into optimal, dominated and open ones, for several objectives.
@@ -57,6 +63,7 @@ def pareto_set(
         constraints: Outcomes that must stay on their side of a threshold; the front is that
             of the feasible candidates.
         names: Names of the objectives, for print; ``objective 1`` and so on when absent.
+        units: Units by these names, for print.
         allow_estimated: Whether ``stop`` may rest on bands whose kernel, mean, noise or
             norm was estimated.
 
@@ -91,16 +98,14 @@ def pareto_set(
 
     # Sides first, then gains among the others: who is beaten by a beaten one is beaten.
     rivals = possible & ~_beaten(high, low[feasible])
-    gains = _gains(sets, X[rivals])
-    # Column by column the rivals' gains over one of them, row by row its losses.
-    beats = (gains <= 0.0).all(0) & (gains < 0.0).any(0) & feasible[rivals]
-    dominated = (beats & ~beats.mT).any(1)  # round-off could beat both of two
-    near = gains <= gains.new_tensor(levels)[:, None, None]
-    challenges = ~near.any(0) & ~dominated[:, None]
-    optimal = feasible[rivals] & ~challenges.any(0) & ~dominated
-    covered = (near.all(0) & optimal).any(1)
+    compared = Comparison(sets, X[rivals], low[rivals], high[rivals], levels)
+    dominated = compared.dominated(feasible[rivals])
+    count = feasible[rivals] & ~dominated
+    optimal = count & ~compared.challenges(~dominated[:, None] & count, 0)
+    covered = compared.covered(~(dominated | optimal)[:, None] & optimal)
     still = ~(dominated | optimal | covered)
-    undecided = still | challenges[:, still].any(1)
+    others = ~(dominated | still)
+    undecided = still | compared.challenges(others[:, None] & still, 1)
 
     def of_all(mask: Tensor) -> Tensor:
         found = torch.zeros_like(every)
@@ -124,20 +129,115 @@ def pareto_set(
             named | limits, "optimal and dominated candidates are what they are called"
         ).at(X),
         allow_estimated=allow_estimated,
+        wording=Wording((), units=units or {}),
     )
 
 
-def _gains(sets: Sequence[tuple[ConfidenceSet, int]], points: Tensor) -> Tensor:
-    r"""Upper bounds on the gains of ``n x d`` points (rows) over each other (columns).
+class Comparison:
+    r"""Gains of ``n`` points over each other in ``m`` objectives, as far as they matter.
 
-    ``m x n x n`` for ``m`` sets with what is sought, on the scale of each set.
+    A gain over the set lies between the difference of the same sides of both points, where
+    a function attains them, and that of opposite sides. Most questions about most pairs are
+    answered by these; of the others the most promising of each point are searched first.
+
+    Args:
+        sets: For each objective a set and the sign of what is sought.
+        points: ``n x d`` points.
+        low: ``n x m`` least values, large is good.
+        high: Largest values.
+        levels: For each objective the gain that does not matter.
     """
-    gains = points.new_zeros(len(sets), len(points), len(points))
-    for matrix, (functions, sign) in zip(gains, sets, strict=True):
-        for column, x in enumerate(points):
-            matrix[:, column] = functions.max_gain_over(points, x[None], sign)
-    same = (points[:, None] == points).all(-1)  # nothing is gained but round-off
-    return gains.masked_fill(same, 0.0)
+
+    def __init__(
+        self,
+        sets: Sequence[tuple[ConfidenceSet, int]],
+        points: Tensor,
+        low: Tensor,
+        high: Tensor,
+        levels: Sequence[float],
+    ) -> None:
+        self.gains = [whole.gains_among(points, sign) for whole, sign in sets]
+        self.levels = points.new_tensor(levels)[:, None, None]
+        # Limits on the gains of rows over columns, `m x n x n`; equal where searched
+        self.most = high.mT[:, :, None] - low.mT[:, None]
+        rows = torch.arange(len(points), device=points.device)
+        pairs = rows.repeat_interleave(len(rows)), rows.repeat(len(rows))
+        least = torch.stack([each.least(*pairs) for each in self.gains])
+        # By so much a search may end below it.
+        slack = _ROUND_OFF * (high - low).amax(0) if len(rows) else low.new_zeros(len(sets))
+        self.least = least.reshape_as(self.most) - slack[:, None, None]
+        same = (points[:, None] == points).all(-1)  # nothing is gained but round-off
+        for limits in (self.most, self.least):
+            limits.masked_fill_(same, 0.0)
+
+    def dominated(self, feasible: Tensor) -> Tensor:
+        r"""Which points a feasible one is at least as good as in all objectives."""
+        # A rival is out of the question where a point surely gains in any objective.
+        nothing = torch.zeros_like(self.levels)
+        self._settle(~(self.least > 0.0).any(0) & feasible, nothing, below=True)
+        beats = (self.most <= 0.0).all(0) & (self.most < 0.0).any(0) & feasible
+        return (beats & ~beats.mT).any(1)  # round-off could beat both of two
+
+    def challenges(self, pairs: Tensor, along: int) -> Tensor:
+        r"""Lines that hold a pair whose gains may all be above the levels.
+
+        A line is a column with ``along`` 0, a row with 1; ``pairs`` are those that count.
+        """
+        for count in _COUNTS:
+            may = pairs & ~(self.most <= self.levels).any(0)
+            sure = may & (self.least > self.levels).all(0)
+            waiting = may & ~sure.any(along, keepdim=True)
+            promise = (self.most - self.levels).amin(0)
+            some = _first(waiting, promise, along, count)
+            if not self._settle(some, self.levels, below=False):
+                break
+        return (pairs & (self.least > self.levels).all(0)).any(along)
+
+    def covered(self, pairs: Tensor) -> Tensor:
+        r"""Which rows gain at most the levels over a column, among ``pairs``."""
+        for count in _COUNTS:
+            may = pairs & ~(self.least > self.levels).any(0)
+            near = may & (self.most <= self.levels).all(0)
+            waiting = may & ~near.any(1, keepdim=True)
+            promise = (self.levels - self.most).amin(0)
+            if not self._settle(
+                _first(waiting, promise, 1, count), self.levels, below=True
+            ):
+                break
+        return (pairs & (self.most <= self.levels).all(0)).any(1)
+
+    def _settle(self, pairs: Tensor, levels: Tensor, below: bool) -> bool:
+        r"""Search some of ``n x n`` pairs until one gain is not ``below`` its level.
+
+        With ``below`` false until one is not above it. Whether there was any pair.
+        """
+        first, second = pairs.nonzero().unbind(-1)
+        middle = (self.most + self.least)[:, first, second] - 2.0 * levels[:, :, 0]
+        # What is likely to end it comes first.
+        order = middle.argsort(0, descending=below)
+        left = torch.ones_like(first, dtype=torch.bool)
+        for turn in order:
+            for objective, level in enumerate(levels.flatten()):
+                mine = left & (turn == objective)
+                where = objective, first[mine], second[mine]
+                self._search(*where)
+                left[mine] = (self.most[where] <= level) == below
+        return len(first) > 0
+
+    def _search(self, objective: int, first: Tensor, second: Tensor) -> None:
+        r"""Replace the limits of pairs by their gains, where these were not found yet."""
+        where = objective, first, second
+        new = self.least[where] < self.most[where]
+        for part in torch.stack([first[new], second[new]]).split(_TOGETHER, -1):
+            found = self.gains[objective].most(*part)
+            self.most[(objective, *part)] = self.least[(objective, *part)] = found
+
+
+def _first(pairs: Tensor, promise: Tensor, along: int, count: int) -> Tensor:
+    r"""So many of the pairs of each line at most, those of the largest promise."""
+    values = promise.masked_fill(~pairs, -torch.inf)
+    index = values.topk(min(count, values.shape[along]), dim=along).indices
+    return torch.zeros_like(pairs).scatter_(along, index, True) & pairs
 
 
 def _beaten(most: Tensor, least: Tensor) -> Tensor:

@@ -108,10 +108,8 @@ def optimum_report(
     with suppress(UnsupportedError):
         task = task.relaxed()  # one event for interval, gap, region and all claims
     dimension = task.region.lower.shape[1]
-    labels = [f"x{i}" for i in range(dimension)] if names is None else names
-    wording = wording or Wording(tuple(labels), outcome, units or {})
-    if len(wording.names) != dimension:
-        raise ValueError(f"There are {len(wording.names)} names for {dimension} inputs.")
+    wording = wording or Wording.of(dimension, names, outcome, units)
+    wording.checked(dimension)
     if baseline is not None:
         row = torch.as_tensor(baseline).reshape(1, -1)
         baseline = checked_points("baseline", row, dimension)[0].to(task.region.lower)

@@ -102,6 +102,24 @@ class Wording(NamedTuple):
     units: Mapping[str, str] = {}
     encoded: Encoding | None = None  # where the columns are not the inputs
 
+    @classmethod
+    def of(
+        cls,
+        dimension: int,
+        names: Sequence[str] | None,
+        outcome: str,
+        units: Mapping[str, str] | None,
+    ) -> "Wording":
+        r"""From what a user gives for ``dimension`` inputs; ``x0`` and so on by default."""
+        labels = [f"x{i}" for i in range(dimension)] if names is None else names
+        return cls(tuple(labels), outcome, units or {}).checked(dimension)
+
+    def checked(self, dimension: int) -> "Wording":
+        r"""The same; ``ValueError`` if the names are not those of so many inputs."""
+        if len(self.names) != dimension:
+            raise ValueError(f"There are {len(self.names)} names for {dimension} inputs.")
+        return self
+
     def value(self, text: str, name: str | None = None) -> str:
         r"""A number as text, with the unit of an input or of the outcome."""
         unit = self.units.get(self.outcome if name is None else name, "")

@@ -31,6 +31,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
 
 _MOST_LINES = 5  # of combinations, in print
+_NO_NAMES = Wording(())
 
 # Statements of claims by their kind, or by "no" and their kind.
 STATEMENTS = {
@@ -613,13 +614,18 @@ def _at_least(side: Side, threshold: float) -> str:
 
 class _OfLimits(Verdict):
     limits: OutcomeConstraints
+    wording: Wording
     rigorous = True
 
     @property
     def kept(self) -> str:
-        r"""``"the outcome is at least 80"``, for all limits."""
+        r"""``"the outcome is at least 80 %"``, for all limits."""
         pairs = zip(self.limits.names, self.limits.constraints, strict=True)
-        return " and ".join(f"{n} is {_at_least(c.side, c.threshold)}" for n, c in pairs)
+        value = self.wording.value
+        return " and ".join(
+            f"{name} is {value(_at_least(each.side, each.threshold), name)}"
+            for name, each in pairs
+        )
 
 
 @dataclass(frozen=True)
@@ -641,6 +647,7 @@ class LevelSet(_OfLimits):
             search, rather than more runs, may decide it.
         assumptions: What the probability rests on.
         domain: Names of the points that count, for sentences.
+        wording: Names and units, for sentences.
     """
 
     limits: OutcomeConstraints
@@ -651,6 +658,7 @@ class LevelSet(_OfLimits):
     unresolved: float
     assumptions: Assumptions
     domain: DomainWords = field(default_factory=DomainWords)
+    wording: Wording = _NO_NAMES
 
     @property
     def inside(self) -> float:
@@ -667,6 +675,21 @@ class LevelSet(_OfLimits):
         r"""Share that is neither."""
         return float(self.shares[self.status == 0].sum())
 
+    @cached_property
+    def kept_share(self) -> tuple[float, float]:
+        r"""Share of the domain that keeps all limits: at least, and at most.
+
+        Of listed points it says more than the parts alone: not all open ones keep their
+        limits, or fail to, at once (see ``failure_probability``).
+        """
+        if not torch.equal(self.lower, self.upper):
+            return self.inside, 1.0 - self.outside
+        is_open = self.status == 0
+        least, most = self.limits.num_failing(self.lower[is_open])
+        each = float(self.shares[0])  # every point counts the same
+        kept = self.inside + each * (int(is_open.sum()) - most)
+        return kept, 1.0 - self.outside - each * least
+
     @property
     def sentence(self) -> str:
         r"""``"the outcome is at least 80 in 31.2 % of the domain at least, ..."``."""
@@ -675,7 +698,12 @@ class LevelSet(_OfLimits):
         rest = f"{at_most(round(100.0 * self.open, _DECIMALS), count=3)} %"
         if self.unresolved > 0.0:
             rest += f", {self.unresolved:.2%} for want of evaluations of the search"
-        of = "candidates" if self.domain.noun == "candidate" else "domain"
+        of, (least, most) = self.domain.noun, self.kept_share
+        of = "candidates" if of == "candidate" else "domain"
+        if least > self.inside or most < 1.0 - self.outside:
+            ends = (round(100.0 * each, _DECIMALS) for each in (least, most))
+            low, high = between(*ends)
+            rest += f"; counted together, at least {low} % and at most {high} % keep it"
         return (
             f"{self.kept} in at least {shares[0]} of the {of}{self.domain.context}, "
             f"not in at least {shares[1]}; open: {rest}"
@@ -690,9 +718,10 @@ class FailureProbability(_OfLimits):
         limits: The bands and their thresholds.
         lower: Lower limit on the probability of a failure.
         upper: Upper limit.
-        surely: Share of the sample that surely fails.
-        possibly: Share of the sample that may fail.
+        surely: Share of the sample that fails at least.
+        possibly: Share of the sample that fails at most.
         assumptions: What the limits rest on; their ``delta`` is for band and sample.
+        wording: Names and units, for sentences.
     """
 
     limits: OutcomeConstraints
@@ -701,6 +730,7 @@ class FailureProbability(_OfLimits):
     surely: float
     possibly: float
     assumptions: Assumptions
+    wording: Wording = _NO_NAMES
 
     @property
     def sentence(self) -> str:
@@ -740,6 +770,7 @@ class ParetoSet(Verdict):
         feasible: ``2 x n`` booleans: certainly feasible, and possibly feasible.
         assumptions: What the probability rests on.
         allow_estimated: Whether ``stop`` may rest on estimates.
+        wording: Units of the objectives, for sentences.
     """
 
     candidates: Tensor
@@ -756,6 +787,7 @@ class ParetoSet(Verdict):
     assumptions: Assumptions
     allow_estimated: bool = False
     rigorous: bool = True
+    wording: Wording = _NO_NAMES
 
     @property
     def infeasible(self) -> Tensor:
@@ -805,8 +837,9 @@ class ParetoSet(Verdict):
         r"""How many candidates are optimal, dominated and open."""
         parts = self.optimal, self.dominated, self.covered, self.open
         counts = [int(each.sum()) for each in parts]
-        pairs = zip(map(as_given, self.epsilon), self.names, strict=True)
-        within = " and ".join(f"{number} in {name}" for number, name in pairs)
+        pairs, value = zip(self.epsilon, self.names, strict=True), self.wording.value
+        each = (f"{value(as_given(number), name)} in {name}" for number, name in pairs)
+        within = " and ".join(each)
         limited = not bool(self.feasible.all())
         feasible = "feasible " * limited
         out = f", {int(self.infeasible.sum())} infeasible" * limited

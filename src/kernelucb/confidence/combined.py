@@ -16,7 +16,14 @@ from torch.nn import ModuleList
 from kernelucb._numerics.estimates import Number, draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.pointwise import Limits, Pointwise
-from kernelucb.confidence.sets import Change, ConfidenceSet, Cut, changes_in
+from kernelucb.confidence.sets import (
+    Change,
+    ConfidenceSet,
+    Cut,
+    Gains,
+    Pairs,
+    changes_in,
+)
 from kernelucb.data.state import State
 
 
@@ -156,6 +163,18 @@ class CombinedSet(ConfidenceSet):
         gains = [part.max_gain_over(X, reference, side, cheap) for part, side in sides]
         return self.joined(gains) + 2.0 * self.error
 
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        r"""From the gains over each part."""
+        parts = [part.gains_among(X, side) for part, side in self._sides(sign)]
+
+        def joined(pairs: Sequence[Pairs]) -> Pairs:
+            return lambda first, second: (
+                self.joined([each(first, second) for each in pairs]) + 2.0 * self.error
+            )
+
+        most, least = zip(*parts, strict=True)
+        return Gains(joined(most), joined(least))
+
     def limit(self, sign: int) -> float:
         limits = [part.limit(side) for part, side in self._sides(sign)]
         return self._of_limits(limits) + self.error
@@ -195,6 +214,10 @@ class Union(CombinedSet):
     def joined(self, values: Sequence[Tensor]) -> Tensor:
         r"""The largest."""
         return torch.stack(list(values)).amax(0)
+
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""The most in any part: the function lies in one of them."""
+        return max(part.most_beyond(X, level, sign) for part in self.parts)
 
     def support(self, points: CombinedPoints, sign: int) -> Tensor:
         r"""Largest support, searched only where a part's cheap bound leaves it open."""
@@ -296,6 +319,10 @@ class PlusError(CombinedSet):
         r"""Largest norm of ``g``, prior units."""
         return self.parts[0].norm
 
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""Where ``f`` is beyond the level, ``g`` is beyond it or short by the error."""
+        return self.parts[0].most_beyond(X, level - sign * self.error, sign)
+
 
 class Within(CombinedSet):
     r"""All functions of a single part that keep to limits on their values.
@@ -342,6 +369,10 @@ class Within(CombinedSet):
     def norm(self) -> Number | None:
         return self.parts[0].norm
 
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""At most as many as of the part, which holds these functions and others."""
+        return self.parts[0].most_beyond(X, level, sign)
+
     def project(self, X: Tensor) -> CombinedPoints:
         r"""Points as the part sees them, and the limits there."""
         points = self.parts[0].project(X)
@@ -376,6 +407,21 @@ class Within(CombinedSet):
         side = part.majorant if cheap else part.support
         above = sign * points.baseline + side(points, sign)
         return torch.minimum(gain, torch.minimum(above, end) - least)
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        r"""The part's gains, at most what sides and limits leave between two points."""
+        gains, limits = self.parts[0].gains_among(X, sign), self._limits(X).oriented(sign)
+        part = Limits(*self.parts[0].bounds(X)).oriented(sign)
+        upper = torch.minimum(part.upper, limits.upper)
+        lower = torch.minimum(part.lower, limits.upper).maximum(limits.lower)
+
+        def within(pairs: Pairs) -> Pairs:
+            def clipped(first: Tensor, second: Tensor) -> Tensor:
+                return torch.minimum(pairs(first, second), upper[first] - lower[second])
+
+            return clipped
+
+        return Gains(*map(within, gains))
 
     def limit(self, sign: int) -> float:
         r"""Upper bound on ``sign * f`` everywhere, by the limits and by the part."""

@@ -20,10 +20,12 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb._numerics.estimates import Number
+from kernelucb._numerics.spectral import eigenvalue_limit
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.radius import Constraints
 from kernelucb.confidence.sets import (
     Change,
+    Gains,
     QueryPoints,
     RidgeT_co,
     StateSet,
@@ -38,6 +40,10 @@ _RELATIVE_TOLERANCE = 1e-13
 # Multiples of the problem's own scale beyond which one constraint alone matters.
 _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 _TINY = torch.finfo(torch.float64).tiny
+_EPSILON = torch.finfo(torch.float64).eps
+# Points beyond a level: those on which a regulariser and a cut are chosen, how many of
+# both, steps to an eigenvalue, and points whose covariances are one matrix.
+_FEW, _NODES, _CUTS, _POWERS, _BLOCK = 256, 32, 10, 30, 500
 
 
 class FunctionSet(StateSet[RidgeT_co, Projection]):
@@ -82,6 +88,19 @@ class FunctionSet(StateSet[RidgeT_co, Projection]):
         change = self.regression.difference(points, other, cheap)
         support = self._support_of_difference(change, sign, cheap)
         return sign * change.baseline + support
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        points = self.regression.project(X)
+
+        def most(first: Tensor, second: Tensor) -> Tensor:
+            pair = points.rows(first), points.rows(second)
+            change = self.regression.difference(*pair)
+            return sign * change.baseline + self._support_of_difference(change, sign, False)
+
+        def least(first: Tensor, second: Tensor) -> Tensor:
+            return points.baseline.new_tensor(-torch.inf).expand(len(first))
+
+        return Gains(most, least)
 
     def _projected(self, reference: Tensor) -> Projection:
         r"""A reference in the state of the data: a search asks about the same one."""
@@ -307,6 +326,86 @@ class GridSet(FunctionSet):
         drop = change * (inverse @ self.spectrum.drop_weights)
         return self.constraints.excess_from(tau, drop)
 
+    @torch.no_grad()
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""Upper bound on at how many of ``n x d`` points ``sign * (f - level) >= 0``.
+
+        Each regulariser gives an ellipsoid ``f = m + C^(1/2) z, |z| <= 1`` that holds the
+        set. Where ``D_i = sign * (level - m_i) > 0``, a function beyond the level has
+        ``((f_i - m_i) / D_i)^2 >= 1``, and over any points these squares add up to at most
+        the largest eigenvalue of ``D^-1 C D^-1``: of the points with ``D_i`` above a cut no
+        function is beyond the level at more than its whole part. The others count one each.
+        Regulariser and cut are those that are best for some of the points; blocks of many
+        points count by themselves.
+
+        Source: ours. On the event of the set, at no further probability.
+        """
+        points, grid = self.regression.project(X), self.grid.regularizers
+        few = points.rows(slice(None, None, -(-len(X) // _FEW) or 1))
+        nodes = range(0, len(grid), -(-len(grid) // _NODES))
+        found = [(*self._cut(few, level, sign, node), node) for node in nodes]
+        _, cut, node = min(found, default=(0.0, math.inf, 0))
+        distance = self._distance(points, level, sign, node)
+        joint = (distance >= cut).nonzero().squeeze(-1)
+        count, blocks = len(X) - len(joint), -(-len(joint) // _BLOCK)
+        for first in range(blocks):  # evenly mixed: blocks of the same mean
+            rows = joint[first::blocks]
+            spread, rounding = self._spread(points.rows(rows), distance[rows], node)
+            # What is not finite says nothing.
+            count += int(min(float(len(rows)), eigenvalue_limit(spread) + rounding))
+        return count
+
+    def _distance(self, points: Projection, level: float, sign: int, node: int) -> Tensor:
+        r"""How far the centre at a regulariser is from the level, less its round-off."""
+        tau = points.baseline.new_tensor(float(self.grid.regularizers[node]))
+        centre = points.baseline + self.regression.deviation_at(points, tau)
+        sizes = (
+            centre.abs() + abs(level) + self.constraints.ball * points.prior_variance.sqrt()
+        )
+        return sign * (level - centre) - self._rounding * sizes
+
+    def _spread(
+        self, points: Projection, distance: Tensor, node: int
+    ) -> tuple[Tensor, float]:
+        r"""``D^-1 C D^-1``, and what round-off adds to its eigenvalues at most."""
+        tau = points.baseline.new_tensor(float(self.grid.regularizers[node]))
+        covariance = self.regression.covariance_at(points, points, tau)
+        weight = math.sqrt(float(self.grid.squared_widths[node])) / distance
+        # Errors of at most `a_i a_j` in the entries change no eigenvalue by above `|a|^2`.
+        rest = points.prior_variance - points.features.square().sum(-1)
+        error = (points.residual_variance - rest).abs()
+        error = weight.square() * (error + self._rounding * points.prior_variance)
+        spread = weight[:, None] * covariance * weight
+        return 0.5 * (spread + spread.mT), float(error.sum())
+
+    @property
+    def _rounding(self) -> float:
+        r"""Relative error of a sum over the spectrum, at most."""
+        return 4.0 * (len(self.regression.eigenvalues) + 8) * _EPSILON
+
+    def _cut(
+        self, points: Projection, level: float, sign: int, node: int
+    ) -> tuple[float, float]:
+        r"""Share of the points that the best cut leaves beyond the level, and the cut."""
+        distance = self._distance(points, level, sign, node)
+        ahead = distance > 0.0
+        if not bool(ahead.any()):
+            return 1.0, math.inf
+        points, distance = points.rows(ahead), distance[ahead]
+        spread, _ = self._spread(points, distance, node)
+        shares = torch.linspace(0.0, 0.9, _CUTS).to(distance)
+        cuts = distance.quantile(shares)
+        above = (distance[:, None] >= cuts).to(distance)
+        vectors = above.clone()
+        largest = above.sum(0)
+        for _ in range(_POWERS):  # near the eigenvalues: this only chooses
+            vectors = above * (spread @ vectors)
+            largest = vectors.norm(dim=0)
+            vectors = vectors / largest.clamp_min(_TINY)
+        counts = len(ahead) - torch.relu(above.sum(0) - largest)
+        best = int(counts.argmin())
+        return float(counts[best]) / len(ahead), float(cuts[best])
+
     def support(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least ellipsoid bound over the grid."""
         ellipsoids, grid = Ellipsoids(self, points, sign), self.grid
@@ -375,6 +474,15 @@ class ExactSet(GridSet):
         inside = ball.detach() <= finite.detach()
         value = torch.where(inside, ball, finite) if bool(inside.any()) else finite
         return value, torch.where(inside, torch.inf, torch.as_tensor(tau))
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        r"""At least the difference of two sides, one of which a function attains."""
+        ends = sign * torch.stack(self.bounds(X))
+
+        def least(first: Tensor, second: Tensor) -> Tensor:
+            return (ends[:, first] - ends[:, second]).amax(0)
+
+        return super().gains_among(X, sign)._replace(least=least)
 
     def majorant(self, points: QueryPoints, sign: int) -> Tensor:
         r"""Least bound over the grid that brackets the search."""

@@ -2,6 +2,7 @@ r"""Constraints on outcomes: certainly feasible, possibly feasible, infeasible p
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -234,6 +235,26 @@ class OutcomeConstraints(Described):
         """
         certain, possible = self.margins(X)
         return certain.amin(0) >= 0.0, possible.amin(0) >= 0.0
+
+    @torch.no_grad()
+    def num_failing(self, X: Tensor) -> tuple[int, int]:
+        r"""At how many of ``n x d`` points some limit is not kept: at least, at most.
+
+        Not all open points can fail at once, nor keep their limits at once: each set says
+        how many of them one of its functions can have beyond a level. A point fails if one
+        limit does, so the limits' counts of failures add up; kept points keep every limit,
+        so the smallest count of these holds.
+        """
+        certain, possible = self.margins(X)
+        open_ = (certain < 0.0).any(0) & (possible >= 0.0).all(0)
+        surely, count = int((possible < 0.0).any(0).sum()), int(open_.sum())
+        failing, keeping = 0, count
+        for each, margins in zip(self.constraints, certain, strict=True):
+            mine = open_ & (margins < 0.0)  # elsewhere this limit is surely kept
+            beyond = partial(each.band.required_set.most_beyond, X[mine], each.level)
+            failing += beyond(-each.sign)
+            keeping = min(keeping, beyond(each.sign) + count - int(mine.sum()))
+        return surely + count - keeping, surely + min(failing, count)
 
     def is_feasible(self, X: Tensor) -> Tensor:
         r"""Whether ``... x d`` points are certainly feasible, ``...`` booleans."""

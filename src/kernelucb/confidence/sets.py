@@ -84,6 +84,17 @@ def without_hessian(X: Tensor) -> Tensor:
     return seen
 
 
+# Maps the numbers of ``b`` points and of ``b`` others to ``b`` values
+Pairs = Callable[[Tensor, Tensor], Tensor]
+
+
+class Gains(NamedTuple):
+    r"""Gains of some of ``n`` points over others, ``sign * (f(x) - f(x'))``."""
+
+    most: Pairs  # `max_gain_over` of each pair
+    least: Pairs  # a lower bound on it, without a search, up to round-off
+
+
 class Described:
     r"""Prints an object in two lines: its class and numbers, then its verdict."""
 
@@ -159,6 +170,14 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
     def cut(self, kind: "Cut", assumptions: Assumptions) -> "ConfidenceSet":
         r"""A part of the set: ``kind`` of it, with these assumptions."""
         return kind(self, assumptions=assumptions)
+
+    def most_beyond(self, X: Tensor, level: float, sign: int) -> int:
+        r"""Upper bound on at how many of ``n x d`` points ``sign * (f - level) >= 0``.
+
+        For any one function of the set; ``level`` in outcome units. All ``n`` points by
+        default; less where the set says that no function is so far at all of them at once.
+        """
+        return len(X)
 
     def limit(self, sign: int) -> float:
         r"""Upper bound on ``sign * f`` everywhere, from a known range; else infinite."""
@@ -238,6 +257,18 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
         above = (self.majorant if cheap else self.support)(points, sign)
         below = self.support(other, -sign)
         return sign * (points.baseline - other.baseline) + above + below
+
+    def gains_among(self, X: Tensor, sign: int = 1) -> Gains:
+        r"""Gains of ``n x d`` points over each other; all of them are seen once."""
+        points = self.project(X)
+        sides = self.support(points, sign), self.support(points, -sign)
+        most = sign * points.baseline + sides[0]
+        least = sign * points.baseline - sides[1]
+
+        def apart(first: Tensor, second: Tensor) -> Tensor:
+            return most[first] - least[second]
+
+        return Gains(apart, apart)
 
 
 def changes_in(

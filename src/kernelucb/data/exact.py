@@ -141,19 +141,20 @@ class RidgeState(Module, ABC):
     ) -> Projection:
         r"""The functional ``f(x) - f(x')`` for ``b`` points and one other, as points.
 
+        Or ``b`` others, one for each point, without ``cheap``.
         Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``; with
         ``cheap`` up to 3e-6 times the prior variance more.
         """
         mean, features = points.baseline - other.baseline, points.features - other.features
-        hidden = float(other.residual_variance.detach())
-        if cheap and hidden <= _HIDDEN * float(other.prior_variance.detach()):
+        least = _HIDDEN * other.prior_variance.detach()
+        if cheap and (hidden := float(other.residual_variance.detach())) <= float(least):
             # An observed x': the rests add up to at most the square of both lengths.
             roots = safe_sqrt(as_array(points.residual_variance))
             more = torch.as_tensor(hidden + 2.0 * math.sqrt(hidden) * roots)
             rest = points.residual_variance + more
             prior_variance = features.square().sum(-1) + rest
             return Projection(points.inputs, mean, prior_variance, features, rest)
-        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
+        covariance = self.prior.covariance_of(points.inputs, other.inputs)
         prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
         same = (as_array(points.inputs) == as_array(other.inputs)).all(-1)
         nothing = torch.as_tensor(same | (as_array(prior_variance) < 0.0))
@@ -273,6 +274,17 @@ class RidgeState(Module, ABC):
         """
         shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
         return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
+
+    def covariance_at(
+        self, left: Projection, right: Projection, regularizer: Tensor
+    ) -> Tensor:
+        r"""Latent covariance between ``b`` and ``p`` projected points, ``b x p``.
+
+        ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+        """
+        shares = self.eigenvalues / (self.eigenvalues + regularizer)
+        prior = self.prior.covariance(left.inputs, right.inputs)
+        return prior - (left.features * shares) @ right.features.mT
 
     def _checked(self, X: Tensor, name: str = "X") -> Tensor:
         shape = tuple(tensor(name, X).shape)
@@ -651,17 +663,6 @@ class KernelRegression(RidgeState):
         """
         tau = self._column(regularizer)
         return torch.log1p(self.eigenvalues / tau).sum(-1)
-
-    def covariance_at(
-        self, left: Projection, right: Projection, regularizer: Tensor
-    ) -> Tensor:
-        r"""Latent covariance between ``b`` and ``p`` projected points, ``b x p``.
-
-        ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
-        """
-        shares = self.eigenvalues / (self.eigenvalues + regularizer)
-        prior = self.prior.covariance(left.inputs, right.inputs)
-        return prior - (left.features * shares) @ right.features.mT
 
 
 # What a state is made of

@@ -246,6 +246,12 @@ class Prior(Module):
             self._compare(right if len(right) else left)
         return self.plain.kernel.values(left, right)
 
+    def covariance_of(self, left: Tensor, right: Tensor) -> Tensor:
+        r"""Prior covariance of ``n`` kernel inputs with one, or with ``n``, one by one."""
+        if len(right) == 1:
+            return self.covariance(left, right)[:, 0]
+        return self.plain.kernel.values(left, right, pairs=True)
+
     def gram(self, inputs: Tensor, noise_std: Tensor | None = None) -> Tensor:
         r"""Kernel matrix of ``n x d'`` kernel inputs; over noise scales, where given.
 

@@ -285,7 +285,12 @@ class Page:
             sides="<=" if self.given.minimize else ">=",
             names=[self.table.outcome],
         )
-        return level_set(limits, **self._domain(), max_evaluations=2 * _EVALUATIONS)
+        return level_set(
+            limits,
+            **self._domain(),
+            wording=self.wording,
+            max_evaluations=2 * _EVALUATIONS,
+        )
 
     @cached_property
     def curve(self) -> list[tuple[Number, ...]]:
