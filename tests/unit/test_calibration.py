@@ -21,13 +21,16 @@ from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import ZeroMean
 
+from kernelucb import CertifiedGapStopping, MartingaleMixtureUCB, SafeSet
 from kernelucb.calibration import (
     Band,
+    CalibratedGapStopping,
     LevelSet,
     LevelShare,
     Loop,
     PriorDraws,
     Regret,
+    Run,
     Simulator,
     Tables,
     Value,
@@ -35,9 +38,11 @@ from kernelucb.calibration import (
 )
 from kernelucb.calibration.claims import Look, Truth, ranked
 from kernelucb.calibration.policy import described
-from kernelucb.exceptions import ReplayError
+from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.exceptions import ReplayError, UncertifiedError
 
 GRID = torch.linspace(0.0, 1.0, 25).double().unsqueeze(-1)
+CUBE = torch.tensor([[0.0], [1.0]]).double()
 NOISE = 0.1
 CLAIMS = Regret(), Value(), Band(), LevelSet(0.5), LevelSet(0.5, 0.1), LevelShare(0.5)
 
@@ -130,6 +135,183 @@ def test_a_score_is_the_least_margin_at_which_a_claim_is_true(claim, maximize):
         needed += score > 0.0
         assert score == 0.0 or not is_true(claim, look, truth, 0.999 * score), score
     assert needed > 5
+
+
+class Played:
+    r"""A run of the loop on a function, as a user plays it."""
+
+    def __init__(self, seed, loop=LOOP):
+        self.random, self.loop = torch.Generator().manual_seed(seed), loop
+        self.function, _ = rougher(self.random)
+        self.X = loop.first_inputs(seed)
+        self.Y = self.measured(self.X)
+
+    def measured(self, X):
+        noise = torch.randn(len(X), generator=self.random).double()
+        return (self.function(X) + NOISE * noise).unsqueeze(-1)
+
+    def round(self):
+        return (*self.loop.round(self.X, self.Y), self.X, self.Y)
+
+    def go_on(self, x):
+        self.X = torch.cat([self.X, x])
+        self.Y = torch.cat([self.Y, self.measured(x)])
+
+    def to_the_end(self, run):
+        while True:
+            model, candidate, X, Y = self.round()
+            run.update(model, candidate, X, Y)
+            if len(X) == self.loop.rounds:
+                return run
+            self.go_on(candidate)
+
+
+def run_of(margins, seed):
+    return Played(seed).to_the_end(Run(margins))
+
+
+@pytest.fixture(scope="module")
+def margins(tmp_path_factory):
+    return replayed(tmp_path_factory.mktemp("margins") / "replays", 59)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+def test_a_claim_says_calibrated_and_what_it_rests_on(claim, margins):
+    found = run_of(margins, 5).claim(claim, delta=0.2)
+    words = str(found)
+    share = "true in 80 % of functions like these 59, at every round up to 7"
+    assert words.startswith(f"calibrated: {share}: {found.sentence}")
+    assert "certified" not in words
+    assert not found.certified
+    assert found.assumptions.verdict == f"calibrated: {share}"
+    assert found.assumptions.calibrated
+    assert not found.assumptions.certified
+    assert not found.assumptions.violated
+    kinds = [item.kind for item in found.assumptions.items]
+    assert kinds == ["functions", "policy", "rounds", "points", "use", "replays"]
+    # A fifth of delta is spent on two tests: .02 each needs 49 replays.
+    assert found.margin == margins.margin(claim, 0.16)
+    assert "too few" in str(run_of(margins, 5).claim(claim, delta=0.1).assumptions)
+
+
+def test_what_contradicts_a_claim(margins):
+    def statuses(run):
+        rests = run.claim(Regret(), delta=0.2).assumptions
+        assert not rests.violated or rests.summary.startswith("no guarantee")
+        return [item.name for item in rests.items if item.status is Status.VIOLATED]
+
+    assert statuses(run_of(margins, 5)) == []
+    # Another policy, by its digest, by an input that was not chosen, or too many rounds.
+    other = replace(LOOP, choose=Greedy(1.0))
+    run = Played(5, other).to_the_end(Run(margins, other))
+    assert statuses(run) == ["policy"]
+    played, run = Played(5), Run(margins)
+    model, candidate, X, Y = played.round()
+    run.update(model, candidate, X, Y)
+    assert statuses(run) == []
+    played.go_on(GRID[:1] if bool(candidate > 0.5) else GRID[-1:])
+    run.update(*played.round())
+    assert statuses(run) == ["policy"]
+    longer = Played(5)
+    run = longer.to_the_end(Run(margins))
+    longer.go_on(run._next[1])
+    run.update(*longer.round())
+    assert statuses(run) == ["rounds"]
+    # A surprise larger than all replays had, and noise of another size.
+    played, run = Played(5), Run(margins)
+    model, candidate, X, Y = played.round()
+    run.update(model, candidate, X, Y)
+    played.go_on(candidate)
+    played.Y[-1] += 50.0
+    run.update(*played.round())
+    assert statuses(run) == ["replays"]
+    assert "the largest residual is" in str(run.claim(Regret(), delta=0.2))
+
+
+def test_the_rank_test_is_rarely_wrong_of_runs_like_the_replays(margins):
+    delta = 0.2
+    runs = [run_of(margins, seed).claim(Regret(), delta) for seed in range(20)]
+    contradicted = sum(claim.assumptions.violated for claim in runs)
+    assert contradicted <= 20 * 0.04 + 2.0 * math.sqrt(20 * 0.04 * 0.96)
+
+
+def test_a_stop_is_calibrated(margins):
+    stops = [CalibratedGapStopping(gap, margins, delta=0.2) for gap in (0.01, 10.0)]
+    played = Played(2)
+    never, at_once = (stop(*played.round()) for stop in stops)
+    assert (never.stop, at_once.stop) == (False, True)
+    upper = float(at_once.claim.upper)
+    assert 0.01 < upper <= 10.0
+    assert str(at_once).startswith("Stop: calibrated: true in 80 %")
+    assert "accepted 10" in str(at_once)
+    other = CalibratedGapStopping(10.0, margins, 0.2, replace(LOOP, choose=Greedy(1.0)))
+    refused = other(*played.round())
+    assert not refused.stop
+    assert str(refused).startswith("Go on: no guarantee: policy violated")
+    with pytest.raises(ValueError, match="at least 999 replays, and there are 59"):
+        CalibratedGapStopping(1.0, margins, delta=0.001)
+
+
+def test_a_calibrated_status_is_no_certificate(margins):
+    claim = run_of(margins, 5).claim(Regret(), delta=0.2)
+    with pytest.raises(UncertifiedError, match="calibrated: true in 80 %"):
+        claim.assumptions.check_certified("a stop", allow_estimated=True)
+    X = GRID[[0, 12, 24]]
+    model = fixed_gp(X, X.sin())
+    model.requires_grad_(False)
+    band = MartingaleMixtureUCB(model, norm_bound=2.0).band
+    item = Assumption("norm", "from replays", Status.CALIBRATED)
+    band.required_set.assumptions = band.assumptions.with_item(item)
+    assert not band.assumptions.certified
+    for allow in (False, True):
+        stopping = CertifiedGapStopping(1.0, bounds=CUBE, allow_estimated=allow)
+        with pytest.raises(UncertifiedError, match="calibrated"):
+            stopping(band)
+        with pytest.raises(UncertifiedError, match="calibrated"):
+            SafeSet(band, 0.0, allow_estimated=allow)
+        with pytest.raises(UnsupportedError, match="CalibratedClaim"):
+            stopping(claim)
+        with pytest.raises(UnsupportedError, match="CalibratedClaim"):
+            SafeSet(claim, 0.0, allow_estimated=allow)
+
+
+def test_a_shape_is_chosen_on_replays_that_do_not_count(margins):
+    shaped = margins.shaped(Band(), 20, 0.2)
+    assert shaped.replays == 39
+    assert list(shaped.scores) == ["band"]
+    # What comes later does not choose.
+    late = dict(margins.scores)
+    late["band"] = torch.cat([late["band"][:20], 9.0 * late["band"][20:]])
+    changed = replace(margins, scores=late).shaped(Band(), 20, 0.2)
+    assert torch.equal(changed.shape, shaped.shape)
+    assert changed.first == shaped.first
+    assert changed.margin(Band(), 0.2) == pytest.approx(9.0 * shaped.margin(Band(), 0.2))
+    # By hand: scores of the rest over the shape, from the first round on.
+    scores = margins.scores["band"][20:] / shaped.shape
+    worst = scores[:, shaped.first - LOOP.starts :].amax(-1)
+    assert torch.equal(shaped.worst(Band()), worst)
+    assert bool((shaped.shape.diff() <= 0.0).all())
+    assert float(shaped.shape[-1]) == 1.0
+    assert bool((shaped.shape[shaped.first - LOOP.starts :] <= 2.0).all())
+    run = run_of(shaped, 5)
+    assert run.claim(Band(), 0.2).margin == shaped.margin(Band(), 0.2)
+    early = Run(replace(shaped, first=4))
+    early.update(*Played(5).round())
+    with pytest.raises(ValueError, match="from 4 outcomes on"):
+        early.claim(Band(), 0.2)
+    stop = CalibratedGapStopping(1.0, replace(margins, first=4), 0.2)(*Played(5).round())
+    assert str(stop) == "Go on: claims are made from 4 outcomes on"
+    with pytest.raises(ValueError, match="leave none"):
+        margins.shaped(Band(), 59, 0.2)
+    with pytest.raises(ValueError, match=r"have scores of regret, .*, not of level set"):
+        margins.margin(LevelSet(0.25), 0.2)
+
+
+def test_a_run_that_lost_rounds_is_refused(margins):
+    run = Run(margins)
+    model, candidate, X, Y = Played(5).round()
+    with pytest.raises(ValueError, match="at least 2"):
+        run.update(model, candidate, X[:1], Y[:1])
 
 
 def test_replays_extend_a_file_and_numbers_do_not_depend_on_the_way(tmp_path):

@@ -2,10 +2,13 @@ r"""Claims calibrated by replaying a search on functions like its own."""
 
 from kernelucb.calibration.claims import (
     Band,
+    CalibratedClaim,
+    CalibratedGapStopping,
     LevelSet,
     LevelShare,
     Margins,
     Regret,
+    Run,
     Value,
 )
 from kernelucb.calibration.policy import (
@@ -19,6 +22,8 @@ from kernelucb.calibration.replay import calibrate
 
 __all__ = [
     "Band",
+    "CalibratedClaim",
+    "CalibratedGapStopping",
     "DefaultPolicy",
     "LevelSet",
     "LevelShare",
@@ -26,6 +31,7 @@ __all__ = [
     "Margins",
     "PriorDraws",
     "Regret",
+    "Run",
     "Simulator",
     "Tables",
     "Value",

@@ -2,7 +2,7 @@ r"""Claims at a margin, their scores in a replay, and what the ranks of scores p
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
@@ -14,12 +14,24 @@ from kernelucb._numerics.checks import (
     finite_scalar,
     instance_of,
     nonnegative_scalar,
+    positive_scalar,
     probability,
+    whole_number,
 )
+from kernelucb._numerics.digits import as_given, at_most, between, coordinate, one_minus
 from kernelucb.calibration.policy import Loop
+from kernelucb.certificates.words import Verdict, decision_in_words
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 
 _PART = 1024  # points of one joint posterior
 _ROUND_OFF = 1e-9  # of a rank
+_LEAST = 0.1  # of the largest factor between rounds: the smallest
+_EARLY = 2.0  # times the last round's margin: no claims as yet
+_TESTED = 0.2  # of delta for the test whether a run is like its replays
+_SAME = 1e-3  # of a chosen input, which may be rounded
+_UNTESTED = Assumption(
+    "replays", "the run is like the replays (too few of them for a test)", Status.GIVEN
+)
 
 
 class Truth(NamedTuple):
@@ -98,6 +110,10 @@ class Claim(Protocol):
         r"""The least margin at which the claim is true in this round."""
         ...
 
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        r"""The statement with its numbers."""
+        ...
+
 
 @dataclass(frozen=True)
 class Regret:
@@ -120,6 +136,9 @@ class Regret:
         missing = (regret - gain).clamp_min(0.0)
         return float(_ratio(missing, look.difference_std).min())
 
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        return f"the recommended input is at most {at_most(upper)} from the optimum"
+
 
 @dataclass(frozen=True)
 class Value:
@@ -136,6 +155,10 @@ class Value:
     def score(self, look: Look, truth: Truth) -> float:
         return float(_deviations(look, truth)[look.recommended])
 
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        ends = " and ".join(between(float(lower), float(upper)))
+        return f"the value at the recommended input is between {ends}"
+
 
 @dataclass(frozen=True)
 class Band:
@@ -151,6 +174,9 @@ class Band:
 
     def score(self, look: Look, truth: Truth) -> float:
         return float(_deviations(look, truth).max())
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        return f"the function is within its limits at all of {len(lower)} points"
 
 
 @dataclass(frozen=True)
@@ -185,6 +211,15 @@ class LevelSet:
         worst = needed.sort(descending=True).values
         return float(worst[allowed]) if allowed < len(worst) else 0.0
 
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        above, below = int(lower.sum()), int((1.0 - upper).sum())
+        level = as_given(self.threshold)
+        wrong = f", at most {100.0 * self.wrong:g} % of them wrongly" * (self.wrong > 0.0)
+        return (
+            f"of {len(lower)} points {above} are at or above {level} and "
+            f"{below} below{wrong}; {len(lower) - above - below} are open"
+        )
+
 
 @dataclass(frozen=True)
 class LevelShare:
@@ -209,6 +244,10 @@ class LevelShare:
         needed = [possible[above - 1]] if above > 0 else []
         needed += [inside.values[above]] if above < len(mean) else []
         return max(map(float, needed))
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        ends = " to ".join(between(100.0 * float(lower), 100.0 * float(upper)))
+        return f"{ends} % of the points are at or above {as_given(self.threshold)}"
 
 
 def _ratio(distance: Tensor, std: Tensor) -> Tensor:
@@ -246,7 +285,7 @@ class Margins:
             ``starts``, ..., ``rounds`` outcomes.
         statistics: Of the replays themselves, ``m x L``: ``"residual"``, ``"noise"``.
         first: Number of outcomes from which claims are made.
-        shape: ``L`` factors by which margins differ between rounds; ones when absent.
+        shape: ``L`` factors by which margins differ between rounds; equal when absent.
     """
 
     loop: Loop
@@ -259,7 +298,7 @@ class Margins:
     @property
     def replays(self) -> int:
         r"""Number ``m`` of replays whose ranks count."""
-        return len(next(iter(self.scores.values())))
+        return len(self.statistics["noise"])
 
     def worst(self, claim: Claim) -> Tensor:
         r"""``m`` scores: the least margins at which the claim is true in every round.
@@ -275,19 +314,60 @@ class Margins:
         return shaped[:, self.first - self.loop.starts :].amax(-1)
 
     def margin(self, claim: Claim, delta: float) -> float:
-        r"""The margin at which the claim is true at all rounds with ``1 - delta``.
+        r"""The margin at which the claim is true in all rounds with ``1 - delta``.
 
-        The score of rank ``ceil((1 - delta) (m + 1))``: the new score is above it with
-        probability at most ``delta`` (ranks of exchangeable numbers).
+        The score of rank ``ceil((1 - delta) (m + 1))``: the score of the run is above it
+        with probability at most ``delta``. Multiplied by ``shape``, if any, it is the
+        margin of a round.
+
+        Source: ranks of exchangeable numbers.
+
+        Raises:
+            ValueError: If there are too few replays for ``delta``, or no scores of the
+                claim.
+        """
+        return ranked(self.worst(claim), delta)
+
+    def limit(self, statistic: str, delta: float) -> float:
+        r"""What a statistic of a run like the replays exceeds with ``delta`` at most.
 
         Raises:
             ValueError: If there are too few replays for ``delta``.
         """
-        return ranked(self.worst(claim), delta)
+        return ranked(self.statistics[statistic].amax(-1), delta)
+
+    def shaped(self, claim: Claim, replays: int, delta: float) -> Self:
+        r"""Margins of one claim that differ between rounds, of the replays that are left.
+
+        The first ``replays`` choose the shape: the score that ``1 - delta`` of them keep
+        from a round on; and the first round at which it is at most twice that of the last.
+        The others are not looked at, so their ranks stay exchangeable with the run's.
+
+        Raises:
+            ValueError: If too few replays choose for ``delta``, or none is left.
+        """
+        self.worst(claim)  # refuses another claim
+        count = whole_number("replays", replays)
+        if count >= self.replays:
+            raise ValueError(f"{count} of {self.replays} replays leave none for the ranks.")
+        scores = self.scores[claim.name]
+        size = [ranked(each, delta) for each in scores[:count].unbind(-1)]
+        levels = torch.tensor(size, dtype=torch.float64)
+        # From a round on, and never so small that one replay outweighs all others.
+        shape = levels.flip(0).cummax(0).values.flip(0).clamp_min(_LEAST * levels.max())
+        shape = shape / shape[-1] if float(shape[-1]) > 0.0 else torch.ones_like(shape)
+        late = self.first + int((shape[self.first - self.loop.starts :] > _EARLY).sum())
+        statistics = {name: rows[count:] for name, rows in self.statistics.items()}
+        kept = {claim.name: scores[count:]}
+        return replace(self, scores=kept, statistics=statistics, first=late, shape=shape)
 
 
 def ranked(scores: Tensor, delta: float) -> float:
-    r"""The number that another one is above with probability at most ``delta``."""
+    r"""The number that another one is above with probability at most ``delta``.
+
+    Raises:
+        ValueError: If there are too few numbers for ``delta``.
+    """
     share = 1.0 - probability("delta", delta)
     rank = math.ceil(share * (len(scores) + 1) - _ROUND_OFF)
     if rank > len(scores):
@@ -297,3 +377,202 @@ def ranked(scores: Tensor, delta: float) -> float:
             f"{len(scores)}: replay more, or give a larger delta."
         )
     return float(scores.sort().values[rank - 1])
+
+
+@dataclass(frozen=True)
+class CalibratedClaim(Verdict):
+    r"""What replays promise of a run.
+
+    Attributes:
+        claim: The claim.
+        lower: Its lower limits, outcome units (indicators for a level set).
+        upper: Its upper limits.
+        margin: Posterior standard deviations behind them.
+        assumptions: What it rests on; never certified.
+    """
+
+    claim: Claim
+    lower: Tensor = field(repr=False)
+    upper: Tensor = field(repr=False)
+    margin: float
+    assumptions: Assumptions = field(repr=False)
+    rigorous: bool = True
+
+    @property
+    def sentence(self) -> str:
+        r"""The statement with its numbers."""
+        return self.claim.words(self.lower, self.upper)
+
+
+class Run:
+    r"""A search under way, beside the replays of its policy.
+
+    Example:
+        >>> run = Run(margins)
+        >>> model, candidate = choose(X, Y)
+        >>> run.update(model, candidate, X, Y)
+        >>> print(run.claim(Regret(), delta=0.1))
+
+    Args:
+        margins: Of the replays.
+        loop: The policy of the run; by default that of the replays.
+    """
+
+    def __init__(self, margins: Margins, loop: Loop | None = None) -> None:
+        self.margins, self.loop = margins, loop or margins.loop
+        self.follows = self.loop.digest == margins.loop.digest
+        self.statistics = dict.fromkeys(margins.statistics, 0.0)
+        self._look: Look | None = None
+        self._next: tuple[Model, Tensor] | None = None
+
+    def update(self, model: Model, candidate: Tensor, X: Tensor, Y: Tensor) -> None:
+        r"""Take in a round: what ``choose`` returned, and the data that it was given.
+
+        Asked in every round, the run is known to follow its policy.
+
+        Args:
+            model: The fitted model of these data.
+            candidate: The next input, ``1 x d``.
+            X: ``n x d`` inputs so far.
+            Y: ``n x 1`` outcomes so far.
+
+        Raises:
+            ValueError: If rounds were left out of the data.
+        """
+        before = 0 if self._look is None else self._look.runs
+        if len(X) < max(before, self.loop.starts):
+            least = max(before, self.loop.starts)
+            raise ValueError(f"There are {len(X)} inputs; a round has at least {least}.")
+        if self._next is not None and len(X) == before + 1:
+            earlier, chosen = self._next
+            # A user may round the input that was chosen.
+            self.follows &= torch.allclose(chosen, X[-1:], rtol=_SAME, atol=_SAME)
+            self._largest("residual", residual(earlier, X[-1:], float(Y[-1])))
+        self._largest("noise", noise_share(model, X, Y))
+        self._look = Look.of(model, X, self.loop)
+        self._next = model, candidate.detach().reshape(1, -1).to(X)
+
+    def _largest(self, name: str, value: float) -> None:
+        self.statistics[name] = max(self.statistics[name], value)
+
+    def claim(self, claim: Claim, delta: float = 0.1) -> CalibratedClaim:
+        r"""What the replays promise now, at all rounds at once.
+
+        A fifth of ``delta`` goes to the test whether the run is like the replays, where
+        there are enough of them.
+
+        Raises:
+            ValueError: If there are too few replays for ``delta``, no scores of the claim,
+                or too few outcomes as yet.
+        """
+        look, margins = self._look, self.margins
+        if look is None or look.runs < margins.first:
+            raise ValueError(f"Claims are made from {margins.first} outcomes on.")
+        share = _TESTED * probability("delta", delta)
+        is_tested = share / len(self.statistics) * (margins.replays + 1) >= 1.0 - _ROUND_OFF
+        margin = margins.margin(claim, delta - share if is_tested else delta)
+        if margins.shape is not None:
+            # Rounds beyond those of the replays are violated, whatever the margin.
+            place = min(look.runs - self.loop.starts, len(margins.shape) - 1)
+            margin *= float(margins.shape[place])
+        lower, upper = claim.limits(look, margin)
+        tests = self._likeness(share / len(self.statistics)) if is_tested else _UNTESTED
+        assumptions = self._assumptions(look.runs, delta, tests)
+        return CalibratedClaim(claim, lower, upper, margin, assumptions)
+
+    def _likeness(self, delta: float) -> Assumption:
+        text, status = "largest residual and noise of the run are like the replays'", True
+        for name, value in self.statistics.items():
+            if value > (limit := self.margins.limit(name, delta)):
+                text = f"the largest {name} is {value:.3g}, that of the replays {limit:.3g}"
+                status = False
+        return Assumption("replays", text, _status(status))
+
+    def _assumptions(self, runs: int, delta: float, tests: Assumption) -> Assumptions:
+        margins, most = self.margins, self.margins.loop.rounds
+        early = f" from {margins.first} on" * (margins.first > margins.loop.starts)
+        claim = (
+            f"true in {coordinate(100.0 * float(one_minus(delta)))} % of functions like "
+            f"these {margins.replays}, at every round up to {most}{early}"
+        )
+        is_listed = self.loop.region.is_finite
+        points = "the optimum is sought among the listed points"
+        found = "the optima of the replayed functions were found by a search of the box"
+        policy = f"the run follows the policy that was replayed ({margins.loop.digest})"
+        items = (
+            Assumption("functions", margins.statement, Status.CALIBRATED),
+            Assumption("policy", policy, _status(self.follows)),
+            Assumption(
+                "rounds", f"{runs} outcomes of at most {most}", _status(runs <= most)
+            ),
+            Assumption("points", points if is_listed else found, Status.GIVEN),
+            Assumption("use", "the replays are used for this one claim", Status.GIVEN),
+            tests,
+        )
+        source = "ranks of exchangeable numbers"
+        return Assumptions(source, claim, True, items, delta, horizon=most)
+
+
+def _status(holds: bool) -> Status:
+    return Status.GIVEN if holds else Status.VIOLATED
+
+
+class CalibratedStop(NamedTuple):
+    r"""Whether to stop, and why.
+
+    Attributes:
+        stop: Whether the gap is small enough and may be acted on.
+        reason: In words.
+        claim: What it rests on; None before the first round of claims.
+    """
+
+    stop: bool
+    reason: str
+    claim: CalibratedClaim | None
+
+    def __str__(self) -> str:
+        return decision_in_words(self.stop, self.reason, self.claim)
+
+
+class CalibratedGapStopping:
+    r"""Stop when the regret that replays promise is at most ``gap``.
+
+    For one run. In a share ``1 - delta`` of functions like those of the replays, the rule
+    never stops at a recommended input, that of the best posterior mean, more than ``gap``
+    from the optimum.
+
+    Source: ranks of exchangeable numbers.
+
+    Args:
+        gap: Largest regret to accept, outcome units.
+        margins: Of the replays of the run's policy.
+        delta: Failure probability.
+        loop: The policy of the run; by default that of the replays.
+
+    Example:
+        >>> stopping = CalibratedGapStopping(0.1, margins)
+        >>> while True:
+        ...     model, candidate = choose(X, Y)
+        ...     if stopping(model, candidate, X, Y).stop:
+        ...         break
+    """
+
+    def __init__(
+        self, gap: float, margins: Margins, delta: float = 0.1, loop: Loop | None = None
+    ) -> None:
+        self.gap, self.run = positive_scalar("gap", gap), Run(margins, loop)
+        self.delta = probability("delta", delta)
+        margins.margin(Regret(), self.delta)  # refuses too few replays before the search
+
+    def __call__(
+        self, model: Model, candidate: Tensor, X: Tensor, Y: Tensor
+    ) -> CalibratedStop:
+        r"""Decide after a round; arguments and errors as for ``Run.update``."""
+        self.run.update(model, candidate, X, Y)
+        first = self.run.margins.first
+        if len(X) < first:
+            return CalibratedStop(False, f"claims are made from {first} outcomes on", None)
+        claim = self.run.claim(Regret(), self.delta)
+        stop = not claim.obstacle and float(claim.upper) <= self.gap
+        said = f"{claim.sentence}, accepted {as_given(self.gap)}"
+        return CalibratedStop(stop, f"{claim.obstacle or claim.summary}: {said}", claim)
