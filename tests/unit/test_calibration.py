@@ -17,7 +17,8 @@ from botorch.exceptions import (
     InputDataError,
     UnsupportedError,
 )
-from botorch.models import SingleTaskGP
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.transforms import Log
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import ZeroMean
 
@@ -120,7 +121,7 @@ def is_true(claim, look, truth, margin):
 
 
 @pytest.mark.parametrize("maximize", [True, False])
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", CLAIMS, ids=repr)
 def test_a_score_is_the_least_margin_at_which_a_claim_is_true(claim, maximize):
     loop, random = replace(LOOP, maximize=maximize), torch.Generator().manual_seed(1)
     needed = 0
@@ -175,7 +176,7 @@ def margins(tmp_path_factory):
     return replayed(tmp_path_factory.mktemp("margins") / "replays", 59)
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", CLAIMS, ids=repr)
 def test_a_claim_says_calibrated_and_what_it_rests_on(claim, margins):
     found = run_of(margins, 5).claim(claim, delta=0.2)
     words = str(found)
@@ -278,16 +279,16 @@ def test_a_calibrated_status_is_no_certificate(margins):
 def test_a_shape_is_chosen_on_replays_that_do_not_count(margins):
     shaped = margins.shaped(Band(), 20, 0.2)
     assert shaped.replays == 39
-    assert list(shaped.scores) == ["band"]
+    assert list(shaped.scores) == ["Band()"]
     # What comes later does not choose.
     late = dict(margins.scores)
-    late["band"] = torch.cat([late["band"][:20], 9.0 * late["band"][20:]])
+    late["Band()"] = torch.cat([late["Band()"][:20], 9.0 * late["Band()"][20:]])
     changed = replace(margins, scores=late).shaped(Band(), 20, 0.2)
     assert torch.equal(changed.shape, shaped.shape)
     assert changed.first == shaped.first
     assert changed.margin(Band(), 0.2) == pytest.approx(9.0 * shaped.margin(Band(), 0.2))
     # By hand: scores of the rest over the shape, from the first round on.
-    scores = margins.scores["band"][20:] / shaped.shape
+    scores = margins.scores["Band()"][20:] / shaped.shape
     worst = scores[:, shaped.first - LOOP.starts :].amax(-1)
     assert torch.equal(shaped.worst(Band()), worst)
     assert bool((shaped.shape.diff() <= 0.0).all())
@@ -303,7 +304,7 @@ def test_a_shape_is_chosen_on_replays_that_do_not_count(margins):
     assert str(stop) == "Go on: claims are made from 4 outcomes on"
     with pytest.raises(ValueError, match="leave none"):
         margins.shaped(Band(), 59, 0.2)
-    with pytest.raises(ValueError, match=r"have scores of regret, .*, not of level set"):
+    with pytest.raises(ValueError, match=r"have scores of Regret\(\), .*, not of LevelSet"):
         margins.margin(LevelSet(0.25), 0.2)
 
 
@@ -369,7 +370,7 @@ def test_a_kill_keeps_what_is_done(tmp_path):
     resumed = replayed(path, count)
     assert path.read_text().startswith(done)
     fresh = replayed(tmp_path / "fresh", count)
-    assert torch.equal(resumed.scores["band"], fresh.scores["band"])
+    assert torch.equal(resumed.scores["Band()"], fresh.scores["Band()"])
 
 
 def test_an_interrupt_keeps_what_is_done(tmp_path):
@@ -386,6 +387,13 @@ def test_an_interrupt_keeps_what_is_done(tmp_path):
     lines = path.read_text().splitlines()
     assert [json.loads(line)["replay"] for line in lines[1:]] == [0, 1]
     assert replayed(path, 3, functions=Simulator(interrupted)).replays == 3
+
+
+def test_the_default_loop_says_what_it_is():
+    said = Loop.default(2).settings
+    assert "MartingaleMixtureUCB(model, maximize=self.maximize)" in str(said["choose"])
+    assert '"""' not in str(said["choose"])
+    assert Loop.default(2).digest == Loop.default(2).digest != Loop.default(3).digest
 
 
 @pytest.mark.parametrize(
@@ -406,6 +414,15 @@ def test_a_file_of_other_settings_is_refused(name, other, tmp_path):
     with pytest.raises(ReplayError, match=rf"other settings \({name}\)"):
         replayed(path, 1, **other)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["my notes", "1,2\n3,4", '{"digest": 1}\n', "[]\n"])
+def test_a_file_of_something_else_is_left_as_it_is(text, tmp_path):
+    path = tmp_path / "notes"
+    path.write_text(text)
+    with pytest.raises(ReplayError, match="of other settings: give another file"):
+        replayed(path, 1)
+    assert path.read_text() == text
 
 
 def test_a_digest_reads_code_but_no_words():
@@ -449,12 +466,27 @@ def worse(found):
             "1 x 1",
         ),
         (lambda model, x: (model, x + 0.01), InputDataError, "outside the domain"),
+        (
+            lambda model, x: (ModelListGP(model, model), x),
+            UnsupportedError,
+            "has 2 outcomes",
+        ),
         (lambda model, x: (model, x * math.nan), InputDataError, "finite"),
     ],
 )
 def test_a_round_of_another_shape_is_refused(found, error, words, tmp_path):
     with pytest.raises(error, match=words):
         replayed(tmp_path / "replays", 1, replace(LOOP, choose=worse(found)))
+
+
+@pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
+def test_a_posterior_of_another_scale_is_refused(tmp_path):
+    def choose(X, Y):
+        model = SingleTaskGP(X, Y.abs() + 1.0, outcome_transform=Log())
+        return model.eval(), GRID[:1]
+
+    with pytest.raises(UnsupportedError, match="posterior of the model must be"):
+        replayed(tmp_path / "replays", 1, replace(LOOP, choose=choose))
 
 
 def test_a_round_that_depends_on_global_state_is_refused(tmp_path):
@@ -485,7 +517,8 @@ def test_a_round_in_place_changes_nothing(tmp_path):
 
     loops = (replace(LOOP, choose=each) for each in (in_place, plain))
     one, other = (
-        replayed(tmp_path / str(i), 1, loop).scores["band"] for i, loop in enumerate(loops)
+        replayed(tmp_path / str(i), 1, loop).scores["Band()"]
+        for i, loop in enumerate(loops)
     )
     # The model shares the outcomes that were set to zero; the next round has them anew.
     assert one.shape == other.shape
@@ -550,8 +583,8 @@ def test_draws_of_the_prior_have_its_moments():
 def test_the_default_policy_is_replayed_in_a_box(tmp_path):
     loop = Loop.default(2, rounds=7)
     margins = replayed(tmp_path / "replays", 1, loop, PriorDraws(2), claims=(Regret(),))
-    assert margins.scores["regret"].shape == (1, 3)
-    assert bool((margins.scores["regret"] >= 0.0).all())
+    assert margins.scores["Regret()"].shape == (1, 3)
+    assert bool((margins.scores["Regret()"] >= 0.0).all())
 
 
 # Some ten seconds: 250 replays.

@@ -3,7 +3,7 @@ r"""Claims at a margin, their scores in a replay, and what the ranks of scores p
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from botorch.models.model import Model
@@ -11,6 +11,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from kernelucb._numerics.checks import (
+    finite,
     finite_scalar,
     instance_of,
     nonnegative_scalar,
@@ -67,7 +68,8 @@ class Look:
         r"""What a model of ``n x d`` inputs says.
 
         Raises:
-            ValueError: If the posterior is not Gaussian in outcome units (``Log``).
+            UnsupportedError: If the posterior is not Gaussian in outcome units (``Log``).
+            InputDataError: If it is not finite.
         """
         sign, places = 1 if loop.maximize else -1, torch.cat([X, loop.points])
         best = int((sign * _posterior(model, X).mean.reshape(-1)).argmax())
@@ -79,7 +81,7 @@ class Look:
             apart = (variance + variance[-1] - 2.0 * cross).clamp_min(0.0).sqrt()
             std = variance.clamp_min(0.0).sqrt()
             parts.append(torch.stack([sign * joint.mean, std, apart])[:, :-1])
-        mean, std, apart = torch.cat(parts, dim=-1)
+        mean, std, apart = finite("posterior of the model", torch.cat(parts, dim=-1))
         apart[best] = 0.0  # round-off
         return cls(mean, std, apart, len(X), best, sign)
 
@@ -90,7 +92,7 @@ def _posterior(model: Model, X: Tensor, noise: bool = False) -> Any:
     return posterior
 
 
-class Claim(Protocol):
+class Claim:
     r"""A claim that widens with its margin.
 
     Limits hold if the quantity lies between them. The score is the least margin at which
@@ -99,32 +101,28 @@ class Claim(Protocol):
 
     @property
     def name(self) -> str:
-        r"""Under which scores are kept."""
-        ...
+        r"""Under which scores are kept: the claim with its numbers."""
+        return repr(self)
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
         r"""Lower and upper limit of what is claimed, outcome units."""
-        ...
+        raise NotImplementedError
 
     def score(self, look: Look, truth: Truth) -> float:
         r"""The least margin at which the claim is true in this round."""
-        ...
+        raise NotImplementedError
 
     def words(self, lower: Tensor, upper: Tensor) -> str:
         r"""The statement with its numbers."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Regret:
+class Regret(Claim):
     r"""How far the optimum of the domain is from the input of best posterior mean.
 
     ``max over x of m(x) - m(r) + c sd(f(x) - f(r))``, joint posterior of the difference.
     """
-
-    @property
-    def name(self) -> str:
-        return "regret"
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
         gain = look.mean - look.mean[look.recommended] + margin * look.difference_std
@@ -141,12 +139,8 @@ class Regret:
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(Claim):
     r"""The value of the function at the input of best posterior mean."""
-
-    @property
-    def name(self) -> str:
-        return "value"
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
         lower, upper = Band().limits(look, margin)
@@ -161,12 +155,8 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Band:
+class Band(Claim):
     r"""The function at every input of a run and every point of the loop."""
-
-    @property
-    def name(self) -> str:
-        return "band"
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
         mean, half_width = look.sign * look.mean, margin * look.std
@@ -180,7 +170,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class LevelSet:
+class LevelSet(Claim):
     r"""Which points of the loop have values of at least a threshold, outcome units.
 
     Limits of the indicator: both 1 where the value is claimed to be above, both 0 where it
@@ -190,10 +180,6 @@ class LevelSet:
 
     threshold: float
     wrong: float = 0.0
-
-    @property
-    def name(self) -> str:
-        return f"level set at {self.threshold!r}, {self.wrong!r} wrong"
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
         lower, upper = Band().limits(look, margin)
@@ -222,14 +208,10 @@ class LevelSet:
 
 
 @dataclass(frozen=True)
-class LevelShare:
+class LevelShare(Claim):
     r"""Which share of the points of the loop has values of at least a threshold."""
 
     threshold: float
-
-    @property
-    def name(self) -> str:
-        return f"share at {self.threshold!r}"
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
         inside, possible = LevelSet(self.threshold).limits(look, margin)

@@ -8,10 +8,14 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
@@ -31,7 +35,6 @@ from kernelucb.data import KernelRegression
 
 # One round: from `n x d` inputs and `n x 1` outcomes a model and the next input, `1 x d`.
 Choose = Callable[[Tensor, Tensor], tuple[Model, Tensor]]
-_FEATURES = 1024  # random Fourier features of a draw of the prior
 _POINTS = 1024  # Sobol points of a box at which claims are made
 
 
@@ -45,13 +48,11 @@ def described(part: object) -> str:
     is_function = inspect.isroutine(part)
     code: Any = part if is_function else type(part)
     name = str(code.__qualname__) if is_function else repr(part)
+    text = ""
     try:
         text = textwrap.dedent(inspect.getsource(code))
-    except (OSError, TypeError):  # written at a prompt
-        return name
-    try:
         tree = ast.parse(text)
-    except SyntaxError:  # a lambda within an expression
+    except (OSError, TypeError, SyntaxError):  # at a prompt; a lambda in an expression
         return f"{name}\n{text}"
     for node in ast.walk(tree):
         match node:
@@ -151,7 +152,7 @@ class Loop:
     def settings(self) -> dict[str, object]:
         r"""All that decides a search, as numbers and texts."""
         numbers = {"starts": self.starts, "rounds": self.rounds, "maximize": self.maximize}
-        domain = self.region.lower.tolist(), self.region.upper.tolist()
+        domain = self.region.lower.tolist(), self.region.upper.tolist(), len(self.points)
         return {"choose": described(self.choose), "domain": domain, **numbers}
 
     @cached_property
@@ -163,9 +164,8 @@ class Loop:
         r"""``starts x d`` inputs, by a seed."""
         if self.region.is_finite:
             random = torch.Generator().manual_seed(seed)
-            return self.points[torch.randperm(len(self.points), generator=random)][
-                : self.starts
-            ]
+            order = torch.randperm(len(self.points), generator=random)
+            return self.points[order[: self.starts]]
         box = torch.stack([self.region.lower[0], self.region.upper[0]])
         return draw_sobol_samples(box, n=self.starts, q=1, seed=seed).squeeze(-2)
 
@@ -186,6 +186,11 @@ class Loop:
                     "choose must return a model and the next input, got "
                     f"{type(found).__name__}: return model, candidate."
                 )
+        if model.num_outputs != 1:
+            raise UnsupportedError(
+                f"The model of choose has {model.num_outputs} outcomes; claims are about "
+                "one: return a model of that outcome."
+            )
         candidate = chosen.detach().reshape(-1, chosen.shape[-1] if chosen.dim() else 1)
         if candidate.shape != (1, X.shape[1]):
             raise BotorchTensorDimensionError(
@@ -223,31 +228,32 @@ class Problem(NamedTuple):
         return finite("values of the function", found.reshape(-1))
 
 
-class Functions(Protocol):
-    r"""Functions like the one of the run."""
+class Functions:
+    r"""Functions like the one of the run.
+
+    Attributes:
+        statement: What the run's function is assumed to be.
+    """
+
+    statement: str
 
     @property
     def most(self) -> int | None:
         r"""How many there are; None for as many as wanted."""
-        ...
-
-    @property
-    def statement(self) -> str:
-        r"""What the run's function is assumed to be."""
-        ...
+        return None
 
     @property
     def settings(self) -> object:
         r"""What decides the functions, as numbers and texts."""
-        ...
+        return described(self)
 
     def draw(self, number: int, generator: torch.Generator) -> Problem:
         r"""The function of a replay, by its number or by random numbers of its own."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Tables:
+class Tables(Functions):
     r"""Tables of earlier tasks, at the candidates of the loop.
 
     Attributes:
@@ -258,13 +264,11 @@ class Tables:
     tasks: Sequence[tuple[Tensor, Tensor]]
     noise_std: float
 
+    statement = "the function is exchangeable with those of the earlier tasks"
+
     @property
     def most(self) -> int | None:
         return len(self.tasks)
-
-    @property
-    def statement(self) -> str:
-        return "the function is exchangeable with those of the earlier tasks"
 
     @property
     def settings(self) -> object:
@@ -287,7 +291,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Simulator:
+class Simulator(Functions):
     r"""Draws of a simulator whose unknown constants are drawn from what is believed.
 
     Attributes:
@@ -297,13 +301,7 @@ class Simulator:
 
     simulate: Callable[[torch.Generator], tuple[Callable[[Tensor], Tensor], float]]
 
-    @property
-    def most(self) -> int | None:
-        return None
-
-    @property
-    def statement(self) -> str:
-        return "the function is a draw of this simulator"
+    statement = "the function is a draw of this simulator"
 
     @property
     def settings(self) -> object:
@@ -315,7 +313,7 @@ class Simulator:
 
 
 @dataclass(frozen=True)
-class PriorDraws:
+class PriorDraws(Functions):
     r"""Draws of the prior of BoTorch's default model in the unit cube.
 
     Hyper-parameters and noise from their priors, then the function, by random Fourier
@@ -323,21 +321,13 @@ class PriorDraws:
 
     Attributes:
         inputs: Number of columns ``d``.
+        features: Number of random Fourier features.
     """
 
     inputs: int
+    features: int = 1024
 
-    @property
-    def most(self) -> int | None:
-        return None
-
-    @property
-    def statement(self) -> str:
-        return "the function and its noise are a draw of the model's prior"
-
-    @property
-    def settings(self) -> object:
-        return [described(self), _FEATURES]
+    statement = "the function and its noise are a draw of the model's prior"
 
     def draw(self, number: int, generator: torch.Generator) -> Problem:
         seed = int(torch.randint(2**31, (), generator=generator))
@@ -355,7 +345,7 @@ class PriorDraws:
                     break
             model.requires_grad_(False)
             path: Any = draw_kernel_feature_paths(
-                model, torch.Size(), num_features=_FEATURES
+                model, torch.Size(), num_features=self.features
             )
         noise_std = float(KernelRegression.from_model(model).noise_scales[0])
         return Problem(path, noise_std)

@@ -3,12 +3,11 @@ r"""The replays of a search on functions like its own, kept in a file."""
 import json
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypedDict
@@ -81,10 +80,8 @@ class Replays:
             while True:
                 Y = f.unsqueeze(-1) + noise[: len(X)]
                 model, candidate = loop.round(X, Y)
-                look, truth = (
-                    Look.of(model, X, loop),
-                    Truth(torch.cat([f, at_points]), best),
-                )
+                look = Look.of(model, X, loop)
+                truth = Truth(torch.cat([f, at_points]), best)
                 for claim in self.claims:
                     scores[claim.name].append(_upwards(claim.score(look, truth)))
                 statistics["noise"].append(_upwards(noise_share(model, X, Y)))
@@ -156,8 +153,8 @@ def calibrate(
 
     The random numbers of a replay follow from ``seed`` and its number, so that more replays
     extend a file. Every finished replay is a line of it, written at once and never again:
-    interrupted, the next call goes on. Only an unbroken series from the first replay on
-    counts: replays that finish early are no fair sample.
+    interrupted, the next call goes on. The first replays by number count, not those that
+    finish first, which are no fair sample.
 
     Example:
         >>> margins = calibrate(loop, Simulator(draw), 199, "margins.jsonl", jobs=2)
@@ -236,45 +233,45 @@ class _File:
     def __init__(self, path: Path, settings: dict[str, object]) -> None:
         self.path, self.lines = path, dict[int, Line]()
         head = {"digest": digest_of(settings), "settings": settings}
-        if not path.exists():
-            self._write(head)
+        first = json.dumps(head) + "\n"
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if first.startswith(text) and text != first:  # none, or a kill within this line
+            path.write_text(first, encoding="utf-8")
             return
-        text = path.read_text(encoding="utf-8")
+        if not text.startswith(first):
+            raise ReplayError(
+                f"{path} is of other settings{_difference(text, settings)}: give another file, "
+                "or the settings of that one."
+            )
         whole = text[: text.rfind("\n") + 1]  # a kill may leave half a line
         if whole != text:
             os.truncate(path, len(whole.encode()))
-        if not whole:
-            self._write(head)
-            return
-        first, *rest = map(json.loads, whole.splitlines())
-        if first.get("digest") != head["digest"]:
-            known, now = first.get("settings", {}), json.loads(json.dumps(settings))
-            other = ", ".join(name for name in now if known.get(name) != now[name])
-            raise ReplayError(
-                f"{path} is of other settings ({other or 'all'}): give another file, or "
-                "the settings of that one."
-            )
-        for line in rest:
+        for line in map(json.loads, whole.splitlines()[1:]):
             self.lines.setdefault(line["replay"], line)
 
-    def _write(self, line: Mapping[str, object]) -> None:
+    def append(self, line: Line) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())
-
-    def append(self, line: Line) -> None:
-        self._write(line)
         self.lines[line["replay"]] = line
 
     def margins(self, loop: Loop, functions: Functions, count: int) -> Margins:
-        r"""Of the unbroken series of replays from the first on."""
-        numbers = takewhile(self.lines.__contains__, range(count))
-        series = [self.lines[number] for number in numbers]
-
+        r"""Of the first ``count`` replays, whatever else the file has."""
+        series = [self.lines[number] for number in range(count)]
         scores = _stacked([each["scores"] for each in series])
         statistics = _stacked([each["statistics"] for each in series])
         return Margins(loop, functions.statement, scores, statistics, first=loop.starts)
+
+
+def _difference(text: str, settings: dict[str, object]) -> str:
+    r"""Which settings are others, in brackets; nothing of a file of something else."""
+    try:
+        known = json.loads(text.splitlines()[0])["settings"]
+    except (ValueError, LookupError, TypeError):
+        return ""
+    now = json.loads(json.dumps(settings))
+    return f" ({', '.join(name for name in now if known.get(name) != now[name])})"
 
 
 def _stacked(rows: Sequence[dict[str, list[float]]]) -> dict[str, Tensor]:
