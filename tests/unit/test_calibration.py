@@ -94,6 +94,8 @@ def test_a_rank_is_exact():
     assert ranked(scores[:1], 0.5) == 1.0
     with pytest.raises(ValueError, match="at least 99 replays, and there are 19"):
         ranked(scores, 0.01)
+    with pytest.raises(ValueError, match="no margin is large enough"):
+        ranked(torch.tensor([1.0, math.inf]), 0.4)
 
 
 def test_a_new_score_is_above_as_often_as_ranks_say():

@@ -29,7 +29,7 @@ _ROUND_OFF = 1e-9  # of a rank
 _LEAST = 0.1  # of the largest factor between rounds: the smallest
 _EARLY = 2.0  # times the last round's margin: no claims as yet
 _TESTED = 0.2  # of delta for the test whether a run is like its replays
-_SAME = 1e-3  # of a chosen input, which may be rounded
+_SAME = 1e-3  # of a side of the domain: a user may round the input that was chosen
 _UNTESTED = Assumption(
     "replays", "the run is like the replays (too few of them for a test)", Status.GIVEN
 )
@@ -348,7 +348,7 @@ def ranked(scores: Tensor, delta: float) -> float:
     r"""The number that another one is above with probability at most ``delta``.
 
     Raises:
-        ValueError: If there are too few numbers for ``delta``.
+        ValueError: If there are too few numbers for ``delta``, or it is infinite.
     """
     share = 1.0 - probability("delta", delta)
     rank = math.ceil(share * (len(scores) + 1) - _ROUND_OFF)
@@ -358,7 +358,13 @@ def ranked(scores: Tensor, delta: float) -> float:
             f"delta={delta:g} needs at least {needed} replays, and there are "
             f"{len(scores)}: replay more, or give a larger delta."
         )
-    return float(scores.sort().values[rank - 1])
+    found = float(scores.sort().values[rank - 1])
+    if math.isinf(found):
+        raise ValueError(
+            f"At delta={delta:g} no margin is large enough: in too many replays the model "
+            "left no deviation where it was wrong. Give a larger delta or another model."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -427,8 +433,9 @@ class Run:
             raise ValueError(f"There are {len(X)} inputs; a round has at least {least}.")
         if self._next is not None and len(X) == before + 1:
             earlier, chosen = self._next
-            # A user may round the input that was chosen.
-            self.follows &= torch.allclose(chosen, X[-1:], rtol=_SAME, atol=_SAME)
+            sides = self.loop.region.upper.amax(0) - self.loop.region.lower.amin(0)
+            near = (chosen - X[-1:]).abs() <= _SAME * sides
+            self.follows &= bool(near.all())
             self._largest("residual", residual(earlier, X[-1:], float(Y[-1])))
         self._largest("noise", noise_share(model, X, Y))
         self._look = Look.of(model, X, self.loop)

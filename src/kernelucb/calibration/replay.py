@@ -239,9 +239,10 @@ class _File:
             path.write_text(first, encoding="utf-8")
             return
         if not text.startswith(first):
+            named = _difference(text, settings)
             raise ReplayError(
-                f"{path} is of other settings{_difference(text, settings)}: give another file, "
-                "or the settings of that one."
+                f"{path} is of other settings{named}: give another file, or the settings "
+                "of that one."
             )
         whole = text[: text.rfind("\n") + 1]  # a kill may leave half a line
         if whole != text:
