@@ -317,7 +317,7 @@ class PriorDraws(Functions):
     r"""Draws of the prior of BoTorch's default model in the unit cube.
 
     Hyper-parameters and noise from their priors, then the function, by random Fourier
-    features (Rahimi & Recht 2007).
+    features.
 
     Attributes:
         inputs: Number of columns ``d``.

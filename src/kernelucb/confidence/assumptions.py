@@ -306,8 +306,8 @@ class Assumptions:
         """
         if self.calibrated:
             raise UncertifiedError(
-                f"{user} needs a certified band, and this one is {self.summary}. Use "
-                "CalibratedGapStopping, or give a band with a norm_bound."
+                f"{user} needs a certified band, and this one is {self.summary}. Use the "
+                "stop of kernelucb.calibration, or give a band with a norm_bound."
             )
         if allow_estimated or not self.estimated:
             return
