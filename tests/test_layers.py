@@ -30,6 +30,9 @@ LOWER = {
     "acquisition": {"_numerics", "data", "confidence"},
     "certificates": {"_numerics", "data", "confidence", "pairs"},
     "diagnostics": {"_numerics", "data", "confidence"},
+    "calibration": {
+        *("_numerics", "data", "confidence", "acquisition", "certificates"),
+    },
     "papers": {"_numerics", "data", "confidence", "acquisition", "bandit"},
     "models": {"papers"},
     "optim": {"_numerics", "data", "confidence", "acquisition"},

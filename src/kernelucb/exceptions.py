@@ -20,6 +20,10 @@ class UncertifiedError(BotorchError):
     r"""A rule that acts on a guarantee was given a band without a guarantee."""
 
 
+class ReplayError(BotorchError):
+    r"""A replay cannot be repeated, or a file of replays is of other settings."""
+
+
 class SinglePrecisionWarning(InputDataWarning):
     r"""The input was not float64; the bound was computed in float64 and rounded back."""
 
@@ -31,6 +35,7 @@ class SolverError(BotorchError):
 __all__ = [
     "InconsistentConfidenceSetWarning",
     "NoSafePointError",
+    "ReplayError",
     "SinglePrecisionWarning",
     "SolverError",
     "UncertifiedError",

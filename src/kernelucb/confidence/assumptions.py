@@ -15,9 +15,13 @@ from kernelucb.exceptions import UncertifiedError
 
 
 class Status(StrEnum):
-    r"""Whether an assumption was given, is an estimate (or a default), or is violated."""
+    r"""Whether an assumption was given, is an estimate (or a default), or is violated.
+
+    Or calibrated: what is said of it holds in a share of functions like those of a replay.
+    """
 
     GIVEN = "given"
+    CALIBRATED = "calibrated"
     ESTIMATED = "estimated"
     VIOLATED = "violated"
 
@@ -51,6 +55,9 @@ _MENDING = {
     "domain": "leave these runs out, or give points=... that hold them",
     "outcomes": "give the outcomes that were lost because of their value",
     "delta": "give each band a smaller delta",
+    "policy": "replay the policy of this run",
+    "rounds": "replay as many rounds as the run has",
+    "replays": "replay functions more like the run's",
 }
 
 
@@ -62,8 +69,9 @@ class Assumption:
         kind: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"``, ``"outcomes"``,
             ``"prior"``, ...
         text: The assumption in words, with its number.
-        status: Given by the user; estimated from the data or a default; or violated: the
-            data contradict the assumption, or the theorem does not cover the case.
+        status: Given by the user; calibrated by replays; estimated from the data or a
+            default; or violated: the data contradict the assumption, or the theorem does
+            not cover the case.
         domain: Where it has this status; what was given at listed points is an estimate at
             others.
         of: Of several bounds at once, the names of those that make the assumption; empty
@@ -207,7 +215,7 @@ class Assumptions:
         r"""The guarantee in words: statement, rounds and probability."""
         if self.violated:
             return "heuristic, no guarantee: an assumption is violated"
-        if self.delta is None:
+        if self.delta is None or self.calibrated:
             return self.claim
         return f"{self.claim} with probability {one_minus(self.delta)}"
 
@@ -226,6 +234,11 @@ class Assumptions:
         return tuple(item.name for item in self._with_status(Status.ESTIMATED))
 
     @property
+    def calibrated(self) -> bool:
+        r"""Whether an assumption was calibrated by replays: then nothing is certified."""
+        return bool(self._with_status(Status.CALIBRATED))
+
+    @property
     def violated(self) -> bool:
         r"""Whether the data contradict an assumption, or the theorem does not cover it."""
         return any(item.status is Status.VIOLATED for item in self.items)
@@ -234,7 +247,8 @@ class Assumptions:
     def summary(self) -> str:
         r"""``"certified"``, or why the bound is not, as the first line of a report.
 
-        ``"heuristic: kernel, norm estimated"`` or ``"no guarantee: norm violated"``; for
+        ``"heuristic: kernel, norm estimated"``, ``"no guarantee: norm violated"`` or
+        ``"calibrated: true in 90 % of ..."``; for
         several bounds ``"heuristic: norm of objective, norm of constraint 1 estimated"``.
         """
         if self.violated:
@@ -243,7 +257,7 @@ class Assumptions:
             at_points = all(item.status is Status.GIVEN for item in self.items)
             where = " off the points of its domain" * at_points
             return f"heuristic: {self._in_words(Status.ESTIMATED)} estimated{where}"
-        return "certified"
+        return f"calibrated: {self.claim}" if self.calibrated else "certified"
 
     @property
     def verdict(self) -> str:
@@ -287,8 +301,14 @@ class Assumptions:
 
         Raises:
             UncertifiedError: If an assumption was estimated and ``allow_estimated`` is not
-                set; the message names the assumption and says how to give it.
+                set; the message names the assumption and says how to give it. Likewise if
+                one was calibrated by replays, whatever is allowed.
         """
+        if self.calibrated:
+            raise UncertifiedError(
+                f"{user} needs a certified band, and this one is {self.summary}. Use the "
+                "stop of kernelucb.calibration, or give a band with a norm_bound."
+            )
         if allow_estimated or not self.estimated:
             return
         kinds = self._kinds(Status.ESTIMATED)
@@ -360,7 +380,7 @@ class Assumptions:
         lines = [self.headline]
         if self.violated:
             lines.append(f"  {self.remedy[0].upper()}{self.remedy[1:]}.")
-        elif not self.certified:
+        elif self.estimated:
             lines.append(f"  If the estimates were true: {self.guarantee}")
         lines.append(f"  Source: {self.source}")
         lines += [f"  {item}" for item in self.items]

@@ -1,0 +1,1 @@
+r"""Margins of the default policy, from replays."""

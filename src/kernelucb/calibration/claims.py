@@ -1,0 +1,567 @@
+r"""Claims at a margin, their scores in a replay, and what the ranks of scores promise."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
+
+import torch
+from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
+from torch import Tensor
+
+from kernelucb._numerics.checks import (
+    finite,
+    finite_scalar,
+    instance_of,
+    nonnegative_scalar,
+    positive_scalar,
+    probability,
+    whole_number,
+)
+from kernelucb._numerics.digits import as_given, at_most, between, coordinate, one_minus
+from kernelucb.calibration.policy import Loop
+from kernelucb.certificates.words import Verdict, decision_in_words
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+
+_PART = 1024  # points of one joint posterior
+_ROUND_OFF = 1e-9  # of a rank
+_LEAST = 0.1  # of the largest factor between rounds: the smallest
+_EARLY = 2.0  # times the last round's margin: no claims as yet
+_TESTED = 0.2  # of delta for the test whether a run is like its replays
+_SAME = 1e-3  # of a side of the domain: a user may round the input that was chosen
+_UNTESTED = Assumption(
+    "replays", "the run is like the replays (too few of them for a test)", Status.GIVEN
+)
+
+
+class Truth(NamedTuple):
+    r"""What a replay knows and a run does not, outcome units."""
+
+    values: Tensor  # `n + N` values at the runs' inputs and at the points of the loop
+    best: float  # the optimum over the domain
+
+
+@dataclass(frozen=True)
+class Look:
+    r"""What the model of a round says, outcome units; large values are good.
+
+    Attributes:
+        mean: ``n + N`` posterior means at the ``n`` inputs and at the points of the loop.
+        std: Standard deviations there.
+        difference_std: Standard deviations of ``f(x) - f(recommended)``, joint posterior.
+        runs: Number ``n`` of outcomes.
+        recommended: Which input has the best posterior mean, from 0.
+        sign: 1 where large outcomes are sought, -1 where small ones are.
+    """
+
+    mean: Tensor
+    std: Tensor
+    difference_std: Tensor
+    runs: int
+    recommended: int
+    sign: int
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, model: Model, X: Tensor, loop: Loop) -> Self:
+        r"""What a model of ``n x d`` inputs says.
+
+        Raises:
+            UnsupportedError: If the posterior is not Gaussian in outcome units (``Log``).
+            InputDataError: If it is not finite.
+        """
+        sign, places = 1 if loop.maximize else -1, torch.cat([X, loop.points])
+        best = int((sign * _posterior(model, X).mean.reshape(-1)).argmax())
+        parts: list[Tensor] = []
+        for part in places.split(_PART):
+            joint = _posterior(model, torch.cat([part, X[best : best + 1]])).distribution
+            covariance = joint.covariance_matrix
+            variance, cross = covariance.diagonal(), covariance[:, -1]
+            apart = (variance + variance[-1] - 2.0 * cross).clamp_min(0.0).sqrt()
+            std = variance.clamp_min(0.0).sqrt()
+            parts.append(torch.stack([sign * joint.mean, std, apart])[:, :-1])
+        mean, std, apart = finite("posterior of the model", torch.cat(parts, dim=-1))
+        apart[best] = 0.0  # round-off
+        return cls(mean, std, apart, len(X), best, sign)
+
+
+def _posterior(model: Model, X: Tensor, noise: bool = False) -> Any:
+    posterior: Any = model.posterior(X, observation_noise=noise)
+    instance_of("posterior of the model", posterior, GPyTorchPosterior)
+    return posterior
+
+
+class Claim:
+    r"""A claim that widens with its margin.
+
+    Limits hold if the quantity lies between them. The score is the least margin at which
+    they do.
+    """
+
+    @property
+    def name(self) -> str:
+        r"""Under which scores are kept: the claim with its numbers."""
+        return repr(self)
+
+    def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper limit of what is claimed, outcome units."""
+        raise NotImplementedError
+
+    def score(self, look: Look, truth: Truth) -> float:
+        r"""The least margin at which the claim is true in this round."""
+        raise NotImplementedError
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        r"""The statement with its numbers."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Regret(Claim):
+    r"""How far the optimum of the domain is from the input of best posterior mean.
+
+    ``max over x of m(x) - m(r) + c sd(f(x) - f(r))``, joint posterior of the difference.
+    """
+
+    def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
+        gain = look.mean - look.mean[look.recommended] + margin * look.difference_std
+        return torch.zeros_like(gain[0]), gain.max()
+
+    def score(self, look: Look, truth: Truth) -> float:
+        regret = look.sign * (truth.best - float(truth.values[look.recommended]))
+        gain = look.mean - look.mean[look.recommended]
+        missing = (regret - gain).clamp_min(0.0)
+        return float(_ratio(missing, look.difference_std).min())
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        return f"the recommended input is at most {at_most(upper)} from the optimum"
+
+
+@dataclass(frozen=True)
+class Value(Claim):
+    r"""The value of the function at the input of best posterior mean."""
+
+    def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
+        lower, upper = Band().limits(look, margin)
+        return lower[look.recommended], upper[look.recommended]
+
+    def score(self, look: Look, truth: Truth) -> float:
+        return float(_deviations(look, truth)[look.recommended])
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        ends = " and ".join(between(float(lower), float(upper)))
+        return f"the value at the recommended input is between {ends}"
+
+
+@dataclass(frozen=True)
+class Band(Claim):
+    r"""The function at every input of a run and every point of the loop."""
+
+    def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
+        mean, half_width = look.sign * look.mean, margin * look.std
+        return mean - half_width, mean + half_width
+
+    def score(self, look: Look, truth: Truth) -> float:
+        return float(_deviations(look, truth).max())
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        return f"the function is within its limits at all of {len(lower)} points"
+
+
+@dataclass(frozen=True)
+class LevelSet(Claim):
+    r"""Which points of the loop have values of at least a threshold, outcome units.
+
+    Limits of the indicator: both 1 where the value is claimed to be above, both 0 where it
+    is claimed to be below, 0 and 1 at open points. At most a share ``wrong`` of all points
+    is claimed wrongly.
+    """
+
+    threshold: float
+    wrong: float = 0.0
+
+    def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
+        lower, upper = Band().limits(look, margin)
+        level = finite_scalar("threshold", self.threshold)
+        inside, possible = (lower > level)[look.runs :], (upper >= level)[look.runs :]
+        return inside.double(), possible.double()
+
+    def score(self, look: Look, truth: Truth) -> float:
+        mean = look.sign * look.mean[look.runs :]
+        above = truth.values[look.runs :] >= self.threshold
+        # Closed where the value is claimed to be above: a point on its limit is open.
+        mistaken = torch.where(above, mean < self.threshold, mean > self.threshold)
+        needed = _ratio((mean - self.threshold).abs(), look.std[look.runs :]) * mistaken
+        allowed = math.floor(nonnegative_scalar("wrong", self.wrong) * len(mean))
+        worst = needed.sort(descending=True).values
+        return float(worst[allowed]) if allowed < len(worst) else 0.0
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        above, below = int(lower.sum()), int((1.0 - upper).sum())
+        level = as_given(self.threshold)
+        wrong = f", at most {100.0 * self.wrong:g} % of them wrongly" * (self.wrong > 0.0)
+        return (
+            f"of {len(lower)} points {above} are at or above {level} and "
+            f"{below} below{wrong}; {len(lower) - above - below} are open"
+        )
+
+
+@dataclass(frozen=True)
+class LevelShare(Claim):
+    r"""Which share of the points of the loop has values of at least a threshold."""
+
+    threshold: float
+
+    def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
+        inside, possible = LevelSet(self.threshold).limits(look, margin)
+        return inside.mean(), possible.mean()
+
+    def score(self, look: Look, truth: Truth) -> float:
+        mean, std = look.sign * look.mean[look.runs :], look.std[look.runs :]
+        above = int((truth.values[look.runs :] >= self.threshold).sum())
+        # So many must be possible, and no more may be claimed to be above.
+        possible = _ratio((self.threshold - mean).clamp_min(0.0), std).sort().values
+        inside = _ratio((mean - self.threshold).clamp_min(0.0), std).sort(descending=True)
+        needed = [possible[above - 1]] if above > 0 else []
+        needed += [inside.values[above]] if above < len(mean) else []
+        return max(map(float, needed))
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        ends = " to ".join(between(100.0 * float(lower), 100.0 * float(upper)))
+        return f"{ends} % of the points are at or above {as_given(self.threshold)}"
+
+
+def _ratio(distance: Tensor, std: Tensor) -> Tensor:
+    r"""Deviations that a distance is; 0 of none, infinite without deviation."""
+    return torch.where(distance == 0.0, 0.0, distance / std)
+
+
+def _deviations(look: Look, truth: Truth) -> Tensor:
+    return _ratio((truth.values - look.sign * look.mean).abs(), look.std)
+
+
+@torch.no_grad()
+def residual(model: Model, x: Tensor, y: float) -> float:
+    r"""Size of the standardised residual of an outcome at ``1 x d`` by an earlier model."""
+    predicted = _posterior(model, x, noise=True)
+    return abs(y - float(predicted.mean)) / math.sqrt(float(predicted.variance))
+
+
+@torch.no_grad()
+def noise_share(model: Model, X: Tensor, Y: Tensor) -> float:
+    r"""Fitted noise over the standard deviation of the outcomes: without a unit."""
+    pair = (_posterior(model, X[-1:], noise).variance for noise in (True, False))
+    noisy, latent = map(float, pair)
+    return math.sqrt(max(noisy - latent, 0.0)) / max(float(Y.std()), 1e-300)
+
+
+@dataclass(frozen=True)
+class Margins:
+    r"""Scores of every replay, for every claim, in every round.
+
+    Attributes:
+        loop: The policy that was replayed.
+        statement: What the run's function is assumed to be.
+        scores: For each claim by its name ``m x L`` scores of ``m`` replays after
+            ``starts``, ..., ``rounds`` outcomes.
+        statistics: Of the replays themselves, ``m x L``: ``"residual"``, ``"noise"``.
+        first: Number of outcomes from which claims are made.
+        shape: ``L`` factors by which margins differ between rounds; equal when absent.
+    """
+
+    loop: Loop
+    statement: str
+    scores: Mapping[str, Tensor] = field(repr=False)
+    statistics: Mapping[str, Tensor] = field(repr=False)
+    first: int
+    shape: Tensor | None = field(default=None, repr=False)
+
+    @property
+    def replays(self) -> int:
+        r"""Number ``m`` of replays whose ranks count."""
+        return len(self.statistics["noise"])
+
+    def worst(self, claim: Claim) -> Tensor:
+        r"""``m`` scores: the least margins at which the claim is true in every round.
+
+        Raises:
+            ValueError: If the replays have no scores of this claim.
+        """
+        if claim.name not in self.scores:
+            known = ", ".join(self.scores)
+            raise ValueError(f"The replays have scores of {known}, not of {claim.name}.")
+        scores = self.scores[claim.name]
+        shaped = scores if self.shape is None else scores / self.shape
+        return shaped[:, self.first - self.loop.starts :].amax(-1)
+
+    def margin(self, claim: Claim, delta: float) -> float:
+        r"""The margin at which the claim is true in all rounds with ``1 - delta``.
+
+        The score of rank ``ceil((1 - delta) (m + 1))``: the score of the run is above it
+        with probability at most ``delta``. Multiplied by ``shape``, if any, it is the
+        margin of a round.
+
+        Source: ranks of exchangeable numbers.
+
+        Raises:
+            ValueError: If there are too few replays for ``delta``, or no scores of the
+                claim.
+        """
+        return ranked(self.worst(claim), delta)
+
+    def limit(self, statistic: str, delta: float) -> float:
+        r"""What a statistic of a run like the replays exceeds with ``delta`` at most.
+
+        Raises:
+            ValueError: If there are too few replays for ``delta``.
+        """
+        return ranked(self.statistics[statistic].amax(-1), delta)
+
+    def shaped(self, claim: Claim, replays: int, delta: float) -> Self:
+        r"""Margins of one claim that differ between rounds, of the replays that are left.
+
+        The first ``replays`` choose the shape: the score that ``1 - delta`` of them keep
+        from a round on; and the first round at which it is at most twice that of the last.
+        The others are not looked at, so their ranks stay exchangeable with the run's.
+
+        Raises:
+            ValueError: If too few replays choose for ``delta``, or none is left.
+        """
+        self.worst(claim)  # refuses another claim
+        count = whole_number("replays", replays)
+        if count >= self.replays:
+            raise ValueError(f"{count} of {self.replays} replays leave none for the ranks.")
+        scores = self.scores[claim.name]
+        size = [ranked(each, delta) for each in scores[:count].unbind(-1)]
+        levels = torch.tensor(size, dtype=torch.float64)
+        # From a round on, and never so small that one replay outweighs all others.
+        shape = levels.flip(0).cummax(0).values.flip(0).clamp_min(_LEAST * levels.max())
+        shape = shape / shape[-1] if float(shape[-1]) > 0.0 else torch.ones_like(shape)
+        late = self.first + int((shape[self.first - self.loop.starts :] > _EARLY).sum())
+        statistics = {name: rows[count:] for name, rows in self.statistics.items()}
+        kept = {claim.name: scores[count:]}
+        return replace(self, scores=kept, statistics=statistics, first=late, shape=shape)
+
+
+def ranked(scores: Tensor, delta: float) -> float:
+    r"""The number that another one is above with probability at most ``delta``.
+
+    Raises:
+        ValueError: If there are too few numbers for ``delta``, or it is infinite.
+    """
+    share = 1.0 - probability("delta", delta)
+    rank = math.ceil(share * (len(scores) + 1) - _ROUND_OFF)
+    if rank > len(scores):
+        needed = math.ceil(share / delta - _ROUND_OFF)
+        raise ValueError(
+            f"delta={delta:g} needs at least {needed} replays, and there are "
+            f"{len(scores)}: replay more, or give a larger delta."
+        )
+    found = float(scores.sort().values[rank - 1])
+    if math.isinf(found):
+        raise ValueError(
+            f"At delta={delta:g} no margin is large enough: in too many replays the model "
+            "left no deviation where it was wrong. Give a larger delta or another model."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class CalibratedClaim(Verdict):
+    r"""What replays promise of a run.
+
+    Attributes:
+        claim: The claim.
+        lower: Its lower limits, outcome units (indicators for a level set).
+        upper: Its upper limits.
+        margin: Posterior standard deviations behind them.
+        assumptions: What it rests on; never certified.
+    """
+
+    claim: Claim
+    lower: Tensor = field(repr=False)
+    upper: Tensor = field(repr=False)
+    margin: float
+    assumptions: Assumptions = field(repr=False)
+    rigorous: bool = True
+
+    @property
+    def sentence(self) -> str:
+        r"""The statement with its numbers."""
+        return self.claim.words(self.lower, self.upper)
+
+
+class Run:
+    r"""A search under way, beside the replays of its policy.
+
+    Example:
+        >>> run = Run(margins)
+        >>> model, candidate = choose(X, Y)
+        >>> run.update(model, candidate, X, Y)
+        >>> print(run.claim(Regret(), delta=0.1))
+
+    Args:
+        margins: Of the replays.
+        loop: The policy of the run; by default that of the replays.
+    """
+
+    def __init__(self, margins: Margins, loop: Loop | None = None) -> None:
+        self.margins, self.loop = margins, loop or margins.loop
+        self.follows = self.loop.digest == margins.loop.digest
+        self.statistics = dict.fromkeys(margins.statistics, 0.0)
+        self._look: Look | None = None
+        self._next: tuple[Model, Tensor] | None = None
+
+    def update(self, model: Model, candidate: Tensor, X: Tensor, Y: Tensor) -> None:
+        r"""Take in a round: what ``choose`` returned, and the data that it was given.
+
+        Asked in every round, the run is known to follow its policy.
+
+        Args:
+            model: The fitted model of these data.
+            candidate: The next input, ``1 x d``.
+            X: ``n x d`` inputs so far.
+            Y: ``n x 1`` outcomes so far.
+
+        Raises:
+            ValueError: If rounds were left out of the data.
+        """
+        before = 0 if self._look is None else self._look.runs
+        if len(X) < max(before, self.loop.starts):
+            least = max(before, self.loop.starts)
+            raise ValueError(f"There are {len(X)} inputs; a round has at least {least}.")
+        if self._next is not None and len(X) == before + 1:
+            earlier, chosen = self._next
+            sides = self.loop.region.upper.amax(0) - self.loop.region.lower.amin(0)
+            near = (chosen - X[-1:]).abs() <= _SAME * sides
+            self.follows &= bool(near.all())
+            self._largest("residual", residual(earlier, X[-1:], float(Y[-1])))
+        self._largest("noise", noise_share(model, X, Y))
+        self._look = Look.of(model, X, self.loop)
+        self._next = model, candidate.detach().reshape(1, -1).to(X)
+
+    def _largest(self, name: str, value: float) -> None:
+        self.statistics[name] = max(self.statistics[name], value)
+
+    def claim(self, claim: Claim, delta: float = 0.1) -> CalibratedClaim:
+        r"""What the replays promise now, at all rounds at once.
+
+        A fifth of ``delta`` goes to the test whether the run is like the replays, where
+        there are enough of them.
+
+        Raises:
+            ValueError: If there are too few replays for ``delta``, no scores of the claim,
+                or too few outcomes as yet.
+        """
+        look, margins = self._look, self.margins
+        if look is None or look.runs < margins.first:
+            raise ValueError(f"Claims are made from {margins.first} outcomes on.")
+        share = _TESTED * probability("delta", delta)
+        is_tested = share / len(self.statistics) * (margins.replays + 1) >= 1.0 - _ROUND_OFF
+        margin = margins.margin(claim, delta - share if is_tested else delta)
+        if margins.shape is not None:
+            # Rounds beyond those of the replays are violated, whatever the margin.
+            place = min(look.runs - self.loop.starts, len(margins.shape) - 1)
+            margin *= float(margins.shape[place])
+        lower, upper = claim.limits(look, margin)
+        tests = self._likeness(share / len(self.statistics)) if is_tested else _UNTESTED
+        assumptions = self._assumptions(look.runs, delta, tests)
+        return CalibratedClaim(claim, lower, upper, margin, assumptions)
+
+    def _likeness(self, delta: float) -> Assumption:
+        text, status = "largest residual and noise of the run are like the replays'", True
+        for name, value in self.statistics.items():
+            if value > (limit := self.margins.limit(name, delta)):
+                text = f"the largest {name} is {value:.3g}, that of the replays {limit:.3g}"
+                status = False
+        return Assumption("replays", text, _status(status))
+
+    def _assumptions(self, runs: int, delta: float, tests: Assumption) -> Assumptions:
+        margins, most = self.margins, self.margins.loop.rounds
+        early = f" from {margins.first} on" * (margins.first > margins.loop.starts)
+        claim = (
+            f"true in {coordinate(100.0 * float(one_minus(delta)))} % of functions like "
+            f"these {margins.replays}, at every round up to {most}{early}"
+        )
+        is_listed = self.loop.region.is_finite
+        points = "the optimum is sought among the listed points"
+        found = "the optima of the replayed functions were found by a search of the box"
+        policy = f"the run follows the policy that was replayed ({margins.loop.digest})"
+        items = (
+            Assumption("functions", margins.statement, Status.CALIBRATED),
+            Assumption("policy", policy, _status(self.follows)),
+            Assumption(
+                "rounds", f"{runs} outcomes of at most {most}", _status(runs <= most)
+            ),
+            Assumption("points", points if is_listed else found, Status.GIVEN),
+            Assumption("use", "the replays are used for this one claim", Status.GIVEN),
+            tests,
+        )
+        source = "ranks of exchangeable numbers"
+        return Assumptions(source, claim, True, items, delta, horizon=most)
+
+
+def _status(holds: bool) -> Status:
+    return Status.GIVEN if holds else Status.VIOLATED
+
+
+class CalibratedStop(NamedTuple):
+    r"""Whether to stop, and why.
+
+    Attributes:
+        stop: Whether the gap is small enough and may be acted on.
+        reason: In words.
+        claim: What it rests on; None before the first round of claims.
+    """
+
+    stop: bool
+    reason: str
+    claim: CalibratedClaim | None
+
+    def __str__(self) -> str:
+        return decision_in_words(self.stop, self.reason, self.claim)
+
+
+class CalibratedGapStopping:
+    r"""Stop when the regret that replays promise is at most ``gap``.
+
+    For one run. In a share ``1 - delta`` of functions like those of the replays, the rule
+    never stops at a recommended input, that of the best posterior mean, more than ``gap``
+    from the optimum.
+
+    Source: ranks of exchangeable numbers.
+
+    Args:
+        gap: Largest regret to accept, outcome units.
+        margins: Of the replays of the run's policy.
+        delta: Failure probability.
+        loop: The policy of the run; by default that of the replays.
+
+    Example:
+        >>> stopping = CalibratedGapStopping(0.1, margins)
+        >>> while True:
+        ...     model, candidate = choose(X, Y)
+        ...     if stopping(model, candidate, X, Y).stop:
+        ...         break
+    """
+
+    def __init__(
+        self, gap: float, margins: Margins, delta: float = 0.1, loop: Loop | None = None
+    ) -> None:
+        self.gap, self.run = positive_scalar("gap", gap), Run(margins, loop)
+        self.delta = probability("delta", delta)
+        margins.margin(Regret(), self.delta)  # refuses too few replays before the search
+
+    def __call__(
+        self, model: Model, candidate: Tensor, X: Tensor, Y: Tensor
+    ) -> CalibratedStop:
+        r"""Decide after a round; arguments and errors as for ``Run.update``."""
+        self.run.update(model, candidate, X, Y)
+        first = self.run.margins.first
+        if len(X) < first:
+            return CalibratedStop(False, f"claims are made from {first} outcomes on", None)
+        claim = self.run.claim(Regret(), self.delta)
+        stop = not claim.obstacle and float(claim.upper) <= self.gap
+        said = f"{claim.sentence}, accepted {as_given(self.gap)}"
+        return CalibratedStop(stop, f"{claim.obstacle or claim.summary}: {said}", claim)
