@@ -176,6 +176,8 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT_co, SeenT]):
 
         For any one function of the set; ``level`` in outcome units. All ``n`` points by
         default; less where the set says that no function is so far at all of them at once.
+
+        Source: ours; see ``GridSet``.
         """
         return len(X)
 
