@@ -1,6 +1,7 @@
 r"""Claims at a margin, their scores in a replay, and what the ranks of scores promise."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
@@ -92,7 +93,7 @@ def _posterior(model: Model, X: Tensor, noise: bool = False) -> Any:
     return posterior
 
 
-class Claim:
+class Claim(ABC):
     r"""A claim that widens with its margin.
 
     Limits hold if the quantity lies between them. The score is the least margin at which
@@ -104,17 +105,17 @@ class Claim:
         r"""Under which scores are kept: the claim with its numbers."""
         return repr(self)
 
+    @abstractmethod
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
         r"""Lower and upper limit of what is claimed, outcome units."""
-        raise NotImplementedError
 
+    @abstractmethod
     def score(self, look: Look, truth: Truth) -> float:
         r"""The least margin at which the claim is true in this round."""
-        raise NotImplementedError
 
+    @abstractmethod
     def words(self, lower: Tensor, upper: Tensor) -> str:
         r"""The statement with its numbers."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

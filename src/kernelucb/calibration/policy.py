@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import json
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -228,7 +229,7 @@ class Problem(NamedTuple):
         return finite("values of the function", found.reshape(-1))
 
 
-class Functions:
+class Functions(ABC):
     r"""Functions like the one of the run.
 
     Attributes:
@@ -247,9 +248,9 @@ class Functions:
         r"""What decides the functions, as numbers and texts."""
         return described(self)
 
+    @abstractmethod
     def draw(self, number: int, generator: torch.Generator) -> Problem:
         r"""The function of a replay, by its number or by random numbers of its own."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ def calibrate(
         >>> margins = calibrate(loop, Simulator(draw), 199, "margins.jsonl", jobs=2)
         >>> margins.margin(Regret(), delta=0.1)
 
-    Source: ours (``docs/mathematics.md``), ranks of exchangeable numbers.
+    Source: ours, by the ranks of exchangeable numbers.
 
     Args:
         loop: The search.
