@@ -9,11 +9,22 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelucb.calibration import Loop, PriorDraws, Regret, Value, calibrate
+import torch
+
+from kernelucb.calibration import (
+    BandClaim,
+    Loop,
+    OptimumClaim,
+    PriorDraws,
+    RegretClaim,
+    ValueClaim,
+    calibrate,
+)
 
 RESULTS = Path(__file__).parent / "results"
 DELTAS = 0.05, 0.1, 0.2, 0.3
 ROUNDS = 40
+CLAIMS = RegretClaim(), ValueClaim(), OptimumClaim(), BandClaim()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,12 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=RESULTS)
     call = parser.parse_args(arguments)
     call.output.mkdir(parents=True, exist_ok=True)
-    loop, claims = Loop.default(call.inputs, rounds=call.rounds), (Regret(), Value())
+    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, call.inputs).contiguous()
+    loop = Loop.default(cube, rounds=call.rounds)
     path, started = call.output / f"margins_{call.inputs}.jsonl", time.perf_counter()
     functions = PriorDraws(call.inputs)
-    margins = calibrate(loop, functions, call.replays, path, claims=claims, jobs=call.jobs)
+    margins = calibrate(loop, functions, call.replays, path, claims=CLAIMS, jobs=call.jobs)
     print(f"{path}: {margins.replays} replays, {time.perf_counter() - started:.1f} s")
-    for claim in claims:
+    for claim in CLAIMS:
         # As many as the replays have ranks for
         known = [delta for delta in DELTAS if delta * (margins.replays + 1) >= 1.0]
         found = [f"{delta:g}: {margins.margin(claim, delta):.2f}" for delta in known]

@@ -1,15 +1,16 @@
 r"""Claims calibrated by replaying a search on functions like its own."""
 
 from kernelucb.calibration.claims import (
-    Band,
+    BandClaim,
     CalibratedClaim,
     CalibratedGapStopping,
-    LevelSet,
-    LevelShare,
+    LevelSetClaim,
+    LevelShareClaim,
     Margins,
-    Regret,
+    OptimumClaim,
+    RegretClaim,
     Run,
-    Value,
+    ValueClaim,
 )
 from kernelucb.calibration.policy import (
     DefaultPolicy,
@@ -21,19 +22,20 @@ from kernelucb.calibration.policy import (
 from kernelucb.calibration.replay import calibrate
 
 __all__ = [
-    "Band",
+    "BandClaim",
     "CalibratedClaim",
     "CalibratedGapStopping",
     "DefaultPolicy",
-    "LevelSet",
-    "LevelShare",
+    "LevelSetClaim",
+    "LevelShareClaim",
     "Loop",
     "Margins",
+    "OptimumClaim",
     "PriorDraws",
-    "Regret",
+    "RegretClaim",
     "Run",
     "Simulator",
     "Tables",
-    "Value",
+    "ValueClaim",
     "calibrate",
 ]

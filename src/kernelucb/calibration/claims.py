@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import torch
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
@@ -24,11 +25,11 @@ from kernelucb._numerics.digits import as_given, at_most, between, coordinate, o
 from kernelucb.calibration.policy import Loop
 from kernelucb.certificates.words import Verdict, decision_in_words
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.data import KernelRegression
 
 _PART = 1024  # points of one joint posterior
 _ROUND_OFF = 1e-9  # of a rank
 _LEAST = 0.1  # of the largest factor between rounds: the smallest
-_EARLY = 2.0  # times the last round's margin: no claims as yet
 _TESTED = 0.2  # of delta for the test whether a run is like its replays
 _SAME = 1e-3  # of a side of the domain: a user may round the input that was chosen
 _UNTESTED = Assumption(
@@ -119,7 +120,7 @@ class Claim(ABC):
 
 
 @dataclass(frozen=True)
-class Regret(Claim):
+class RegretClaim(Claim):
     r"""How far the optimum of the domain is from the input of best posterior mean.
 
     ``max over x of m(x) - m(r) + c sd(f(x) - f(r))``, joint posterior of the difference.
@@ -140,11 +141,11 @@ class Regret(Claim):
 
 
 @dataclass(frozen=True)
-class Value(Claim):
+class ValueClaim(Claim):
     r"""The value of the function at the input of best posterior mean."""
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
-        lower, upper = Band().limits(look, margin)
+        lower, upper = BandClaim().limits(look, margin)
         return lower[look.recommended], upper[look.recommended]
 
     def score(self, look: Look, truth: Truth) -> float:
@@ -156,7 +157,28 @@ class Value(Claim):
 
 
 @dataclass(frozen=True)
-class Band(Claim):
+class OptimumClaim(Claim):
+    r"""The optimum of the domain: at least as good as the recommended input."""
+
+    def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
+        worst = look.mean - margin * look.std
+        best = (look.mean + margin * look.std).max()
+        ends = look.sign * worst[look.recommended], look.sign * best
+        return torch.minimum(*ends), torch.maximum(*ends)
+
+    def score(self, look: Look, truth: Truth) -> float:
+        beyond = look.sign * truth.best - look.mean
+        missed = _ratio(
+            (-beyond[look.recommended]).clamp_min(0.0), look.std[look.recommended]
+        )
+        return max(float(_ratio(beyond.clamp_min(0.0), look.std).min()), float(missed))
+
+    def words(self, lower: Tensor, upper: Tensor) -> str:
+        return f"the optimum is between {' and '.join(between(float(lower), float(upper)))}"
+
+
+@dataclass(frozen=True)
+class BandClaim(Claim):
     r"""The function at every input of a run and every point of the loop."""
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
@@ -171,7 +193,7 @@ class Band(Claim):
 
 
 @dataclass(frozen=True)
-class LevelSet(Claim):
+class LevelSetClaim(Claim):
     r"""Which points of the loop have values of at least a threshold, outcome units.
 
     Limits of the indicator: both 1 where the value is claimed to be above, both 0 where it
@@ -183,7 +205,7 @@ class LevelSet(Claim):
     wrong: float = 0.0
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
-        lower, upper = Band().limits(look, margin)
+        lower, upper = BandClaim().limits(look, margin)
         level = finite_scalar("threshold", self.threshold)
         inside, possible = (lower > level)[look.runs :], (upper >= level)[look.runs :]
         return inside.double(), possible.double()
@@ -209,13 +231,13 @@ class LevelSet(Claim):
 
 
 @dataclass(frozen=True)
-class LevelShare(Claim):
+class LevelShareClaim(Claim):
     r"""Which share of the points of the loop has values of at least a threshold."""
 
     threshold: float
 
     def limits(self, look: Look, margin: float) -> tuple[Tensor, Tensor]:
-        inside, possible = LevelSet(self.threshold).limits(look, margin)
+        inside, possible = LevelSetClaim(self.threshold).limits(look, margin)
         return inside.mean(), possible.mean()
 
     def score(self, look: Look, truth: Truth) -> float:
@@ -257,6 +279,19 @@ def noise_share(model: Model, X: Tensor, Y: Tensor) -> float:
     return math.sqrt(max(noisy - latent, 0.0)) / max(float(Y.std()), 1e-300)
 
 
+@torch.no_grad()
+def mean_norm(model: Model) -> float:
+    r"""Norm of the posterior mean in the kernel's space; 0 of a model with another fit."""
+    try:
+        state = KernelRegression.from_model(model)
+    except UnsupportedError:
+        return 0.0
+    X, prior = state.train_inputs, state.prior
+    gram, rest = prior.covariance(X, X), state.train_targets - prior.mean(X)
+    weights = torch.linalg.solve(gram + torch.diag(state.noise_scales**2), rest)
+    return math.sqrt(float(weights @ gram @ weights))
+
+
 @dataclass(frozen=True)
 class Margins:
     r"""Scores of every replay, for every claim, in every round.
@@ -265,10 +300,12 @@ class Margins:
         loop: The policy that was replayed.
         statement: What the run's function is assumed to be.
         scores: For each claim by its name ``m x L`` scores of ``m`` replays after
-            ``starts``, ..., ``rounds`` outcomes.
-        statistics: Of the replays themselves, ``m x L``: ``"residual"``, ``"noise"``.
+            ``first``, ..., ``rounds`` outcomes, or ``m x 1`` largest ones; over ``shapes``.
+        statistics: Of the replays themselves, as ``scores``: ``"residual"``, ``"noise"``,
+            ``"norm"``.
         first: Number of outcomes from which claims are made.
-        shape: ``L`` factors by which margins differ between rounds; equal when absent.
+        shapes: For claims by their names the factors by which margins differ between these
+            rounds; equal where absent.
     """
 
     loop: Loop
@@ -276,7 +313,7 @@ class Margins:
     scores: Mapping[str, Tensor] = field(repr=False)
     statistics: Mapping[str, Tensor] = field(repr=False)
     first: int
-    shape: Tensor | None = field(default=None, repr=False)
+    shapes: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
 
     @property
     def replays(self) -> int:
@@ -292,16 +329,14 @@ class Margins:
         if claim.name not in self.scores:
             known = ", ".join(self.scores)
             raise ValueError(f"The replays have scores of {known}, not of {claim.name}.")
-        scores = self.scores[claim.name]
-        shaped = scores if self.shape is None else scores / self.shape
-        return shaped[:, self.first - self.loop.starts :].amax(-1)
+        return self.scores[claim.name].amax(-1)
 
-    def margin(self, claim: Claim, delta: float) -> float:
+    def margin(self, claim: Claim, delta: float, runs: int | None = None) -> float:
         r"""The margin at which the claim is true in all rounds with ``1 - delta``.
 
         The score of rank ``ceil((1 - delta) (m + 1))``: the score of the run is above it
-        with probability at most ``delta``. Multiplied by ``shape``, if any, it is the
-        margin of a round.
+        with probability at most ``delta``. After ``runs`` outcomes it is multiplied by the
+        factor of that round.
 
         Source: ranks of exchangeable numbers.
 
@@ -309,7 +344,11 @@ class Margins:
             ValueError: If there are too few replays for ``delta``, or no scores of the
                 claim.
         """
-        return ranked(self.worst(claim), delta)
+        margin, shape = ranked(self.worst(claim), delta), self.shapes.get(claim.name)
+        if shape is None or runs is None:
+            return margin
+        # Rounds beyond those of the replays are violated, whatever the margin.
+        return margin * float(shape[min(runs - self.first, len(shape) - 1)])
 
     def limit(self, statistic: str, delta: float) -> float:
         r"""What a statistic of a run like the replays exceeds with ``delta`` at most.
@@ -319,30 +358,51 @@ class Margins:
         """
         return ranked(self.statistics[statistic].amax(-1), delta)
 
-    def shaped(self, claim: Claim, replays: int, delta: float) -> Self:
-        r"""Margins of one claim that differ between rounds, of the replays that are left.
+    def since(self, first: int) -> Self:
+        r"""Margins of claims that are made from so many outcomes on.
 
-        The first ``replays`` choose the shape: the score that ``1 - delta`` of them keep
-        from a round on; and the first round at which it is at most twice that of the last.
-        The others are not looked at, so their ranks stay exchangeable with the run's.
+        Decide before the scores are looked at.
+
+        Raises:
+            ValueError: If claims are made later as yet, or ``first`` is above the rounds.
+        """
+        late = whole_number("first", first) - self.first
+        if late < 0 or first > self.loop.rounds or self.shapes:
+            raise ValueError(
+                f"first must be from {self.first} to {self.loop.rounds}, and be given "
+                f"before a shape; got {first}."
+            )
+        series = self.scores, self.statistics
+        scores, statistics = ({k: v[:, late:] for k, v in each.items()} for each in series)
+        return replace(self, scores=scores, statistics=statistics, first=first)
+
+    def shaped(self, replays: int, delta: float) -> Self:
+        r"""Margins that differ between rounds, of the replays that are left.
+
+        The first ``replays`` choose the shapes: the score that ``1 - delta`` of them keep
+        from a round on. The others are not looked at, so their ranks stay exchangeable with
+        the run's.
 
         Raises:
             ValueError: If too few replays choose for ``delta``, or none is left.
         """
-        self.worst(claim)  # refuses another claim
         count = whole_number("replays", replays)
         if count >= self.replays:
             raise ValueError(f"{count} of {self.replays} replays leave none for the ranks.")
-        scores = self.scores[claim.name]
-        size = [ranked(each, delta) for each in scores[:count].unbind(-1)]
-        levels = torch.tensor(size, dtype=torch.float64)
-        # From a round on, and never so small that one replay outweighs all others.
-        shape = levels.flip(0).cummax(0).values.flip(0).clamp_min(_LEAST * levels.max())
-        shape = shape / shape[-1] if float(shape[-1]) > 0.0 else torch.ones_like(shape)
-        late = self.first + int((shape[self.first - self.loop.starts :] > _EARLY).sum())
+        scores, shapes = dict[str, Tensor](), dict[str, Tensor]()
+        for name, every in self.scores.items():
+            levels = [ranked(each, delta) for each in every[:count].unbind(-1)]
+            shapes[name] = shape = _shape(torch.tensor(levels, dtype=torch.float64))
+            scores[name] = every[count:] / shape
         statistics = {name: rows[count:] for name, rows in self.statistics.items()}
-        kept = {claim.name: scores[count:]}
-        return replace(self, scores=kept, statistics=statistics, first=late, shape=shape)
+        return replace(self, scores=scores, statistics=statistics, shapes=shapes)
+
+
+def _shape(levels: Tensor) -> Tensor:
+    r"""Factors from scores of rounds, 1 in the last."""
+    # From a round on, and never so small that one replay outweighs all others.
+    shape = levels.flip(0).cummax(0).values.flip(0).clamp_min(_LEAST * levels.max())
+    return shape / shape[-1] if float(shape[-1]) > 0.0 else torch.ones_like(shape)
 
 
 def ranked(scores: Tensor, delta: float) -> float:
@@ -400,7 +460,7 @@ class Run:
         >>> run = Run(margins)
         >>> model, candidate = choose(X, Y)
         >>> run.update(model, candidate, X, Y)
-        >>> print(run.claim(Regret(), delta=0.1))
+        >>> print(run.claim(RegretClaim(), delta=0.1))
 
     Args:
         margins: Of the replays.
@@ -437,13 +497,16 @@ class Run:
             sides = self.loop.region.upper.amax(0) - self.loop.region.lower.amin(0)
             near = (chosen - X[-1:]).abs() <= _SAME * sides
             self.follows &= bool(near.all())
-            self._largest("residual", residual(earlier, X[-1:], float(Y[-1])))
-        self._largest("noise", noise_share(model, X, Y))
+            size = residual(earlier, X[-1:], float(Y[-1]))
+            self._largest("residual", size, len(X))
+        self._largest("noise", noise_share(model, X, Y), len(X))
+        self._largest("norm", mean_norm(model), len(X))
         self._look = Look.of(model, X, self.loop)
         self._next = model, candidate.detach().reshape(1, -1).to(X)
 
-    def _largest(self, name: str, value: float) -> None:
-        self.statistics[name] = max(self.statistics[name], value)
+    def _largest(self, name: str, value: float, runs: int) -> None:
+        if runs >= self.margins.first:
+            self.statistics[name] = max(self.statistics[name], value)
 
     def claim(self, claim: Claim, delta: float = 0.1) -> CalibratedClaim:
         r"""What the replays promise now, at all rounds at once.
@@ -460,23 +523,21 @@ class Run:
             raise ValueError(f"Claims are made from {margins.first} outcomes on.")
         share = _TESTED * probability("delta", delta)
         is_tested = share / len(self.statistics) * (margins.replays + 1) >= 1.0 - _ROUND_OFF
-        margin = margins.margin(claim, delta - share if is_tested else delta)
-        if margins.shape is not None:
-            # Rounds beyond those of the replays are violated, whatever the margin.
-            place = min(look.runs - self.loop.starts, len(margins.shape) - 1)
-            margin *= float(margins.shape[place])
+        margin = margins.margin(claim, delta - is_tested * share, look.runs)
         lower, upper = claim.limits(look, margin)
         tests = self._likeness(share / len(self.statistics)) if is_tested else _UNTESTED
         assumptions = self._assumptions(look.runs, delta, tests)
         return CalibratedClaim(claim, lower, upper, margin, assumptions)
 
     def _likeness(self, delta: float) -> Assumption:
-        text, status = "largest residual and noise of the run are like the replays'", True
-        for name, value in self.statistics.items():
-            if value > (limit := self.margins.limit(name, delta)):
-                text = f"the largest {name} is {value:.3g}, that of the replays {limit:.3g}"
-                status = False
-        return Assumption("replays", text, _status(status))
+        limits = {name: self.margins.limit(name, delta) for name in self.statistics}
+        unlike = [
+            f"the largest {name} is {value:.3g}, that of the replays {limits[name]:.3g}"
+            for name, value in self.statistics.items()
+            if value > limits[name]
+        ]
+        like = f"largest {', '.join(limits)} of the run are like the replays'"
+        return Assumption("replays", "; ".join(unlike) or like, _status(not unlike))
 
     def _assumptions(self, runs: int, delta: float, tests: Assumption) -> Assumptions:
         margins, most = self.margins, self.margins.loop.rounds
@@ -548,11 +609,18 @@ class CalibratedGapStopping:
     """
 
     def __init__(
-        self, gap: float, margins: Margins, delta: float = 0.1, loop: Loop | None = None
+        self,
+        gap: float,
+        *,
+        margins: Margins,
+        delta: float = 0.1,
+        loop: Loop | None = None,
     ) -> None:
         self.gap, self.run = positive_scalar("gap", gap), Run(margins, loop)
         self.delta = probability("delta", delta)
-        margins.margin(Regret(), self.delta)  # refuses too few replays before the search
+        margins.margin(
+            RegretClaim(), self.delta
+        )  # refuses too few replays before the search
 
     def __call__(
         self, model: Model, candidate: Tensor, X: Tensor, Y: Tensor
@@ -562,7 +630,7 @@ class CalibratedGapStopping:
         first = self.run.margins.first
         if len(X) < first:
             return CalibratedStop(False, f"claims are made from {first} outcomes on", None)
-        claim = self.run.claim(Regret(), self.delta)
+        claim = self.run.claim(RegretClaim(), self.delta)
         stop = not claim.obstacle and float(claim.upper) <= self.gap
         said = f"{claim.sentence}, accepted {as_given(self.gap)}"
         return CalibratedStop(stop, f"{claim.obstacle or claim.summary}: {said}", claim)

@@ -7,22 +7,23 @@ import json
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property, partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
+    ModelFittingError,
     UnsupportedError,
 )
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
-from botorch.models.utils.gpytorch_modules import (
-    get_gaussian_likelihood_with_lognormal_prior,
-)
+from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
 from botorch.sampling.pathwise import draw_kernel_feature_paths
 from botorch.utils.sampling import draw_sobol_samples, manual_seed
@@ -42,13 +43,28 @@ _POINTS = 1024  # Sobol points of a box at which claims are made
 def described(part: object) -> str:
     r"""Name, fields and code of a function or an object, for a digest.
 
-    Of an object all that ``repr`` shows; of code neither comments nor docstrings. Numbers
-    that a function reads from elsewhere are not seen: an object with fields (a dataclass)
-    shows them.
+    Of a dataclass the fields that ``repr`` shows, of another object its ``repr``; of code
+    neither comments nor docstrings. Numbers that a function reads from elsewhere are not
+    seen: a dataclass shows them.
     """
-    is_function = inspect.isroutine(part)
-    code: Any = part if is_function else type(part)
-    name = str(code.__qualname__) if is_function else repr(part)
+    match part:
+        case Tensor():
+            return str(part.tolist())
+        case type():
+            return f"{part.__module__}.{part.__qualname__}"
+        case None | bool() | int() | float() | str():
+            return repr(part)
+        case FunctionType():
+            return _source(part.__qualname__, part)
+        case _ if is_dataclass(part):
+            shown = (field.name for field in fields(part) if field.repr)
+            values = (f"{name}={described(vars(part)[name])}" for name in shown)
+            return _source(f"{type(part).__qualname__}({', '.join(values)})", type(part))
+        case _:
+            return _source(repr(part), type(part))
+
+
+def _source(name: str, code: type | FunctionType) -> str:
     text = ""
     try:
         text = textwrap.dedent(inspect.getsource(code))
@@ -74,27 +90,43 @@ def digest_of(settings: object) -> str:
 class DefaultPolicy:
     r"""One round: ``MartingaleMixtureUCB`` of BoTorch's default model, fitted anew.
 
-    In the unit cube; a search in other units maps its inputs there and back.
+    Inputs are normalized: in another box, and with the other sign, it is the same policy.
 
     Attributes:
+        bounds: ``2 x d`` limits of the inputs; the unit cube when absent.
         maximize: Whether large outcomes are sought.
         num_restarts, raw_samples: As in ``optimize_acqf``.
     """
 
-    maximize: bool = True
-    num_restarts: int = 4
-    raw_samples: int = 64
+    bounds: Tensor | None = field(default=None, repr=False)
+    maximize: bool = field(default=True, repr=False)
+    num_restarts: int = 8
+    raw_samples: int = 256
 
     def __call__(self, X: Tensor, Y: Tensor) -> tuple[Model, Tensor]:
         r"""The fitted model of ``n x d`` inputs and ``n x 1`` outcomes; the next input."""
-        likelihood = get_gaussian_likelihood_with_lognormal_prior()  # the model's default
-        model = SingleTaskGP(X, Y, likelihood=likelihood)
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(likelihood, model))
+        box = self.bounds
+        unit = None if box is None else Normalize(X.shape[1], bounds=box)
+        model = fitted(SingleTaskGP(X, Y, input_transform=unit))
+        if box is None:
+            box = torch.stack([torch.zeros_like(X[0]), torch.ones_like(X[0])])
         acqf = MartingaleMixtureUCB(model, maximize=self.maximize)
-        cube = torch.stack([torch.zeros_like(X[0]), torch.ones_like(X[0])])
         sizes = self.num_restarts, self.raw_samples
-        candidate, _ = optimize_acqf(acqf, cube, 1, *sizes)
+        candidate, _ = optimize_acqf(acqf, box, 1, *sizes)
         return model, candidate
+
+
+def fitted(model: SingleTaskGP) -> SingleTaskGP:
+    r"""The model at hyper-parameters of largest posterior density.
+
+    Where no fit succeeds, at those that it has been made with.
+    """
+    before = deepcopy(model.state_dict())
+    try:
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    except ModelFittingError:
+        model.load_state_dict(before)
+    return model.eval()
 
 
 @dataclass(frozen=True)
@@ -112,6 +144,8 @@ class Loop:
         starts: Number of inputs before the first round.
         rounds: Number of outcomes after which the search ends, the starts among them.
         maximize: Whether large outcomes are sought.
+        scale_free: Whether ``choose`` does the same in another box and with the other sign
+            (a model that normalizes its inputs): then these are no part of the policy.
 
     Raises:
         ValueError: If not exactly one domain is given, or a number is out of its range.
@@ -124,6 +158,7 @@ class Loop:
     starts: int = 5
     rounds: int = 40
     maximize: bool = True
+    scale_free: bool = False
 
     def __post_init__(self) -> None:
         if whole_number("starts", self.starts) > whole_number("rounds", self.rounds):
@@ -132,10 +167,10 @@ class Loop:
             raise ValueError(f"starts is {self.starts}; there are {len(self.points)}.")
 
     @classmethod
-    def default(cls, inputs: int, starts: int = 5, rounds: int = 40) -> "Loop":
-        r"""The default policy in the unit cube of so many inputs."""
-        cube = torch.tensor([[0.0], [1.0]]).double().expand(2, inputs)
-        return cls(DefaultPolicy(), cube.contiguous(), starts=starts, rounds=rounds)
+    def default(cls, bounds: Tensor, *, rounds: int = 40, maximize: bool = True) -> "Loop":
+        r"""The default policy in a box with ``2 x d`` limits, from five Sobol points."""
+        policy = DefaultPolicy(bounds, maximize)
+        return cls(policy, bounds, rounds=rounds, maximize=maximize, scale_free=True)
 
     @cached_property
     def region(self) -> Region:
@@ -152,9 +187,12 @@ class Loop:
     @property
     def settings(self) -> dict[str, object]:
         r"""All that decides a search, as numbers and texts."""
-        numbers = {"starts": self.starts, "rounds": self.rounds, "maximize": self.maximize}
+        numbers = {"starts": self.starts, "rounds": self.rounds}
+        settings: dict[str, object] = {"choose": described(self.choose), **numbers}
+        if self.scale_free:
+            return settings | {"inputs": self.points.shape[1], "points": len(self.points)}
         domain = self.region.lower.tolist(), self.region.upper.tolist(), len(self.points)
-        return {"choose": described(self.choose), "domain": domain, **numbers}
+        return settings | {"domain": domain, "maximize": self.maximize}
 
     @cached_property
     def digest(self) -> str:
@@ -315,28 +353,30 @@ class Simulator(Functions):
 
 @dataclass(frozen=True)
 class PriorDraws(Functions):
-    r"""Draws of the prior of BoTorch's default model in the unit cube.
+    r"""Draws of a model's prior, by default of BoTorch's default model, in the unit cube.
 
     Hyper-parameters and noise from their priors, then the function, by random Fourier
     features.
 
     Attributes:
         inputs: Number of columns ``d``.
+        build: A model of ``n x d`` inputs and ``n x 1`` outcomes, not fitted, without an
+            outcome transform.
         features: Number of random Fourier features.
     """
 
     inputs: int
+    build: Callable[[Tensor, Tensor], SingleTaskGP] | None = None
     features: int = 1024
 
     statement = "the function and its noise are a draw of the model's prior"
 
     def draw(self, number: int, generator: torch.Generator) -> Problem:
         seed = int(torch.randint(2**31, (), generator=generator))
+        build = self.build or partial(SingleTaskGP, outcome_transform=None)
         # A model needs data; its prior reads none.
         rows, sides = torch.zeros(2, self.inputs).double(), torch.tensor([[-1.0], [1.0]])
-        model: Any = SingleTaskGP(
-            rows, sides.double() / 2**0.5, outcome_transform=None
-        ).eval()
+        model: Any = build(rows, sides.double() / 2**0.5).eval()
         with manual_seed(seed):
             while True:
                 for _, module, prior, value, assign in model.named_priors():

@@ -8,9 +8,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -26,16 +27,17 @@ from kernelucb.calibration.claims import (
     Claim,
     Look,
     Margins,
-    Regret,
+    RegretClaim,
     Truth,
+    mean_norm,
     noise_share,
     residual,
 )
 from kernelucb.calibration.policy import Functions, Loop, Problem, digest_of
 from kernelucb.exceptions import ReplayError
 
-_DENSE = 4096  # points of a box at which a function is looked at for its optimum
-_CLIMBS = 3  # local searches, from the best of these
+_DENSE = 8192  # points of a box at which a function is looked at for its optimum
+_CLIMBS = 6  # local searches, from the best of these
 _TRIED = 3  # rounds that are played twice before all else
 
 
@@ -70,29 +72,34 @@ class Replays:
         seeds = np.random.SeedSequence([self.seed, number]).generate_state(3).tolist()
         random = torch.Generator().manual_seed(seeds[0])
         problem = self.functions.draw(number, random)
-        X, sign = loop.first_inputs(seeds[1]), 1.0 if loop.maximize else -1.0
+        X = loop.first_inputs(seeds[1])
         noise = problem.noise_std * torch.randn(rounds, 1, generator=random).double()
-        f, at_points = problem.values(X), problem.values(loop.points)
-        best = optimum(loop, problem)
-        scores = {claim.name: list[float]() for claim in self.claims}
-        statistics = {"residual": [0.0], "noise": list[float]()}
+        f, looks = problem.values(X), list[Look]()
+        statistics: dict[str, list[float]] = {"residual": [0.0], "noise": [], "norm": []}
         with manual_seed(seeds[2]):  # and with the global state as it was, after it
             while True:
                 Y = f.unsqueeze(-1) + noise[: len(X)]
                 model, candidate = loop.round(X, Y)
-                look = Look.of(model, X, loop)
-                truth = Truth(torch.cat([f, at_points]), best)
-                for claim in self.claims:
-                    scores[claim.name].append(_upwards(claim.score(look, truth)))
+                looks.append(Look.of(model, X, loop))
                 statistics["noise"].append(_upwards(noise_share(model, X, Y)))
+                statistics["norm"].append(_upwards(mean_norm(model)))
                 if len(X) == rounds:
-                    return Line(replay=number, scores=scores, statistics=statistics)
+                    break
                 value = problem.values(candidate)
-                best = sign * max(sign * best, sign * float(value))
                 outcome = float(value + noise[len(X)])
                 size = _upwards(residual(model, candidate, outcome))
                 statistics["residual"].append(size)
                 X, f = torch.cat([X, candidate]), torch.cat([f, value])
+        best, at_points = optimum(loop, problem, X), problem.values(loop.points)
+        truths = [Truth(torch.cat([f[: look.runs], at_points]), best) for look in looks]
+        scores = {
+            claim.name: [
+                _upwards(claim.score(look, truth))
+                for look, truth in zip(looks, truths, strict=True)
+            ]
+            for claim in self.claims
+        }
+        return Line(replay=number, scores=scores, statistics=statistics)
 
 
 def _upwards(score: float) -> float:
@@ -100,10 +107,10 @@ def _upwards(score: float) -> float:
     return float(f"{score * (1.0 + 5e-6):.6g}")
 
 
-def optimum(loop: Loop, problem: Problem) -> float:
-    r"""The best value on the domain: of a box as found by a search."""
+def optimum(loop: Loop, problem: Problem, X: Tensor) -> float:
+    r"""The best value on the domain, of a box as found by a search that knows ``X``."""
     sign, region = 1.0 if loop.maximize else -1.0, loop.region
-    points = region.sample(_DENSE)
+    points = torch.cat([X, region.sample(_DENSE)])
     values = sign * problem.values(points)
     found = float(values.max())
     if not region.is_finite:
@@ -144,7 +151,7 @@ def calibrate(
     replays: int,
     path: str | Path,
     *,
-    claims: Sequence[Claim] = (Regret(),),
+    claims: Sequence[Claim] = (RegretClaim(),),
     seed: int = 0,
     jobs: int = 1,
     progress: bool = True,
@@ -158,7 +165,7 @@ def calibrate(
 
     Example:
         >>> margins = calibrate(loop, Simulator(draw), 199, "margins.jsonl", jobs=2)
-        >>> margins.margin(Regret(), delta=0.1)
+        >>> margins.margin(RegretClaim(), delta=0.1)
 
     Source: ours, by the ranks of exchangeable numbers.
 
@@ -232,14 +239,13 @@ class _File:
 
     def __init__(self, path: Path, settings: dict[str, object]) -> None:
         self.path, self.lines = path, dict[int, Line]()
-        head = {"digest": digest_of(settings), "settings": settings}
-        first = json.dumps(head) + "\n"
+        head: dict[str, object] = {"digest": digest_of(settings), "settings": settings}
+        first = json.dumps(head | {"with": versions()}) + "\n"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         if first.startswith(text) and text != first:  # none, or a kill within this line
             path.write_text(first, encoding="utf-8")
             return
-        if not text.startswith(first):
-            named = _difference(text, settings)
+        if (named := _difference(text, head)) is not None:
             raise ReplayError(
                 f"{path} is of other settings{named}: give another file, or the settings "
                 "of that one."
@@ -265,14 +271,21 @@ class _File:
         return Margins(loop, functions.statement, scores, statistics, first=loop.starts)
 
 
-def _difference(text: str, settings: dict[str, object]) -> str:
-    r"""Which settings are others, in brackets; nothing of a file of something else."""
+def versions() -> dict[str, str]:
+    r"""Of the packages that decide how a model is fitted and searched."""
+    return {name: version(name) for name in ("botorch", "gpytorch", "torch")}
+
+
+def _difference(text: str, head: dict[str, object]) -> str | None:
+    r"""Which settings are others, in brackets, if known; None if all are the same."""
     try:
-        known = json.loads(text.splitlines()[0])["settings"]
+        known: Any = json.loads(text.partition("\n")[0])
+        if known["digest"] == head["digest"]:
+            return None
+        now, then = json.loads(json.dumps(head["settings"])), known["settings"]
     except (ValueError, LookupError, TypeError):
         return ""
-    now = json.loads(json.dumps(settings))
-    return f" ({', '.join(name for name in now if known.get(name) != now[name])})"
+    return f" ({', '.join(name for name in now if then.get(name) != now[name])})"
 
 
 def _stacked(rows: Sequence[dict[str, list[float]]]) -> dict[str, Tensor]:
