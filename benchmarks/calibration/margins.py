@@ -1,10 +1,12 @@
 r"""Margins of the default policy: ``python -m benchmarks.calibration.margins --inputs 2``.
 
 Replays it on draws of its own prior, noise as well, and appends to
-``results/margins_<inputs>.jsonl``; more replays extend the file.
+``results/margins_<inputs>.jsonl``; more replays extend the file. With ``--package`` what
+all files say goes to ``default_margins.json`` of the package.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,40 +16,59 @@ import torch
 from kernelucb.calibration import (
     BandClaim,
     Loop,
+    Margins,
     OptimumClaim,
     PriorDraws,
     RegretClaim,
     ValueClaim,
     calibrate,
 )
+from kernelucb.calibration.default import PATH, kept
 
 RESULTS = Path(__file__).parent / "results"
+INPUTS = 1, 2, 3, 4, 6, 8
 DELTAS = 0.05, 0.1, 0.2, 0.3
-ROUNDS = 40
+REPLAYS, ROUNDS = 199, 40
+# Set before the scores were seen: claims from ten outcomes on, fifty replays for the shape.
+FIRST, SHAPING, SHAPED_AT = 10, 50, 0.1
 CLAIMS = RegretClaim(), ValueClaim(), OptimumClaim(), BandClaim()
 
 
+def replayed(inputs: int, replays: int, rounds: int, folder: Path, jobs: int) -> Margins:
+    r"""Margins in so many inputs, after what is missing has been played."""
+    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, inputs).contiguous()
+    loop, path = Loop.default(cube, rounds=rounds), folder / f"margins_{inputs}.jsonl"
+    folder.mkdir(parents=True, exist_ok=True)
+    functions = PriorDraws(inputs)
+    return calibrate(loop, functions, replays, path, claims=CLAIMS, jobs=jobs)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    r"""Play what is missing, and print the margins."""
+    r"""Play what is missing, and print the margins or write the package's."""
     parser = argparse.ArgumentParser(description="Margins of the default policy.")
-    parser.add_argument("--inputs", type=int, required=True)
-    parser.add_argument("--replays", type=int, default=199)
+    parser.add_argument("--inputs", type=int, nargs="+", default=INPUTS)
+    parser.add_argument("--replays", type=int, default=REPLAYS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--package", type=Path, nargs="?", const=PATH)
     call = parser.parse_args(arguments)
-    call.output.mkdir(parents=True, exist_ok=True)
-    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, call.inputs).contiguous()
-    loop = Loop.default(cube, rounds=call.rounds)
-    path, started = call.output / f"margins_{call.inputs}.jsonl", time.perf_counter()
-    functions = PriorDraws(call.inputs)
-    margins = calibrate(loop, functions, call.replays, path, claims=CLAIMS, jobs=call.jobs)
-    print(f"{path}: {margins.replays} replays, {time.perf_counter() - started:.1f} s")
-    for claim in CLAIMS:
-        # As many as the replays have ranks for
-        known = [delta for delta in DELTAS if delta * (margins.replays + 1) >= 1.0]
-        found = [f"{delta:g}: {margins.margin(claim, delta):.2f}" for delta in known]
-        print(f"{claim.name}, margins by delta: {', '.join(found)}")
+    package = {}
+    for inputs in call.inputs:
+        started = time.perf_counter()
+        margins = replayed(inputs, call.replays, call.rounds, call.output, call.jobs)
+        spent = time.perf_counter() - started
+        print(f"{inputs} inputs: {margins.replays} replays, {spent:.1f} s")
+        if call.package is not None:
+            package[inputs] = kept(margins.since(FIRST).shaped(SHAPING, SHAPED_AT))
+            continue
+        for claim in CLAIMS:
+            # As many as the replays have ranks for
+            known = [delta for delta in DELTAS if delta * (margins.replays + 1) >= 1.0]
+            found = [f"{delta:g}: {margins.margin(claim, delta):.2f}" for delta in known]
+            print(f"{claim.name}, margins by delta: {', '.join(found)}")
+    if call.package is not None:
+        call.package.write_text(json.dumps(package, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ try:
         pareto_front,
         recommended_arm,
     )
+    from kernelucb.ax.calibrated import AxPolicy, CalibratedGapStoppingStrategy
     from kernelucb.ax.cards import BandAnalysis, FrontAnalysis, GapAnalysis
     from kernelucb.ax.options import meta_model_config
     from kernelucb.ax.strategy import generation_strategy, register_for_storage, save
@@ -30,7 +31,9 @@ register_for_storage()
 
 __all__ = [
     "ArmDecision",
+    "AxPolicy",
     "BandAnalysis",
+    "CalibratedGapStoppingStrategy",
     "CertifiedGapStoppingStrategy",
     "FrontAnalysis",
     "GapAnalysis",

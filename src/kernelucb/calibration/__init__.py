@@ -12,6 +12,7 @@ from kernelucb.calibration.claims import (
     Run,
     ValueClaim,
 )
+from kernelucb.calibration.default import default_margins
 from kernelucb.calibration.policy import (
     DefaultPolicy,
     Loop,
@@ -38,4 +39,5 @@ __all__ = [
     "Tables",
     "ValueClaim",
     "calibrate",
+    "default_margins",
 ]

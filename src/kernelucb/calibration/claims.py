@@ -469,19 +469,27 @@ class Run:
 
     def __init__(self, margins: Margins, loop: Loop | None = None) -> None:
         self.margins, self.loop = margins, loop or margins.loop
-        self.follows = self.loop.digest == margins.loop.digest
+        other = f"it is another policy ({self.loop.digest})"
+        self.departures = [other] * (self.loop.digest != margins.loop.digest)
+        self.seen = ""  # what else shows that it follows the policy
+        self._checked = 0  # rounds whose input was compared with the one that was chosen
         self.statistics = dict.fromkeys(margins.statistics, 0.0)
         self._look: Look | None = None
-        self._next: tuple[Model, Tensor] | None = None
+        self._next: tuple[Model, Tensor | None] | None = None
 
-    def update(self, model: Model, candidate: Tensor, X: Tensor, Y: Tensor) -> None:
+    @property
+    def recommended(self) -> int:
+        r"""Which input has the best posterior mean in the last round, from 0."""
+        return 0 if self._look is None else self._look.recommended
+
+    def update(self, model: Model, candidate: Tensor | None, X: Tensor, Y: Tensor) -> None:
         r"""Take in a round: what ``choose`` returned, and the data that it was given.
 
         Asked in every round, the run is known to follow its policy.
 
         Args:
             model: The fitted model of these data.
-            candidate: The next input, ``1 x d``.
+            candidate: The next input, ``1 x d``; None if it is not known here.
             X: ``n x d`` inputs so far.
             Y: ``n x 1`` outcomes so far.
 
@@ -494,15 +502,22 @@ class Run:
             raise ValueError(f"There are {len(X)} inputs; a round has at least {least}.")
         if self._next is not None and len(X) == before + 1:
             earlier, chosen = self._next
-            sides = self.loop.region.upper.amax(0) - self.loop.region.lower.amin(0)
-            near = (chosen - X[-1:]).abs() <= _SAME * sides
-            self.follows &= bool(near.all())
+            self._compare(chosen, X)
             size = residual(earlier, X[-1:], float(Y[-1]))
             self._largest("residual", size, len(X))
         self._largest("noise", noise_share(model, X, Y), len(X))
         self._largest("norm", mean_norm(model), len(X))
         self._look = Look.of(model, X, self.loop)
-        self._next = model, candidate.detach().reshape(1, -1).to(X)
+        chosen = None if candidate is None else candidate.detach().reshape(1, -1).to(X)
+        self._next = model, chosen
+
+    def _compare(self, chosen: Tensor | None, X: Tensor) -> None:
+        if chosen is None:
+            return
+        self._checked += 1
+        sides = self.loop.region.upper.amax(0) - self.loop.region.lower.amin(0)
+        if bool(((chosen - X[-1:]).abs() > _SAME * sides).any()):
+            self.departures.append(f"input {len(X)} is not the one that was chosen")
 
     def _largest(self, name: str, value: float, runs: int) -> None:
         if runs >= self.margins.first:
@@ -549,10 +564,13 @@ class Run:
         is_listed = self.loop.region.is_finite
         points = "the optimum is sought among the listed points"
         found = "the optima of the replayed functions were found by a search of the box"
+        rounds = runs - self.loop.starts
+        seen = self.seen or f"inputs were compared in {self._checked} of {rounds} rounds"
         policy = f"the run follows the policy that was replayed ({margins.loop.digest})"
+        policy = "; ".join(self.departures) or f"{policy}; {seen}"
         items = (
             Assumption("functions", margins.statement, Status.CALIBRATED),
-            Assumption("policy", policy, _status(self.follows)),
+            Assumption("policy", policy, _status(not self.departures)),
             Assumption(
                 "rounds", f"{runs} outcomes of at most {most}", _status(runs <= most)
             ),
@@ -596,7 +614,8 @@ class CalibratedGapStopping:
 
     Args:
         gap: Largest regret to accept, outcome units.
-        margins: Of the replays of the run's policy.
+        margins: Of the replays of the run's policy: from ``calibrate``, or
+            ``default_margins`` of the default one.
         delta: Failure probability.
         loop: The policy of the run; by default that of the replays.
 
@@ -611,8 +630,8 @@ class CalibratedGapStopping:
     def __init__(
         self,
         gap: float,
-        *,
         margins: Margins,
+        *,
         delta: float = 0.1,
         loop: Loop | None = None,
     ) -> None:
@@ -623,7 +642,7 @@ class CalibratedGapStopping:
         )  # refuses too few replays before the search
 
     def __call__(
-        self, model: Model, candidate: Tensor, X: Tensor, Y: Tensor
+        self, model: Model, candidate: Tensor | None, X: Tensor, Y: Tensor
     ) -> CalibratedStop:
         r"""Decide after a round; arguments and errors as for ``Run.update``."""
         self.run.update(model, candidate, X, Y)

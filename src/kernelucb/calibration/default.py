@@ -1,0 +1,105 @@
+r"""Margins of the default policy, which come with the package."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypedDict
+
+import torch
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from kernelucb._numerics.checks import tensor
+from kernelucb.calibration.claims import Margins
+from kernelucb.calibration.policy import Loop, PriorDraws
+
+PATH = Path(__file__).parent / "default_margins.json"
+
+
+class Kept(TypedDict):
+    r"""Largest scores and statistics of each replay, and the shapes, in one dimension."""
+
+    digest: str
+    first: int
+    rounds: int
+    scores: dict[str, list[float]]
+    statistics: dict[str, list[float]]
+    shapes: dict[str, list[float]]
+
+
+def kept(margins: Margins) -> Kept:
+    r"""What the package keeps of margins: of every replay the largest numbers, in order."""
+
+    def largest(series: Mapping[str, Tensor]) -> dict[str, list[float]]:
+        return {name: each.amax(-1).sort().values.tolist() for name, each in series.items()}
+
+    return Kept(
+        digest=margins.loop.digest,
+        first=margins.first,
+        rounds=margins.loop.rounds,
+        scores=largest(margins.scores),
+        statistics=largest(margins.statistics),
+        shapes={name: shape.tolist() for name, shape in margins.shapes.items()},
+    )
+
+
+@cache
+def _every() -> dict[int, Kept]:
+    found: dict[str, Kept] = json.loads(PATH.read_text(encoding="utf-8"))
+    return {int(inputs): each for inputs, each in found.items()}
+
+
+def default_margins(bounds: Tensor, *, maximize: bool = True) -> Margins:
+    r"""Margins of ``Loop.default(bounds)`` on draws of BoTorch's default prior.
+
+    From 149 replays in 1, 2, 3, 4, 6 and 8 inputs, whose first claims come after ten
+    outcomes, with noise from its prior; 50 others have chosen how margins differ between
+    rounds. Between these numbers of inputs they are the larger ones of both neighbours. The
+    command is ``python -m benchmarks.calibration.margins``.
+
+    Example:
+        >>> stopping = CalibratedGapStopping(0.1, default_margins(bounds))
+
+    Source: ranks of exchangeable numbers.
+
+    Args:
+        bounds: ``2 x d`` limits of the inputs.
+        maximize: Whether large outcomes are sought.
+
+    Raises:
+        UnsupportedError: If there are more inputs than in any replay.
+    """
+    inputs, every = tensor("bounds", bounds).shape[-1], _every()
+    least = [each for each in every if each <= inputs][-1:]
+    neighbours = least + [each for each in every if each >= inputs][:1]
+    if len(neighbours) < 2:
+        raise UnsupportedError(
+            f"There are margins for {min(every)} to {max(every)} inputs, and bounds has "
+            f"{inputs}: make your own with kernelucb.calibration.calibrate."
+        )
+    two = [every[each] for each in neighbours]
+    loop = Loop.default(bounds, rounds=two[0]["rounds"], maximize=maximize)
+    scores = _larger([each["scores"] for each in two])
+    statistics = _larger([each["statistics"] for each in two])
+    statement = PriorDraws.statement
+    if inputs not in every:
+        numbers = " and ".join(map(str, neighbours))
+        statement = f"{statement}, for which the larger margin of {numbers} inputs is one"
+    return Margins(
+        loop,
+        statement,
+        {name: each.unsqueeze(-1) for name, each in scores.items()},
+        {name: each.unsqueeze(-1) for name, each in statistics.items()},
+        first=max(each["first"] for each in two),
+        shapes=_larger([each["shapes"] for each in two]),
+    )
+
+
+def _larger(parts: Sequence[Mapping[str, list[float]]]) -> dict[str, Tensor]:
+    # Ranks of the larger numbers are the larger ones of both ranks, as all are in order.
+    numbers = [
+        {name: torch.tensor(each, dtype=torch.float64) for name, each in part.items()}
+        for part in parts
+    ]
+    return {name: torch.maximum(*(part[name] for part in numbers)) for name in numbers[0]}
