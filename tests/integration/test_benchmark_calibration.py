@@ -18,4 +18,4 @@ def test_margins_are_made_and_extended(tmp_path, capsys):
     assert text.startswith(before)
     assert [json.loads(line)["replay"] for line in text.splitlines()[1:]] == [0, 1, 2]
     # Three replays have ranks for .3 alone.
-    assert "Regret(), margins by delta: 0.3: " in capsys.readouterr().out
+    assert "RegretClaim(), margins by delta: 0.3: " in capsys.readouterr().out

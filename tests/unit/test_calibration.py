@@ -38,6 +38,8 @@ from kernelucb.calibration import (
     Tables,
     ValueClaim,
     calibrate,
+    default,
+    default_margins,
     policy,
 )
 from kernelucb.calibration.claims import Look, Truth, ranked
@@ -659,3 +661,54 @@ def test_margins_hold_as_often_as_stated_and_halves_do_not(tmp_path):
         c, new = margins.margin(claim, 0.3), fresh.worst(claim)
         assert float((new > c).double().mean()) <= 0.3 + 2.0 * math.sqrt(0.21 / 100)
         assert float((new > 0.5 * c).double().mean()) >= 0.5
+
+
+def numbers(size):
+    r"""Margins of two replays in each dimension, the package's file in small."""
+    scores = {"RegretClaim()": [1.0 * size, 2.0 * size]}
+    statistics = {name: [1.0, 4.0 - size] for name in ("residual", "noise", "norm")}
+    shapes = {"RegretClaim()": [2.0 + size, 1.0]}
+    return {"digest": "", "first": 6, "rounds": 7, "scores": scores} | {
+        "statistics": statistics,
+        "shapes": shapes,
+    }
+
+
+def test_between_dimensions_the_larger_margins_count(tmp_path, monkeypatch):
+    path = tmp_path / "margins.json"
+    path.write_text(json.dumps({"1": numbers(1.0), "3": numbers(1.5)}))
+    monkeypatch.setattr(default, "PATH", path)
+    one, two, three = (default_margins(box(d, -1.0, 5.0)) for d in (1, 2, 3))
+    claim = RegretClaim()
+    assert [each.margin(claim, 0.4) for each in (one, two, three)] == [2.0, 3.0, 3.0]
+    assert [each.margin(claim, 0.4, 6) for each in (one, two)] == [6.0, 10.5]
+    assert [each.limit("noise", 0.4) for each in (one, two, three)] == [3.0, 3.0, 2.5]
+    assert two.first == 6
+    assert two.loop.digest == Loop.default(box(2), rounds=7).digest
+    assert "the larger margin of 1 and 3 inputs" in two.statement
+    assert "larger" not in one.statement
+    with pytest.raises(UnsupportedError, match="for 1 to 3 inputs, and bounds has 4"):
+        default_margins(box(4))
+
+
+def test_what_the_package_keeps_are_the_margins(margins, tmp_path, monkeypatch):
+    shaped, path = margins.since(3).shaped(20, 0.2), tmp_path / "margins.json"
+    path.write_text(json.dumps({"1": default.kept(shaped)}))
+    monkeypatch.setattr(default, "PATH", path)
+    found = default_margins(box(1))
+    for claim in CLAIMS:
+        assert found.margin(claim, 0.2, 5) == shaped.margin(claim, 0.2, 5)
+    for name in found.statistics:
+        assert found.limit(name, 0.1) == shaped.limit(name, 0.1)
+    assert (found.replays, found.first) == (59, 3)
+
+
+def test_an_input_that_is_not_known_is_not_compared(margins):
+    played, run = Played(5), Run(margins)
+    for _ in range(2):
+        model, candidate, X, Y = played.round()
+        run.update(model, None, X, Y)
+        played.go_on(candidate)
+    words = str(run.claim(RegretClaim(), 0.2).assumptions)
+    assert "inputs were compared in 0 of 1 rounds" in words
+    assert run.statistics["residual"] > 0.0

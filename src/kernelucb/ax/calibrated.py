@@ -4,7 +4,7 @@ r"""Stops of an Ax experiment that replays of its strategy have calibrated."""
 # pyright: reportPrivateUsage=false
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -35,7 +35,8 @@ class AxPolicy:
 
     Example:
         >>> policy = AxPolicy(bounds, options={"optimizer_options": {"num_restarts": 4}})
-        >>> margins = calibrate(Loop(policy, bounds), PriorDraws(2), 199, "ax.jsonl")
+        >>> loop = Loop(policy, bounds, scale_free=True)
+        >>> margins = calibrate(loop, PriorDraws(2), 199, "ax.jsonl")
 
     Attributes:
         bounds: ``2 x d`` limits of the parameters.
@@ -43,8 +44,8 @@ class AxPolicy:
         options: Arguments of ``generation_strategy``.
     """
 
-    bounds: Tensor
-    maximize: bool = True
+    bounds: Tensor = field(repr=False)
+    maximize: bool = field(default=True, repr=False)
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __call__(self, X: Tensor, Y: Tensor) -> tuple[Model, Tensor]:
@@ -116,6 +117,7 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self.generation_strategy, self.margins = strategy_of(source), margins
         bound_spec(self.generation_strategy)  # refuses another strategy
         self._stopping: CalibratedGapStopping | None = None
+        self._other = list[str]()
 
     def decide(self, experiment: Experiment | None = None) -> ArmDecision:
         r"""Decide from all outcomes so far.
@@ -135,9 +137,11 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         maximize = not config_of(fitted.experiment).objective.minimize
         if self._stopping is None:
             margins = self.margins or default_margins(box, maximize=maximize)
-            self._stopping = CalibratedGapStopping(self.gap, margins, delta=self.delta)
+            loop = replace(margins.loop, bounds=box, maximize=maximize)
+            rule = CalibratedGapStopping(self.gap, margins, delta=self.delta, loop=loop)
+            self._stopping, self._other = rule, rule.run.departures
         run = self._stopping.run
-        run.departures = self._departures(fitted, run.margins.loop.starts)
+        run.departures = [*self._other, *self._departures(fitted, run.loop.starts)]
         run.seen = "every trial comes from the strategy"
         model = fitted.adapter.generator.surrogate.model
         if len(data.X) < run.loop.starts:
@@ -160,7 +164,7 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             [run._generation_node_name for run in each.generator_runs] for each in trials
         ]
         others = [
-            f"trial {trial.index} comes from {found[0] if found else 'elsewhere'}"
+            f"trial {trial.index} is not from {name}"
             for trial, found, name in zip(trials, names, expected, strict=False)
             if found != [name] or len(trial.arms) > 1
         ]

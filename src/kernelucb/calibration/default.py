@@ -45,8 +45,9 @@ def kept(margins: Margins) -> Kept:
 
 
 @cache
-def _every() -> dict[int, Kept]:
-    found: dict[str, Kept] = json.loads(PATH.read_text(encoding="utf-8"))
+def every(path: Path) -> dict[int, Kept]:
+    r"""What a file of the package keeps, by the number of inputs."""
+    found: dict[str, Kept] = json.loads(path.read_text(encoding="utf-8"))
     return {int(inputs): each for inputs, each in found.items()}
 
 
@@ -70,20 +71,20 @@ def default_margins(bounds: Tensor, *, maximize: bool = True) -> Margins:
     Raises:
         UnsupportedError: If there are more inputs than in any replay.
     """
-    inputs, every = tensor("bounds", bounds).shape[-1], _every()
-    least = [each for each in every if each <= inputs][-1:]
-    neighbours = least + [each for each in every if each >= inputs][:1]
+    inputs, known = tensor("bounds", bounds).shape[-1], every(PATH)
+    neighbours = [each for each in known if each <= inputs][-1:]
+    neighbours += [each for each in known if each >= inputs][:1]
     if len(neighbours) < 2:
         raise UnsupportedError(
-            f"There are margins for {min(every)} to {max(every)} inputs, and bounds has "
+            f"There are margins for {min(known)} to {max(known)} inputs, and bounds has "
             f"{inputs}: make your own with kernelucb.calibration.calibrate."
         )
-    two = [every[each] for each in neighbours]
+    two = [known[each] for each in neighbours]
     loop = Loop.default(bounds, rounds=two[0]["rounds"], maximize=maximize)
     scores = _larger([each["scores"] for each in two])
     statistics = _larger([each["statistics"] for each in two])
     statement = PriorDraws.statement
-    if inputs not in every:
+    if inputs not in known:
         numbers = " and ".join(map(str, neighbours))
         statement = f"{statement}, for which the larger margin of {numbers} inputs is one"
     return Margins(
