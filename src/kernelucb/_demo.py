@@ -105,7 +105,9 @@ class Run:
         self.truth = self.function(self.settings)
         self.noise = _NOISE_FRACTION * float(self.truth.std())
         self._generator = torch.Generator().manual_seed(_NOISE_STREAM + seed)
-        self._norm: Any = NormTracker.cautious() if estimate else self.function.norm
+        self._norm: Any = (
+            NormTracker(inflation=1.5, floor=4.0) if estimate else self.function.norm
+        )
         self.X = sobol(self.function.bounds, max(5, 4 * len(self.function.bounds.T)), seed)
         self.Y = self._observe(self.X)
         self.played = self.missed = 0

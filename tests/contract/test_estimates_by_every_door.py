@@ -156,7 +156,7 @@ def both(make):
 # Objects of every kind, by what they are made of.
 BANDS = {
     "estimated norm": band,
-    "cautious": lambda seed: band(seed, "cautious"),
+    "larger estimate": lambda seed: band(seed, NormTracker(inflation=1.5, floor=4.0)),
     "raised norm": lambda seed: band(seed, 0.5),
     "handed back": lambda seed: band(seed, 1.5 * estimate(seed)),
     "near ball": lambda seed: band(seed, NearNormBall(None, 0.1)),

@@ -343,7 +343,7 @@ class TestConsent:
         [
             (lambda: make_client(UNIT, options={}), "kernel, mean, norm"),
             (lambda: fixed_client(options={}), "norm"),
-            (lambda: reopened(fixed_client(options={"norm_bound": "cautious"})), "norm"),
+            (lambda: reopened(fixed_client(options={"norm_bound": None})), "norm"),
         ],
     )
     def test_estimates_are_refused_before_the_first_trial(self, make, estimates):
@@ -368,14 +368,14 @@ class TestConsent:
                 rule.should_stop_optimization(client._experiment)
 
 
-def test_a_cautious_norm_is_estimated_anew():
+def test_a_norm_that_is_not_given_is_estimated_anew():
     given = {"noise_std": 1.0}
-    theorem = {"theorem": BoundedNorm("cautious")}
+    theorem = {"theorem": BoundedNorm(None)}
     client = make_client(UNIT, acqf_class=SrinivasUCB, options=theorem | given)
     attached(client, along(0.1, 0.3, 0.6, 0.9), curve)
     for each in (client, reopened(client)):
         next_trial(each)
-        acqf, anew = built(each).bound, BoundedNorm(NormTracker.cautious())
+        acqf, anew = built(each).bound, BoundedNorm(NormTracker())
         assert acqf.assumptions["norm"].status == "estimated"
         expected = SrinivasUCB(acqf.model, theorem=anew, **given).bounds(GRID)
         assert_close(acqf.bounds(GRID), expected, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)

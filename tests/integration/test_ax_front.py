@@ -203,7 +203,7 @@ class TestStatus:
     @pytest.mark.representatives("changes0-norm")
     @pytest.mark.parametrize(
         ("changes", "estimated"),
-        [({"norm_bound": "cautious"}, "norm"), ({"kernel": None}, "kernel")],
+        [({"norm_bound": None}, "norm"), ({"kernel": None}, "kernel")],
     )
     def test_estimates_are_heuristic(self, changes, estimated, beams):
         if "kernel" in changes:

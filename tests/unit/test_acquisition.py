@@ -20,6 +20,7 @@ from kernelucb import (
     KernelRegression,
     LikelihoodUCB,
     MartingaleMixtureUCB,
+    NormTracker,
     ScalarizedUCB,
     SrinivasUCB,
     StreamingKernelUCB,
@@ -247,5 +248,5 @@ def test_only_an_estimated_norm_brings_turns_of_the_mean():
     assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=2.0).turns == ("upper",)
     guess = MartingaleMixtureUCB(PROBLEM.model)
     assert guess.turns == TURNS
-    for bound in ("cautious", guess.band.norm_bounds[0]):
+    for bound in (NormTracker(), guess.band.norm_bounds[0]):
         assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=bound).turns == TURNS

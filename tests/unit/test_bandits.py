@@ -233,7 +233,7 @@ def test_the_estimate_follows_the_data_and_never_falls():
     kernel = frozen_kernel("rbf")
     bandit = make_bandit(kernel, norm_bound=None, covariance_scale=1.0)
     game = Game(kernel, seed=3)
-    before, tracker = 0.0, NormTracker.cautious()
+    before, tracker = 0.0, NormTracker(inflation=1.5, floor=4.0)
     for _ in range(15):  # as long as every observation brings a new estimate
         game.play(bandit, 1)
         tracker.observe(regression_of(bandit), delta=DELTA)

@@ -139,7 +139,7 @@ def broken():
 
 NORMS = {
     "estimated": lambda: band(None).band.norm_bounds[0],
-    "cautious": lambda: band("cautious").band.norm_bounds[0],
+    "larger": lambda: band(NormTracker(inflation=1.5)).band.norm_bounds[0],
     "contradicted": lambda: contradicted().band.norm_bounds[0],
     "least": lambda: band().band.least_norms[0],
     "relaxed": lambda: band(None).band.relaxed(1.2).norm_bounds[0],

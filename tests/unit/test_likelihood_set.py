@@ -23,6 +23,7 @@ from kernelucb import (
     LikelihoodRegression,
     LikelihoodUCB,
     MartingaleMixtureUCB,
+    NormTracker,
     check_consistency,
 )
 from kernelucb.confidence.counts import likelihood_level, likelihood_set, log_evidence
@@ -357,7 +358,9 @@ def test_the_gradient_does_not_jump(maximize, norm_bound):
 
 
 @pytest.mark.representatives("None")
-@pytest.mark.parametrize("norm_bound", [None, "cautious"])
+@pytest.mark.parametrize(
+    "norm_bound", [None, NormTracker(inflation=1.5, floor=4.0)], ids=["None", "tracker"]
+)
 def test_an_estimated_norm_costs_no_width(norm_bound):
     r"""The search begins inside the set, as with the same number given."""
     for kind in OUTCOMES:

@@ -229,7 +229,7 @@ def test_intervals_of_a_larger_noise_keep_their_law_of_guesses():
 
 
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
-@pytest.mark.parametrize("norm", [1.5 * NORM, 0.1 * NORM, None, "cautious"])
+@pytest.mark.parametrize("norm", [1.5 * NORM, 0.1 * NORM, None])
 def test_the_weights_of_a_design_do_not_know_its_outcomes(norm):
     r"""Also where the norm bound was estimated, or raised as the data contradict it."""
     X, found = ARMS.repeat(4, 1), []

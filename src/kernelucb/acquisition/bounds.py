@@ -259,8 +259,8 @@ class MartingaleMixtureUCB(RegressionUCB):
                 ``covar_module`` as it stands, outcome units; fixed before the data, the
                 same number in every round, since the mixture of filters is tied to it: try
                 several by ``relaxed``. By default estimated from the data, and
-                ``assumptions`` says so; ``"cautious"`` is a larger estimate, and a
-                ``NormTracker`` keeps the estimate from falling in later rounds. Give a
+                ``assumptions`` says so; a ``NormTracker`` keeps the estimate from
+                falling in later rounds, and ``inflation`` makes it larger. Give a
                 ``NearNormBall`` if ``f`` is only near a function of bounded norm, and
                 what ``norm_from_tasks`` makes of earlier tasks.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per

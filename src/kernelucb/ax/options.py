@@ -110,14 +110,14 @@ def plain_value(option: str, value: object) -> Any:
             return stored(option, value)
     raise ValueError(
         f"{option} cannot be a {type(value).__name__}, which Ax cannot store; give a "
-        'number, a word or a list ("cautious" in place of a NormTracker).'
+        "number, a word or a list (and no norm_bound in place of a NormTracker)."
     )
 
 
 def _refused(option: str, _: Estimate) -> NoReturn:
     raise ValueError(
-        f"{option} is an estimate, which Ax would store as if it were given; use "
-        '"cautious" for a norm, or state the number yourself with float(...).'
+        f"{option} is an estimate, which Ax would store as if it were given; "
+        "leave it out, or state the number yourself with float(...)."
     )
 
 
@@ -188,7 +188,7 @@ def estimates_of(arguments: Options) -> list[str]:
     found = [] if has_own_prior(acqf_class, options) else ["kernel", "mean"]
     if "norm_bound" in _parameters(one_outcome_class(acqf_class)):
         norms = _values(options.get("norm_bound"))
-        estimated = any(each in (None, "cautious") for each in norms)
+        estimated = None in norms
     else:
         theorems = _values(options.get("theorem", FiniteDomain()))
         estimated = any(each.estimates_norm for each in theorems)

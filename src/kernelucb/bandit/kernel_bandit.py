@@ -190,7 +190,9 @@ class OfBoundedNorm:
     r"""A bandit's norm bound: a number that was given, or a tracker's estimate so far."""
 
     def __init__(self, norm_bound: norms.NormBoundLike) -> None:
-        self._ball = norms.as_ball("cautious" if norm_bound is None else norm_bound)
+        # The kernel is fixed: a larger estimate than the default's delays no search.
+        larger = norms.NormTracker(inflation=1.5, floor=4.0)
+        self._ball = norms.as_ball(larger if norm_bound is None else norm_bound)
         self._estimates = self._ball.number is None
 
     @property
@@ -256,9 +258,9 @@ class KernelBandit(OfBoundedNorm, Band):
             covar_module: Kernel of the prior, output scale included; a float64 copy is
                 kept. Trainable parameters count as estimated.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
-                estimated from the data by ``NormTracker.cautious()``, again after every
-                sixteenth part of new observations; the estimate never falls. A given
-                ``NormTracker`` is used and updated in its place.
+                estimated from the data by ``NormTracker(inflation=1.5, floor=4.0)``, again
+                after every sixteenth part of new observations; the estimate never falls. A
+                given ``NormTracker`` is used and updated in its place.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             bound: ``"martingale_mixture"``, ``"abbasi_yadkori"`` or ``"igp_ucb"``.

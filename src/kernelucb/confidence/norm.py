@@ -5,7 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from botorch.models.model import Model
 from torch import Tensor
@@ -27,8 +27,7 @@ from kernelucb.confidence.sets import ConfidenceSet
 from kernelucb.data import KernelRegression, RidgeState
 
 _LOG = logging.getLogger(__name__)
-# Chosen by measurement: docs/results/practical.md; for the cautious ones the study `norm`
-# of docs/results/retired.md.
+# Chosen by measurement: docs/results/practical.md.
 DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
 
 
@@ -220,8 +219,7 @@ class NormTracker(Ball):
     tracker say so.
 
     Pass the tracker as ``norm_bound`` to any bound; every bound that is built with the
-    tracker updates it. With ``norm_bound=None`` each bound makes a new ``NormTracker()``,
-    with ``norm_bound="cautious"`` a new ``NormTracker.cautious()``.
+    tracker updates it. With ``norm_bound=None`` each bound makes a new ``NormTracker()``.
 
     Example:
         >>> tracker = NormTracker()
@@ -261,15 +259,6 @@ class NormTracker(Ball):
         self.floor = positive_scalar("floor", floor)
         self.norm_bound = self.least_consistent_norm = Estimate(0.0)
         self.outcomes: str | None = None
-
-    @classmethod
-    def cautious(cls) -> "NormTracker":
-        r"""A tracker of inflation 1.5 and floor 4, for bands that are shown or acted on.
-
-        Use a kernel that is fixed in advance: with a model that is refitted in every round
-        a search would explore for too long.
-        """
-        return cls(inflation=1.5, floor=4.0)
 
     def observe(
         self,
@@ -330,8 +319,8 @@ class NormTracker(Ball):
         return NormBound(norm / scale, estimated_norm(norm, least, function))
 
 
-# A number, or a tracker that estimates the norm bound (by name, or the default).
-NormBoundLike = Number | Ball | Literal["cautious"] | None
+# A number, or a tracker that estimates the norm bound; None for the default tracker.
+NormBoundLike = Number | Ball | None
 
 
 @dataclass(frozen=True)
@@ -344,8 +333,8 @@ class NearNormBall(Norm):
     Source: ours; see ``docs/mathematics.md``.
 
     Attributes:
-        norm_bound: Bound on the RKHS norm of ``g - mean``, outcome units, or a tracker,
-            ``"cautious"`` or None; for a family one for all kernels or one for each.
+        norm_bound: Bound on the RKHS norm of ``g - mean``, outcome units, a tracker or
+            None; for a family one for all kernels or one for each.
         model_error: Largest distance between ``f`` and ``g`` at any point, outcome units.
 
     Raises:
@@ -398,17 +387,10 @@ def as_ball(norm_bound: NormBoundLike) -> Ball:
     r"""The statement of an argument that is about ``f`` itself.
 
     Raises:
-        ValueError: If it is no number above 0, tracker or known word.
+        ValueError: If it is no number above 0 and no tracker.
     """
     if isinstance(norm_bound, Ball):
         return norm_bound
-    if isinstance(norm_bound, str):
-        if norm_bound != "cautious":
-            raise ValueError(
-                'norm_bound must be a number, a NormTracker, "cautious" or None, got '
-                f"{norm_bound!r}."
-            )
-        return NormTracker.cautious()
     return NormTracker() if norm_bound is None else GivenNorm(norm_bound)
 
 

@@ -79,8 +79,8 @@ class BKBBandit(OfBoundedNorm):
             covar_module: Kernel of the prior, output scale included; a frozen float64 copy
                 is kept.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. A
-                ``NormTracker``, ``"cautious"`` or None (the same here, where the kernel is
-                fixed) to estimate it from the data, anew after every sixteenth part of new
+                ``NormTracker`` or None (one of inflation 1.5 and floor 4) to estimate it
+                from the data, anew after every sixteenth part of new
                 observations. A given ``NormTracker`` is used and updated.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability.

@@ -142,8 +142,7 @@ class BoundedNorm:
     r"""Theorem 3: ``||f - mean||_H <= norm_bound``, noise bounded by its scale, anytime.
 
     Attributes:
-        norm_bound: Outcome units; a ``NormTracker``, ``"cautious"`` or None to estimate it
-            from the data.
+        norm_bound: Outcome units; a ``NormTracker`` or None to estimate it from the data.
         information_gain: Bound on the maximum information gain of ``t`` points, nats (see
             ``kernelucb.information_gain``). When absent, the gain of the observed points,
             which is smaller than the maximum, replaces the bound and counts as an estimate.
