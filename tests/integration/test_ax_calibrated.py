@@ -4,10 +4,16 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.exceptions.analysis import AnalysisNotApplicableStateError
 from ax_bench import AX_WARNINGS
 from botorch.exceptions import UnsupportedError
 
-from kernelucb.ax import AxPolicy, CalibratedGapStoppingStrategy, generation_strategy
+from kernelucb.ax import (
+    AxPolicy,
+    CalibratedGapAnalysis,
+    CalibratedGapStoppingStrategy,
+    generation_strategy,
+)
 from kernelucb.calibration import Loop, Margins, RegretClaim, Simulator, calibrate
 
 pytestmark = AX_WARNINGS
@@ -60,11 +66,29 @@ def test_an_experiment_stops_with_a_reason(margins):
     # The arm of best posterior mean, in the units of the metric.
     model = client._generation_strategy.adapter.generator.surrogate.model
     assert abs(found.arm.parameters["x"] - 4.0) < 2.0, model
-    assert 0.0 <= float(found.certificate.upper) <= 5.0
+    assert 0.0 <= float(found.claim.upper) <= 5.0
     stopped, reason = stopping.should_stop_optimization(client._experiment)
     assert (stopped, reason) == (True, found.reason)
     play(client, 3)
     assert "no guarantee: rounds violated" in str(stopping.decide())
+
+
+def test_a_card_shows_the_gap_of_every_trial(margins, monkeypatch):
+    monkeypatch.setattr("kernelucb.ax.calibrated.default_margins", lambda *_, **__: margins)
+    client = play(client_of(), 5)
+    analysis = CalibratedGapAnalysis(delta=0.3)
+    with pytest.raises(
+        AnalysisNotApplicableStateError, match="are made from 6 outcomes on"
+    ):
+        analysis.compute(client._experiment, client._generation_strategy)
+    play(client, 3)
+    card = analysis.compute(client._experiment, client._generation_strategy)
+    assert card.df["trial_index"].tolist() == [5, 6, 7]
+    stopping = CalibratedGapStoppingStrategy(1.0, client, delta=0.3, margins=margins)
+    found = stopping.decide()
+    assert card.df["gap"].iloc[-1] == pytest.approx(float(found.claim.upper), rel=1e-3)
+    assert card.title.startswith(f"Gap of arm {found.arm.name}: calibrated: true in 70 %")
+    assert "certified" not in card.title
 
 
 def test_small_outcomes_are_sought(margins):

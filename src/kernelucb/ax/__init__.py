@@ -17,8 +17,17 @@ try:
         pareto_front,
         recommended_arm,
     )
-    from kernelucb.ax.calibrated import AxPolicy, CalibratedGapStoppingStrategy
-    from kernelucb.ax.cards import BandAnalysis, FrontAnalysis, GapAnalysis
+    from kernelucb.ax.calibrated import (
+        AxPolicy,
+        CalibratedDecision,
+        CalibratedGapStoppingStrategy,
+    )
+    from kernelucb.ax.cards import (
+        BandAnalysis,
+        CalibratedGapAnalysis,
+        FrontAnalysis,
+        GapAnalysis,
+    )
     from kernelucb.ax.options import meta_model_config
     from kernelucb.ax.strategy import generation_strategy, register_for_storage, save
 except ImportError as error:
@@ -33,6 +42,8 @@ __all__ = [
     "ArmDecision",
     "AxPolicy",
     "BandAnalysis",
+    "CalibratedDecision",
+    "CalibratedGapAnalysis",
     "CalibratedGapStoppingStrategy",
     "CertifiedGapStoppingStrategy",
     "FrontAnalysis",

@@ -41,7 +41,6 @@ from kernelucb.ax.experiment import (
 )
 from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
 from kernelucb.ax.options import TRANSFORMS, estimates_of, options_by_outcome
-from kernelucb.calibration import CalibratedClaim
 from kernelucb.certificates import OptimumReport, RegretCertificate
 from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import ParetoSet, decision_in_words
@@ -384,7 +383,7 @@ class ArmDecision(NamedTuple):
 
     stop: bool
     reason: str
-    certificate: RegretCertificate | CalibratedClaim | None
+    certificate: RegretCertificate | None
     arm: Arm | None
 
     def __str__(self) -> str:

@@ -5,12 +5,12 @@ r"""Stops of an Ax experiment that replays of its strategy have calibrated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax.core import Experiment
+from ax.core import Arm, Experiment
 from ax.core.trial_status import TrialStatus
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from botorch.models.model import Model
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
 from kernelucb.ax.bounds import (
-    ArmDecision,
     FittedBound,
     Source,
     bound_spec,
@@ -26,7 +25,13 @@ from kernelucb.ax.bounds import (
 )
 from kernelucb.ax.experiment import config_of, missing_outcomes
 from kernelucb.ax.strategy import generation_strategy
-from kernelucb.calibration import CalibratedGapStopping, Margins, default_margins
+from kernelucb.calibration import (
+    CalibratedClaim,
+    CalibratedGapStopping,
+    Margins,
+    default_margins,
+)
+from kernelucb.certificates.words import decision_in_words
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,21 @@ class AxPolicy:
         adapter: Any = client._generation_strategy.adapter
         candidate = X.new_tensor([[float(chosen[name]) for name in names]])
         return adapter.generator.surrogate.model, candidate
+
+
+class CalibratedDecision(NamedTuple):
+    r"""Whether to stop and why, the claim, and the recommended completed arm.
+
+    Claim and arm are None before the first round of claims.
+    """
+
+    stop: bool
+    reason: str
+    claim: CalibratedClaim | None
+    arm: Arm | None
+
+    def __str__(self) -> str:
+        return decision_in_words(self.stop, self.reason, self.claim)
 
 
 class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
@@ -119,7 +139,7 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self._stopping: CalibratedGapStopping | None = None
         self._other = list[str]()
 
-    def decide(self, experiment: Experiment | None = None) -> ArmDecision:
+    def decide(self, experiment: Experiment | None = None) -> CalibratedDecision:
         r"""Decide from all outcomes so far.
 
         Args:
@@ -146,13 +166,13 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         model = fitted.adapter.generator.surrogate.model
         if len(data.X) < run.loop.starts:
             first = f"claims are made from {run.margins.first} outcomes on"
-            return ArmDecision(False, first, None, None)
+            return CalibratedDecision(False, first, None, None)
         X, (arms, places) = data.X.double(), fitted.completed_arms()
         stop, reason, claim = self._stopping(model, None, X, data.Y.double())
         # Rows of one setting, repeated, are one arm.
         best = torch.cdist(X[run.recommended : run.recommended + 1], places).argmin()
         arm = arms[int(best)]
-        return ArmDecision(stop, f"arm {arm.name}: {reason}", claim, arm)
+        return CalibratedDecision(stop, f"arm {arm.name}: {reason}", claim, arm)
 
     def _departures(self, fitted: FittedBound, starts: int) -> list[str]:
         r"""Where the experiment left the policy."""

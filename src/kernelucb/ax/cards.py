@@ -30,7 +30,9 @@ from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
 from kernelucb._numerics.palette import BLACK, BLUE, GREY, ORANGE, SKY
 from kernelucb.ax.bounds import FittedBound, pareto_front
-from kernelucb.ax.experiment import Parameters, inputs_of, setting_of
+from kernelucb.ax.calibrated import CalibratedGapStoppingStrategy
+from kernelucb.ax.experiment import Parameters, config_of, inputs_of, setting_of
+from kernelucb.calibration import CalibratedClaim
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.certificates.wording import Wording, in_words
 from kernelucb.certificates.words import gaps_in_words
@@ -220,12 +222,7 @@ class GapAnalysis(BoundAnalysis):
         rounds, certificates = list[dict[str, Any]](), list[RegretCertificate]()
         for k in range(1, most + 1):
             index = trials[round(k * len(trials) / most) - 1]
-            earlier = experiment.clone_with(
-                name="earlier trials",  # the experiment may have none
-                trial_indices=[i for i in sorted(experiment.trials) if i <= index],
-                properties_to_keep=list(experiment._properties),
-            )
-            fitted = FittedBound(strategy, experiment=earlier)
+            fitted = FittedBound(strategy, experiment=_until(experiment, index))
             with suppress(NoSafePointError):  # no arm was certainly feasible by then
                 arm, point = fitted.best_arm(by_bands=True)
                 domain: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
@@ -237,20 +234,7 @@ class GapAnalysis(BoundAnalysis):
             raise NoSafePointError("No completed arm is certainly feasible yet.")
         df, last = pd.DataFrame(rounds), certificates[-1]
         words = Wording((), metric, self.units)
-        symbols = ["circle" if each else "circle-open" for each in df["certified"]]
-        figure = go.Figure().add_scatter(
-            x=df["trial_index"].tolist(),
-            y=df["gap"].tolist(),
-            text=df["arm_name"].tolist(),
-            name=gaps_in_words(certificates),
-            showlegend=True,
-            mode="lines+markers",
-            line_color=BLUE,
-            marker={"symbol": symbols, "size": 8},  # open where it is not certified
-        )
-        figure.update_xaxes(title="trial")
-        title = f"gap to the optimum of {words.label(metric)}"
-        figure.update_yaxes(title=title, rangemode="tozero")
+        figure = _gaps(df, gaps_in_words(certificates), words.label(metric))
         gap, name = f"at most {words.value(at_most(last.gap))}, ", rounds[-1]["arm_name"]
         more = "more" if fitted.band.direction == 1 else "less"
         other = "feasible arm" if last.domain.feasible else "arm"
@@ -263,6 +247,80 @@ class GapAnalysis(BoundAnalysis):
             df,
             figure,
         )
+
+
+@dataclass(eq=False)
+class CalibratedGapAnalysis(BoundAnalysis):
+    r"""The gap that replays of the strategy promise, after each completed trial.
+
+    What it rests on: see ``CalibratedGapStoppingStrategy``.
+
+    Example:
+        >>> cards = client.compute_analyses([kernelucb.ax.CalibratedGapAnalysis()])
+
+    Attributes:
+        delta: Failure probability.
+        units: See ``BoundAnalysis``.
+    """
+
+    _: KW_ONLY
+    delta: float = 0.1
+
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+        completed = experiment.trials_by_status[TrialStatus.COMPLETED]
+        rule = CalibratedGapStoppingStrategy(1.0, strategy, delta=self.delta)
+        rounds, claims = list[dict[str, Any]](), list[CalibratedClaim]()
+        for index in sorted(trial.index for trial in completed):
+            _, _, claim, arm = rule.decide(_until(experiment, index))
+            if claim is None or arm is None:
+                continue
+            row = {"trial_index": index, "arm_name": arm.name, "certified": False}
+            rounds.append(row | {"gap": float(claim.upper)})
+            claims.append(claim)
+        if not claims:
+            raise ValueError(f"{rule.decide(experiment).reason}; observe more trials.")
+        last = claims[-1]
+        (metric,) = config_of(experiment).objective.metric_names
+        words = Wording((), metric, self.units)
+        df, said = pd.DataFrame(rounds), last.obstacle or last.summary
+        name = rounds[-1]["arm_name"]
+        return (
+            f"Gap of arm {name}: {said}",
+            f"How far the best arm may be from the optimum of {metric}",
+            str(last),
+            last.assumptions,
+            df,
+            _gaps(df, said, words.label(metric)),
+        )
+
+
+def _until(experiment: Experiment, index: int) -> Experiment:
+    r"""The experiment as it was when a trial was completed."""
+    return experiment.clone_with(
+        name="earlier trials",  # the experiment may have none
+        trial_indices=[i for i in sorted(experiment.trials) if i <= index],
+        properties_to_keep=list(experiment._properties),
+    )
+
+
+def _gaps(df: pd.DataFrame, name: str, label: str) -> go.Figure:
+    r"""Gaps over trials, open circles where they are not certified."""
+    figure = go.Figure().add_scatter(
+        x=df["trial_index"].tolist(),
+        y=df["gap"].tolist(),
+        text=df["arm_name"].tolist(),
+        name=name,
+        showlegend=True,
+        mode="lines+markers",
+        line_color=BLUE,
+        marker={
+            "symbol": ["circle" if each else "circle-open" for each in df["certified"]],
+            "size": 8,
+        },
+    )
+    figure.update_xaxes(title="trial")
+    figure.update_yaxes(title=f"gap to the optimum of {label}", rangemode="tozero")
+    return figure
 
 
 @dataclass(eq=False)

@@ -523,6 +523,16 @@ class Run:
         if runs >= self.margins.first:
             self.statistics[name] = max(self.statistics[name], value)
 
+    def score(self, claim: Claim, truth: Truth) -> float:
+        r"""The least margin at which the claim is true now, where the truth is known.
+
+        Raises:
+            ValueError: If no round was taken in.
+        """
+        if self._look is None:
+            raise ValueError("No round was taken in: call update first.")
+        return claim.score(self._look, truth)
+
     def claim(self, claim: Claim, delta: float = 0.1) -> CalibratedClaim:
         r"""What the replays promise now, at all rounds at once.
 
