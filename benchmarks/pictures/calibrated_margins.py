@@ -66,11 +66,10 @@ def main(folder: Path = RESULTS) -> None:
         left.set_ylabel("least margin at which the gap is true")
         left.set_ylim(0.0, 6.0)
         left.legend(fontsize=8)
-        claimed, true = (
-            [100.0 * each / spread for each in part] for part in (gaps, regrets)
-        )
-        right.plot(rounds, claimed, color="#0072B2", label=f"gap, calibrated at {DELTA:g}")
-        right.plot(rounds, true, color="#222222", label="true, not seen by the run")
+        names = f"gap, calibrated at {DELTA:g}", "true, not seen by the run"
+        for part, color, name in zip((gaps, regrets), ("C0", "k"), names, strict=True):
+            shares = [100.0 * each / spread for each in part]
+            right.plot(rounds, shares, color=color, label=name)
         right.axhline(5.0, color="#E69F00", linestyle=":", label="5 % of the range")
         right.set_xlabel("runs")
         right.set_ylabel("% of the function's range")
