@@ -1,4 +1,4 @@
-r"""``docs/theorems.md``: each statement stands where the table says, and says so there."""
+r"""``docs/theorems.md``: each statement stands where the list says, and says so there."""
 
 import ast
 import functools
@@ -7,10 +7,9 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "theorems.md").read_text()
-# The paper is the heading of its section, or the first column.
+# The paper is the heading of its section, or named first.
 ROW = re.compile(
-    r"^\|(?: ([^|]+ \(\d{4}\)) \|)? ([^|]+) \| \[`([\w.]+)`\]\(([^)#]+\.py)\) \|",
-    re.MULTILINE,
+    r"^- (?:([^:]+ \(\d{4}\)), )?([^:]+): \[`([\w.]+)`\]\(([^)#]+\.py)\)$", re.MULTILINE
 )
 ROWS = [
     (paper or section.split("\n")[0], *row)
@@ -52,7 +51,7 @@ def test_every_function_is_there_and_names_its_source():
 def test_each_statement_has_one_place_and_every_row_is_read():
     found = [(paper, part) for paper, text, *_ in ROWS for part in text.split("; ")]
     assert len(found) == len(set(found))
-    lines = re.findall(r"^\| (?!paper|statement|---)", PAGE, flags=re.MULTILINE)
+    lines = re.findall(r"^[-|]", PAGE, flags=re.MULTILINE)
     assert len(lines) == len(ROWS) > 40
 
 
