@@ -1,4 +1,4 @@
-r"""``docs/theorems.md``: each statement stands where the table says, and says so there."""
+r"""``docs/theorems.md``: each statement stands where the list says, and says so there."""
 
 import ast
 import functools
@@ -7,11 +7,14 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "theorems.md").read_text()
-ROW = re.compile(r"^\| ([^|]+) \| \[`([\w.]+)`\]\(([^)#]+\.py)\) \|", re.MULTILINE)
+# The paper is the heading of its section, or named first.
+ROW = re.compile(
+    r"^- (?:([^:]+ \(\d{4}\)), )?([^:]+): \[`([\w.]+)`\]\(([^)#]+\.py)\)$", re.MULTILINE
+)
 ROWS = [
-    (section.split("\n")[0], *row)
+    (paper or section.split("\n")[0], *row)
     for section in PAGE.split("\n## ")[1:]
-    for row in ROW.findall(section)
+    for paper, *row in ROW.findall(section)
 ]
 
 
@@ -48,7 +51,7 @@ def test_every_function_is_there_and_names_its_source():
 def test_each_statement_has_one_place_and_every_row_is_read():
     found = [(paper, part) for paper, text, *_ in ROWS for part in text.split("; ")]
     assert len(found) == len(set(found))
-    lines = re.findall(r"^\| (?!statement|---)", PAGE, flags=re.MULTILINE)
+    lines = re.findall(r"^[-|]", PAGE, flags=re.MULTILINE)
     assert len(lines) == len(ROWS) > 40
 
 
