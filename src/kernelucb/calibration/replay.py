@@ -167,7 +167,7 @@ def calibrate(
         >>> margins = calibrate(loop, Simulator(draw), 199, "margins.jsonl", jobs=2)
         >>> margins.margin(RegretClaim(), delta=0.1)
 
-    Source: ours, by the ranks of exchangeable numbers.
+    Source: ours, by the ranks of exchangeable numbers; see ``docs/mathematics.md``.
 
     Args:
         loop: The search.
