@@ -39,7 +39,7 @@ LOWER = {
     "safety": {"_numerics", "data", "confidence", "acquisition", "certificates"},
     "ax": {
         *("_numerics", "data", "confidence", "acquisition", "certificates"),
-        *("papers", "safety"),
+        *("papers", "safety", "calibration"),
     },
 }
 # Applications and the collection of public names; no layer imports them.

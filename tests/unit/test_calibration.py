@@ -40,11 +40,11 @@ from kernelucb.calibration import (
     calibrate,
     default,
     default_margins,
-    policy,
 )
 from kernelucb.calibration.claims import Look, Truth, ranked
 from kernelucb.calibration.policy import described
 from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.data import fitting
 from kernelucb.exceptions import ReplayError, UncertifiedError
 
 GRID = torch.linspace(0.0, 1.0, 25).double().unsqueeze(-1)
@@ -453,8 +453,8 @@ def test_a_fit_that_fails_keeps_the_prior(monkeypatch):
 
     model = SingleTaskGP(GRID, GRID.sin())
     before = model.covar_module.lengthscale.clone()
-    monkeypatch.setattr(policy, "fit_gpytorch_mll", failing)
-    assert torch.equal(policy.fitted(model).covar_module.lengthscale, before)
+    monkeypatch.setattr(fitting, "fit_gpytorch_mll", failing)
+    assert torch.equal(fitting.fitted(model).covar_module.lengthscale, before)
     assert not model.training
 
 

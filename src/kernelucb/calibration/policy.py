@@ -7,7 +7,6 @@ import json
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from types import FunctionType
@@ -17,23 +16,21 @@ import torch
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
-    ModelFittingError,
     UnsupportedError,
 )
-from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
 from botorch.sampling.pathwise import draw_kernel_feature_paths
 from botorch.utils.sampling import draw_sobol_samples, manual_seed
-from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite, nonnegative_scalar, tensor, whole_number
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.certificates.spaces import Region, as_domain
 from kernelucb.data import KernelRegression
+from kernelucb.data.fitting import fitted
 
 # One round: from `n x d` inputs and `n x 1` outcomes a model and the next input, `1 x d`.
 Choose = Callable[[Tensor, Tensor], tuple[Model, Tensor]]
@@ -114,19 +111,6 @@ class DefaultPolicy:
         sizes = self.num_restarts, self.raw_samples
         candidate, _ = optimize_acqf(acqf, box, 1, *sizes)
         return model, candidate
-
-
-def fitted(model: SingleTaskGP) -> SingleTaskGP:
-    r"""The model at hyper-parameters of largest posterior density.
-
-    Where no fit succeeds, at those that it has been made with.
-    """
-    before = deepcopy(model.state_dict())
-    try:
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    except ModelFittingError:
-        model.load_state_dict(before)
-    return model.eval()
 
 
 @dataclass(frozen=True)

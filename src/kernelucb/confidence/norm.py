@@ -391,6 +391,10 @@ def as_ball(norm_bound: NormBoundLike) -> Ball:
     """
     if isinstance(norm_bound, Ball):
         return norm_bound
+    if isinstance(norm_bound, str):
+        raise ValueError(
+            f"norm_bound must be a number, a NormTracker or None, got {norm_bound!r}."
+        )
     return NormTracker() if norm_bound is None else GivenNorm(norm_bound)
 
 
