@@ -2,6 +2,7 @@ r"""Tables: are claims true in fresh runs, of other policies, with few tasks?"""
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -174,75 +175,83 @@ def gaps_from_tasks(runs: pd.DataFrame) -> dict[str, Summary]:
 Margin = Callable[[int], float]  # by the number of outcomes
 
 
-def _said(part: pd.DataFrame, margin: Margin, since: int) -> dict[str, list[float]]:
-    r"""Gaps over the range at each look, and whether claims are false there and at all."""
-    found: dict[str, list[float]] = {"gap": [], "false": [], "ever": []}
-    for run in part.to_dict("records"):
-        scores = [*enumerate(run["scores"]["regret"], run["starts"])]
-        found["ever"].append(any(s > margin(n) for n, s in scores if n >= since))
-        for count, look in zip(run["looks"], run["said"], strict=True):
-            gains, apart = (np.array(look[name]) for name in ("gain", "apart"))
-            gap = float((gains + margin(count) * apart).max()) / run["range"]
-            found["gap"].append(gap)
-            found["false"].append(look["regret"] / run["range"] > gap + 1e-9)
-    return found
+def _said(run: dict, margin: Margin, since: int) -> list[dict]:
+    r"""At each look the gap over the range, whether it is false, and whether any was."""
+    scores, rows = enumerate(run["scores"]["regret"], run["starts"]), []
+    ever = any(score > margin(n) for n, score in scores if n >= since)
+    for count, look in zip(run["looks"], run["said"], strict=True):
+        gains, apart = (np.array(look[name]) for name in ("gain", "apart"))
+        gap = float((gains + margin(count) * apart).max())
+        rows.append(_row(run, count, look["regret"], gap) | {"ever": ever})
+    return rows
 
 
-def _row(name: str, part: pd.DataFrame, margin: Margin, since: int) -> dict:
-    said, looks = _said(part, margin, since), part["looks"].iloc[0]
-    row = {"gap": name, "runs": len(part)}
-    return row | _by_look(looks, said) | {"false at all": float(np.mean(said["ever"]))}
+def _row(run: dict, count: int, regret: float, gap: float) -> dict:
+    false = regret > gap + 1e-9 * run["range"]
+    return {"after": count, "gap": gap / run["range"], "false": false}
 
 
-def _by_look(looks: list[int], said: dict[str, list[float]]) -> dict[str, float]:
-    row = {}
-    for i, count in enumerate(looks):
-        row[f"median gap after {count}"] = float(np.median(said["gap"][i :: len(looks)]))
-        row[f"false after {count}"] = float(np.mean(said["false"][i :: len(looks)]))
-    return row
+def _certified(run: dict, number: int) -> list[dict]:
+    r"""As above, of one of the kernels; between the looks nothing was asked."""
+    pairs = zip(run["looks"], run["said"], strict=True)
+    return [_row(run, n, s["regret"], s["certified"][number]) for n, s in pairs]
+
+
+def _together(labels: dict, said: list[dict]) -> dict:
+    frame = pd.DataFrame(said)
+    row = labels | {"runs": len(frame) // frame["after"].nunique()}
+    for count, part in frame.groupby("after"):
+        row[f"median gap after {count}"] = part["gap"].median()
+        row[f"false after {count}"] = part["false"].mean()
+    return row | {
+        "false at some round": frame["ever"].mean() if "ever" in frame else np.nan
+    }
 
 
 def _of_draws(runs: pd.DataFrame) -> Summary:
     before, fresh = (runs[mask] for mask in _split(runs, DRAWS))
-    scores, starts = scores_of(before, "regret"), int(runs["starts"].iloc[0])
-    loop = Loop(
-        UpperBound(torch.zeros(1, 2).double(), 2.0),
-        torch.tensor([[0.0] * 2, [1.0] * 2]).double(),
-        starts=starts,
-        rounds=int(runs["rounds"].iloc[0]),
-    )
-    claim, nothing = RegretClaim(), {"noise": torch.zeros_like(scores)}
-    every = Margins(loop, "draws", {claim.name: scores}, nothing, first=starts)
-    late, shaped = every.since(10), every.since(10).shaped(SHAPING, DELTA)
-    ways: dict[str, tuple[Margin, int]] = {
-        "calibrated, every round": (lambda n: every.margin(claim, DELTA, n), starts),
-        "calibrated, from 10 on": (lambda n: late.margin(claim, DELTA, n), 10),
-        "calibrated, shaped": (lambda n: shaped.margin(claim, DELTA, max(n, 10)), 10),
-        "plug-in, from 10 on": (lambda _: PLUG_IN, 10),
-    }
-    rows = [_row(name, fresh, *way) for name, way in ways.items()]
-    looks = runs["looks"].iloc[0]
-    for i, length in enumerate(LENGTHS):
-        said: dict[str, list[float]] = {"gap": [], "false": []}
-        for run in fresh.to_dict("records"):
-            for look in run["said"]:
-                said["gap"].append(look["certified"][i] / run["range"])
-                said["false"].append(look["regret"] > look["certified"][i])
-        row = {"gap": f"certified, length {length:g}", "runs": len(fresh)}
-        rows.append(row | _by_look(looks, said) | {"false at all": np.nan})
-    regret = [
-        [each["said"][i]["regret"] / each["range"] for each in fresh.to_dict("records")]
-        for i in range(len(looks))
+    ways, rows, tested = _ways_of_draws(before), [], fresh.to_dict("records")
+    for name, (margin, since) in ways.items():
+        said = [row for run in tested for row in _said(run, margin, since)]
+        rows.append(_together({"gap": name}, said))
+    for number, length in enumerate(LENGTHS):
+        said = [row for run in tested for row in _certified(run, number)]
+        rows.append(_together({"gap": f"certified, length {length:g}"}, said))
+    looks = [*enumerate(runs["looks"].iloc[0])]
+    regrets = [
+        np.mean([r["said"][i]["regret"] / r["range"] for r in tested]) for i, _ in looks
     ]
-    true = " and ".join(f"{np.mean(each):.4f}" for each in regret)
-    margins = ", ".join(f"{way(looks[-1]):.2f}" for way, _ in ways.values())
+    for row in rows[: len(ways)]:
+        margin, _ = ways[row["gap"]]
+        row["margins"] = ", ".join(f"{margin(count):.2f}" for _, count in looks)
     text = (
         f"{len(before)} draws of a reaction's constants calibrate, or give the norm; "
         f"{len(fresh)} others are searched. Gap of the recommended point over the range "
         f"of its draw, median; shares of false gaps (delta {DELTA:g}). Mean true regret "
-        f"{true}; margins at the end {margins}."
+        f"after {' and '.join(str(count) for _, count in looks)} runs: "
+        f"{' and '.join(f'{each:.4f}' for each in regrets)}."
     )
     return _summary(rows, text)
+
+
+def _ways_of_draws(before: pd.DataFrame) -> dict[str, tuple[Margin, int]]:
+    r"""Margins by the number of outcomes, and from how many on claims are made."""
+    first, claim, scores = before.iloc[0], RegretClaim(), scores_of(before, "regret")
+    point = torch.zeros(1, 2, dtype=torch.float64)
+    sizes = {"starts": 1, "rounds": int(first["rounds"])}
+    loop = Loop(UpperBound(point, first["deviations"]), candidates=point, **sizes)
+    nothing, start = {"noise": torch.zeros_like(scores)}, int(first["starts"])
+    every = Margins(loop, "draws", {claim.name: scores}, nothing, first=start)
+    late = every.since(start + _LATE)
+    shaped = late.shaped(SHAPING, DELTA)
+    return {
+        name: (partial(margins.margin, claim, DELTA), margins.first)
+        for name, margins in (
+            (f"calibrated, from {every.first} on", every),
+            (f"calibrated, from {late.first} on", late),
+            (f"calibrated, shaped by {SHAPING}", shaped),
+        )
+    } | {f"plug-in {PLUG_IN}, from {late.first} on": (lambda _: PLUG_IN, late.first)}
 
 
 def _summary(rows: list[dict], text: str) -> Summary:
@@ -262,34 +271,33 @@ def _spaces(table: str, seed: int) -> list[str]:
 
 def _of_tables(runs: pd.DataFrame) -> Summary:
     r"""Leave one table out: the others' largest score is the margin for it."""
-    found = {(r["task"], r["number"]): r for r in runs.to_dict("records")}
-    rows = []
-    for first, late in ((5, 0), (10, _LATE)):
+    found, rows = {(r["task"], r["number"]): r for r in runs.to_dict("records")}, []
+    for late in (0, _LATE):
         highest = {key: max(r["scores"]["regret"][late:]) for key, r in found.items()}
-        for way, others, count in _ways():
-            said: dict[str, list[float]] = {"gap": [], "false": [], "ever": []}
+        first = int(runs["starts"].iloc[0]) + late
+        for way, others, count in _ways_of_tables():
+            said, margins = list[dict](), list[float]()
             for (task, seed), run in found.items():
                 names = others(task, seed)
-                if len(names) != count:
-                    continue
-                margin = max((highest[name, seed] for name in names), default=PLUG_IN)
-                one = _said(pd.DataFrame([run]), lambda _, c=margin: c, first)
-                said = {name: [*said[name], *one[name]] for name in said}
-            row = {"margin of": way, "from": first, "runs": len(said["ever"])}
-            row["promised"] = 1.0 / (count + 1.0) if count else np.nan
-            row |= {"false at all": float(np.mean(said["ever"]))}
-            rows.append(row | _by_look(runs["looks"].iloc[0], said))
+                if len(names) == count:
+                    most = max((highest[each, seed] for each in names), default=PLUG_IN)
+                    margins.append(most)
+                    said += _said(run, lambda _, most=most: most, first)
+            labels = {"margin of": way, "from": first}
+            labels["promised"] = 1.0 / (count + 1.0) if count else np.nan
+            rows.append(_together(labels, said) | {"margin": float(np.median(margins))})
     text = (
-        f"{len(SPACES)} tables of HPO-B whose space has others, searched among 200 of "
-        "their rows; the margin is the largest score of other tables, so that the claim "
-        "is false at some round with at most the promised probability, where tables are "
-        "exchangeable. Gap of the recommended point over the range of the rows, median."
+        f"{len(SPACES)} tables of HPO-B whose space has others, searched among up to "
+        f"{int(runs['points'].iloc[0])} of their rows; the margin is the largest score of "
+        "other tables, so that the claim is false at some round with at most the promised "
+        "probability where tables are exchangeable. Gap of the recommended point over the "
+        "range of the rows, median."
     )
     return _summary(rows, text)
 
 
-def _ways() -> Iterator[tuple[str, Callable[[str, int], list[str]], int]]:
+def _ways_of_tables() -> Iterator[tuple[str, Callable[[str, int], list[str]], int]]:
     for count in sorted({len(group) - 1 for group in GROUPS}):
         yield f"{count} of the space", _siblings, count
     yield "one of each other space", _spaces, len(GROUPS) - 1
-    yield "1.96 (plug-in)", lambda *_: [], 0
+    yield f"{PLUG_IN} (plug-in)", lambda *_: [], 0

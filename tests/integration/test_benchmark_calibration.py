@@ -134,7 +134,7 @@ def test_gaps_of_tasks_are_those_of_their_margins(tmp_path, monkeypatch):
         / run["range"]
         for _, run in fresh.iterrows()
     ]
-    row = ours.loc["plug-in, from 10 on"]
+    row = ours.loc["plug-in 1.96, from 10 on"]
     assert row["median gap after 10"] == pytest.approx(sorted(plug_in)[1], abs=1e-3)
     certified = [min(run["said"][0]["certified"]) for _, run in fresh.iterrows()]
     regrets = [run["said"][0]["regret"] for _, run in fresh.iterrows()]
