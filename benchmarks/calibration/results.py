@@ -45,7 +45,8 @@ def true_in_fresh_runs(runs: pd.DataFrame) -> Summary:
             for delta in DELTAS:
                 margin, row = ranked(ours, delta), {"functions": family, "claim": claim}
                 row |= {"delta": delta, "margin": margin, "false": share(scores > margin)}
-                rows.append(row | {"half": share(scores > margin / 2.0)})
+                row |= {"half": share(scores > margin / 2.0)}
+                rows.append(row | {"plug-in": share(scores > PLUG_IN)})
     table = pd.DataFrame(rows)
     counts = (len(each) // table["functions"].nunique() for each in (before, fresh))
     text, limits = _what_may_be(table, runs, *counts)
@@ -74,9 +75,9 @@ def _what_may_be(
     first = runs.iloc[0]
     text = (
         f"Share of {count} fresh runs in which a claim was false at some round, at the "
-        f"margin of {replays} replays and at half of it. Given the replays, the share of "
-        "false runs is random (its law Beta, its mean delta); with the error of the fresh "
-        f"runs two standard errors end at {ends} for delta "
+        f"margin of {replays} replays, at half of it, and at {PLUG_IN} deviations. Given "
+        "the replays, the share of false runs is random (its law Beta, its mean delta); "
+        f"with the error of the fresh runs two standard errors end at {ends} for delta "
         f"{' and '.join(f'{each:g}' for each in DELTAS)} (by the fresh runs alone at "
         f"{' and '.join(alone)}). Above are {above} of {len(table)} shares; of exact "
         f"claims {float(table['delta'].map(beyond).sum()):.1f} would be, and claims of one "
@@ -97,8 +98,8 @@ def _side_by_side(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     for names, part in table.groupby(["functions", "claim"], sort=False):
         each = part.to_dict("records")
         cells = [format(row[name], f) for row in each for name, f in formats.items()]
-        rows.append([*names, *cells])
-    return header, rows
+        rows.append([*names, *cells, format(each[0]["plug-in"], ".3f")])
+    return [*header, f"at {PLUG_IN}"], rows
 
 
 def margins_of_policies(runs: pd.DataFrame) -> Summary:
