@@ -34,8 +34,12 @@ def share(false: Tensor) -> float:
     return float(false.double().mean())
 
 
-def true_in_fresh_runs(runs: pd.DataFrame) -> Summary:
+def true_in_fresh_runs(runs: pd.DataFrame) -> dict[str, Summary]:
     r"""How often claims are false in fresh runs, at their margins and at half of these."""
+    return {"": _of_their_own(runs), "across": _of_others(runs)}
+
+
+def _of_their_own(runs: pd.DataFrame) -> Summary:
     before, fresh = (runs[mask] for mask in _split(runs, REPLAYS))
     fresh_runs, rows = dict(iter(fresh.groupby("family"))), []
     for family, part in before.groupby("family", sort=False):
@@ -52,6 +56,27 @@ def true_in_fresh_runs(runs: pd.DataFrame) -> Summary:
     text, limits = _what_may_be(table, runs, *counts)
     table["limit"] = table["delta"].map(limits)
     return Summary(table.round(4), captioned(text, *_side_by_side(table)))
+
+
+def _of_others(runs: pd.DataFrame) -> Summary:
+    r"""Shares of false claims at the margin of other functions' replays."""
+    before, fresh = (
+        dict(iter(runs[mask].groupby("family", sort=False)))
+        for mask in _split(runs, REPLAYS)
+    )
+    rows, delta = [], DELTAS[0]
+    for claim in ("regret", "value", "optimum", "band"):
+        for family, part in before.items():
+            margin = ranked(scores_of(part, claim).amax(-1), delta)
+            row = {"claim": claim, "margin of": family, "margin": round(margin, 2)}
+            for other, tested in fresh.items():
+                row[other] = round(share(scores_of(tested, claim).amax(-1) > margin), 3)
+            rows.append(row)
+    text = (
+        "Share of fresh runs on the functions of a column in which a claim was false at "
+        f"some round, at the margin (delta {delta:g}) of replays on those of the row."
+    )
+    return _summary(rows, text)
 
 
 def _split(runs: pd.DataFrame, count: int) -> tuple[pd.Series, pd.Series]:

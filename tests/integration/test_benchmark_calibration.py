@@ -86,6 +86,8 @@ def test_shares_of_false_claims_are_those_of_the_fresh_runs(tmp_path):
             )
             half = sum(s > margin / 2 for s in fresh) / 3
             assert row["half"] == pytest.approx(half, abs=1e-3)
+    across = tables["validity_across"].set_index("claim")
+    assert across.loc["regret", "reaction"] == table.loc[("regret", 0.1), "false"]
     # Beta-binomial of mean .1: both sets are random.
     assert (table["limit"] > table.index.get_level_values("delta")).all()
     assert (table["limit"] > 0.1 + 2 * (0.09 / 3) ** 0.5).all()
