@@ -1,0 +1,41 @@
+r"""Command line: ``python -m benchmarks.calibration validity``."""
+
+from benchmarks.calibration.play import policies, validity
+from benchmarks.calibration.problems import FAMILIES, REACTION_NOISE
+from benchmarks.calibration.results import (
+    OURS,
+    gaps_from_tasks,
+    margins_of_policies,
+    true_in_fresh_runs,
+)
+from benchmarks.calibration.tasks import SPACES, searched
+from benchmarks.runner.study import Study, grid
+
+STUDY = Study("benchmarks.calibration", "Claims calibrated by replays: are they true?")
+_LISTED = {"points": 128, "deviations": 2.0, "starts": 5, "rounds": 16, "seed": 0}
+VALIDITY = grid(_LISTED, {"number": range(399), "family": [*FAMILIES]})
+STUDY.table("validity", VALIDITY, validity)(true_in_fresh_runs)
+
+_SEARCH = {"num_restarts": 4, "raw_samples": 64, "starts": 5, "rounds": 20, "seed": 0}
+_CELLS = [
+    OURS,
+    ("BoTorch", "upper bound", "prior of BoTorch"),
+    ("BoTorch", "qLogNEI", "prior of BoTorch"),
+    ("Matern", "ours", "prior of BoTorch"),
+    ("BayBE", "ours", "prior of BoTorch"),
+    ("Matern", "ours", "Matern prior"),
+    ("BayBE", "ours", "prior of BayBE"),
+]
+_POLICIES = [dict(zip(("model", "rule", "family"), cell, strict=True)) for cell in _CELLS]
+POLICIES = grid(_SEARCH, {"number": range(59)}, _POLICIES)
+STUDY.table("policies", POLICIES, policies)(margins_of_policies)
+
+_TASKS = {"deviations": 2.0, "starts": 5, "rounds": 40, "looks": [[20, 40]]}
+_DRAWS = {"task": "reaction", "points": 128, "noise_std": REACTION_NOISE}
+_TABLES = {"points": 200, "apart": 0.05, "noise_std": 0.01}
+TASKS = grid(_TASKS, _DRAWS, {"number": range(199)})
+TASKS += grid(_TASKS, _TABLES, {"number": range(3), "task": SPACES})
+STUDY.table("tasks", TASKS, searched)(gaps_from_tasks)
+
+if __name__ == "__main__":
+    STUDY.main()
