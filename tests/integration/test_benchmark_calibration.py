@@ -33,8 +33,6 @@ def test_margins_are_made_and_extended(tmp_path, capsys):
     assert [json.loads(line)["replay"] for line in text.splitlines()[1:]] == [0, 1, 2]
     # Three replays have ranks for .3 alone.
     assert "RegretClaim(), margins by delta: 0.3: " in capsys.readouterr().out
-<<<<<<< HEAD
-=======
 
 
 @torch.no_grad()
@@ -169,4 +167,3 @@ def test_a_recorder_is_the_policy_that_it_remembers():
     )
     assert [len(look["gain"]) for look in found["said"]] == [20]
     assert len(found["scores"]["regret"]) == 3
->>>>>>> h61-valid
