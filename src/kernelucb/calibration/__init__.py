@@ -2,14 +2,11 @@ r"""Claims calibrated by replaying a search on functions like its own."""
 
 from kernelucb.calibration.claims import (
     BandClaim,
-    CalibratedClaim,
-    CalibratedGapStopping,
     LevelSetClaim,
     LevelShareClaim,
     Margins,
     OptimumClaim,
     RegretClaim,
-    Run,
     ValueClaim,
 )
 from kernelucb.calibration.default import default_margins
@@ -21,6 +18,7 @@ from kernelucb.calibration.policy import (
     Tables,
 )
 from kernelucb.calibration.replay import calibrate
+from kernelucb.calibration.run import CalibratedClaim, CalibratedGapStopping, Run
 
 __all__ = [
     "BandClaim",
