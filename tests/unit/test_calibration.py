@@ -712,3 +712,17 @@ def test_an_input_that_is_not_known_is_not_compared(margins):
     words = str(run.claim(RegretClaim(), 0.2).assumptions)
     assert "inputs were compared in 0 of 1 rounds" in words
     assert run.statistics["residual"] > 0.0
+
+
+def test_the_package_s_margins_are_those_of_the_default_policy():
+    found = default.every(default.PATH)
+    assert 2 in found
+    for inputs, each in found.items():
+        # Another digest: make them anew, `python -m benchmarks.calibration.margins`.
+        assert each["digest"] == Loop.default(box(inputs)).digest
+        assert (each["first"], each["rounds"]) == (10, 40)
+        margins = default_margins(box(inputs, -2.0, 7.0))
+        assert margins.replays == 149
+        for claim in (RegretClaim(), ValueClaim(), OptimumClaim(), BandClaim()):
+            at = [margins.margin(claim, delta, 20) for delta in (0.3, 0.1, 0.05)]
+            assert 0.0 < at[0] <= at[1] <= at[2]
