@@ -17,17 +17,16 @@ VALIDITY = grid(_LISTED, {"number": range(399), "family": [*FAMILIES]})
 STUDY.table("validity", VALIDITY, validity)(true_in_fresh_runs)
 
 _SEARCH = {"num_restarts": 4, "raw_samples": 64, "starts": 5, "rounds": 20, "seed": 0}
-_CELLS = [
+_SEARCH |= {"family": "prior of BoTorch"}
+_PAIRS = [
     OURS,
-    ("BoTorch", "upper bound", "prior of BoTorch"),
-    ("BoTorch", "qLogNEI", "prior of BoTorch"),
-    ("Matern", "ours", "prior of BoTorch"),
-    ("BayBE", "ours", "prior of BoTorch"),
-    ("Matern", "ours", "Matern prior"),
-    ("BayBE", "ours", "prior of BayBE"),
+    ("BoTorch", "upper bound"),
+    ("BoTorch", "qLogNEI"),
+    ("Matern", "ours"),
+    ("BayBE", "ours"),
 ]
-_POLICIES = [dict(zip(("model", "rule", "family"), cell, strict=True)) for cell in _CELLS]
-POLICIES = grid(_SEARCH, {"number": range(59)}, _POLICIES)
+_POLICIES = [dict(zip(("model", "rule"), pair, strict=True)) for pair in _PAIRS]
+POLICIES = grid(_SEARCH, {"number": range(39)}, _POLICIES)
 STUDY.table("policies", POLICIES, policies)(margins_of_policies)
 
 _TASKS = {"deviations": 2.0, "starts": 5, "rounds": 40, "looks": [[20, 40]]}
