@@ -40,6 +40,7 @@ COMMANDS = [
     ("practical", "circuit_choice", "seed=100", "trials=10 initial=9", None),
     ("sets", "sequences", "seed=0 norm_factor=0.5", "sequences=1 rounds=2", None),
     ("sets", "failures", "problem=throw seed=0", "shown=[5,10] sample=200", None),
+    ("sets", "front_seconds", "seed=0 objectives=2", "candidates=20 runs=5", None),
     ("speed", "optimize_acqf", "n=50 problem=branin seed=0", "n=6", 4),
     ("speed", "search", "n=20 problem=branin seed=0", "n=6", 25),
     ("speed", "filters", "n=50 problem=branin seed=0", "n=6", 5),
