@@ -50,10 +50,17 @@ def _arrhenius(rate: float, energy: float, temperature: Array, at: float = 350.0
     return rate * np.exp(-energy / _GAS * (1.0 / temperature - 1.0 / at))
 
 
-def batch_reaction(X: Array) -> Array:
-    r"""Yield (%) of B in A -> B -> C: temperature, time, catalyst."""
+def batch_reaction(
+    X: Array,
+    first: tuple[float, float] = (0.35, 7e4),
+    second: tuple[float, float] = (0.04, 1.05e5),
+) -> Array:
+    r"""Yield (%) of B in A -> B -> C: temperature, time, catalyst.
+
+    Rates (1/h at 350 K) and energies (J/mol) of the two steps may be other ones.
+    """
     T, t, c = _scaled(X, (310.0, 390.0), (0.2, 20.0), (0.5, 2.0), log=(1,))
-    k1, k2 = c * _arrhenius(0.35, 7e4, T), np.sqrt(c) * _arrhenius(0.04, 1.05e5, T)
+    k1, k2 = c * _arrhenius(*first, T), np.sqrt(c) * _arrhenius(*second, T)
     k2 = np.where(np.abs(k1 - k2) < 1e-9 * k1, k2 * (1.0 + 1e-6), k2)
     return 100.0 * k1 / (k2 - k1) * (np.exp(-k1 * t) - np.exp(-k2 * t))
 

@@ -1,11 +1,14 @@
 r"""Command line: ``python -m benchmarks.sets sequences``."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from benchmarks.runner import Moments, captioned
 from benchmarks.runner.study import Study, Summary, grid
-from benchmarks.sets.play import failures, front, sequences, together
+from benchmarks.sets.levels import WRONG, costs, levels
+from benchmarks.sets.play import failures, front, front_seconds, sequences, together
 from benchmarks.sets.problems import TABLES
 
 STUDY = Study("benchmarks.sets", "Level sets, failure probabilities and fronts.")
@@ -78,6 +81,34 @@ def fronts(runs: pd.DataFrame) -> Summary:
     return Summary(None, captioned(text, [*names, "20", "50", "100"], rows))
 
 
+_SECONDS = {"candidates": 500, "dimension": 3, "runs": 60, "noise_std": 0.05}
+
+
+@STUDY.table(
+    "front_seconds",
+    grid(_SECONDS, {"objectives": [2, 3], "epsilon": [0.1, 0.4], "seed": range(3)}),
+    front_seconds,
+)
+def seconds_of_fronts(runs: pd.DataFrame) -> Summary:
+    r"""Seconds of a front of 500 candidates, and of a round of ParetoWidth."""
+    rows = []
+    for (objectives, epsilon), part in runs.groupby(["objectives", "epsilon"]):
+        row = [str(objectives), f"{epsilon:g}", f"{part['undecided'].median():.0f}"]
+        for name in ("pareto_set", "ParetoWidth"):
+            ratio = (part[name] / part["bounds"]).median()
+            row.append(f"{part[name].median():.2f} s, {ratio:.2g}")
+        rows.append(row)
+    text = (
+        "Seconds of `pareto_set` and of a round of `ParetoWidth` over the undecided of "
+        "500 candidates in three inputs, 60 runs; and how many times the seconds of the "
+        "bands' bounds at the candidates, in the same run. Medians of three seeds, one "
+        "thread, other work on the same machine: seconds differ between machines, ratios "
+        "less."
+    )
+    names = ["objectives", "epsilon", "undecided", "pareto_set", "ParetoWidth"]
+    return Summary(None, captioned(text, names, rows))
+
+
 _FAILURES = {
     **{"share": 0.1, "sample": 2000, "noise_std": 0.05, "lengthscale": 0.5},
     **{"delta": 0.05, "sample_delta": 0.01, "model_error": 0.01, "shown": [[50, 100, 200]]},
@@ -132,7 +163,129 @@ def failing_together(runs: pd.DataFrame) -> Summary:
     runs["false"] = ~(inside & (runs["true"] <= runs["together at most"]))
     groups = runs.groupby(["dimension", "share", "runs"], sort=False)
     means = groups[kinds].mean().round(4)
-    return Summary(means.join(groups["false"].sum()).reset_index(), None)
+    rows = means.join(groups["false"].sum()).reset_index()
+    return Summary(rows.astype(object))  # counts without a decimal point
+
+
+_LEVELS = {"candidates": 400, "rounds": 60, "since": 20, "shown": [[20, 40, 60]]}
+_LEVELS |= {"delta": 0.1, "level": 0.75, "noise_std": 0.1}
+_FIRSTS = {"candidates": 400, "rounds": 60, "delta": 0.1, "firsts": [[12, 20, 40, 60]]}
+_HELD, _TEN = "held after the starts", "of ten other draws"
+_AVERAGED, _CERTIFIED = "averaged over 16 draws", "certified band"
+_FIFTH, _EVERY = "refitted in every fifth", "refitted in every round"
+_TWO, _THREE, _UNKNOWN = "prior in 2 inputs", "prior in 3 inputs", "reaction"
+_REPLAYED = [
+    {"family": family, "policy": policy, "replays": replays}
+    for family, policy, replays in (
+        (_TWO, _HELD, 99),
+        (_TWO, _FIFTH, 29),
+        (_TWO, _EVERY, 9),
+        (_TWO, _AVERAGED, 19),
+        (_THREE, _HELD, 49),
+        (_UNKNOWN, _HELD, 99),
+        (_UNKNOWN, _TEN, 49),
+    )
+]
+
+
+@STUDY.table(
+    "margins",
+    grid(_FIRSTS, _REPLAYED),
+    costs,
+)
+def margins(runs: pd.DataFrame) -> Summary:
+    r"""What replays ask for: posterior deviations of claims about a level set."""
+    rows = []
+    for _, run in runs.iterrows():
+        for wrong in WRONG:
+            numbers = [f"{each:.1f}" for each in run[f"margins {wrong:g}"]]
+            replays = str(run["replays"])
+            rows.append([run["family"], run["policy"], replays, f"{100 * wrong:g}"])
+            rows[-1] += numbers
+    text = (
+        "Posterior deviations at which at most a share of 400 points (%) is claimed "
+        "wrongly in any round up to 60 outcomes with probability 0.9, by the number of "
+        "outcomes from which claims are made."
+    )
+    names = ["replays of", "parameters", "replays", "wrong", "12", "20", "40", "60"]
+    return Summary(None, captioned(text, names, rows))
+
+
+def _of(family: str, *policies: str, **others: Any) -> list[dict[str, Any]]:
+    r"""Policies of a family, some of them not replayed: then nothing is calibrated."""
+    known = [each for each in _REPLAYED if each["family"] == family]
+    found = [each for each in known if each["policy"] in policies]
+    missing = {*policies} - {each["policy"] for each in found}
+    given = {"family": family, "replays": 0} | others
+    return found + [given | {"policy": policy} for policy in sorted(missing)]
+
+
+_BAND = {"lengthscale": 0.5, "model_error": 0.01}  # of the certified band
+# As many as an hour allows
+_FIVE, _FIFTY, _SOME, _FEW = (
+    {"function": "fresh draw", "seed": range(count)} for count in (5, 50, 25, 10)
+)
+_IN_TWO = {"function": ["tube", "throw"]}
+_IN_THREE = {"function": ["batch reaction", "stirred tank", "epidemic"]}
+_PLAYED = [
+    *grid(_FIVE | _IN_TWO, _of(_TWO, _HELD, _FIFTH, _AVERAGED)),
+    *grid(_FIVE | _IN_THREE, _of(_THREE, _HELD, _FIFTH)),
+    *grid(_FIVE | _IN_TWO, _of(_TWO, _CERTIFIED, **_BAND)),
+    *grid(_FIVE | _IN_THREE, _of(_THREE, _CERTIFIED, **_BAND)),
+    *grid(_FIVE | {"function": "batch reaction"}, _of(_UNKNOWN, _HELD, _TEN)),
+    *grid(_FIFTY, _of(_TWO, _HELD) + _of(_THREE, _HELD) + _of(_UNKNOWN, _HELD)),
+    *grid(_SOME, _of(_UNKNOWN, _TEN)),
+    *grid(_FEW, _of(_TWO, _FIFTH) + _of(_THREE, _FIFTH) + _of(_UNKNOWN, _FIFTH)),
+    *(
+        run
+        for family in (_TWO, _THREE, _UNKNOWN)
+        for run in grid(_FEW, _of(family, _CERTIFIED, **_BAND))
+    ),
+]
+
+
+@STUDY.table("calibrated", grid(_LEVELS, _PLAYED), levels)
+def calibrated(runs: pd.DataFrame) -> dict[str, Summary]:
+    r"""Shares of candidates open and wrong: calibrated, plain and certified."""
+    fresh, known = runs["function"] == "fresh draw", runs["family"] == "reaction"
+    named = runs["function"] + np.where(known, ", its draws' margins", "")
+    every = runs[~fresh & ~known & (runs["policy"] != _AVERAGED)]
+    real = pd.concat([runs[~fresh].assign(of=named), every.assign(of="all five")])
+    groups = {"draws": (runs[fresh], "family"), "real": (real, "of")}
+    text = (
+        "Share of 400 candidates (%) that is open / claimed wrongly after so many runs, 12 "
+        "of them starts, means; in how many runs never more than the stated share (%) was "
+        "wrong, from 20 outcomes on, at delta 0.1. Real functions: threshold at the .75 "
+        "quantile, noise 0.1 of their deviation; the reaction: 60 % yield, noise 2 %."
+    )
+    names = ["functions", "claims, parameters", "stated", "20", "40", "60", "kept"]
+    return {
+        key: Summary(None, captioned(text, names, _shares(*group)))
+        for key, group in groups.items()
+    }
+
+
+def _shares(runs: pd.DataFrame, by: str) -> list[list[str]]:
+    r"""A row for each way to claim."""
+    rows = []
+    for (functions, policy), part in runs.groupby([by, "policy"], sort=False):
+        first, ways = part.iloc[0], [each.keys() for each in part["shares"]]
+        for name in [way for way in ways[0] if all(way in each for each in ways)]:
+            # Of every run, open and wrong from 20 outcomes on
+            counts = first["rounds"] - first["since"] + 1
+            found = np.array([each[name][-counts:] for each in part["shares"]])
+            at = [n - first["since"] for n in first["shown"]]
+            cells = [f"{o:.1f} / {w:.2f}" for o, w in 100.0 * found[:, at].mean(0)]
+            stated = {"plain": WRONG, "certified": WRONG[:1]}.get(name)
+            stated = [float(name)] if stated is None else stated
+            worst = found[..., 1].max(1)
+            kept = [str(int((worst <= share + 1e-9).sum())) for share in stated]
+            label = {"plain": "1.96 deviations", "certified": ""}.get(name, "calibrated")
+            shown = ", ".join(f"{100 * share:g}" for share in stated)
+            label = ", ".join(filter(None, (label, policy)))
+            of = f"{', '.join(kept)} of {len(part)}"
+            rows.append([functions, label, shown, *cells, of])
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 r"""Runs of a rule until sets are decided, or of a number of rounds."""
 
+from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -196,6 +198,34 @@ def _volume(data: Table, rows: Any) -> float:
     values = data.Y[torch.tensor([*rows])]
     volume = Hypervolume(torch.tensor(_REFERENCE, dtype=torch.float64))
     return volume.compute(values[is_non_dominated(values)])
+
+
+def front_seconds(s: Settings) -> dict[str, Any]:
+    r"""Seconds of a front, of a round of its rule, and of the bands at the candidates."""
+    kernel, bands = fixed_kernel("matern52", 0.5), []
+    random, norm = stream(s["seed"], "front", s["objectives"]), 2.0
+    X = sobol_points(s["candidates"], s["dimension"], s["seed"])
+    rows = X[torch.from_numpy(random.permutation(len(X))[: s["runs"]])]
+    for _ in range(s["objectives"]):
+        truth = KnownFunction.draw(random, kernel, norm, s["dimension"], 20)
+        noise = s["noise_std"] * torch.from_numpy(random.standard_normal(len(rows)))
+        state = KernelRegression(rows, truth(rows) + noise, kernel, s["noise_std"])
+        bands.append(_band(state, norm, 0.05 / s["objectives"]).band)
+    first, found = _timed(lambda: pareto_set(bands, X, s["epsilon"]))
+    open_ = X[found.undecided] if bool(found.undecided.any()) else X
+    rule = ParetoWidth(bands, s["epsilon"])
+    second, _ = _timed(lambda: optimize_acqf_discrete(rule, 1, open_))
+    bounds, _ = _timed(lambda: [band.bounds(X) for band in bands])
+    undecided = int(found.undecided.sum())
+    seconds = {"pareto_set": first, "ParetoWidth": second, "bounds": bounds}
+    return seconds | {"undecided": undecided}
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    r"""Seconds of a call, and what it returns."""
+    started = perf_counter()
+    found = call()
+    return perf_counter() - started, found
 
 
 def failures(s: Settings) -> dict[str, Any]:

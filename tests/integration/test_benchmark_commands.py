@@ -17,6 +17,8 @@ CMM, NOISE = "papers.flynn_reeb_2024", "papers.durand_2018"
 TASKS = "evaluations=3 pooled_points=300"
 SEQUENCES = "arms=40 rounds=15 checks=[1,5,15]"
 TWO, SIX = "rounds=2", "rounds=6 arms=10"
+LEVELS = "candidates=25 rounds=14 since=13 shown=[13,14] replays=9"
+FEW_LEVELS = "candidates=25 rounds=14 firsts=[12,13] replays=9"
 # Study, command, --only, --change, rows of the table.
 COMMANDS = [
     ("filters", "width", "observations=10 dimension=1 function=0", "queries=20", 9),
@@ -40,6 +42,9 @@ COMMANDS = [
     ("practical", "circuit_choice", "seed=100", "trials=10 initial=9", None),
     ("sets", "sequences", "seed=0 norm_factor=0.5", "sequences=1 rounds=2", None),
     ("sets", "failures", "problem=throw seed=0", "shown=[5,10] sample=200", None),
+    ("sets", "margins", "policy='averaged over 16 draws'", FEW_LEVELS, None),
+    ("sets", "calibrated", "function=throw seed=0", LEVELS, None),
+    ("sets", "front_seconds", "seed=0 objectives=2", "candidates=20 runs=5", None),
     ("speed", "optimize_acqf", "n=50 problem=branin seed=0", "n=6", 4),
     ("speed", "search", "n=20 problem=branin seed=0", "n=6", 25),
     ("speed", "filters", "n=50 problem=branin seed=0", "n=6", 5),
@@ -55,7 +60,14 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.usefixtures("small_data")
+@pytest.fixture
+def own_replays(tmp_path, monkeypatch):
+    from benchmarks.sets import levels
+
+    monkeypatch.setattr(levels, "REPLAYS", tmp_path / "replays")
+
+
+@pytest.mark.usefixtures("small_data", "own_replays")
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 @pytest.mark.parametrize(("study", "name", "only", "change", "rows"), COMMANDS)
 def test_a_command_writes_its_table(tmp_path, study, name, only, change, rows):
