@@ -43,9 +43,8 @@ CALIBRATED = [
     for number, i in enumerate(np.random.default_rng(0).choice(len(_SEARCHES), REPLAYS))
 ] + [
     each | {"function": "own"}
-    for each in _SEARCHES
-    + grid({"seed": range(5), "problem": [*NEEDLES], "budget": BUDGET})
-    + [each for each in GRID if each not in _SEARCHES]
+    for each in grid({"seed": range(5), "problem": [*NEEDLES], "budget": BUDGET})
+    + _SEARCHES
 ]
 
 
@@ -75,7 +74,7 @@ def calibrated(runs: pd.DataFrame) -> dict[str, Summary]:
     is_drawn = runs["function"] == "draw"
     margins = margins_of(runs[is_drawn])
     looks = _looks(pd.DataFrame(decided(runs[~is_drawn], margins)))
-    parts = {part: looks["group"].isin(groups) for part, groups in WITHIN.items()}
+    parts = {FREE: looks["group"].isin(WITHIN[FREE])}
     parts |= {name: looks["problem"] == name for name in looks["problem"].unique()}
     rows = [
         _calibrated_row(looks[is_part & (looks["rule"] == rule)], part, share)
@@ -84,9 +83,8 @@ def calibrated(runs: pd.DataFrame) -> dict[str, Summary]:
         for share in SHARES
     ]
     table = pd.DataFrame([row for row in rows if row])
-    lines = _lines(table, (*WITHIN, *NEEDLES))
-    limits = margins_table(margins)
-    return {"": Summary(table, lines), "margins": Summary(limits)}
+    summary = Summary(table, _lines(table, (FREE, *NEEDLES)))
+    return {"": summary, "margins": Summary(margins_table(margins))}
 
 
 def _calibrated_row(looks: pd.DataFrame, part: str, share: float) -> dict[str, Any]:
