@@ -2,7 +2,7 @@ r"""Command line: ``python -m benchmarks.stopping stops``."""
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,16 @@ import pandas as pd
 
 from benchmarks.runner import legend_below, markdown_table, picture
 from benchmarks.runner.study import Study, Summary, grid
+from benchmarks.stopping.calibrated import (
+    PROMISES,
+    REPLAYS,
+    decided,
+    margins_of,
+    margins_table,
+    play_claims,
+)
 from benchmarks.stopping.play import SHARES, play
-from benchmarks.stopping.problems import GROUPS
+from benchmarks.stopping.problems import GROUPS, NEEDLES
 from benchmarks.stopping.rules import BUDGET, RULES, START
 
 STUDY = Study("benchmarks.stopping", "How often stopping rules stop too early.")
@@ -28,6 +36,17 @@ WITHIN = {
     FREE: ("simulators", "test functions", "laboratory tables"),
     MADE: ("known norm", "known prior"),
 }
+_SEARCHES = [each for each in GRID if GROUPS[each["problem"]] in WITHIN[FREE]]
+_PLAYED = 10  # seeds of each problem whose searches are played with the calibrated stop
+# Replays have the settings of these searches, and seeds that none of them has.
+CALIBRATED = [
+    _SEARCHES[i] | {"seed": 1000 + number, "function": "draw"}
+    for number, i in enumerate(np.random.default_rng(0).choice(len(_SEARCHES), REPLAYS))
+] + [
+    each | {"function": "own"}
+    for each in grid({"seed": range(5), "problem": [*NEEDLES], "budget": BUDGET})
+    + [each for each in _SEARCHES if each["seed"] < _PLAYED]
+]
 
 
 @STUDY.table("stops", GRID, play)
@@ -36,7 +55,12 @@ def stops(runs: pd.DataFrame) -> Summary:
     looks = _looks(runs)
     parts = {name: [name] for name in dict.fromkeys(GROUPS.values())} | WITHIN
     rows = [
-        _row(looks[(looks["rule"] == rule) & looks["group"].isin(groups)], part, share)
+        _row(
+            looks[(looks["rule"] == rule) & looks["group"].isin(groups)],
+            part,
+            share,
+            _promised(rule, part),
+        )
         for part, groups in parts.items()
         for rule in RULES
         for share in SHARES
@@ -45,32 +69,71 @@ def stops(runs: pd.DataFrame) -> Summary:
     return Summary(table, _lines(table), lambda path: _draw(runs, table, path))
 
 
+@STUDY.table("calibrated", CALIBRATED, play_claims)
+def calibrated(runs: pd.DataFrame) -> dict[str, Summary]:
+    r"""Stops at margins from replays on draws of the default prior."""
+    is_drawn = runs["function"] == "draw"
+    margins = margins_of(runs[is_drawn])
+    looks = _looks(pd.DataFrame(decided(runs[~is_drawn], margins)))
+    parts = {FREE: looks["group"].isin(WITHIN[FREE])}
+    parts |= {name: looks["problem"] == name for name in looks["problem"].unique()}
+    rows = [
+        _calibrated_row(looks[is_part & (looks["rule"] == rule)], part, share)
+        for part, is_part in parts.items()
+        for rule in PROMISES
+        for share in SHARES
+    ]
+    table = pd.DataFrame([row for row in rows if row])
+    summary = Summary(table, _lines(table, (FREE, *NEEDLES)))
+    return {"": summary, "margins": Summary(margins_table(margins))}
+
+
+def _calibrated_row(looks: pd.DataFrame, part: str, share: float) -> dict[str, Any]:
+    if looks.empty:
+        return {}
+    own = looks[looks["accepted"] == share]
+    false = own[(own["count"] > 0) & (own["regret"] > share)]
+    seen = (false["unlike"] > 0) & (false["unlike"] <= false["count"])
+    return _row(looks, part, share, PROMISES[looks["rule"].iloc[0]].words) | {
+        "claims false": int(own["broken"].sum()),
+        "unlike": int((own["unlike"] > 0).sum()),
+        "false stops unlike": int(seen.sum()),
+    }
+
+
 def _looks(runs: pd.DataFrame) -> pd.DataFrame:
     r"""A row for each run, rule and accepted regret: the stop, and the regret there."""
     rows = []
     for run in runs.to_dict("records"):
-        given = {"group": GROUPS[run["problem"]], "budget": run["budget"]}
+        problem, broken = run["problem"], run.get("broken", {})
+        given = {"group": GROUPS.get(problem), "problem": problem, "budget": run["budget"]}
         for rule, counts in run["stops"].items():
             bound = run["bounds"].get(rule)
             given |= {"rule": rule, "bound": np.nan if bound is None else bound}
+            given |= {"broken": broken.get(rule), "unlike": run.get("unlike")}
             for share, count in zip(SHARES, counts, strict=True):
                 regret = run["regrets"][count - START] if count else np.nan
                 rows.append(given | {"accepted": share, "count": count, "regret": regret})
     return pd.DataFrame(rows)
 
 
-def _row(looks: pd.DataFrame, part: str, share: float) -> dict[str, Any]:
+def _promised(rule: str, part: str) -> str:
+    certified = RULES[rule].needs.startswith("known")
+    is_given = part in (MADE, *WITHIN[MADE]) or not certified
+    return RULES[rule].promise if is_given else "none"
+
+
+def _row(looks: pd.DataFrame, part: str, share: float, promised: str) -> dict[str, Any]:
     if looks.empty:
         return {}
     looks = looks[looks["accepted"] == share]
     stopped = looks[looks["count"] > 0]
     rule, false = looks["rule"].iloc[0], int((stopped["regret"] > share).sum())
-    promise, certified = RULES[rule].promise, RULES[rule].needs.startswith("known")
     spent = looks["count"].where(looks["count"] > 0, looks["budget"])
     return {
         "problems": part,
         "rule": rule,
-        "promised": promise if part in (MADE, *WITHIN[MADE]) or not certified else "none",
+        "promised": promised,
         "accepted": share,
         "runs": len(looks),
         "stops": len(stopped),
@@ -86,13 +149,13 @@ def _row(looks: pd.DataFrame, part: str, share: float) -> dict[str, Any]:
     }
 
 
-def _lines(table: pd.DataFrame) -> Sequence[str]:
-    r"""Counts and percentages, of all runs on functions of either kind."""
+def _lines(table: pd.DataFrame, parts: Iterable[str] = WITHIN) -> Sequence[str]:
+    r"""Counts and percentages, of all runs on functions of these kinds."""
     header = ["rule", "promised", "runs"]
     for share in SHARES:
         header += [f"{share:.0%}: stops", "false", "runs spent", "worst regret"]
     lines: list[str] = []
-    for part in WITHIN:
+    for part in parts:
         own = table[table["problems"] == part]
         rows = [_cells(rows) for _, rows in own.groupby("rule", sort=False)]
         lines += ["", f"**Functions {part}**", ""]

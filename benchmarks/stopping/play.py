@@ -1,6 +1,7 @@
 r"""One run of a search, at which all rules look after every evaluation."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from benchmarks.runner import quiet
-from benchmarks.stopping.problems import GROUPS, target_of
+from benchmarks.stopping.problems import GROUPS, Target, target_of
 from benchmarks.stopping.rules import START, Look, rules_for
 
 SHARES = 0.05, 0.2  # of the function's range: regrets to accept; the first is told
@@ -34,6 +35,31 @@ def fitted_default(X: Tensor, Y: Tensor, like: SingleTaskGP | None) -> SingleTas
     return model.eval()
 
 
+def search(target: Target, seed: int, budget: int) -> Iterator[Look]:
+    r"""The run so far, after each evaluation from the random starts on."""
+    torch.manual_seed(seed)
+    noise_std, random = NOISE * target.spread, np.random.default_rng(seed)
+    noise = torch.from_numpy(noise_std * random.standard_normal(budget))
+    taken = random.permutation(len(target.pool))[:START].tolist()
+    model, memory, accepted = None, dict[str, Any](), SHARES[0] * target.spread
+    while True:
+        X, Y = target.pool[taken], target.values[taken] + noise[: len(taken)]
+        anew = model is None or len(taken) % _REFIT == 0
+        model = fitted_default(X, Y, like=None if anew else model)
+        yield Look(target, [*taken], Y, noise_std, accepted, model, memory)
+        if len(taken) == budget:
+            return
+        taken.append(next_of(target.pool, taken, model))
+
+
+@torch.no_grad()
+def regret_of(look: Look) -> float:
+    r"""Of the recommended setting, over the function's range."""
+    target = look.target
+    regret = target.values.max() - target.values[look.best]
+    return round(float(regret) / target.spread, 5)
+
+
 @quiet()  # of experimental APIs, and norms that data contradict
 def play(settings: dict[str, Any]) -> dict[str, Any]:
     r"""Stops of all rules, what they bound after the last evaluation, and true regrets.
@@ -41,41 +67,28 @@ def play(settings: dict[str, Any]) -> dict[str, Any]:
     Evaluations at the stop for each regret to accept, 0 if never. Regrets are those of the
     recommended settings, after each evaluation; they and the bounds are over the range.
     """
-    seed, name = settings["seed"], settings["problem"]
-    target, budget = target_of(name, seed), settings["budget"]
-    torch.manual_seed(seed)
-    noise_std, random = NOISE * target.spread, np.random.default_rng(seed)
-    noise = torch.from_numpy(noise_std * random.standard_normal(budget))
-    taken = random.permutation(len(target.pool))[:START].tolist()
-    rules, memory = rules_for(target, GROUPS[name]), {}
+    name, budget = settings["problem"], settings["budget"]
+    target = target_of(name, settings["seed"])
+    rules = rules_for(target, GROUPS[name])
     stops = {each: [0] * len(SHARES) for each in rules}
-    bounds, regrets, model = {}, [], None
-    while True:
-        X, Y = target.pool[taken], target.values[taken] + noise[: len(taken)]
-        anew = model is None or len(taken) % _REFIT == 0
-        model = fitted_default(X, Y, like=None if anew else model)
-        accepted = SHARES[0] * target.spread
-        with torch.no_grad():
-            look = Look(target, [*taken], Y, noise_std, accepted, model, memory)
-            regret = target.values.max() - target.values[look.best]
-            regrets.append(round(float(regret) / target.spread, 5))
-        last = len(taken) == budget
+    bounds, regrets = {}, []
+    for look in search(target, settings["seed"], budget):
+        regrets.append(regret_of(look))
+        count = len(look.taken)
         for each, rule in rules.items():
-            if not (last or 0 in stops[each]):
+            if not (count == budget or 0 in stops[each]):
                 continue
             answer = rule.answer(look)
             bound = float(answer) / target.spread
             if isinstance(answer, bool):  # whether all that is accepted is reached
                 bound = 0.0 if answer else math.inf
-            elif last:
+            elif count == budget:
                 bounds[each] = round(bound, 4) if math.isfinite(bound) else None
             stops[each] = [
-                stop or len(taken) * (bound <= share)
+                stop or count * (bound <= share)
                 for stop, share in zip(stops[each], SHARES, strict=True)
             ]
-        if last:
-            return {"stops": stops, "bounds": bounds, "regrets": regrets}
-        taken.append(next_of(target.pool, taken, model))
+    return {"stops": stops, "bounds": bounds, "regrets": regrets}
 
 
 @torch.no_grad()

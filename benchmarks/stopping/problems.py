@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from botorch.test_functions import Branin, Hartmann
+from botorch.test_functions import Ackley, Branin, Hartmann
 from gpytorch.kernels import Kernel
 from scipy.stats import qmc
 from torch import Tensor
@@ -19,6 +19,8 @@ FUNCTIONS = {
     "Hartmann 3": Hartmann(3, negate=True),
     "Hartmann 6": Hartmann(6, negate=True),
 }
+# In no group: their optimum is a peak of one or a few settings, which no model foresees.
+NEEDLES = {"Ackley 2": Ackley(2, negate=True)}
 TABLES = "crossed_barrel", "agnp"
 # Kernel, its length and the dimension; a norm of 3 is told, or that of the sample drawn.
 KNOWN = {"known-rbf-2d": ("rbf", 0.4, 2), "known-matern52-1d": ("matern52", 0.4, 1)}
@@ -61,7 +63,7 @@ class Target(NamedTuple):
 
 
 def target_of(name: str, seed: int) -> Target:
-    r"""A problem by its name in ``GROUPS``."""
+    r"""A problem by its name in ``GROUPS`` or ``NEEDLES``."""
     if name in TABLES:
         X, values = table_of(name)
         return Target(X, -values if name == "agnp" else values)  # agnp is a loss
@@ -70,8 +72,9 @@ def target_of(name: str, seed: int) -> Target:
         draws = qmc.Sobol(simulator.dimension, seed=seed).random(POOL)
         values = torch.from_numpy(simulator(draws)).double()
         return Target(torch.from_numpy(draws).double(), values, simulator.outcome_range)
-    if name in FUNCTIONS:
-        function, (lower, upper) = FUNCTIONS[name], FUNCTIONS[name].bounds.double()
+    if name in FUNCTIONS | NEEDLES:
+        function = (FUNCTIONS | NEEDLES)[name]
+        lower, upper = function.bounds.double()
         draws = qmc.Sobol(function.dim, seed=seed).random(POOL)
         pool = torch.from_numpy(draws).double()
         return Target(pool, function(lower + (upper - lower) * pool).double())

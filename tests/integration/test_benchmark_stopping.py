@@ -8,9 +8,11 @@ import torch
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
 from benchmarks.stopping import __main__ as stopping
-from benchmarks.stopping.play import play
+from benchmarks.stopping.calibrated import CLAIM, claimed, decided, margins_of, play_claims
+from benchmarks.stopping.play import SHARES, next_of, play, search
 from benchmarks.stopping.problems import target_of
 from benchmarks.stopping.rules import Look, Posterior, ax_improvement
+from kernelucb.calibration import Loop, claims
 
 pytestmark = pytest.mark.slow
 
@@ -69,3 +71,40 @@ def test_all_rules_look_at_one_run():
     assert run["stops"]["budget of 20"] == [0, 0]
     assert run["bounds"]["gap, norm given"] > 0.0
     assert "gap in range, twice the least" not in run["stops"]
+
+
+def test_the_claim_of_a_search_is_that_of_the_package():
+    target = target_of("known-matern52-1d", 0)
+    loop = Loop(next_of, candidates=target.pool, starts=10, rounds=12)
+    for look in search(target, 0, 12):
+        said, truth = claimed(look)
+        theirs = claims.Look.of(look.model, look.X, loop)
+        assert (said.runs, said.recommended) == (theirs.runs, theirs.recommended)
+        for name in ("mean", "std", "difference_std"):
+            ours, expected = getattr(said, name), getattr(theirs, name)
+            torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-4)
+        assert CLAIM.score(said, truth) == pytest.approx(CLAIM.score(theirs, truth), 1e-2)
+    run = play_claims(
+        {"problem": "known-matern52-1d", "seed": 0, "budget": 12, "function": "own"}
+    )
+    for share, margin in zip(SHARES, run["reach"][-1], strict=True):
+        accepted = share * target.spread
+        assert float(CLAIM.limits(said, margin)[1]) == pytest.approx(accepted)
+
+
+def test_a_calibrated_stop_is_counted_by_hand():
+    r"""Margins are scores of known ranks; a run unlike its replays stops only untested."""
+    rounds, like = 51, {"residual": [1.0] * 51, "noise": [1.0] * 51, "norm": [1.0] * 51}
+    draws = pd.DataFrame([like | {"scores": [float(i)] * rounds} for i in range(199)])
+    reach = [[192.0, 186.0]] * 35 + [[192.0, 194.0]] * 16  # from 45 outcomes on
+    run = like | {"residual": [1.0] * 30 + [2.0] * 21, "scores": [190.0] * rounds}
+    run |= {"reach": reach, "ends": [0.0] * 41}
+    (found,) = decided(pd.DataFrame([run]), margins_of(draws))
+    assert found["stops"] == {
+        "calibrated, 90%": [20, 0],  # 187, of rank 138
+        "calibrated, 90%, untested": [20, 20],  # 184, of rank 135
+        "calibrated, 95%": [0, 0],  # 195, of rank 146
+        "calibrated, 95%, untested": [20, 45],  # 192, of rank 143
+    }
+    assert found["unlike"] == 40
+    assert [*found["broken"].values()] == [True, True, False, False]
