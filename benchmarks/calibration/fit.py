@@ -59,7 +59,10 @@ class QuickFit:
 
     def __call__(self, X: Tensor, Y: Tensor) -> SingleTaskGP:
         r"""The model of ``n x d`` inputs and ``n x 1`` outcomes, fitted."""
-        model: Any = self.build(X, Y)
+        return self.fitted(self.build(X, Y), X)
+
+    def fitted(self, model: Any, X: Tensor) -> SingleTaskGP:
+        r"""The model, of ``n x d`` inputs as its kernel sees them, fitted in place."""
         kernel, noise = model.covar_module, model.likelihood.noise_covar
         targets = model.train_targets.numpy()
         apart = np.square(X.numpy()[:, None] - X.numpy()).transpose(2, 0, 1)

@@ -1,18 +1,23 @@
 r"""Margins of the default policy: ``python -m benchmarks.calibration.margins --inputs 2``.
 
-Replays it on draws of its own prior, noise as well, and appends to
-``results/margins_<inputs>.jsonl``; more replays extend the file. With ``--package`` what
-all files say goes to ``default_margins.json`` of the package.
+Replays it on draws of a prior, noise as well, and appends to
+``results/margins_<prior>_<inputs>.jsonl``; more replays extend the file. With ``--quick``
+the fits are those of ``benchmarks.calibration.fit``: the same, sooner. With ``--package``
+what the files say goes to ``default_margins.json`` of the package.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
+from botorch.models import SingleTaskGP
 
+from benchmarks.calibration.fit import MODELS
+from benchmarks.calibration.problems import matern
 from kernelucb.calibration import (
     BandClaim,
     Loop,
@@ -22,6 +27,7 @@ from kernelucb.calibration import (
     RegretClaim,
     ValueClaim,
     calibrate,
+    policy,
 )
 from kernelucb.calibration.default import PATH, kept
 
@@ -31,16 +37,32 @@ DELTAS = 0.05, 0.1, 0.2, 0.3
 REPLAYS, ROUNDS = 199, 40
 # Set before the scores were seen: claims from ten outcomes on, fifty replays for the shape.
 FIRST, SHAPING, SHAPED_AT = 10, 50, 0.1
+PRIORS = {"botorch": None, "matern": partial(matern, outcome_transform=None)}
 CLAIMS = RegretClaim(), ValueClaim(), OptimumClaim(), BandClaim()
 
 
-def replayed(inputs: int, replays: int, rounds: int, folder: Path, jobs: int) -> Margins:
+def replayed(
+    inputs: int,
+    replays: int = REPLAYS,
+    rounds: int = ROUNDS,
+    folder: Path = RESULTS,
+    jobs: int = 1,
+    prior: str = "botorch",
+) -> Margins:
     r"""Margins in so many inputs, after what is missing has been played."""
     cube = torch.tensor([[0.0], [1.0]]).double().expand(2, inputs).contiguous()
-    loop, path = Loop.default(cube, rounds=rounds), folder / f"margins_{inputs}.jsonl"
+    loop, path = (
+        Loop.default(cube, rounds=rounds),
+        folder / f"margins_{prior}_{inputs}.jsonl",
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    functions = PriorDraws(inputs)
+    functions = PriorDraws(inputs, PRIORS[prior])
     return calibrate(loop, functions, replays, path, claims=CLAIMS, jobs=jobs)
+
+
+def _quickly(model: SingleTaskGP) -> SingleTaskGP:
+    # In the unit cube normalized inputs are the inputs.
+    return MODELS["BoTorch"].fitted(model, model.train_inputs[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,14 +71,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--inputs", type=int, nargs="+", default=INPUTS)
     parser.add_argument("--replays", type=int, default=REPLAYS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--prior", choices=[*PRIORS], default="botorch")
+    parser.add_argument("--quick", action="store_true", help="with one process only")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--package", type=Path, nargs="?", const=PATH)
     call = parser.parse_args(arguments)
-    package = {}
+    package, sizes = {}, (call.replays, call.rounds, call.output, call.jobs, call.prior)
+    if call.quick:
+        policy.fitted = _quickly
     for inputs in call.inputs:
         started = time.perf_counter()
-        margins = replayed(inputs, call.replays, call.rounds, call.output, call.jobs)
+        margins = replayed(inputs, *sizes)
         spent = time.perf_counter() - started
         print(f"{inputs} inputs: {margins.replays} replays, {spent:.1f} s")
         if call.package is not None:

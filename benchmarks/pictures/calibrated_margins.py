@@ -48,7 +48,7 @@ def branin() -> tuple[list[float], list[float], list[float]]:
 
 
 def main(folder: Path = RESULTS) -> None:
-    margins = replayed(2, REPLAYS, ROUNDS, folder, jobs=1).since(FIRST)
+    margins = replayed(2, folder=folder).since(FIRST)
     used = default_margins(FUNCTION.bounds.double())
     rounds = range(FIRST, ROUNDS + 1)
     scores, gaps, regrets = branin()

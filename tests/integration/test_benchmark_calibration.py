@@ -26,9 +26,9 @@ from kernelucb.calibration.policy import fitted
 def test_margins_are_made_and_extended(tmp_path, capsys):
     few = ["--inputs", "1", "--rounds", "6", "--output", str(tmp_path)]
     main([*few, "--replays", "1"])
-    before = (tmp_path / "margins_1.jsonl").read_text()
+    before = (tmp_path / "margins_botorch_1.jsonl").read_text()
     main([*few, "--replays", "3"])
-    text = (tmp_path / "margins_1.jsonl").read_text()
+    text = (tmp_path / "margins_botorch_1.jsonl").read_text()
     assert text.startswith(before)
     assert [json.loads(line)["replay"] for line in text.splitlines()[1:]] == [0, 1, 2]
     # Three replays have ranks for .3 alone.

@@ -1,5 +1,6 @@
 r"""Replays of a search, and what the ranks of their scores promise."""
 
+import functools
 import itertools
 import json
 import math
@@ -444,6 +445,18 @@ def test_the_default_round_is_the_same_in_other_units():
     with torch.no_grad():
         here, there = model.posterior(X).mean, other.posterior(wide[0] + X * 43.0).mean
     assert torch.allclose(there, -5.0 * here, atol=1e-3)
+
+
+def test_a_partial_function_is_described_by_its_parts():
+    here, there = (functools.partial(parabola, width=2.0) for _ in range(2))
+    assert described(here) == described(there)
+    assert "0x" not in described(here)
+    other = functools.partial(parabola, width=3.0)
+    assert described(here) != described(other) != described(functools.partial(fixed_gp))
+
+
+def parabola(X, width):
+    return width * X.square()
 
 
 def test_a_fit_that_fails_keeps_the_prior(monkeypatch):

@@ -51,6 +51,8 @@ def described(part: object) -> str:
             return f"{part.__module__}.{part.__qualname__}"
         case None | bool() | int() | float() | str():
             return repr(part)
+        case partial():
+            return f"{part.args}, {part.keywords} of {described(part.func)}"
         case FunctionType():
             return _source(part.__qualname__, part)
         case _ if is_dataclass(part):
