@@ -3,7 +3,7 @@ r"""Margins of the default policy: ``python -m benchmarks.calibration.margins --
 Replays it on draws of a prior, noise as well, and appends to
 ``results/margins_<prior>_<inputs>.jsonl``; more replays extend the file. With ``--quick``
 the fits are those of ``benchmarks.calibration.fit``: the same, sooner. With ``--package``
-what the files say goes to ``default_margins.json`` of the package.
+what all files say goes to ``default_margins.json`` of the package.
 """
 
 import argparse
@@ -36,8 +36,9 @@ INPUTS = 1, 2, 3, 4, 6, 8
 DELTAS = 0.05, 0.1, 0.2, 0.3
 REPLAYS, ROUNDS = 199, 40
 # Set before the scores were seen: claims from ten outcomes on, fifty replays for the shape.
-FIRST, SHAPING, SHAPED_AT = 10, 50, 0.1
+FIRST, SHAPING = 10, (50, 0.1)
 PRIORS = {"botorch": None, "matern": partial(matern, outcome_transform=None)}
+NAME = "margins_{}_{}.jsonl"
 CLAIMS = RegretClaim(), ValueClaim(), OptimumClaim(), BandClaim()
 
 
@@ -51,10 +52,7 @@ def replayed(
 ) -> Margins:
     r"""Margins in so many inputs, after what is missing has been played."""
     cube = torch.tensor([[0.0], [1.0]]).double().expand(2, inputs).contiguous()
-    loop, path = (
-        Loop.default(cube, rounds=rounds),
-        folder / f"margins_{prior}_{inputs}.jsonl",
-    )
+    loop, path = Loop.default(cube, rounds=rounds), folder / NAME.format(prior, inputs)
     folder.mkdir(parents=True, exist_ok=True)
     functions = PriorDraws(inputs, PRIORS[prior])
     return calibrate(loop, functions, replays, path, claims=CLAIMS, jobs=jobs)
@@ -75,9 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="with one process only")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--package", type=Path, nargs="?", const=PATH)
+    parser.add_argument("--package", action="store_true")
     call = parser.parse_args(arguments)
-    package, sizes = {}, (call.replays, call.rounds, call.output, call.jobs, call.prior)
+    if call.package:
+        package(call.output)
+        return
+    sizes = (call.replays, call.rounds, call.output, call.jobs, call.prior)
     if call.quick:
         policy.fitted = _quickly
     for inputs in call.inputs:
@@ -85,16 +86,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         margins = replayed(inputs, *sizes)
         spent = time.perf_counter() - started
         print(f"{inputs} inputs: {margins.replays} replays, {spent:.1f} s")
-        if call.package is not None:
-            package[inputs] = kept(margins.since(FIRST).shaped(SHAPING, SHAPED_AT))
-            continue
         for claim in CLAIMS:
             # As many as the replays have ranks for
             known = [delta for delta in DELTAS if delta * (margins.replays + 1) >= 1.0]
             found = [f"{delta:g}: {margins.margin(claim, delta):.2f}" for delta in known]
             print(f"{claim.name}, margins by delta: {', '.join(found)}")
-    if call.package is not None:
-        call.package.write_text(json.dumps(package, indent=1) + "\n", encoding="utf-8")
+
+
+def is_whole(path: Path) -> bool:
+    r"""Whether a file has its settings and all replays."""
+    return path.exists() and len(path.read_text().splitlines()) > REPLAYS
+
+
+def package(folder: Path = RESULTS, path: Path = PATH) -> None:
+    r"""Keep the margins of all inputs that were replayed on draws of every prior."""
+    found = {
+        inputs: [
+            kept(replayed(inputs, folder=folder, prior=prior).since(FIRST).shaped(*SHAPING))
+            for prior in PRIORS
+        ]
+        for inputs in INPUTS
+        if all(is_whole(folder / NAME.format(prior, inputs)) for prior in PRIORS)
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

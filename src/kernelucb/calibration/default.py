@@ -12,13 +12,14 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import tensor
 from kernelucb.calibration.claims import Margins
-from kernelucb.calibration.policy import Loop, PriorDraws
+from kernelucb.calibration.policy import Loop
 
 PATH = Path(__file__).parent / "default_margins.json"
+_STATEMENT = "the function and its noise are a draw of BoTorch's prior or of a rougher one"
 
 
 class Kept(TypedDict):
-    r"""Largest scores and statistics of each replay, and the shapes, in one dimension."""
+    r"""Largest scores and statistics of each replay on draws of a prior, and the shapes."""
 
     digest: str
     first: int
@@ -45,19 +46,21 @@ def kept(margins: Margins) -> Kept:
 
 
 @cache
-def every(path: Path) -> dict[int, Kept]:
-    r"""What a file of the package keeps, by the number of inputs."""
-    found: dict[str, Kept] = json.loads(path.read_text(encoding="utf-8"))
+def every(path: Path) -> dict[int, list[Kept]]:
+    r"""What a file of the package keeps of each prior, by the number of inputs."""
+    found: dict[str, list[Kept]] = json.loads(path.read_text(encoding="utf-8"))
     return {int(inputs): each for inputs, each in found.items()}
 
 
 def default_margins(bounds: Tensor, *, maximize: bool = True) -> Margins:
-    r"""Margins of ``Loop.default(bounds)`` on draws of BoTorch's default prior.
+    r"""Margins of ``Loop.default(bounds)``, the larger ones of two priors.
 
-    From 149 replays in 1, 2, 3, 4, 6 and 8 inputs, whose first claims come after ten
-    outcomes, with noise from its prior; 50 others have chosen how margins differ between
-    rounds. Between these numbers of inputs they are the larger ones of both neighbours. The
-    command is ``python -m benchmarks.calibration.margins``.
+    From 149 replays of 40 outcomes on draws of BoTorch's default prior, and as many of a
+    rougher one (Matern 5/2, lengthscales Gamma(3, 6), which was BoTorch's), noise as well;
+    first claims come after ten outcomes. 50 other replays of each have chosen how margins
+    differ between rounds. Between the numbers of inputs that were replayed they are the
+    larger ones of both neighbours. The command is
+    ``python -m benchmarks.calibration.margins``.
 
     Example:
         >>> stopping = CalibratedGapStopping(0.1, default_margins(bounds))
@@ -79,11 +82,11 @@ def default_margins(bounds: Tensor, *, maximize: bool = True) -> Margins:
             f"There are margins for {min(known)} to {max(known)} inputs, and bounds has "
             f"{inputs}: make your own with kernelucb.calibration.calibrate."
         )
-    two = [known[each] for each in neighbours]
-    loop = Loop.default(bounds, rounds=two[0]["rounds"], maximize=maximize)
-    scores = _larger([each["scores"] for each in two])
-    statistics = _larger([each["statistics"] for each in two])
-    statement = PriorDraws.statement
+    parts = [part for each in neighbours for part in known[each]]
+    loop = Loop.default(bounds, rounds=parts[0]["rounds"], maximize=maximize)
+    scores = _larger([each["scores"] for each in parts])
+    statistics = _larger([each["statistics"] for each in parts])
+    statement = _STATEMENT
     if inputs not in known:
         numbers = " and ".join(map(str, neighbours))
         statement = f"{statement}, for which the larger margin of {numbers} inputs is one"
@@ -92,15 +95,17 @@ def default_margins(bounds: Tensor, *, maximize: bool = True) -> Margins:
         statement,
         {name: each.unsqueeze(-1) for name, each in scores.items()},
         {name: each.unsqueeze(-1) for name, each in statistics.items()},
-        first=max(each["first"] for each in two),
-        shapes=_larger([each["shapes"] for each in two]),
+        first=max(each["first"] for each in parts),
+        shapes=_larger([each["shapes"] for each in parts]),
     )
 
 
 def _larger(parts: Sequence[Mapping[str, list[float]]]) -> dict[str, Tensor]:
-    # Ranks of the larger numbers are the larger ones of both ranks, as all are in order.
+    # Ranks of the larger numbers are the larger ones of all ranks, as all are in order.
     numbers = [
         {name: torch.tensor(each, dtype=torch.float64) for name, each in part.items()}
         for part in parts
     ]
-    return {name: torch.maximum(*(part[name] for part in numbers)) for name in numbers[0]}
+    return {
+        name: torch.stack([part[name] for part in numbers]).amax(0) for name in numbers[0]
+    }
