@@ -37,7 +37,6 @@ WITHIN = {
     MADE: ("known norm", "known prior"),
 }
 _SEARCHES = [each for each in GRID if GROUPS[each["problem"]] in WITHIN[FREE]]
-_PLAYED = 10  # seeds of each problem whose searches are played with the calibrated stop
 # Replays have the settings of these searches, and seeds that none of them has.
 CALIBRATED = [
     _SEARCHES[i] | {"seed": 1000 + number, "function": "draw"}
@@ -45,7 +44,7 @@ CALIBRATED = [
 ] + [
     each | {"function": "own"}
     for each in grid({"seed": range(5), "problem": [*NEEDLES], "budget": BUDGET})
-    + [each for each in _SEARCHES if each["seed"] < _PLAYED]
+    + _SEARCHES
 ]
 
 
