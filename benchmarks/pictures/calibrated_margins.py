@@ -56,7 +56,9 @@ def main(folder: Path = RESULTS) -> None:
     with picture(PATH, 1, 2, figsize=(11.0, 4.2)) as (_, (left, right)):
         for row in margins.scores[CLAIM.name]:
             left.plot(rounds, row, color="#6E6E6E", alpha=0.25, linewidth=0.8)
-        left.plot([], [], color="#6E6E6E", label=f"{REPLAYS} replays on draws of the prior")
+        left.plot(
+            [], [], color="#6E6E6E", label=f"{REPLAYS} replays on draws of BoTorch's prior"
+        )
         for delta, style in ((0.1, "-"), (0.3, "--")):
             level = [used.margin(CLAIM, delta, n) for n in rounds]
             name = f"margin at delta {delta:g}"
@@ -74,6 +76,7 @@ def main(folder: Path = RESULTS) -> None:
         right.set_xlabel("runs")
         right.set_ylabel("% of the function's range")
         right.set_yscale("symlog", linthresh=0.1)
+        right.set_ylim(bottom=0.0)
         right.set_title("Branin, noise 1")
         right.legend(fontsize=8)
 
