@@ -96,8 +96,8 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     with outcomes without standard errors. In a share ``1 - delta`` of functions like those
     of the replays, the rule never stops while the completed arm of best posterior mean is
     more than ``gap`` from the optimum. An experiment that left this policy is told so, and
-    goes on. ``docs/calibrated.md`` says how far margins of one policy hold for another:
-    Ax searches each trial with more restarts than the replays did.
+    goes on. Ax searches each trial with more restarts than the replays behind the package's
+    margins did; what that changes was not measured.
 
     Ask it after every trial, in your own loop; the ``Orchestrator`` and ``AxClient`` take
     it as ``global_stopping_strategy``. It is not stored with the experiment.
@@ -162,7 +162,8 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             self._stopping, self._other = rule, rule.run.departures
         run = self._stopping.run
         run.departures = [*self._other, *self._departures(fitted, run.loop.starts)]
-        run.seen = "every trial comes from the strategy"
+        more = ", searched by Ax with more restarts than the replays" * (not self.margins)
+        run.seen = f"every trial comes from the strategy{more}"
         model = fitted.adapter.generator.surrogate.model
         if len(data.X) < run.loop.starts:
             first = f"claims are made from {run.margins.first} outcomes on"
@@ -197,7 +198,9 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             "several trials are under way": several,
             missing_outcomes(experiment): bool(missing_outcomes(experiment)),
             "outcomes have standard errors": bool(errors.any()),
-            "there are integers or choices": bool(_listed(fitted)),
+            "there are integers or choices": bool(
+                fitted.digest.discrete_choices or fitted.digest.categorical_features
+            ),
             "there are constraints": bool(
                 space.parameter_constraints or config.all_constraints
             ),
@@ -206,8 +209,10 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         return others[:3] + [text for text, is_so in found.items() if is_so]
 
     def _has_options(self) -> bool:
-        own = bound_spec(self.generation_strategy).generator_kwargs
-        return self.margins is None and own != bound_spec(_DEFAULT).generator_kwargs
+        if self.margins is not None:
+            return False
+        own, default = map(bound_spec, (self.generation_strategy, generation_strategy()))
+        return own.generator_kwargs != default.generator_kwargs
 
     def _should_stop_optimization(
         self, experiment: Experiment, **_: object
@@ -216,11 +221,3 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(gap={self.gap}, delta={self.delta})"
-
-
-_DEFAULT = generation_strategy()
-
-
-def _listed(fitted: FittedBound) -> list[Any]:
-    digest = fitted.digest
-    return [*digest.discrete_choices, *digest.categorical_features]
