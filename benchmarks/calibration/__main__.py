@@ -8,6 +8,7 @@ from benchmarks.calibration.results import (
     margins_of_policies,
     true_in_fresh_runs,
 )
+from benchmarks.calibration.stops import NAMES, stopped, stops_by_default
 from benchmarks.calibration.tasks import SPACES, searched
 from benchmarks.runner.study import Study, grid
 
@@ -35,6 +36,10 @@ _TABLES = {"points": 200, "apart": 0.05, "noise_std": 0.01}
 TASKS = grid(_TASKS, _DRAWS, {"number": range(199)})
 TASKS += grid(_TASKS, _TABLES, {"number": range(3), "task": SPACES})
 STUDY.table("tasks", TASKS, searched)(gaps_from_tasks)
+
+_DEFAULT = {"starts": 5, "rounds": 40, "seed": 0}
+STOPS = grid(_DEFAULT, {"number": range(4), "function": NAMES})
+STUDY.table("stops", STOPS, stopped)(stops_by_default)
 
 if __name__ == "__main__":
     STUDY.main()

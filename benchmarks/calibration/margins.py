@@ -7,7 +7,6 @@ what all files say goes to ``default_margins.json`` of the package.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -29,7 +28,7 @@ from kernelucb.calibration import (
     calibrate,
     policy,
 )
-from kernelucb.calibration.default import PATH, kept
+from kernelucb.calibration.default import PATH, kept, written
 
 RESULTS = Path(__file__).parent / "results"
 INPUTS = 1, 2, 3, 4, 6, 8
@@ -99,16 +98,18 @@ def is_whole(path: Path) -> bool:
 
 
 def package(folder: Path = RESULTS, path: Path = PATH) -> None:
-    r"""Keep the margins of all inputs that were replayed on draws of every prior."""
+    r"""Keep the margins of every prior in all inputs in which it was replayed."""
     found = {
-        inputs: [
-            kept(replayed(inputs, folder=folder, prior=prior).since(FIRST).shaped(*SHAPING))
-            for prior in PRIORS
-        ]
-        for inputs in INPUTS
-        if all(is_whole(folder / NAME.format(prior, inputs)) for prior in PRIORS)
+        prior: {
+            inputs: kept(
+                replayed(inputs, folder=folder, prior=prior).since(FIRST).shaped(*SHAPING)
+            )
+            for inputs in INPUTS
+            if is_whole(folder / NAME.format(prior, inputs))
+        }
+        for prior in PRIORS
     }
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    path.write_text(written(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 r"""Commands on calibrated claims: margins that are shipped, and what is said of them."""
 
 import json
+import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -10,15 +12,21 @@ from botorch.models import SingleTaskGP
 pytest.importorskip("joblib", reason="the benchmarks need kernelucb[bench]")
 
 from benchmarks.calibration import __main__ as calibration
-from benchmarks.calibration import results
+from benchmarks.calibration import results, stops
 from benchmarks.calibration.fit import MODELS
 from benchmarks.calibration.margins import main
-from benchmarks.calibration.play import UpperBound
+from benchmarks.calibration.play import Search, UpperBound
 from benchmarks.calibration.tasks import Recorder, searched
-from benchmarks.runner import sobol_points
-from kernelucb.calibration import Loop, RegretClaim
+from benchmarks.runner import sobol_points, unit_cube
+from kernelucb.calibration import (
+    CalibratedGapStopping,
+    Loop,
+    RegretClaim,
+    default_margins,
+)
 from kernelucb.calibration.claims import Look
 from kernelucb.calibration.policy import fitted
+from kernelucb.calibration.replay import Replays
 
 
 # Five seconds: three replays of a few rounds each.
@@ -167,3 +175,35 @@ def test_a_recorder_is_the_policy_that_it_remembers():
     )
     assert [len(look["gain"]) for look in found["said"]] == [20]
     assert len(found["scores"]["regret"]) == 3
+
+
+# Two searches of nine rounds.
+@pytest.mark.slow
+def test_a_stop_is_decided_as_a_user_s_would_be():
+    r"""From scores afterwards, as ``CalibratedGapStopping`` does under way."""
+    settings = {"function": "throw", "number": 0, "seed": 0, "starts": 5, "rounds": 13}
+    run, named = settings | stops.stopped(settings), stops.Named.of("throw")
+    policy = Recorder(Search("BoTorch", "ours", 8, 256), [*range(5, 14)])
+    loop = Loop(policy, unit_cube(2), rounds=13)
+    Replays(loop, stops.OneFunction("throw"), (RegretClaim(),), 0).play(0, 13)
+    margins = default_margins(unit_cube(2), prior="botorch")
+    replayed = replace(margins, loop=Loop(policy, unit_cube(2)))
+    rules = {
+        share: CalibratedGapStopping(share * named.spread, replayed)
+        for share in stops.ACCEPTED
+    }
+    found = {}
+    for count, (model, X, Y) in policy.kept.items():
+        for share, rule in rules.items():
+            if rule(model, None, X, Y).stop:
+                found.setdefault(share, count)
+    rows = {row["accepted"]: row for row in stops.decided(run, "botorch", 0.1)}
+    assert found
+    assert {k: row["spent"] for k, row in rows.items() if k in found} == found
+    assert all(math.isnan(row["spent"]) for k, row in rows.items() if k not in found)
+    assert not any(row["false"] for row in rows.values())
+    # A regret of the whole range is not accepted.
+    lost = run | {"scores": run["scores"] | {"regret": [1.0] * 9}}
+    assert [r["false"] for r in stops.decided(lost, "botorch", 0.1)] == [
+        share in found for share in stops.ACCEPTED
+    ]

@@ -689,7 +689,9 @@ def numbers(size):
 
 def test_between_dimensions_the_larger_margins_count(tmp_path, monkeypatch):
     path = tmp_path / "margins.json"
-    path.write_text(json.dumps({"1": [numbers(1.0)], "3": [numbers(1.5), numbers(0.5)]}))
+    rough = {1: numbers(1.0), 3: numbers(1.5)}
+    found = {"botorch": {1: numbers(1.0), 3: numbers(0.5), 5: numbers(0.5)}}
+    path.write_text(default.written(found | {"matern": rough}))
     monkeypatch.setattr(default, "PATH", path)
     one, two, three = (default_margins(box(d, -1.0, 5.0)) for d in (1, 2, 3))
     claim = RegretClaim()
@@ -700,15 +702,22 @@ def test_between_dimensions_the_larger_margins_count(tmp_path, monkeypatch):
     assert two.loop.digest == Loop.default(box(2), rounds=7).digest
     assert "the larger margin of 1 and 3 inputs" in two.statement
     assert "larger" not in one.statement
+    assert "of BoTorch's prior or of a rougher prior" in one.statement
     with pytest.raises(UnsupportedError, match="for 1 to 3 inputs, and bounds has 4"):
         default_margins(box(4))
+    alone = default_margins(box(4), prior="botorch")
+    assert alone.margin(claim, 0.4) == 1.0
+    assert "the larger margin of 3 and 5 inputs" in alone.statement
+    assert "rougher" not in alone.statement
+    with pytest.raises(ValueError, match=r"botorch, matern, got 'BoTorch'"):
+        default_margins(box(1), prior="BoTorch")
 
 
 def test_what_the_package_keeps_are_the_margins(margins, tmp_path, monkeypatch):
     shaped, path = margins.since(3).shaped(20, 0.2), tmp_path / "margins.json"
-    path.write_text(json.dumps({"1": [default.kept(shaped)]}))
+    path.write_text(default.written({"matern": {1: default.kept(shaped)}}))
     monkeypatch.setattr(default, "PATH", path)
-    found = default_margins(box(1))
+    found = default_margins(box(1), prior="matern")
     for claim in CLAIMS:
         assert found.margin(claim, 0.2, 5) == shaped.margin(claim, 0.2, 5)
     for name in found.statistics:
@@ -729,14 +738,13 @@ def test_an_input_that_is_not_known_is_not_compared(margins):
 
 def test_the_package_s_margins_are_those_of_the_default_policy():
     found = default.every(default.PATH)
-    assert 2 in found
-    for inputs, parts in found.items():
-        assert len(parts) == 2
-        for each in parts:
-            # Another digest: make them anew, `python -m benchmarks.calibration.margins`.
-            assert each["digest"] == Loop.default(box(inputs)).digest
-            assert (each["first"], each["rounds"]) == (10, 40)
-        margins = default_margins(box(inputs, -2.0, 7.0))
+    assert [*found] == [*default.PRIORS]
+    for prior, inputs in ((p, d) for p, kept in found.items() for d in kept):
+        each = found[prior][inputs]
+        # Another digest: make them anew, `python -m benchmarks.calibration.margins`.
+        assert each["digest"] == Loop.default(box(inputs)).digest
+        assert (each["first"], each["rounds"]) == (10, 40)
+        margins = default_margins(box(inputs, -2.0, 7.0), prior=prior)
         assert margins.replays == 149
         for claim in (RegretClaim(), ValueClaim(), OptimumClaim(), BandClaim()):
             at = [margins.margin(claim, delta, 20) for delta in (0.3, 0.1, 0.05)]

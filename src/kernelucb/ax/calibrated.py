@@ -28,6 +28,7 @@ from kernelucb.ax.strategy import generation_strategy
 from kernelucb.calibration import (
     CalibratedClaim,
     CalibratedGapStopping,
+    Loop,
     Margins,
     default_margins,
 )
@@ -114,7 +115,7 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         source: The client, or its strategy from ``generation_strategy``.
         delta: Failure probability.
         margins: Of replays of the experiment's own policy (see ``AxPolicy``); by
-            default those that come with the package.
+            default those that come with the package (``default_margins``).
         min_trials: Number of completed trials before it is asked.
 
     Raises:
@@ -161,9 +162,12 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             rule = CalibratedGapStopping(self.gap, margins, delta=self.delta, loop=loop)
             self._stopping, self._other = rule, rule.run.departures
         run = self._stopping.run
-        run.departures = [*self._other, *self._departures(fitted, run.loop.starts)]
-        more = ", searched by Ax with more restarts than the replays" * (not self.margins)
-        run.seen = f"every trial comes from the strategy{more}"
+        options = "the options are not those of generation_strategy()"
+        has_options = self._is_package(box) and self._has_options()
+        run.departures = [*self._other, *[options] * has_options]
+        run.departures += self._departures(fitted, run.loop.starts)
+        more = ", searched by Ax with more restarts than the replays"
+        run.seen = f"every trial comes from the strategy{more * self._is_package(box)}"
         model = fitted.adapter.generator.surrogate.model
         if len(data.X) < run.loop.starts:
             first = f"claims are made from {run.margins.first} outcomes on"
@@ -194,7 +198,6 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         errors = experiment.lookup_data().df["sem"].fillna(0.0) > 0.0
         config, space = config_of(experiment), experiment.search_space
         found = {
-            "the options are not those of generation_strategy()": self._has_options(),
             "several trials are under way": several,
             missing_outcomes(experiment): bool(missing_outcomes(experiment)),
             "outcomes have standard errors": bool(errors.any()),
@@ -208,9 +211,12 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         }
         return others[:3] + [text for text, is_so in found.items() if is_so]
 
+    def _is_package(self, box: Tensor) -> bool:
+        assert self._stopping is not None
+        loop = self._stopping.run.margins.loop
+        return loop.digest == Loop.default(box, rounds=loop.rounds).digest
+
     def _has_options(self) -> bool:
-        if self.margins is not None:
-            return False
         own, default = map(bound_spec, (self.generation_strategy, generation_strategy()))
         return own.generator_kwargs != default.generator_kwargs
 

@@ -1,7 +1,7 @@
 r"""Margins of the default policy, which come with the package."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypedDict
@@ -15,7 +15,7 @@ from kernelucb.calibration.claims import Margins
 from kernelucb.calibration.policy import Loop
 
 PATH = Path(__file__).parent / "default_margins.json"
-_STATEMENT = "the function and its noise are a draw of BoTorch's prior or of a rougher one"
+PRIORS = {"botorch": "BoTorch's prior", "matern": "a rougher prior than BoTorch's"}
 
 
 class Kept(TypedDict):
@@ -45,22 +45,38 @@ def kept(margins: Margins) -> Kept:
     )
 
 
+def written(every: Mapping[str, Mapping[int, Kept]]) -> str:
+    r"""The package's file: of each prior, each number of inputs on a line."""
+    priors = (
+        f'"{prior}": {{\n'
+        + ",\n".join(f'"{inputs}": {json.dumps(each)}' for inputs, each in found.items())
+        + "}"
+        for prior, found in every.items()
+    )
+    return "{" + ",\n".join(priors) + "}\n"
+
+
 @cache
-def every(path: Path) -> dict[int, list[Kept]]:
-    r"""What a file of the package keeps of each prior, by the number of inputs."""
-    found: dict[str, list[Kept]] = json.loads(path.read_text(encoding="utf-8"))
-    return {int(inputs): each for inputs, each in found.items()}
+def every(path: Path) -> dict[str, dict[int, Kept]]:
+    r"""What a file of the package keeps, by priors and numbers of inputs."""
+    found: dict[str, dict[str, Kept]] = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        prior: {int(inputs): each for inputs, each in kept.items()}
+        for prior, kept in found.items()
+    }
 
 
-def default_margins(bounds: Tensor, *, maximize: bool = True) -> Margins:
-    r"""Margins of ``Loop.default(bounds)``, the larger ones of two priors.
+def default_margins(
+    bounds: Tensor, *, maximize: bool = True, prior: str | None = None
+) -> Margins:
+    r"""Margins of ``Loop.default(bounds)``, for draws of a prior, noise as well.
 
-    From 149 replays of 40 outcomes on draws of BoTorch's default prior, and as many of a
-    rougher one (Matern 5/2, lengthscales Gamma(3, 6), which was BoTorch's), noise as well;
-    first claims come after ten outcomes. 50 other replays of each have chosen how margins
-    differ between rounds. Between the numbers of inputs that were replayed they are the
-    larger ones of both neighbours. The command is
-    ``python -m benchmarks.calibration.margins``.
+    From 149 replays of 40 outcomes on draws of BoTorch's default prior (``"botorch"``), and
+    as many of a rougher one (``"matern"``: Matern 5/2, lengthscales Gamma(3, 6), which was
+    BoTorch's); by default the larger ones, for a draw of either. First claims come after
+    ten outcomes. 50 other replays have chosen how margins differ between rounds. Between
+    the numbers of inputs that were replayed they are the larger ones of both neighbours.
+    The command is ``python -m benchmarks.calibration.margins``.
 
     Example:
         >>> stopping = CalibratedGapStopping(0.1, default_margins(bounds))
@@ -70,26 +86,28 @@ def default_margins(bounds: Tensor, *, maximize: bool = True) -> Margins:
     Args:
         bounds: ``2 x d`` limits of the inputs.
         maximize: Whether large outcomes are sought.
+        prior: ``"botorch"`` or ``"matern"``; by default either of them.
 
     Raises:
+        ValueError: If there is no such prior.
         UnsupportedError: If there are more inputs than in any replay.
     """
-    inputs, known = tensor("bounds", bounds).shape[-1], every(PATH)
-    neighbours = [each for each in known if each <= inputs][-1:]
-    neighbours += [each for each in known if each >= inputs][:1]
-    if len(neighbours) < 2:
-        raise UnsupportedError(
-            f"There are margins for {min(known)} to {max(known)} inputs, and bounds has "
-            f"{inputs}: make your own with kernelucb.calibration.calibrate."
-        )
-    parts = [part for each in neighbours for part in known[each]]
+    if prior not in (None, *PRIORS):
+        raise ValueError(f"prior must be one of {', '.join(PRIORS)}, got {prior!r}.")
+    inputs, names = tensor("bounds", bounds).shape[-1], [prior] if prior else [*PRIORS]
+    known = [every(PATH)[name] for name in names]
+    neighbours = _neighbours(inputs, set[int].intersection(*map(set, known)))
+    parts = [each[number] for each in known for number in neighbours]
     loop = Loop.default(bounds, rounds=parts[0]["rounds"], maximize=maximize)
     scores = _larger([each["scores"] for each in parts])
     statistics = _larger([each["statistics"] for each in parts])
-    statement = _STATEMENT
-    if inputs not in known:
+    statement = (
+        "the function and its noise are a draw of "
+        f"{' or of '.join(PRIORS[name] for name in names)}"
+    )
+    if inputs not in neighbours:
         numbers = " and ".join(map(str, neighbours))
-        statement = f"{statement}, for which the larger margin of {numbers} inputs is one"
+        statement += f", for which the larger margin of {numbers} inputs is one"
     return Margins(
         loop,
         statement,
@@ -98,6 +116,16 @@ def default_margins(bounds: Tensor, *, maximize: bool = True) -> Margins:
         first=max(each["first"] for each in parts),
         shapes=_larger([each["shapes"] for each in parts]),
     )
+
+
+def _neighbours(inputs: int, known: Collection[int]) -> list[int]:
+    below, above = ([*filter(side, known)] for side in (inputs.__ge__, inputs.__le__))
+    if not (below and above):
+        raise UnsupportedError(
+            f"There are margins for {min(known)} to {max(known)} inputs, and bounds has "
+            f"{inputs}: make your own with kernelucb.calibration.calibrate."
+        )
+    return [*{max(below), min(above)}]
 
 
 def _larger(parts: Sequence[Mapping[str, list[float]]]) -> dict[str, Tensor]:

@@ -23,7 +23,7 @@ from kernelucb.calibration.policy import Loop
 from kernelucb.certificates.words import Verdict, decision_in_words
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 
-_TESTED = 0.2  # of delta for the test whether a run is like its replays
+TESTED = 0.2  # of delta for the test whether a run is like its replays
 _SAME = 1e-3  # of a side of the domain: a user may round the input that was chosen
 _UNTESTED = Assumption(
     "replays", "the run is like the replays (too few of them for a test)", Status.GIVEN
@@ -148,7 +148,7 @@ class Run:
         look, margins = self._look, self.margins
         if look is None or look.runs < margins.first:
             raise ValueError(f"Claims are made from {margins.first} outcomes on.")
-        share = _TESTED * probability("delta", delta)
+        share = TESTED * probability("delta", delta)
         is_tested = share / len(self.statistics) * (margins.replays + 1) >= 1.0 - ROUND_OFF
         margin = margins.margin(claim, delta - is_tested * share, look.runs)
         lower, upper = claim.limits(look, margin)
