@@ -10,6 +10,7 @@ from itertools import chain
 import pandas as pd
 
 from benchmarks.practical import circuit
+from benchmarks.practical.causes import CHANGES, causes, rescued, worst_runs
 from benchmarks.practical.figures import draw_ranks, draw_regret
 from benchmarks.practical.play import play
 from benchmarks.practical.problems import PROBLEMS
@@ -138,6 +139,10 @@ def choice(played: pd.DataFrame) -> dict[str, Summary]:
         tables["paired"] = Summary(None, [*lines][1:])
     return tables
 
+
+_WORST = [PROTOCOL | PROBLEMS[each["problem"]][1] | each for each in worst_runs()]
+CAUSES = grid(_WORST, {"change": [*CHANGES]})
+STUDY.table("causes", CAUSES, rescued)(causes)
 
 _CIRCUIT = {"trials": 30, "initial": 5, "noise_std": 0.05}
 

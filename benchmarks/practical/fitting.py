@@ -87,21 +87,24 @@ class Objective:
         lengthscale = self.model.covar_module.lengthscale.detach().log()[0]
         return torch.cat([constant, noise, lengthscale]).numpy()
 
-    def fit(self) -> bool:
-        r"""Move the model to the maximum; whether it was found."""
+    def fit(self, start: np.ndarray | None = None) -> bool:
+        r"""Move the model to the maximum, from where it is; whether it was found."""
+        first = self.point() if start is None else start
         try:
-            result = minimize(
-                self, self.point(), jac=True, method="L-BFGS-B", bounds=self.bounds
-            )
+            result = minimize(self, first, jac=True, method="L-BFGS-B", bounds=self.bounds)
         except LinAlgError:
             return False
         if not (result.success and np.all(np.isfinite(result.x))):
             return False
-        values = torch.from_numpy(result.x)
+        self.move(result.x)
+        return True
+
+    def move(self, point: np.ndarray) -> None:
+        r"""Move the model there."""
+        values = torch.from_numpy(point)
         self.model.mean_module.initialize(constant=values[0])
         self.model.likelihood.initialize(noise=values[1].exp())
         self.model.covar_module.initialize(lengthscale=values[2:].exp())
-        return True
 
     def __call__(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         r"""Value and gradient."""

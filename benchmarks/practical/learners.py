@@ -59,14 +59,14 @@ def _log_ei(model: LeanGP) -> AcquisitionFunction:
     return acquisition.LogExpectedImprovement(model, best)
 
 
-def _log_nei(model: LeanGP) -> AcquisitionFunction:
+def log_nei(model: LeanGP) -> AcquisitionFunction:
     sampler = SobolQMCNormalSampler(_SAMPLES)
     return acquisition.qLogNoisyExpectedImprovement(
         model, model.train_inputs[0], sampler, prune_baseline=True
     )
 
 
-def _mixture(model: LeanGP) -> AcquisitionFunction:
+def mixture(model: LeanGP) -> AcquisitionFunction:
     return MartingaleMixtureUCB(model.plain())
 
 
@@ -76,7 +76,7 @@ def _thompson(model: LeanGP, environment: Environment, count: int) -> Tensor:
     return torch.cat([environment.maximize(path, 1) for path in paths])
 
 
-def _random(_: LeanGP, environment: Environment, count: int) -> Tensor:
+def randomly(_: LeanGP, environment: Environment, count: int) -> Tensor:
     return torch.stack([environment.random_point() for _ in range(count)])
 
 
@@ -84,7 +84,7 @@ def _guarded(every: int | None = None, **search: bool) -> Callable[[], Chooser]:
     r"""Improvement within the default band's possible maximisers."""
 
     def function(model: LeanGP) -> AcquisitionFunction:
-        return GuardedAcquisition(_log_nei(model), _mixture(model), ucb_every=every)
+        return GuardedAcquisition(log_nei(model), mixture(model), ucb_every=every)
 
     return _maximised(function, **search)
 
@@ -147,15 +147,15 @@ METHODS: dict[str, tuple[str, Callable[[], Chooser]]] = {
     "ucb_2": ("UCB, beta 2", _ucb(2.0)),
     "ucb_4": ("UCB, beta 4", _ucb(4.0)),
     "log_ei": ("LogEI", _maximised(_log_ei)),
-    "q_log_nei": ("qLogNEI", _maximised(_log_nei)),
+    "q_log_nei": ("qLogNEI", _maximised(log_nei)),
     "thompson": ("Thompson sampling", lambda: _thompson),
     "irgp_ucb": ("IRGP-UCB", _maximised(_randomized_ucb)),
-    "random": ("Random search", lambda: _random),
-    "q_log_nei_joint": ("qLogNEI, joint batches", _maximised(_log_nei, joint=True)),
+    "random": ("Random search", lambda: randomly),
+    "q_log_nei_joint": ("qLogNEI, joint batches", _maximised(log_nei, joint=True)),
     "q_ucb_2": ("qUCB, beta 2", _maximised(_batch_ucb)),
     "ax_default": ("Ax's default", _AxDefault),
     "guarded": ("Guarded qLogNEI", _guarded()),
     "guarded_every_4": ("Guarded qLogNEI, every fourth by U", _guarded(4)),
     "guarded_joint": ("Guarded qLogNEI, joint batches", _guarded(joint=True)),
-    "mixture_ucb": ("MartingaleMixtureUCB", _maximised(_mixture)),
+    "mixture_ucb": ("MartingaleMixtureUCB", _maximised(mixture)),
 }

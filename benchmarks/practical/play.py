@@ -90,16 +90,18 @@ def played(
     starts: int,
     refit: Callable[[int], bool] = lambda _: True,
     until: float = -math.inf,
+    choose: Chooser | None = None,
 ) -> dict[str, Any]:
     r"""The same in an environment, with the number of random starts.
 
     Args:
         refit: Whether the hyper-parameters are refitted after so many points chosen.
         until: The run ends early where regret is no larger.
+        choose: What chooses the points; by default the method of the task.
     """
     own = stream(task.seed, "own", task.problem, task.method)
     (_, make), left = METHODS[task.method], task.rounds
-    history, search = _History(environment), _Search(make(), environment)
+    history, search = _History(environment), _Search(choose or make(), environment)
     recommended, failed_fits, fit_seconds, previous = [], 0, 0.0, None
     with manual_seed(int(own.integers(2**31))):
         for _ in range(starts):
