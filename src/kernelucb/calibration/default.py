@@ -1,7 +1,8 @@
 r"""Margins of the default policy, which come with the package."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TypedDict
@@ -11,7 +12,7 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.checks import tensor
-from kernelucb.calibration.claims import Margins
+from kernelucb.calibration.claims import Claim, Margins
 from kernelucb.calibration.policy import Loop
 
 PATH = Path(__file__).parent / "default_margins.json"
@@ -99,8 +100,6 @@ def default_margins(
     neighbours = _neighbours(inputs, set[int].intersection(*map(set, known)))
     parts = [each[number] for each in known for number in neighbours]
     loop = Loop.default(bounds, rounds=parts[0]["rounds"], maximize=maximize)
-    scores = _larger([each["scores"] for each in parts])
-    statistics = _larger([each["statistics"] for each in parts])
     statement = (
         "the function and its noise are a draw of "
         f"{' or of '.join(PRIORS[name] for name in names)}"
@@ -108,13 +107,37 @@ def default_margins(
     if inputs not in neighbours:
         numbers = " and ".join(map(str, neighbours))
         statement += f", for which the larger margin of {numbers} inputs is one"
+    found = tuple(_margins(loop, statement, part) for part in parts)
+    # Ranks of the larger numbers are the larger ones of all ranks, as all are in order.
+    scores, statistics = (
+        {name: torch.stack([each[name] for each in series]).amax(0) for name in series[0]}
+        for series in ([each.scores for each in found], [each.statistics for each in found])
+    )
+    return _Largest(loop, statement, scores, statistics, found[0].first, parts=found)
+
+
+@dataclass(frozen=True)
+class _Largest(Margins):
+    r"""In every round the largest margin of several."""
+
+    parts: tuple[Margins, ...] = field(default=(), repr=False)
+
+    def margin(self, claim: Claim, delta: float, runs: int | None = None) -> float:
+        return max(part.margin(claim, delta, runs) for part in self.parts)
+
+
+def _margins(loop: Loop, statement: str, part: Kept) -> Margins:
+    scores, statistics, shapes = (
+        {name: torch.tensor(each, dtype=torch.float64) for name, each in series.items()}
+        for series in (part["scores"], part["statistics"], part["shapes"])
+    )
     return Margins(
         loop,
         statement,
         {name: each.unsqueeze(-1) for name, each in scores.items()},
         {name: each.unsqueeze(-1) for name, each in statistics.items()},
-        first=max(each["first"] for each in parts),
-        shapes=_larger([each["shapes"] for each in parts]),
+        first=part["first"],
+        shapes=shapes,
     )
 
 
@@ -126,14 +149,3 @@ def _neighbours(inputs: int, known: Collection[int]) -> list[int]:
             f"{inputs}: make your own with kernelucb.calibration.calibrate."
         )
     return [*{max(below), min(above)}]
-
-
-def _larger(parts: Sequence[Mapping[str, list[float]]]) -> dict[str, Tensor]:
-    # Ranks of the larger numbers are the larger ones of all ranks, as all are in order.
-    numbers = [
-        {name: torch.tensor(each, dtype=torch.float64) for name, each in part.items()}
-        for part in parts
-    ]
-    return {
-        name: torch.stack([part[name] for part in numbers]).amax(0) for name in numbers[0]
-    }
