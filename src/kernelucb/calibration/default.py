@@ -5,18 +5,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.checks import tensor
+from kernelucb._numerics.checks import one_of, tensor
 from kernelucb.calibration.claims import Claim, Margins
 from kernelucb.calibration.policy import Loop
 
 PATH = Path(__file__).parent / "default_margins.json"
+Prior = Literal["botorch", "matern", "either"]
 PRIORS = {"botorch": "BoTorch's prior", "matern": "a rougher prior than BoTorch's"}
+_CHOICES = *PRIORS, "either"
 
 
 class Kept(TypedDict):
@@ -68,16 +70,16 @@ def every(path: Path) -> dict[str, dict[int, Kept]]:
 
 
 def default_margins(
-    bounds: Tensor, *, maximize: bool = True, prior: str | None = None
+    bounds: Tensor, *, maximize: bool = True, prior: Prior = "botorch"
 ) -> Margins:
     r"""Margins of ``Loop.default(bounds)``, for draws of a prior, noise as well.
 
-    From 149 replays of 40 outcomes on draws of BoTorch's default prior (``"botorch"``), and
-    as many of a rougher one (``"matern"``: Matern 5/2, lengthscales Gamma(3, 6), which was
-    BoTorch's); by default the larger ones, for a draw of either. First claims come after
-    ten outcomes. 50 other replays have chosen how margins differ between rounds. Between
-    the numbers of inputs that were replayed they are the larger ones of both neighbours.
-    The command is ``python -m benchmarks.calibration.margins``.
+    From 149 replays of 40 outcomes on draws of BoTorch's default prior, or of a rougher one
+    (Matern 5/2, lengthscales Gamma(3, 6), which was BoTorch's); of ``"either"`` in every
+    round the larger one. First claims come after ten outcomes. 50 other replays have chosen
+    how margins differ between rounds. Between the numbers of inputs that were replayed they
+    are the larger ones of both neighbours. The command is
+    ``python -m benchmarks.calibration.margins``.
 
     Example:
         >>> stopping = CalibratedGapStopping(0.1, default_margins(bounds))
@@ -87,15 +89,15 @@ def default_margins(
     Args:
         bounds: ``2 x d`` limits of the inputs.
         maximize: Whether large outcomes are sought.
-        prior: ``"botorch"`` or ``"matern"``; by default either of them.
+        prior: ``"botorch"``, ``"matern"`` (rougher: larger margins), or ``"either"``.
 
     Raises:
         ValueError: If there is no such prior.
         UnsupportedError: If there are more inputs than in any replay.
     """
-    if prior not in (None, *PRIORS):
-        raise ValueError(f"prior must be one of {', '.join(PRIORS)}, got {prior!r}.")
-    inputs, names = tensor("bounds", bounds).shape[-1], [prior] if prior else [*PRIORS]
+    one_of("prior", prior, *_CHOICES)
+    inputs = tensor("bounds", bounds).shape[-1]
+    names = [*PRIORS] if prior == "either" else [prior]
     known = [every(PATH)[name] for name in names]
     neighbours = _neighbours(inputs, set[int].intersection(*map(set, known)))
     parts = [each[number] for each in known for number in neighbours]
