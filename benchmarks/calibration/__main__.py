@@ -38,7 +38,7 @@ TASKS += grid(_TASKS, _TABLES, {"number": range(3), "task": SPACES})
 STUDY.table("tasks", TASKS, searched)(gaps_from_tasks)
 
 _DEFAULT = {"starts": 5, "rounds": 40, "seed": 0}
-STOPS = grid(_DEFAULT, {"number": range(4), "function": NAMES})
+STOPS = grid(_DEFAULT, {"number": range(3), "function": NAMES})
 STUDY.table("stops", STOPS, stopped)(stops_by_default)
 
 if __name__ == "__main__":
