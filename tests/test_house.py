@@ -13,7 +13,7 @@ MOST = {
     "functions above 60 lines": 0,
     "repeated lines of code": 99,
     "words of docs": 24_000,
-    "words of the longest page but mathematics": 1107,
+    "words of the longest page but mathematics": 1000,
 }
 MOST_ENTERED = {"files": 25, "functions": 221, "calls": 457}  # by the simplest call
 

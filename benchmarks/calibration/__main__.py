@@ -1,6 +1,6 @@
 r"""Command line: ``python -m benchmarks.calibration validity``."""
 
-from benchmarks.calibration.play import policies, validity
+from benchmarks.calibration.play import AS_AX, policies, validity
 from benchmarks.calibration.problems import FAMILIES, REACTION_NOISE
 from benchmarks.calibration.results import (
     OURS,
@@ -27,6 +27,7 @@ _PAIRS = [
     ("BayBE", "ours"),
 ]
 _POLICIES = [dict(zip(("model", "rule"), pair, strict=True)) for pair in _PAIRS]
+_POLICIES.append(_POLICIES[0] | {"rule": AS_AX, "num_restarts": 20, "raw_samples": 1024})
 POLICIES = grid(_SEARCH, {"number": range(39)}, _POLICIES)
 STUDY.table("policies", POLICIES, policies)(margins_of_policies)
 
@@ -38,7 +39,7 @@ TASKS += grid(_TASKS, _TABLES, {"number": range(3), "task": SPACES})
 STUDY.table("tasks", TASKS, searched)(gaps_from_tasks)
 
 _DEFAULT = {"starts": 5, "rounds": 40, "seed": 0}
-STOPS = grid(_DEFAULT, {"number": range(4), "function": NAMES})
+STOPS = grid(_DEFAULT, {"number": range(3), "function": NAMES})
 STUDY.table("stops", STOPS, stopped)(stops_by_default)
 
 if __name__ == "__main__":

@@ -93,6 +93,8 @@ RULES: dict[str, Callable[[SingleTaskGP, Tensor], AcquisitionFunction]] = {
     "upper bound": lambda model, _: UpperConfidenceBound(model, beta=4.0),
     "qLogNEI": qLogNoisyExpectedImprovement,
 }
+AS_AX = "ours, searched as by Ax"
+RULES[AS_AX] = RULES["ours"]
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,14 @@ from benchmarks.runner.simulators import SALLEN_KEY, SIMULATORS
 from benchmarks.runner.study import Settings, Summary
 from kernelucb.calibration import Loop, RegretClaim, default_margins
 from kernelucb.calibration.claims import Look, Truth
-from kernelucb.calibration.default import PRIORS
+from kernelucb.calibration.default import Prior
 from kernelucb.calibration.policy import Functions, Problem
 from kernelucb.calibration.run import TESTED
 
 NOISE = 0.02  # of the range
 ACCEPTED = 0.05, 0.1  # regrets at which to stop, of the range
 DELTAS = 0.1, 0.2, 0.3
+PRIORS: tuple[Prior, ...] = "botorch", "matern", "either"
 _SIZES = 8, 256  # restarts and samples of the default policy
 _TESTED: dict[str, SyntheticTestFunction] = {
     "Branin": Branin(negate=True),
@@ -120,7 +121,7 @@ def stops_by_default(runs: pd.DataFrame) -> dict[str, Summary]:
     looks = pd.DataFrame(
         row
         for run in runs.to_dict("records")
-        for prior in (*PRIORS, None)
+        for prior in PRIORS
         for delta in DELTAS
         for row in decided(run, prior, delta)
     )
@@ -137,7 +138,7 @@ def stops_by_default(runs: pd.DataFrame) -> dict[str, Summary]:
     }
 
 
-def decided(run: dict, prior: str | None, delta: float) -> list[dict]:
+def decided(run: dict, prior: Prior, delta: float) -> list[dict]:
     r"""For each regret to accept, when it stopped and whether falsely."""
     margins = default_margins(unit_cube(run["inputs"]), prior=prior)
     first = margins.first
@@ -159,7 +160,7 @@ def decided(run: dict, prior: str | None, delta: float) -> list[dict]:
         rows.append(
             {
                 "function": run["function"],
-                "margins": prior or "the larger",
+                "margins": prior,
                 "delta": delta,
                 "accepted": share,
                 "spent": counts[at] if is_stop else np.nan,

@@ -676,11 +676,11 @@ def test_margins_hold_as_often_as_stated_and_halves_do_not(tmp_path):
         assert float((new > 0.5 * c).double().mean()) >= 0.5
 
 
-def numbers(size):
+def numbers(size, early=None):
     r"""Margins of two replays in each dimension, the package's file in small."""
     scores = {"RegretClaim()": [1.0 * size, 2.0 * size]}
     statistics = {name: [1.0, 4.0 - size] for name in ("residual", "noise", "norm")}
-    shapes = {"RegretClaim()": [2.0 + size, 1.0]}
+    shapes = {"RegretClaim()": [early or 2.0 + size, 1.0]}
     return {"digest": "", "first": 6, "rounds": 7, "scores": scores} | {
         "statistics": statistics,
         "shapes": shapes,
@@ -690,12 +690,15 @@ def numbers(size):
 def test_between_dimensions_the_larger_margins_count(tmp_path, monkeypatch):
     path = tmp_path / "margins.json"
     rough = {1: numbers(1.0), 3: numbers(1.5)}
-    found = {"botorch": {1: numbers(1.0), 3: numbers(0.5), 5: numbers(0.5)}}
+    found = {"botorch": {1: numbers(1.0), 3: numbers(0.5, 8.0), 5: numbers(0.5)}}
     path.write_text(default.written(found | {"matern": rough}))
     monkeypatch.setattr(default, "PATH", path)
-    one, two, three = (default_margins(box(d, -1.0, 5.0)) for d in (1, 2, 3))
+    one, two, three = (
+        default_margins(box(d, -1.0, 5.0), prior="either") for d in (1, 2, 3)
+    )
     claim = RegretClaim()
     assert [each.margin(claim, 0.4) for each in (one, two, three)] == [2.0, 3.0, 3.0]
+    # The largest margin of a round, not a larger factor times another one's score.
     assert [each.margin(claim, 0.4, 6) for each in (one, two)] == [6.0, 10.5]
     assert [each.limit("noise", 0.4) for each in (one, two, three)] == [3.0, 3.5, 3.5]
     assert two.first == 6
@@ -704,12 +707,12 @@ def test_between_dimensions_the_larger_margins_count(tmp_path, monkeypatch):
     assert "larger" not in one.statement
     assert "of BoTorch's prior or of a rougher prior" in one.statement
     with pytest.raises(UnsupportedError, match="for 1 to 3 inputs, and bounds has 4"):
-        default_margins(box(4))
-    alone = default_margins(box(4), prior="botorch")
-    assert alone.margin(claim, 0.4) == 1.0
+        default_margins(box(4), prior="either")
+    alone = default_margins(box(4))
+    assert [alone.margin(claim, 0.4, runs) for runs in (6, 7)] == [8.0, 1.0]
     assert "the larger margin of 3 and 5 inputs" in alone.statement
     assert "rougher" not in alone.statement
-    with pytest.raises(ValueError, match=r"botorch, matern, got 'BoTorch'"):
+    with pytest.raises(ValueError, match='"matern" or "either"'):
         default_margins(box(1), prior="BoTorch")
 
 

@@ -1,21 +1,24 @@
 r"""Margins of the default policy, which come with the package."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.checks import tensor
-from kernelucb.calibration.claims import Margins
+from kernelucb._numerics.checks import one_of, tensor
+from kernelucb.calibration.claims import Claim, Margins
 from kernelucb.calibration.policy import Loop
 
 PATH = Path(__file__).parent / "default_margins.json"
+Prior = Literal["botorch", "matern", "either"]
 PRIORS = {"botorch": "BoTorch's prior", "matern": "a rougher prior than BoTorch's"}
+_CHOICES = *PRIORS, "either"
 
 
 class Kept(TypedDict):
@@ -67,16 +70,16 @@ def every(path: Path) -> dict[str, dict[int, Kept]]:
 
 
 def default_margins(
-    bounds: Tensor, *, maximize: bool = True, prior: str | None = None
+    bounds: Tensor, *, maximize: bool = True, prior: Prior = "botorch"
 ) -> Margins:
     r"""Margins of ``Loop.default(bounds)``, for draws of a prior, noise as well.
 
-    From 149 replays of 40 outcomes on draws of BoTorch's default prior (``"botorch"``), and
-    as many of a rougher one (``"matern"``: Matern 5/2, lengthscales Gamma(3, 6), which was
-    BoTorch's); by default the larger ones, for a draw of either. First claims come after
-    ten outcomes. 50 other replays have chosen how margins differ between rounds. Between
-    the numbers of inputs that were replayed they are the larger ones of both neighbours.
-    The command is ``python -m benchmarks.calibration.margins``.
+    From 149 replays of 40 outcomes on draws of BoTorch's default prior, or of a rougher one
+    (Matern 5/2, lengthscales Gamma(3, 6), which was BoTorch's); of ``"either"`` in every
+    round the larger one. First claims come after ten outcomes. 50 other replays have chosen
+    how margins differ between rounds. Between the numbers of inputs that were replayed they
+    are the larger ones of both neighbours. The command is
+    ``python -m benchmarks.calibration.margins``.
 
     Example:
         >>> stopping = CalibratedGapStopping(0.1, default_margins(bounds))
@@ -86,21 +89,19 @@ def default_margins(
     Args:
         bounds: ``2 x d`` limits of the inputs.
         maximize: Whether large outcomes are sought.
-        prior: ``"botorch"`` or ``"matern"``; by default either of them.
+        prior: ``"botorch"``, ``"matern"`` (rougher: larger margins), or ``"either"``.
 
     Raises:
         ValueError: If there is no such prior.
         UnsupportedError: If there are more inputs than in any replay.
     """
-    if prior not in (None, *PRIORS):
-        raise ValueError(f"prior must be one of {', '.join(PRIORS)}, got {prior!r}.")
-    inputs, names = tensor("bounds", bounds).shape[-1], [prior] if prior else [*PRIORS]
+    one_of("prior", prior, *_CHOICES)
+    inputs = tensor("bounds", bounds).shape[-1]
+    names = [*PRIORS] if prior == "either" else [prior]
     known = [every(PATH)[name] for name in names]
     neighbours = _neighbours(inputs, set[int].intersection(*map(set, known)))
     parts = [each[number] for each in known for number in neighbours]
     loop = Loop.default(bounds, rounds=parts[0]["rounds"], maximize=maximize)
-    scores = _larger([each["scores"] for each in parts])
-    statistics = _larger([each["statistics"] for each in parts])
     statement = (
         "the function and its noise are a draw of "
         f"{' or of '.join(PRIORS[name] for name in names)}"
@@ -108,13 +109,37 @@ def default_margins(
     if inputs not in neighbours:
         numbers = " and ".join(map(str, neighbours))
         statement += f", for which the larger margin of {numbers} inputs is one"
+    found = tuple(_margins(loop, statement, part) for part in parts)
+    # Ranks of the larger numbers are the larger ones of all ranks, as all are in order.
+    scores, statistics = (
+        {name: torch.stack([each[name] for each in series]).amax(0) for name in series[0]}
+        for series in ([each.scores for each in found], [each.statistics for each in found])
+    )
+    return _Largest(loop, statement, scores, statistics, found[0].first, parts=found)
+
+
+@dataclass(frozen=True)
+class _Largest(Margins):
+    r"""In every round the largest margin of several."""
+
+    parts: tuple[Margins, ...] = field(default=(), repr=False)
+
+    def margin(self, claim: Claim, delta: float, runs: int | None = None) -> float:
+        return max(part.margin(claim, delta, runs) for part in self.parts)
+
+
+def _margins(loop: Loop, statement: str, part: Kept) -> Margins:
+    scores, statistics, shapes = (
+        {name: torch.tensor(each, dtype=torch.float64) for name, each in series.items()}
+        for series in (part["scores"], part["statistics"], part["shapes"])
+    )
     return Margins(
         loop,
         statement,
         {name: each.unsqueeze(-1) for name, each in scores.items()},
         {name: each.unsqueeze(-1) for name, each in statistics.items()},
-        first=max(each["first"] for each in parts),
-        shapes=_larger([each["shapes"] for each in parts]),
+        first=part["first"],
+        shapes=shapes,
     )
 
 
@@ -126,14 +151,3 @@ def _neighbours(inputs: int, known: Collection[int]) -> list[int]:
             f"{inputs}: make your own with kernelucb.calibration.calibrate."
         )
     return [*{max(below), min(above)}]
-
-
-def _larger(parts: Sequence[Mapping[str, list[float]]]) -> dict[str, Tensor]:
-    # Ranks of the larger numbers are the larger ones of all ranks, as all are in order.
-    numbers = [
-        {name: torch.tensor(each, dtype=torch.float64) for name, each in part.items()}
-        for part in parts
-    ]
-    return {
-        name: torch.stack([part[name] for part in numbers]).amax(0) for name in numbers[0]
-    }
