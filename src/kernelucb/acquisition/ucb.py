@@ -1,5 +1,6 @@
 r"""The acquisition function of a band, and how BoTorch and Ax build the bounds."""
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -21,6 +22,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, tensor
 from kernelucb.acquisition.turns import (
+    Improvement,
     Turn,
     checked_turns,
     mean_and_repeats,
@@ -84,7 +86,9 @@ class BandUCB(Described, WithoutBeta):
         posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
         X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
         turns: Which function plays each point of a block, by the number of observed and
-            pending points: ``"upper"``, the upper bound, alone by default; ``"mean"``, the
+            pending points: ``"upper"``, the upper bound, alone by default;
+            ``"improvement"``, the logarithm of the expected improvement on the best of
+            these points, whose values are drawn from the posterior; ``"mean"``, the
             posterior mean, at no point whose value the kernel does not tell from that at an
             observed or pending one: they differ by less than about a hundredth of the
             outcomes' standard deviation, a priori. Where there is no other point, the upper
@@ -123,10 +127,10 @@ class BandUCB(Described, WithoutBeta):
                 f"{type(band).__name__} is no set of functions, whose largest values are "
                 "sought; give a band such as that of MartingaleMixtureUCB."
             )
-        if "mean" in self.turns and not isinstance(band.data, KernelRegression):
+        if self.plays_others and not isinstance(band.data, KernelRegression):
             raise UnsupportedError(
-                'A turn of "mean" needs the posterior mean of an exact GP, which this band '
-                "has not; leave out turns."
+                'Turns of "mean" and "improvement" need the posterior of an exact GP, '
+                "which this band has not; leave out turns."
             )
         self._set = band.required_set  # a module: moves with the function
         self.maximize = band.direction == 1 if maximize is None else maximize
@@ -146,6 +150,11 @@ class BandUCB(Described, WithoutBeta):
             f"{type(self).__name__} loads no state: build it again from its arguments, or "
             "save it with pickle."
         )
+
+    @property
+    def plays_others(self) -> bool:
+        r"""Whether anything but the upper bound plays."""
+        return any(turn != "upper" for turn in self.turns)
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``n x d`` points, two ``n``-vectors, outcome units."""
@@ -174,8 +183,14 @@ class BandUCB(Described, WithoutBeta):
         source: Any = self._searched(num_pending)
         if X is not None:
             source = source.with_pending(X)
+        data: Any = self.band.data
+        gain = None
+        if turn == "improvement":
+            sign = 1.0 if self.maximize == (self._weight > 0) else -1.0
+            gain = Improvement.on(data, sign, X)
         # Conditioned first: a refused call changes nothing.
         self._scoring, self._X_pending, self.turn = source, X, turn
+        self._improvement = gain
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -217,7 +232,8 @@ class BandUCB(Described, WithoutBeta):
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.
 
-        In a turn of ``"mean"`` the posterior mean, or minus it.
+        In a turn of ``"mean"`` the posterior mean, or minus it; in one of ``"improvement"``
+        the logarithm of an expected improvement, outcome units.
 
         Maps ``b x 1 x d`` candidate points, where ``b`` may be several dimensions, to a
         tensor of shape ``b``.
@@ -226,13 +242,13 @@ class BandUCB(Described, WithoutBeta):
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
-        if self.turn == "mean":
-            return self._values(X, self._mean)
-        return self._values(X, self._value)
+        if self._improvement is not None:
+            return self._values(X, self._improvement) + math.log(abs(self._weight))
+        return self._values(X, self._mean if self.turn == "mean" else self._value)
 
     def majorant(self, X: Tensor) -> Tensor:
         r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
-        if self.turn == "mean":
+        if self.turn != "upper":
             return self(X)
         return self._values(X, partial(self._value, cheap=True))
 
@@ -281,7 +297,7 @@ class BandUCB(Described, WithoutBeta):
         that of the union, which alone bounds a regret.
         """
         narrow = whole and self.band.widest_every != 1
-        if self.plays_upper and "mean" not in self.turns and not narrow:
+        if self.plays_upper and not self.plays_others and not narrow:
             return self
         searched = copy(self.band)
         searched.widest_every = 1 if whole else searched.widest_every

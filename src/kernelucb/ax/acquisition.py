@@ -278,7 +278,7 @@ class BoundAcquisition(Acquisition):
             ordered = {i: values.get(i, choices[i]) for i in sorted(choices)}
             search_space_digest = replace(search_space_digest, discrete_choices=ordered)
             optimizer = determine_optimizer(search_space_digest, discrete_choices=choices)
-            one_by_one = self.acqf is self.bound and "mean" in self.bound.turns
+            one_by_one = self.acqf is self.bound and self.bound.plays_others
             at_once = n == 1 or optimizer == "optimize_acqf"
             if optimizer == "optimize_acqf_discrete" or (at_once and not one_by_one):
                 return super().optimize(n, search_space_digest, **options)
