@@ -145,7 +145,7 @@ def test_from_model_hands_its_arguments_on_in_their_order(acqf_class):
     assert not any(each.default is not each.empty for each in taken.values())
 
 
-TURNS = ("upper", "mean")
+TURNS = ("upper", "improvement", "mean")
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -242,6 +242,36 @@ def test_a_state_whose_inputs_cannot_be_restored_is_built_again():
     same = MartingaleMixtureUCB(KernelRegression.of(model), norm_bound=3.0).band
     for each in (band.at(norm_bound=3.0), same):
         assert_close(each.bounds(X), band.bounds(X))
+
+
+@pytest.mark.parametrize("pending", [None, PENDING])
+@pytest.mark.parametrize("maximize", [True, False])
+def test_a_turn_of_the_improvement_is_that_on_the_best_values(maximize, pending):
+    r"""Against draws of the joint posterior of all points."""
+    options = {"maximize": maximize, "X_pending": pending, **weighted(-2.0)}
+    acqf = exact(turns=("improvement",), **options)
+    chosen = PROBLEM.X if pending is None else torch.cat([PROBLEM.X, pending])
+    points = uniform(60, 2, seed=3)
+    with torch.no_grad():
+        joint = PROBLEM.model.posterior(torch.cat([points, chosen])).distribution
+        size, directions = torch.linalg.eigh(joint.covariance_matrix)
+        normal = torch.randn(40_000, len(size), generator=torch.manual_seed(1)).double()
+        draws = joint.mean + normal * size.clamp_min(0.0).sqrt() @ directions.mT
+        draws *= -2.0 if maximize else 2.0
+        gains = (draws[:, :60] - draws[:, 60:].amax(-1, keepdim=True)).clamp_min(0.0)
+        found, expected = at(acqf, points).exp(), gains.mean(0)
+    likely = expected > 0.2 * expected.max()
+    assert 5 <= int(likely.sum()) <= 50
+    # From 32 draws of the best values: up to 22 % apart.
+    assert_close(found[likely], expected[likely], rtol=0.3, atol=0.0)
+    assert float((found[likely] / expected[likely]).log().mean().abs()) < 0.1
+    assert torch.equal(acqf.majorant(points[:, None]), at(acqf, points))
+
+
+def test_a_turn_of_the_improvement_leaves_chosen_points():
+    acqf = exact(turns=("improvement",), X_pending=PENDING[:1])
+    chosen = torch.cat([PROBLEM.X, PENDING[:1]])
+    assert float(at(acqf, chosen).max()) < float(at(acqf).min())
 
 
 def test_only_an_estimated_norm_brings_turns_of_the_mean():

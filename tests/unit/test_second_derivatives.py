@@ -34,6 +34,7 @@ NORM = {"norm_bound": 5.0}
 MEAN = {"turns": ("mean",)}
 FORMULAS = [
     (MartingaleMixtureUCB, NORM | MEAN),
+    (MartingaleMixtureUCB, NORM | {"turns": ("improvement",)}),
     (MartingaleMixtureUCB, NORM | {"form": "analytic"}),
     (AbbasiYadkoriUCB, NORM),
     (IGPUCB, NORM | {"horizon": 20}),

@@ -305,13 +305,13 @@ class BoundAcquisition(Acquisition):
     def _new_point(
         self, digest: SearchSpaceDigest, **options: Unpack[SearchOptions]
     ) -> tuple[Tensor, ...]:
-        r"""The best point and its value: of the upper bound, where the mean's was tried."""
+        r"""The best point and its value: of the upper bound, where another turn's was tried."""
         found, bound = super().optimize(1, digest, **options)[:2], self.bound
         tried = [*self.surrogate.Xs, *([] if self.X_pending is None else [self.X_pending])]
         lower, upper = torch.tensor(digest.bounds, dtype=torch.float64).mT
         same = (torch.cat(tried) - found[0]).abs() <= _ROUND_OFF * (upper - lower)
-        of_mean = self.acqf is bound and bound.turn == "mean"
-        if of_mean and bool(same.all(-1).any()):
+        of_upper = self.acqf is not bound or bound.turn == "upper"
+        if not of_upper and bool(same.all(-1).any()):
             self.acqf = upper_bound_of(bound)
             found = super().optimize(1, digest, **options)[:2]
             self.acqf = bound
