@@ -47,9 +47,6 @@ from kernelucb.data.kernel_family import (
     fixed_mean,
 )
 
-# Where the norm is a guess: chosen among rules in ``benchmarks/practical``
-_TURNS: tuple[Turn, ...] = "upper", "improvement", "mean"
-
 
 def with_named_kernel(
     model: Model | KernelRegression,
@@ -300,8 +297,8 @@ class MartingaleMixtureUCB(RegressionUCB):
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
             turns: See ``BandUCB``. By default ``("upper",)`` where ``norm_bound`` is given;
-                ``("upper", "improvement", "mean")`` where it is estimated and no theorem
-                speaks of the upper bound.
+                ``("upper", "mean")`` where it is estimated and no theorem speaks of the
+                upper bound.
 
         Raises:
             ValueError: If a scalar is out of its range, or ``fit`` has other observations.
@@ -313,7 +310,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         )
         if turns is None:
             is_estimate = "norm" in band.assumptions.estimated
-            turns = _TURNS if is_estimate else ("upper",)
+            turns = ("upper", "mean") if is_estimate else ("upper",)
         super().__init__(band, maximize, posterior_transform, X_pending, model, turns)
 
     def witness(self, X: Tensor, upper: bool = True) -> Witness:

@@ -7,13 +7,14 @@ within the mean width of the band at them of the optimum, whatever plays the oth
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from botorch.acquisition import analytic
 from botorch.utils.sampling import draw_sobol_normal_samples
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
+from torch.nn import Module
 
 from kernelucb._numerics.checks import one_of
 from kernelucb._numerics.spread import place_at
@@ -31,7 +32,7 @@ _NEAR = 0.3
 _POSTERIOR = torch.ones((), dtype=torch.float64)  # regulariser of a GP's posterior
 # An improvement is on so many points of largest mean, their values drawn so many times.
 _BEST, _DRAWN = 16, 32
-_LEAST_VARIANCE = 1e-12  # of a prior variance: round-off
+_JITTER, _LEAST_VARIANCE = 1e-8, 1e-12  # of a prior variance
 # Of BoTorch, not public: log of phi(z) + z Phi(z) without loss far below zero.
 _log_improvement: Any = analytic._log_ei_helper  # pyright: ignore[reportPrivateUsage]
 
@@ -65,53 +66,55 @@ def is_upper_turn(every: int | None, count: int) -> bool:
     return every is not None and turn_at(range(every), count) == 0
 
 
-class Improvement(NamedTuple):
+class Improvement(Module):
     r"""Logarithm of the expected improvement on the best of the chosen points.
 
     The values at these are drawn from the posterior, and given them the rest is Gaussian,
     in closed form. Observed points count where their means are the largest 16, pending ones
-    all.
+    all. Values are logarithms of outcome units.
 
     Source: Letham et al. (2019), Bayesian Analysis 14(2); the logarithm of Ament et al.
     (2023). No guarantee.
     """
 
-    data: KernelRegression
-    chosen: Projection
-    sign: float
-    factor: Tensor  # `k x k`, of the posterior covariance of the chosen points
+    inputs: Tensor  # `k x d'` chosen points as the kernel sees them
+    factor: Tensor  # `k x k`, of their posterior covariance
     normal: Tensor  # `s x k` draws
     largest: Tensor  # `s` largest values of the chosen points, sign times outcome
 
-    @classmethod
     @torch.no_grad()
-    def on(cls, data: KernelRegression, sign: float, X_pending: Tensor | None) -> Self:
-        r"""The improvement where ``sign`` times the outcome is sought."""
-        observed = data.project_inputs(data.distinct_inputs)
-        means = sign * (observed.baseline + data.deviation_at(observed, _POSTERIOR))
+    def __init__(
+        self, data: KernelRegression, sign: float, X_pending: Tensor | None
+    ) -> None:
+        super().__init__()
+        self.data, self.sign = data, sign
+        means = self._mean(data.project_inputs(data.distinct_inputs))
         inputs = data.distinct_inputs[means.topk(min(_BEST, len(means))).indices]
         if X_pending is not None:
             pending = data.prior.transform(X_pending.to(data.targets))
             inputs = torch.cat([inputs, pending])
         chosen = data.project_inputs(inputs)
         covariance = data.covariance_at(chosen, chosen, _POSTERIOR)
-        covariance.diagonal().add_(1e-8 * data.prior_std**2)
+        covariance.diagonal().add_(_JITTER * data.prior_std**2)
         factor = psd_safe_cholesky(covariance)
         normal = draw_sobol_normal_samples(len(inputs), _DRAWN, seed=0).to(factor)
-        mean = sign * (chosen.baseline + data.deviation_at(chosen, _POSTERIOR))
-        largest = (mean + normal @ factor.mT).amax(-1)
-        return cls(data, chosen, sign, factor, normal, largest)
+        largest = (self._mean(chosen) + normal @ factor.mT).amax(-1)
+        parts = {"inputs": inputs, "factor": factor, "normal": normal, "largest": largest}
+        for name, value in parts.items():
+            self.register_buffer(name, value)
 
-    def __call__(self, X: Tensor) -> Tensor:
-        r"""Value at ``n x d`` points, ``n`` logarithms of outcome units."""
-        data = self.data
-        points = data.project(X)
-        mean = self.sign * (points.baseline + data.deviation_at(points, _POSTERIOR))
-        cross = data.covariance_at(points, self.chosen, _POSTERIOR)
+    def _mean(self, points: Projection) -> Tensor:
+        return self.sign * (points.baseline + self.data.deviation_at(points, _POSTERIOR))
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Value at ``n x d`` points, ``n`` numbers."""
+        data, points = self.data, self.data.project(X)
+        chosen = data.project_inputs(self.inputs)
+        cross = data.covariance_at(points, chosen, _POSTERIOR)
         share = torch.linalg.solve_triangular(self.factor, cross.mT, upper=False)
         rest = data.variance_at(points, _POSTERIOR) - share.square().sum(0)
         std = rest.clamp_min(_LEAST_VARIANCE * data.prior_std**2).sqrt().unsqueeze(-1)
-        gain = mean.unsqueeze(-1) + share.mT @ self.normal.mT - self.largest
+        gain = self._mean(points).unsqueeze(-1) + share.mT @ self.normal.mT - self.largest
         each = _log_improvement(gain / std) + std.log()
         return each.logsumexp(-1) - math.log(len(self.largest))
 

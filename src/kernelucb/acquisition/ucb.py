@@ -187,7 +187,7 @@ class BandUCB(Described, WithoutBeta):
         gain = None
         if turn == "improvement":
             sign = 1.0 if self.maximize == (self._weight > 0) else -1.0
-            gain = Improvement.on(data, sign, X)
+            gain = Improvement(data, sign, X)
         # Conditioned first: a refused call changes nothing.
         self._scoring, self._X_pending, self.turn = source, X, turn
         self._improvement = gain

@@ -305,7 +305,7 @@ class BoundAcquisition(Acquisition):
     def _new_point(
         self, digest: SearchSpaceDigest, **options: Unpack[SearchOptions]
     ) -> tuple[Tensor, ...]:
-        r"""The best point and its value: of the upper bound, where another turn's was tried."""
+        r"""The best point and its value; if another turn's was tried, the upper bound's."""
         found, bound = super().optimize(1, digest, **options)[:2], self.bound
         tried = [*self.surrogate.Xs, *([] if self.X_pending is None else [self.X_pending])]
         lower, upper = torch.tensor(digest.bounds, dtype=torch.float64).mT
