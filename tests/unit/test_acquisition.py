@@ -244,34 +244,34 @@ def test_a_state_whose_inputs_cannot_be_restored_is_built_again():
         assert_close(each.bounds(X), band.bounds(X))
 
 
-@pytest.mark.parametrize("pending", [None, PENDING])
 @pytest.mark.parametrize("maximize", [True, False])
-def test_a_turn_of_the_improvement_is_that_on_the_best_values(maximize, pending):
-    r"""Against draws of the joint posterior of all points."""
-    options = {"maximize": maximize, "X_pending": pending, **weighted(-2.0)}
-    acqf = exact(turns=("improvement",), **options)
-    chosen = PROBLEM.X if pending is None else torch.cat([PROBLEM.X, pending])
-    points = uniform(60, 2, seed=3)
+def test_a_turn_of_the_improvement_is_that_by_the_joint_posterior(maximize):
+    r"""Against draws of both values."""
+    acqf = exact(turns=("improvement",), maximize=maximize, **weighted(-2.0))
+    sign, points = (-2.0 if maximize else 2.0), uniform(60, 2, seed=3)
     with torch.no_grad():
-        joint = PROBLEM.model.posterior(torch.cat([points, chosen])).distribution
-        size, directions = torch.linalg.eigh(joint.covariance_matrix)
-        normal = torch.randn(40_000, len(size), generator=torch.manual_seed(1)).double()
-        draws = joint.mean + normal * size.clamp_min(0.0).sqrt() @ directions.mT
-        draws *= -2.0 if maximize else 2.0
-        gains = (draws[:, :60] - draws[:, 60:].amax(-1, keepdim=True)).clamp_min(0.0)
-        found, expected = at(acqf, points).exp(), gains.mean(0)
-    likely = expected > 0.2 * expected.max()
-    assert 5 <= int(likely.sum()) <= 50
-    # From 32 draws of the best values: up to 22 % apart.
-    assert_close(found[likely], expected[likely], rtol=0.3, atol=0.0)
-    assert float((found[likely] / expected[likely]).log().mean().abs()) < 0.1
+        means = sign * PROBLEM.model.posterior(PROBLEM.X).mean[:, 0]
+        best = PROBLEM.X[means.argmax()].expand(60, 1, 2)
+        pair = torch.cat([points.unsqueeze(1), best], dim=1)
+        draws = PROBLEM.model.posterior(pair).sample(torch.Size([20_000])) * sign
+        expected = (draws[..., 0, 0] - draws[..., 1, 0]).clamp_min(0.0).mean(0)
+        found = at(acqf, points).exp()
+    likely = expected > 0.05 * expected.max()
+    assert int(likely.sum()) >= 10
+    assert_close(found[likely], expected[likely], rtol=0.1, atol=0.0)
     assert torch.equal(acqf.majorant(points[:, None]), at(acqf, points))
 
 
 def test_a_turn_of_the_improvement_leaves_chosen_points():
+    plain = exact(turns=("improvement",))
     acqf = exact(turns=("improvement",), X_pending=PENDING[:1])
-    chosen = torch.cat([PROBLEM.X, PENDING[:1]])
-    assert float(at(acqf, chosen).max()) < float(at(acqf).min())
+    best = plain.band.data.prior.transform(PROBLEM.X)[
+        PROBLEM.model.posterior(PROBLEM.X).mean.argmax()
+    ]
+    assert float(at(plain, best.unsqueeze(0))) < float(at(plain).min()) - 1.0
+    # Nothing is gained from knowing that a point is tried, and little there.
+    assert bool((at(acqf) <= at(plain) + 1e-9).all())
+    assert float(at(acqf, PENDING[:1])) < float(at(plain, PENDING[:1])) - 0.1
 
 
 def test_only_an_estimated_norm_brings_turns_of_the_mean():

@@ -5,14 +5,11 @@ within the mean width of the band at them of the optimum, whatever plays the oth
 (``docs/mathematics.md``, "Turns of the upper bound").
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from botorch.acquisition import analytic
-from botorch.utils.sampling import draw_sobol_normal_samples
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.nn import Module
 
@@ -30,9 +27,7 @@ _REPEATED = 1.0 / 64.0  # ... and never less than the root of this share of it.
 # A pending point costs up to a prior standard deviation within this share of one.
 _NEAR = 0.3
 _POSTERIOR = torch.ones((), dtype=torch.float64)  # regulariser of a GP's posterior
-# An improvement is on so many points of largest mean, their values drawn so many times.
-_BEST, _DRAWN = 16, 32
-_JITTER, _LEAST_VARIANCE = 1e-8, 1e-12  # of a prior variance
+_LEAST_VARIANCE = 1e-12  # of a prior variance: round-off
 # Of BoTorch, not public: log of phi(z) + z Phi(z) without loss far below zero.
 _log_improvement: Any = analytic._log_ei_helper  # pyright: ignore[reportPrivateUsage]
 
@@ -67,20 +62,17 @@ def is_upper_turn(every: int | None, count: int) -> bool:
 
 
 class Improvement(Module):
-    r"""Logarithm of the expected improvement on the best of the chosen points.
+    r"""Logarithm of the expected improvement on the observed point of the best mean.
 
-    The values at these are drawn from the posterior, and given them the rest is Gaussian,
-    in closed form. Observed points count where their means are the largest 16, pending ones
-    all. Values are logarithms of outcome units.
+    ``log E max(f(x) - f(r), 0)`` by the joint posterior of both, outcome units: near ``r``
+    there is nothing to gain, whatever the noise left of its value. Variances are
+    conditioned on pending points.
 
-    Source: Letham et al. (2019), Bayesian Analysis 14(2); the logarithm of Ament et al.
-    (2023). No guarantee.
+    Source: the expected improvement of Mockus et al. (1978), on a value that is uncertain
+    as well; the logarithm of Ament et al. (2023). No guarantee.
     """
 
-    inputs: Tensor  # `k x d'` chosen points as the kernel sees them
-    factor: Tensor  # `k x k`, of their posterior covariance
-    normal: Tensor  # `s x k` draws
-    largest: Tensor  # `s` largest values of the chosen points, sign times outcome
+    best: Tensor  # `1 x d'`, as the kernel sees it
 
     @torch.no_grad()
     def __init__(
@@ -88,35 +80,25 @@ class Improvement(Module):
     ) -> None:
         super().__init__()
         self.data, self.sign = data, sign
-        means = self._mean(data.project_inputs(data.distinct_inputs))
-        inputs = data.distinct_inputs[means.topk(min(_BEST, len(means))).indices]
-        if X_pending is not None:
-            pending = data.prior.transform(X_pending.to(data.targets))
-            inputs = torch.cat([inputs, pending])
-        chosen = data.project_inputs(inputs)
-        covariance = data.covariance_at(chosen, chosen, _POSTERIOR)
-        covariance.diagonal().add_(_JITTER * data.prior_std**2)
-        factor = psd_safe_cholesky(covariance)
-        normal = draw_sobol_normal_samples(len(inputs), _DRAWN, seed=0).to(factor)
-        largest = (self._mean(chosen) + normal @ factor.mT).amax(-1)
-        parts = {"inputs": inputs, "factor": factor, "normal": normal, "largest": largest}
-        for name, value in parts.items():
-            self.register_buffer(name, value)
-
-    def _mean(self, points: Projection) -> Tensor:
-        return self.sign * (points.baseline + self.data.deviation_at(points, _POSTERIOR))
+        self.larger = None if X_pending is None else data.with_pending(X_pending)
+        observed = data.project_inputs(data.distinct_inputs)
+        mean = sign * (observed.baseline + data.deviation_at(observed, _POSTERIOR))
+        best = data.distinct_inputs[mean.argmax()].unsqueeze(0)
+        self.register_buffer("best", best)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value at ``n x d`` points, ``n`` numbers."""
-        data, points = self.data, self.data.project(X)
-        chosen = data.project_inputs(self.inputs)
-        cross = data.covariance_at(points, chosen, _POSTERIOR)
-        share = torch.linalg.solve_triangular(self.factor, cross.mT, upper=False)
-        rest = data.variance_at(points, _POSTERIOR) - share.square().sum(0)
-        std = rest.clamp_min(_LEAST_VARIANCE * data.prior_std**2).sqrt().unsqueeze(-1)
-        gain = self._mean(points).unsqueeze(-1) + share.mT @ self.normal.mT - self.largest
-        each = _log_improvement(gain / std) + std.log()
-        return each.logsumexp(-1) - math.log(len(self.largest))
+        data, gain = self.data, self._gain(self.data, X)
+        mean = self.sign * (gain.baseline + data.deviation_at(gain, _POSTERIOR))
+        if self.larger is not None:
+            data, gain = self.larger, self._gain(self.larger, X)
+        variance = data.variance_at(gain, _POSTERIOR)
+        std = variance.clamp_min(_LEAST_VARIANCE * data.prior_std**2).sqrt()
+        return _log_improvement(mean / std) + std.log()
+
+    def _gain(self, data: KernelRegression, X: Tensor) -> Projection:
+        best = data.project_inputs(self.best)
+        return data.difference(data.project(X), best, cheap=True)
 
 
 def mean_and_repeats(
