@@ -244,7 +244,7 @@ VALUES = {
     "of an outcome": "gap gaps gap_found lower upper resolution numbers optimum "
     "outcome_range label outcomes",
     "points and shares": "recommended challenger region share share_at_most status "
-    "unresolved inside outside open possibly surely shares",
+    "unresolved inside outside open possibly surely shares kept_share",
     "to compute with": "log_step mean_weights regularizer regularizers shrinkage "
     "squared_widths width batch_width radius ball level room centre products limits error "
     "centre_weights model_error informed_centre informed_features observed_features slopes "

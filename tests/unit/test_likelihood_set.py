@@ -357,14 +357,17 @@ def test_the_gradient_does_not_jump(maximize, norm_bound):
     assert largest_change(3200) < 0.15 * largest_change(200)
 
 
+MADE = ["None", "tracker"]
+
+
 @pytest.mark.representatives("None")
 @pytest.mark.parametrize(
-    "norm_bound", [None, NormTracker(inflation=1.5, floor=4.0)], ids=["None", "tracker"]
+    "make", [lambda: None, lambda: NormTracker(inflation=1.5, floor=4.0)], ids=MADE
 )
-def test_an_estimated_norm_costs_no_width(norm_bound):
+def test_an_estimated_norm_costs_no_width(make):
     r"""The search begins inside the set, as with the same number given."""
     for kind in OUTCOMES:
-        acqf = of_counts(kind, norm_bound=norm_bound)
+        acqf = of_counts(kind, norm_bound=make())
         same_norm = of_counts(kind, norm_bound=float(acqf.band.norm_bounds[0]))
         assert acqf.assumptions.estimated == ("norm",)
         assert acqf.band.norm_bounds[0] >= acqf.band.least_norms[0]
