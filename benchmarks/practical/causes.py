@@ -23,7 +23,6 @@ from benchmarks.practical.learners import (
     Chooser,
     log_nei,
     mixture,
-    randomly,
 )
 from benchmarks.practical.model import LeanGP
 from benchmarks.practical.play import played
@@ -31,6 +30,7 @@ from benchmarks.practical.problems import Environment, Synthetic, Table, environ
 from benchmarks.runner import captioned
 from benchmarks.runner.study import Settings, Summary
 from kernelucb import MartingaleMixtureUCB
+from kernelucb.acquisition.turns import Turn
 
 RUNS = Path(__file__).parent / "results" / "compare_runs.csv"
 WORST = 3  # of the runs of a method on a problem
@@ -178,8 +178,8 @@ def shorter(model: LeanGP) -> LeanGP:
     return refreshed(model)
 
 
-def upper_alone(model: LeanGP) -> AcquisitionFunction:
-    return MartingaleMixtureUCB(model.plain(), turns=("upper",))
+def of_turns(*turns: Turn) -> Callable[[LeanGP], AcquisitionFunction]:
+    return lambda model: MartingaleMixtureUCB(model.plain(), turns=turns)
 
 
 CHANGES: dict[str, Callable[[Chooser], Chooser]] = {
@@ -190,8 +190,10 @@ CHANGES: dict[str, Callable[[Chooser], Chooser]] = {
     "shorter lengthscales": lambda choose: _with_fit(choose, shorter),
     "qLogNEI": lambda _: _maximised(log_nei),
     "our turns": lambda _: _maximised(mixture),
-    "upper bound alone": lambda _: _maximised(upper_alone),
-    "random points": lambda _: randomly,
+    "upper bound alone": lambda _: _maximised(of_turns("upper")),
+    "a turn of the improvement": lambda _: _maximised(
+        of_turns("upper", "improvement", "mean")
+    ),
 }
 
 
