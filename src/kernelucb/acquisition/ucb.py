@@ -102,6 +102,7 @@ class BandUCB(Described, WithoutBeta):
     Attributes:
         band: The band, a value: ``acqf.band.at(delta=0.01)``, ``acqf.band.norm_bounds``.
         turn: Which function plays the next point.
+        plays_others: Whether anything but the upper bound plays.
     """
 
     band: Band
@@ -121,6 +122,7 @@ class BandUCB(Described, WithoutBeta):
         read: Any = model  # BoTorch declares a Model, and keeps whatever it is given
         super().__init__(model=read)
         self.turns = checked_turns(turns)
+        self.plays_others = {*self.turns} != {"upper"}
         band = band_of("band", band)
         if band.confidence_set is None:
             raise UnsupportedError(
@@ -150,11 +152,6 @@ class BandUCB(Described, WithoutBeta):
             f"{type(self).__name__} loads no state: build it again from its arguments, or "
             "save it with pickle."
         )
-
-    @property
-    def plays_others(self) -> bool:
-        r"""Whether anything but the upper bound plays."""
-        return any(turn != "upper" for turn in self.turns)
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``n x d`` points, two ``n``-vectors, outcome units."""
