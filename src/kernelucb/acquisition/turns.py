@@ -68,8 +68,8 @@ class Improvement(Module):
     there is nothing to gain, whatever the noise left of its value. Variances are
     conditioned on pending points.
 
-    Source: the expected improvement of Mockus et al. (1978), on a value that is uncertain
-    as well; the logarithm of Ament et al. (2023). No guarantee.
+    Source: the logarithm of Ament et al. (2023), here on a value that is uncertain as well.
+    No guarantee.
     """
 
     best: Tensor  # `1 x d'`, as the kernel sees it
