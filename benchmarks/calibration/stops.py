@@ -108,7 +108,8 @@ class Reach(Regret):
 
 def stopped(s: Settings) -> dict:
     r"""The default search on a function, its fits by ``benchmarks.calibration.fit``."""
-    spread, inputs = Named.of(s["function"]).spread, Named.of(s["function"]).dimension
+    named = Named.of(s["function"])
+    spread, inputs = named.spread, named.dimension
     policy = Search("BoTorch", "ours", *_SIZES)
     loop = Loop(policy, unit_cube(inputs), rounds=s["rounds"])
     claims = {"regret": Regret(spread), "claim": RegretClaim()}
@@ -150,7 +151,10 @@ def decided(run: dict, prior: Prior, delta: float) -> list[dict]:
     needed = np.array(
         [margins.margin(RegretClaim(), delta * (1.0 - TESTED), n) for n in counts]
     )
-    limits = {k: margins.limit(k, TESTED * delta / 3.0) for k in run["statistics"]}
+    limits = {
+        k: margins.limit(k, TESTED * delta / len(run["statistics"]))
+        for k in run["statistics"]
+    }
     beyond = [late[name] > limit for name, limit in limits.items()]
     unlike = np.maximum.accumulate(np.any(beyond, 0))
     rows = []

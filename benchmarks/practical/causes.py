@@ -22,6 +22,7 @@ from benchmarks.practical.learners import (
     METHODS,
     Chooser,
     log_nei,
+    maximised,
     mixture,
 )
 from benchmarks.practical.model import LeanGP
@@ -122,10 +123,6 @@ class Changed:
         return choose(model, environment, count)
 
 
-def _maximised(function: Callable[[LeanGP], AcquisitionFunction]) -> Chooser:
-    return lambda model, environment, count: environment.maximize(function(model), count)
-
-
 def _other_numbers(choose: Chooser) -> Chooser:
     r"""The same with other random numbers: what chance alone rescues."""
 
@@ -188,12 +185,12 @@ CHANGES: dict[str, Callable[[Chooser], Chooser]] = {
     "Ax's effort": _with_effort,
     "best of five fits": lambda choose: _with_fit(choose, best_fit),
     "shorter lengthscales": lambda choose: _with_fit(choose, shorter),
-    "qLogNEI": lambda _: _maximised(log_nei),
-    "our turns": lambda _: _maximised(mixture),
-    "upper bound alone": lambda _: _maximised(of_turns("upper")),
-    "a turn of the improvement": lambda _: _maximised(
+    "qLogNEI": lambda _: maximised(log_nei)(),
+    "our turns": lambda _: maximised(mixture)(),
+    "upper bound alone": lambda _: maximised(of_turns("upper"))(),
+    "a turn of the improvement": lambda _: maximised(
         of_turns("upper", "improvement", "mean")
-    ),
+    )(),
 }
 
 

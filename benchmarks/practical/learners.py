@@ -24,7 +24,7 @@ Chooser = Callable[[LeanGP, Environment, int], Tensor]
 _SAMPLES = torch.Size([128])  # quasi-random
 
 
-def _maximised(
+def maximised(
     function: Callable[[LeanGP], AcquisitionFunction], **search: bool
 ) -> Callable[[], Chooser]:
     r"""Plays the maximiser of an acquisition function; ``search`` as for ``maximize``."""
@@ -36,7 +36,7 @@ def _maximised(
 
 
 def _ucb(beta: float) -> Callable[[], Chooser]:
-    return _maximised(lambda model: acquisition.UpperConfidenceBound(model, beta))
+    return maximised(lambda model: acquisition.UpperConfidenceBound(model, beta))
 
 
 def _batch_ucb(model: LeanGP) -> AcquisitionFunction:
@@ -76,7 +76,7 @@ def _thompson(model: LeanGP, environment: Environment, count: int) -> Tensor:
     return torch.cat([environment.maximize(path, 1) for path in paths])
 
 
-def randomly(_: LeanGP, environment: Environment, count: int) -> Tensor:
+def _random(_: LeanGP, environment: Environment, count: int) -> Tensor:
     return torch.stack([environment.random_point() for _ in range(count)])
 
 
@@ -86,7 +86,7 @@ def _guarded(every: int | None = None, **search: bool) -> Callable[[], Chooser]:
     def function(model: LeanGP) -> AcquisitionFunction:
         return GuardedAcquisition(log_nei(model), mixture(model), ucb_every=every)
 
-    return _maximised(function, **search)
+    return maximised(function, **search)
 
 
 class _AxDefault:
@@ -146,16 +146,16 @@ METHODS: dict[str, tuple[str, Callable[[], Chooser]]] = {
     "ucb_02": ("UCB, beta 0.2", _ucb(0.2)),
     "ucb_2": ("UCB, beta 2", _ucb(2.0)),
     "ucb_4": ("UCB, beta 4", _ucb(4.0)),
-    "log_ei": ("LogEI", _maximised(_log_ei)),
-    "q_log_nei": ("qLogNEI", _maximised(log_nei)),
+    "log_ei": ("LogEI", maximised(_log_ei)),
+    "q_log_nei": ("qLogNEI", maximised(log_nei)),
     "thompson": ("Thompson sampling", lambda: _thompson),
-    "irgp_ucb": ("IRGP-UCB", _maximised(_randomized_ucb)),
-    "random": ("Random search", lambda: randomly),
-    "q_log_nei_joint": ("qLogNEI, joint batches", _maximised(log_nei, joint=True)),
-    "q_ucb_2": ("qUCB, beta 2", _maximised(_batch_ucb)),
+    "irgp_ucb": ("IRGP-UCB", maximised(_randomized_ucb)),
+    "random": ("Random search", lambda: _random),
+    "q_log_nei_joint": ("qLogNEI, joint batches", maximised(log_nei, joint=True)),
+    "q_ucb_2": ("qUCB, beta 2", maximised(_batch_ucb)),
     "ax_default": ("Ax's default", _AxDefault),
     "guarded": ("Guarded qLogNEI", _guarded()),
     "guarded_every_4": ("Guarded qLogNEI, every fourth by U", _guarded(4)),
     "guarded_joint": ("Guarded qLogNEI, joint batches", _guarded(joint=True)),
-    "mixture_ucb": ("MartingaleMixtureUCB", _maximised(mixture)),
+    "mixture_ucb": ("MartingaleMixtureUCB", maximised(mixture)),
 }

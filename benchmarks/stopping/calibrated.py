@@ -17,7 +17,7 @@ from benchmarks.stopping.play import SHARES, next_of, regret_of, search
 from benchmarks.stopping.problems import POOL, Target, target_of
 from benchmarks.stopping.rules import BUDGET, START, Look
 from kernelucb.calibration import Loop, PriorDraws, RegretClaim, claims
-from kernelucb.calibration.claims import Margins, Truth, mean_norm, noise_share, residual
+from kernelucb.calibration.claims import Margins, Truth, residual, statistics_of
 
 FIRST = 20  # outcomes from which claims are made; fixed before the replays, as the next
 REPLAYS, _CHOOSE_SHAPE, _SHAPE = 199, 50, 0.1
@@ -84,8 +84,8 @@ def play_claims(settings: dict[str, Any]) -> dict[str, Any]:
         kept["regrets"].append(regret_of(look))
         kept["scores"].append(CLAIM.score(said, truth))
         kept["reach"].append([CLAIM.score(said, truth._replace(best=b)) for b in best])
-        kept["noise"].append(noise_share(look.model, look.X, look.Y))
-        kept["norm"].append(mean_norm(look.model))
+        for name, value in statistics_of(look.model, look.X, look.Y).items():
+            kept[name].append(value)
         x, y = look.X[-1:], float(look.Y[-1])
         kept["residual"].append(0.0 if before is None else residual(before, x, y))
         before = look.model

@@ -75,9 +75,7 @@ class Improvement(Module):
     best: Tensor  # `1 x d'`, as the kernel sees it
 
     @torch.no_grad()
-    def __init__(
-        self, data: KernelRegression, sign: float, X_pending: Tensor | None
-    ) -> None:
+    def __init__(self, data: KernelRegression, sign: int, X_pending: Tensor | None) -> None:
         super().__init__()
         self.data, self.sign = data, sign
         self.larger = None if X_pending is None else data.with_pending(X_pending)

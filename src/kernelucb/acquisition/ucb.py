@@ -183,8 +183,7 @@ class BandUCB(Described, WithoutBeta):
         data: Any = self.band.data
         gain = None
         if turn == "improvement":
-            sign = 1.0 if self.maximize == (self._weight > 0) else -1.0
-            gain = Improvement(data, sign, X)
+            gain = Improvement(data, self.band.direction, X)
         # Conditioned first: a refused call changes nothing.
         self._scoring, self._X_pending, self.turn = source, X, turn
         self._improvement = gain

@@ -310,8 +310,8 @@ class BoundAcquisition(Acquisition):
         tried = [*self.surrogate.Xs, *([] if self.X_pending is None else [self.X_pending])]
         lower, upper = torch.tensor(digest.bounds, dtype=torch.float64).mT
         same = (torch.cat(tried) - found[0]).abs() <= _ROUND_OFF * (upper - lower)
-        of_upper = self.acqf is not bound or bound.turn == "upper"
-        if not of_upper and bool(same.all(-1).any()):
+        of_other = self.acqf is bound and bound.turn != "upper"
+        if of_other and bool(same.all(-1).any()):
             self.acqf = upper_bound_of(bound)
             found = super().optimize(1, digest, **options)[:2]
             self.acqf = bound

@@ -284,6 +284,11 @@ def mean_norm(model: Model) -> float:
     return math.sqrt(float(weights @ gram @ weights))
 
 
+def statistics_of(model: Model, X: Tensor, Y: Tensor) -> dict[str, float]:
+    r"""By their names, what a fit to all outcomes shows of a run; see ``residual`` too."""
+    return {"noise": noise_share(model, X, Y), "norm": mean_norm(model)}
+
+
 @dataclass(frozen=True)
 class Margins:
     r"""Scores of every replay, for every claim, in every round.

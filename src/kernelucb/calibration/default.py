@@ -150,4 +150,4 @@ def _neighbours(inputs: int, known: Collection[int]) -> list[int]:
             f"There are margins for {min(known)} to {max(known)} inputs, and bounds has "
             f"{inputs}: make your own with kernelucb.calibration.calibrate."
         )
-    return [*{max(below), min(above)}]
+    return sorted({max(below), min(above)})

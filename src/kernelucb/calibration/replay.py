@@ -29,9 +29,8 @@ from kernelucb.calibration.claims import (
     Margins,
     RegretClaim,
     Truth,
-    mean_norm,
-    noise_share,
     residual,
+    statistics_of,
 )
 from kernelucb.calibration.policy import Functions, Loop, Problem, digest_of
 from kernelucb.exceptions import ReplayError
@@ -81,8 +80,8 @@ class Replays:
                 Y = f.unsqueeze(-1) + noise[: len(X)]
                 model, candidate = loop.round(X, Y)
                 looks.append(Look.of(model, X, loop))
-                statistics["noise"].append(_upwards(noise_share(model, X, Y)))
-                statistics["norm"].append(_upwards(mean_norm(model)))
+                for name, value in statistics_of(model, X, Y).items():
+                    statistics[name].append(_upwards(value))
                 if len(X) == rounds:
                     break
                 value = problem.values(candidate)

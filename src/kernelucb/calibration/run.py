@@ -15,9 +15,8 @@ from kernelucb.calibration.claims import (
     Margins,
     RegretClaim,
     Truth,
-    mean_norm,
-    noise_share,
     residual,
+    statistics_of,
 )
 from kernelucb.calibration.policy import Loop
 from kernelucb.certificates.words import Verdict, decision_in_words
@@ -107,8 +106,8 @@ class Run:
             self._compare(chosen, X)
             size = residual(earlier, X[-1:], float(Y[-1]))
             self._largest("residual", size, len(X))
-        self._largest("noise", noise_share(model, X, Y), len(X))
-        self._largest("norm", mean_norm(model), len(X))
+        for name, value in statistics_of(model, X, Y).items():
+            self._largest(name, value, len(X))
         self._look = Look.of(model, X, self.loop)
         chosen = None if candidate is None else candidate.detach().reshape(1, -1).to(X)
         self._next = model, chosen
@@ -249,9 +248,8 @@ class CalibratedGapStopping:
     ) -> None:
         self.gap, self.run = positive_scalar("gap", gap), Run(margins, loop)
         self.delta = probability("delta", delta)
-        margins.margin(
-            RegretClaim(), self.delta
-        )  # refuses too few replays before the search
+        # Refuses too few replays before the search.
+        margins.margin(RegretClaim(), self.delta)
 
     def __call__(
         self, model: Model, candidate: Tensor | None, X: Tensor, Y: Tensor
