@@ -19,7 +19,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
-from kernelucb.ax.bounds import FittedBound
+from kernelucb.ax.bounds import FittedBound, asked
 from kernelucb.ax.experiment import inputs_of, parameters_of_columns
 from kernelucb.data.kernel_family import fixed_kernel
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
@@ -476,7 +476,7 @@ class TestOutside:
         state = KernelRegression(X, y, frozen_kernel("matern52", 0.4), NOISE_STD)
         wanted = MartingaleMixtureUCB(state, norm_bound=NORM).bounds(X[1:2])
         next_trial(client)
-        fitted = FittedBound(client)
+        fitted = FittedBound(*asked(client))
         for band in (fitted.band, kernelucb.ax.last_bound(client)):
             assert band.assumptions.certified
             assert_close(band.bounds(inputs_of(fitted.adapter, arms[1:2])), wanted)

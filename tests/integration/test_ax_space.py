@@ -18,7 +18,7 @@ from torch.testing import assert_close
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, KernelRegression, lengthscale_family
-from kernelucb.ax.bounds import FittedBound
+from kernelucb.ax.bounds import FittedBound, asked
 from kernelucb.ax.experiment import inputs_of
 from problems import frozen_kernel
 
@@ -64,7 +64,7 @@ def as_it_was(client, unit, own, ends=(0.0, 0.5)):
     Y = torch.tensor([outcome(arm)["y"] for arm in arms], dtype=torch.float64)
     state = KernelRegression(scaled(arms), Y, frozen_kernel("matern52", 1.0), NOISE_STD)
     queries = along(*(0.05 + 0.1 * i for i in range(5)))
-    fitted = FittedBound(client)
+    fitted = FittedBound(*asked(client))
     found = fitted.band.bounds(inputs_of(fitted.adapter, queries))
     right = MartingaleMixtureUCB(state, norm_bound=NORM).bounds(scaled(queries))
     off = max(float((a - b).abs().max()) for a, b in zip(found, right, strict=True))
@@ -223,7 +223,7 @@ class TestLater:
         client = fixed_client([*SPACES["x"], words], lengthscale=scale)
         arms = [{"x": 0.1, "k": "b"}, {"x": 0.3, "k": "c"}]
         attached(client, arms, outcome)
-        before = FittedBound(client)
+        before = FittedBound(*asked(client))
         sides = before.band.bounds(inputs_of(before.adapter, arms))
         for values in ("cab", "bcde"):
             k = ChoiceParameter(
@@ -234,7 +234,7 @@ class TestLater:
                 with pytest.raises(UnsupportedError, match="k cannot be input"):
                     kernelucb.ax.current_bound(client)
             else:
-                now = FittedBound(client)
+                now = FittedBound(*asked(client))
                 assert_close(now.band.bounds(inputs_of(now.adapter, arms)), sides)
 
     def test_families_and_units_in_part(self):

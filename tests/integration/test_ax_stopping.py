@@ -391,17 +391,12 @@ class TestCards:
                 kernelucb.ax.optimum_report(client, baseline=wrong)
 
     def test_where_nothing_can_be_drawn_the_card_says_why(self):
-        plain = Client(random_seed=0)
-        plain.configure_experiment(UNIT)
-        plain.configure_optimization(objective="y")
-        plain.configure_generation_strategy()
         infeasible = constrained_client("explored", limits=["z >= 1000"])
         seen = attached(fixed_client(), ARMS[:2], curve)
         for client, analysis, why in (
             (fixed_client(), GAP, "No trial has been observed yet"),
             (seen, kernelucb.ax.BandAnalysis("w"), "No parameter 'w'"),
             (seen, kernelucb.ax.BandAnalysis("x", metric="w"), "No band of the metric"),
-            (attached(plain, along(0.5), curve), GAP, "has no bound of this package"),
             (attached(infeasible, ARMS[:2], problem()), BAND, "certainly feasible"),
         ):
             (card,) = computed(client, analysis)

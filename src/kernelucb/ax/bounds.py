@@ -8,17 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ax.adapter.base import Adapter
 from ax.api.client import Client
 from ax.core import (
     Arm,
     Experiment,
     ObservationFeatures,
-    SearchSpace,
 )
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
@@ -36,25 +33,26 @@ from kernelucb.ax.experiment import (
     inputs_of,
     missing_outcomes,
     mixed_space,
-    notes_on,
     setting_of,
 )
-from kernelucb.ax.inputs import KernelInputs, parameters_of_columns
-from kernelucb.ax.options import TRANSFORMS, estimates_of, options_by_outcome
+from kernelucb.ax.inputs import parameters_of_columns
+from kernelucb.ax.options import estimates_of, options_by_outcome
+from kernelucb.ax.specs import bound_spec, check_given, has_bound, options_of_now
+from kernelucb.ax.strategy import generation_strategy
 from kernelucb.certificates import OptimumReport, RegretCertificate
 from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import ParetoSet, decision_in_words
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
-from kernelucb.exceptions import NoSafePointError, UncertifiedError
+from kernelucb.exceptions import NoSafePointError
 
 _LOG = logging.getLogger(__name__)
 
-Source = Client | GenerationStrategy
+Source = Client | Experiment | GenerationStrategy
 Interval = tuple[float, float]
 
 
-def last_bound(source: Source) -> Band:
+def last_bound(source: Client | GenerationStrategy) -> Band:
     r"""The bound that chose the last trial, or limited the search for it.
 
     It has not seen the outcome of the last trial; ``current_bound`` has seen all outcomes.
@@ -79,20 +77,24 @@ def last_bound(source: Source) -> Band:
     return acquisition.bound.band
 
 
-def current_bound(source: Source) -> Band:
+def current_bound(source: Source, known: GenerationStrategy | None = None) -> Band:
     r"""The bound from all outcomes so far, also with trials under way.
 
     Model and bound are fitted anew; a prior in the options stays as it is. The experiment
     and its next trials do not change. Inputs and assumptions: see ``last_bound``.
-    ``source`` is an Ax client or its generation strategy.
+
+    Args:
+        source: An Ax client, experiment or generation strategy.
+        known: From ``generation_strategy``: what is known, whoever chose the trials; it
+            chooses none. By default the source's own strategy, or, where that is another,
+            such as Ax's, ``generation_strategy()``, which estimates all of it.
 
     Raises:
         ValueError: If no trial has been observed yet.
-        UnsupportedError: If the strategy does not come from ``generation_strategy``, or its
-            bound does not support the experiment.
+        UnsupportedError: If the bound does not support the experiment.
         InputDataError: If an outcome is unusable: infinite, or with a bad standard error.
     """
-    return FittedBound(source).band
+    return FittedBound(*asked(source, known)).band
 
 
 class Recommendation(NamedTuple):
@@ -124,7 +126,10 @@ class Recommendation(NamedTuple):
 
 
 def recommended_arm(
-    source: Source, *, fixed_parameters: Parameters | None = None
+    source: Source,
+    *,
+    known: GenerationStrategy | None = None,
+    fixed_parameters: Parameters | None = None,
 ) -> Recommendation:
     r"""The completed arm whose objective is best at worst, of those certainly feasible.
 
@@ -137,7 +142,8 @@ def recommended_arm(
         >>> best.parameters, best.objective, best.outcomes["purity"]
 
     Args:
-        source: An Ax client, or its strategy from ``generation_strategy``.
+        source: See ``current_bound``.
+        known: See there.
         fixed_parameters: A context: the arms' other parameters are compared there.
 
     Raises:
@@ -146,7 +152,7 @@ def recommended_arm(
             parameter does not fit it.
         UnsupportedError: If the bound does not support the experiment.
     """
-    fitted = FittedBound(source, fixed_parameters)
+    fitted = FittedBound(*asked(source, known), fixed_parameters)
     arm, point = fitted.best_arm()
 
     def interval(band: Band) -> Interval:
@@ -164,7 +170,7 @@ def recommended_arm(
 
 
 class FittedBound:
-    r"""A strategy's bound, fitted to all outcomes; strategy and experiment do not change.
+    r"""A strategy's bound, fitted to all outcomes; nothing else changes.
 
     Attributes:
         band: The bound of the objective.
@@ -178,9 +184,9 @@ class FittedBound:
 
     def __init__(
         self,
-        source: Source,
+        strategy: GenerationStrategy,
+        experiment: Experiment,
         fixed_parameters: Parameters | None = None,
-        experiment: Experiment | None = None,
         several: bool = False,
     ) -> None:
         r"""Fit the bound; ``fixed_parameters`` are a context.
@@ -188,9 +194,7 @@ class FittedBound:
         With ``several`` objectives ``bands`` are of all outcomes, whatever the strategy
         searches, and objective thresholds are constraints.
         """
-        strategy = strategy_of(source)
-        self.experiment = experiment = experiment or strategy.experiment
-        space = experiment.search_space
+        self.experiment, space = experiment, experiment.search_space
         self.context = checked_context(space, fixed_parameters)
         spec = bound_spec(strategy).copy()  # fitting changes it
         if several:
@@ -302,19 +306,7 @@ class FittedBound:
         return arms[index], X[index]
 
 
-def check_given(user: str, estimated: Iterable[str], allow_estimated: bool) -> None:
-    r"""Refuse that ``user`` acts on estimates, by name, unless they are allowed."""
-    names = ", ".join(dict.fromkeys(estimated))
-    if names and not allow_estimated:
-        raise UncertifiedError(
-            f"{user} needs a certified bound. The generation strategy's rests on estimates "
-            f"({names}), so its probability is not known. Give kernel and lengthscale (or "
-            "the range of KernelFamilyUCB; as mappings), norm_bound (or theorem=Bounded"
-            "Norm(...)) and noise_std (or standard errors); or pass allow_estimated=True."
-        )
-
-
-def strategy_of(source: Source) -> GenerationStrategy:
+def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
     r"""The generation strategy itself, or that of a client; ``ValueError`` without."""
     if not isinstance(source, Client):
         return source
@@ -326,52 +318,36 @@ def strategy_of(source: Source) -> GenerationStrategy:
     return source._generation_strategy
 
 
-def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
-    r"""The specification of the strategy's bound; ``UnsupportedError`` without."""
-    for node in strategy.nodes_by_name.values():
-        for spec in node.generator_specs:
-            # Without transforms of its own, Ax would winsorise and standardise outcomes.
-            transforms = spec.generator_kwargs.get("transforms", [None])
-            built = spec.generator_kwargs.get("acquisition_class")
-            if built is BoundAcquisition and set(transforms) <= set(TRANSFORMS):
-                return spec
-    raise UnsupportedError(
-        f"The generation strategy {strategy.name} has no bound of this package on outcomes "
-        "as they were reported; make it with kernelucb.ax.generation_strategy."
-    )
+def knowing(
+    own: GenerationStrategy | None, known: GenerationStrategy | None
+) -> GenerationStrategy:
+    r"""``known``, else an experiment's ``own`` if it has a bound, else one of estimates."""
+    if known is not None:
+        return known
+    return own if own is not None and has_bound(own) else generation_strategy()
 
 
-def safe_arms_of(
-    spec: GeneratorSpec, space: SearchSpace, context: Parameters
-) -> list[dict[str, Any]]:
-    r"""The safe arms that agree with the fixed parameters of a trial, completed by them."""
-    given = spec.generator_kwargs["acquisition_options"].get("safe_arms", [])
-    completed = [setting_of(space, context, arm) for arm in given]
-    for arm in completed:
-        for name in space.parameters.keys() - arm.keys():
-            raise ValueError(
-                f"The safe arm {arm} lacks the parameter `{name}`: give it, or, if the arm "
-                f"is safe for every `{name}`, ask for trials with {name} fixed "
-                "(fixed_parameters)."
-            )
-        space.validate_membership(parameters=arm)  # a constant of another value as well
-    return [arm for arm in completed if context.items() <= arm.items()]
+def parts_of(source: Source) -> tuple[GenerationStrategy | None, Experiment | None]:
+    r"""A source's own strategy and its experiment, as far as it has them by now."""
+    match source:
+        case Client():
+            return source._maybe_generation_strategy, source._maybe_experiment
+        case GenerationStrategy():
+            return source, source._experiment
+        case Experiment():
+            return None, source
 
 
-def options_of_now(
-    spec: GeneratorSpec,
-    adapter: Adapter,
-    experiment: Experiment,
-    context: Parameters,
-) -> dict[str, Any]:
-    r"""Options of ``BoundAcquisition`` from the experiment as it is now."""
-    safe = safe_arms_of(spec, experiment.search_space, context)
-    return {
-        "notes": notes_on(adapter, experiment),
-        "inputs": KernelInputs.of(experiment),
-        "every_constraint": [*map(str, config_of(experiment).all_constraints)],
-        "safe_points": inputs_of(adapter, safe).tolist() if safe else [],
-    }
+def asked(
+    source: Source,
+    known: GenerationStrategy | None = None,
+    experiment: Experiment | None = None,
+) -> tuple[GenerationStrategy, Experiment]:
+    r"""The strategy that says what is known of an experiment, and the experiment."""
+    own, place = parts_of(source)
+    if (found := experiment or place) is None:
+        raise ValueError(f"The {type(source).__name__} has no experiment yet.")
+    return knowing(own, known), found
 
 
 class ArmDecision(NamedTuple):
@@ -414,7 +390,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
     Args:
         gap: Largest regret to accept, in units of the metric.
-        source: The client, or its strategy from ``generation_strategy``.
+        source: See ``current_bound``.
+        known: See there.
         min_trials: Number of completed trials before it is asked.
         max_evaluations: Largest number of points that branch and bound looks at.
         inactive_when_pending_trials: Whether to wait until no trial is under way. With
@@ -426,8 +403,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         ValueError: If a number is out of its range.
         UncertifiedError: If the options leave kernel, mean or norm to be estimated, and
             ``allow_estimated`` is not set.
-        UnsupportedError: If the generation strategy has no bound, or the bound does not
-            support the experiment as it is configured by now.
+        UnsupportedError: If the bound does not support the experiment as it is configured
+            by now.
     """
 
     def __init__(
@@ -435,6 +412,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         gap: float,
         source: Source,
         *,
+        known: GenerationStrategy | None = None,
         min_trials: int = 1,
         max_evaluations: int = 20_000,
         inactive_when_pending_trials: bool = False,
@@ -445,11 +423,12 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             inactive_when_pending_trials=inactive_when_pending_trials,
         )
         self.gap = positive_scalar("gap", gap)
-        self.generation_strategy = strategy_of(source)
+        self.source, self.known = source, known
         self.max_evaluations = whole_number("max_evaluations", max_evaluations)
         self.allow_estimated = allow_estimated
-        spec = bound_spec(self.generation_strategy)
-        if (experiment := self.generation_strategy._experiment) is not None:
+        own, experiment = parts_of(source)
+        spec = bound_spec(knowing(own, known))
+        if experiment is not None:
             check_experiment(spec, experiment)
         estimates = estimates_of(spec.generator_kwargs)
         check_given(type(self).__name__, estimates, allow_estimated)
@@ -463,7 +442,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         r"""Decide from all outcomes so far.
 
         Args:
-            experiment: By default the one of the generation strategy.
+            experiment: By default the one of the source.
             fixed_parameters: A context: the optimum and the arm are compared there.
 
         Raises:
@@ -474,7 +453,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             UnsupportedError: If the bound cannot serve the experiment (see
                 ``generation_strategy``).
         """
-        fitted = FittedBound(self.generation_strategy, fixed_parameters, experiment)
+        fitted = FittedBound(*asked(self.source, self.known, experiment), fixed_parameters)
         bands = [*fitted.bands.values()] or [fitted.band]
         estimates = [name for band in bands for name in band.assumptions.estimated]
         check_given(type(self).__name__, estimates, self.allow_estimated)
@@ -549,7 +528,7 @@ class ParetoFront(NamedTuple):
 
 
 def pareto_front(
-    source: Client | Experiment,
+    source: Source,
     epsilon: float | Mapping[str, float],
     strategy: GenerationStrategy,
     units: Mapping[str, str] | None = None,
@@ -573,7 +552,7 @@ def pareto_front(
     Source: see ``pareto_set``.
 
     Args:
-        source: An Ax client or experiment.
+        source: See ``current_bound``.
         epsilon: Difference that does not matter, outcome units: one for all objectives, or
             a mapping from the names of the metrics.
         strategy: From ``generation_strategy``: the bound, its options, known ranges of
@@ -588,7 +567,7 @@ def pareto_front(
             ``epsilon`` are for other outcomes.
         InputDataError: If an outcome is unusable: infinite, or with a bad standard error.
     """
-    experiment = source._experiment if isinstance(source, Client) else source
+    strategy, experiment = asked(source, strategy)
     config = config_of(experiment)
     parts, names = config.objective._parsed[1], config.objective.metric_names
     if config.is_bope_problem or not len(names) == len(parts) > 1:
@@ -598,7 +577,7 @@ def pareto_front(
             "its own; of one objective ask for kernelucb.ax.optimum_report."
         )
     eps = [x["epsilon"] for x in options_by_outcome({"epsilon": epsilon}, names).values()]
-    fitted = FittedBound(strategy, experiment=experiment, several=True)
+    fitted = FittedBound(strategy, experiment, several=True)
     arms, X = fitted.completed_arms()
     bands = [fitted.bands[n].seeking(1 if w > 0.0 else -1) for ((n, w),) in parts]
     limits = fitted.domain["constraints"]
@@ -663,6 +642,7 @@ class ParameterNames:
 def optimum_report(
     source: Source,
     *,
+    known: GenerationStrategy | None = None,
     fixed_parameters: Parameters | None = None,
     baseline: str | Parameters | None = None,
     window: float = 0.05,
@@ -681,9 +661,12 @@ def optimum_report(
 
     Example:
         >>> print(kernelucb.ax.optimum_report(client))
+        >>> known = kernelucb.ax.generation_strategy(options={...})
+        >>> print(kernelucb.ax.optimum_report(client_of_another_strategy, known=known))
 
     Args:
-        source: An Ax client, or its strategy from ``generation_strategy``.
+        source: See ``current_bound``.
+        known: See there.
         fixed_parameters: A context: the optimum and the arms are compared there.
         baseline: A setting to compare with, such as today's: the name of an arm, or
             parameters.
@@ -700,7 +683,7 @@ def optimum_report(
             or the baseline does not fit it, or a scalar is out of its range.
         UnsupportedError: If the bound does not support the experiment.
     """
-    fitted = FittedBound(source, fixed_parameters)
+    fitted = FittedBound(*asked(source, known), fixed_parameters)
     arm, point = fitted.best_arm(by_bands=True)
     space, arms = fitted.experiment.search_space, fitted.experiment.arms_by_name
     compared: Tensor | None = None

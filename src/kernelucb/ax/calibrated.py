@@ -12,18 +12,15 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.core import Arm, Experiment
 from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability, whole_number
-from kernelucb.ax.bounds import (
-    FittedBound,
-    Source,
-    bound_spec,
-    strategy_of,
-)
+from kernelucb.ax.bounds import FittedBound, strategy_of
 from kernelucb.ax.experiment import config_of, missing_outcomes
+from kernelucb.ax.specs import bound_spec
 from kernelucb.ax.strategy import generation_strategy
 from kernelucb.calibration import (
     CalibratedClaim,
@@ -127,7 +124,7 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     def __init__(
         self,
         gap: float,
-        source: Source,
+        source: Client | GenerationStrategy,
         *,
         delta: float = 0.1,
         margins: Margins | None = None,
@@ -153,7 +150,8 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             UnsupportedError: If the bound cannot serve the experiment, or there are more
                 parameters than in any replay.
         """
-        fitted = FittedBound(self.generation_strategy, experiment=experiment)
+        own = self.generation_strategy
+        fitted = FittedBound(own, experiment or own.experiment)
         (data,) = fitted.adapter.generator.surrogate.training_data[:1]
         box = torch.tensor(fitted.digest.bounds, dtype=torch.float64).mT.contiguous()
         maximize = not config_of(fitted.experiment).objective.minimize

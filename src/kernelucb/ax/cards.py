@@ -29,7 +29,7 @@ from plotly import graph_objects as go
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.digits import at_most
 from kernelucb._numerics.palette import BLACK, BLUE, GREY, ORANGE, SKY
-from kernelucb.ax.bounds import FittedBound, pareto_front
+from kernelucb.ax.bounds import FittedBound, knowing, pareto_front
 from kernelucb.ax.calibrated import CalibratedGapStoppingStrategy
 from kernelucb.ax.experiment import Parameters, config_of, inputs_of, setting_of
 from kernelucb.calibration import CalibratedClaim
@@ -56,10 +56,10 @@ Card = tuple[str, str, str, Assumptions, pd.DataFrame, go.Figure]
 
 @dataclass(eq=False)
 class BoundAnalysis(Analysis):
-    r"""An analysis of an experiment whose trials a bound of this package chooses.
+    r"""An analysis of an experiment by a bound of this package.
 
-    It needs the strategy of ``generation_strategy`` and at least one observed trial, and
-    changes neither the experiment nor its next trials. Title and subtitle are short; a
+    It needs at least one observed trial, and changes neither the experiment nor its next
+    trials. Title and subtitle are short; a
     title has numbers only where they are certified. What the bound rests on stands below
     the picture, and its first word is "certified" only if everything was given.
 
@@ -91,8 +91,8 @@ class BoundAnalysis(Analysis):
         """
         name = type(self).__name__
         try:
-            if experiment is None or generation_strategy is None:
-                raise ValueError(f"{name} needs an experiment and its strategy.")
+            if experiment is None:
+                raise ValueError(f"{name} needs an experiment.")
             card = self._card(experiment, generation_strategy)
         except (NoSafePointError, UnsupportedError, ValueError) as error:
             raise AnalysisNotApplicableStateError(str(error)) from error
@@ -102,7 +102,7 @@ class BoundAnalysis(Analysis):
         _add_note(figure, note)
         return create_plotly_analysis_card(name, title, subtitle, df, figure)
 
-    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy | None) -> Card:
         raise NotImplementedError
 
 
@@ -118,6 +118,7 @@ class BandAnalysis(BoundAnalysis):
             by itself.
         metric: The outcome; the objective when absent.
         num_points: How many values of a continuous parameter are looked at.
+        known: See ``current_bound``.
         units: See ``BoundAnalysis``.
     """
 
@@ -125,9 +126,10 @@ class BandAnalysis(BoundAnalysis):
     _: KW_ONLY
     metric: str | None = None
     num_points: int = 100
+    known: GenerationStrategy | None = None
 
-    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        fitted = FittedBound(strategy, experiment=experiment)
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy | None) -> Card:
+        fitted = FittedBound(knowing(strategy, self.known), experiment)
         arm, _ = fitted.best_arm()
         bands = {**fitted.bands, fitted.outcome: fitted.band}
         metric = self.metric or fitted.outcome
@@ -203,15 +205,18 @@ class GapAnalysis(BoundAnalysis):
         most_rounds: After how many of the trials the gap is computed: the last one and
             others evenly spaced before it.
         max_evaluations: Largest number of points that branch and bound looks at in a round.
+        known: See ``current_bound``.
         units: See ``BoundAnalysis``.
     """
 
     _: KW_ONLY
     most_rounds: int = 20
     max_evaluations: int = 20_000
+    known: GenerationStrategy | None = None
 
-    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        fitted = FittedBound(strategy, experiment=experiment)
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy | None) -> Card:
+        strategy = knowing(strategy, self.known)
+        fitted = FittedBound(strategy, experiment)
         metric = fitted.outcome
         allows = experiment.search_space.check_membership
         completed = experiment.trials_by_status[TrialStatus.COMPLETED]
@@ -222,7 +227,7 @@ class GapAnalysis(BoundAnalysis):
         rounds, certificates = list[dict[str, Any]](), list[RegretCertificate]()
         for k in range(1, most + 1):
             index = trials[round(k * len(trials) / most) - 1]
-            fitted = FittedBound(strategy, experiment=_until(experiment, index))
+            fitted = FittedBound(strategy, _until(experiment, index))
             with suppress(NoSafePointError):  # no arm was certainly feasible by then
                 arm, point = fitted.best_arm(by_bands=True)
                 domain: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
@@ -266,7 +271,9 @@ class CalibratedGapAnalysis(BoundAnalysis):
     _: KW_ONLY
     delta: float = 0.1
 
-    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy | None) -> Card:
+        if strategy is None:
+            raise ValueError("CalibratedGapAnalysis needs the experiment's strategy.")
         completed = experiment.trials_by_status[TrialStatus.COMPLETED]
         rule = CalibratedGapStoppingStrategy(1.0, strategy, delta=self.delta)
         rounds, claims = list[dict[str, Any]](), list[CalibratedClaim]()
@@ -342,17 +349,8 @@ class FrontAnalysis(BoundAnalysis):
     epsilon: float | Mapping[str, float]
     strategy: GenerationStrategy
 
-    def compute(
-        self,
-        experiment: Experiment | None = None,
-        generation_strategy: GenerationStrategy | None = None,
-        adapter: Adapter | None = None,
-    ) -> PlotlyAnalysisCard:
-        r"""The card; the experiment's own strategy is not asked."""
-        return super().compute(experiment, self.strategy, adapter)
-
-    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
-        front = pareto_front(experiment, self.epsilon, strategy, self.units)
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy | None) -> Card:
+        front = pareto_front(experiment, self.epsilon, self.strategy, self.units)
         found, words = front.verdict, Wording((), "", self.units)
         df = pd.DataFrame({"arm_name": [arm.name for arm in front.arms]})
         for column, name in enumerate(front.objectives):

@@ -48,7 +48,6 @@ from kernelucb.acquisition import (
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.ax import options as stored
 from kernelucb.ax.acquisition import BoundAcquisition
-from kernelucb.ax.bounds import bound_spec, check_given, options_of_now, safe_arms_of
 from kernelucb.ax.experiment import (
     Parameters,
     check_experiment,
@@ -57,6 +56,7 @@ from kernelucb.ax.experiment import (
     with_lost_arms,
 )
 from kernelucb.ax.inputs import KernelInputs
+from kernelucb.ax.specs import bound_spec, check_given, options_of_now, safe_arms_of
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.papers import (
     META_ACQUISITIONS,
