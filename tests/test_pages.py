@@ -39,7 +39,8 @@ def beside_its_table(tmp_path, monkeypatch):
 
 def test_get_started_begins_as_printed(beside_its_table, capsys):
     names, output = run(blocks("python")[:1]), capsys.readouterr().out
-    assert bool((names["lower"] <= names["upper"]).all())
+    lower, upper = names["band"].bounds(names["settings"])
+    assert bool((lower <= upper).all())
     (printed,) = blocks("text")
     assert printed in output
     assert "it is about twice the least norm that explains the data" in START
@@ -53,6 +54,9 @@ def test_get_started_runs_to_its_end(beside_its_table, capsys):
     assert output.count("certified, if what was given is true") == 3
     assert names["decision"].stop
     assert names["decision"].certificate.gap <= 9.0
+    # In the reader's own units, with nothing to add or scale
+    assert re.search(r"the optimum is between 8\d\.\d+ and 9\d\.\d+ %", output)
+    assert re.search(r"recommended: temperature 1\d\d\.\d+ °C, minutes", output)
 
 
 # The whole page with its searches: a second.

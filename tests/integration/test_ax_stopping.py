@@ -8,7 +8,6 @@ from html import unescape
 import pytest
 import torch
 from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
-from ax.api.client import Client
 from ax.api.configs import DerivedParameterConfig
 from ax.api.protocols.metric import IMetric
 from ax.api.protocols.runner import IRunner

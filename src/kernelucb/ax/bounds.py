@@ -398,6 +398,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             parallel workers that may never happen.
         allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
             estimated; the probability of an error is then unknown.
+        units: Unit of the metric by its name, for print.
 
     Raises:
         ValueError: If a number is out of its range.
@@ -417,6 +418,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         max_evaluations: int = 20_000,
         inactive_when_pending_trials: bool = False,
         allow_estimated: bool = False,
+        units: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(
             min_trials=whole_number("min_trials", min_trials),
@@ -425,7 +427,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self.gap = positive_scalar("gap", gap)
         self.source, self.known = source, known
         self.max_evaluations = whole_number("max_evaluations", max_evaluations)
-        self.allow_estimated = allow_estimated
+        self.allow_estimated, self.units = allow_estimated, units
         own, experiment = parts_of(source)
         spec = bound_spec(knowing(own, known))
         if experiment is not None:
@@ -467,6 +469,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             space=domain.pop("space"),
             max_evaluations=self.max_evaluations,
             allow_estimated=self.allow_estimated,
+            outcome=fitted.outcome,
+            units=self.units,
         )
         decision = rule(fitted.band, recommended, **domain)
         reason = f"arm {arm.name}: {decision.reason}"

@@ -273,7 +273,7 @@ class CalibratedGapAnalysis(BoundAnalysis):
 
     def _card(self, experiment: Experiment, strategy: GenerationStrategy | None) -> Card:
         if strategy is None:
-            raise ValueError("CalibratedGapAnalysis needs the experiment's strategy.")
+            raise ValueError("A calibrated gap needs the strategy of the experiment.")
         completed = experiment.trials_by_status[TrialStatus.COMPLETED]
         rule = CalibratedGapStoppingStrategy(1.0, strategy, delta=self.delta)
         rounds, claims = list[dict[str, Any]](), list[CalibratedClaim]()

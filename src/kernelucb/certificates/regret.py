@@ -2,6 +2,8 @@ r"""An upper bound on how far a recommended point is from the optimum, and when 
 
 import logging
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
@@ -12,6 +14,7 @@ from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
 from kernelucb.certificates.spaces import MixedSpace, as_domain
 from kernelucb.certificates.task import Task, climbed
+from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import RegretCertificate, StoppingDecision
 from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -32,6 +35,8 @@ def regret_certificate(
     recommended: Tensor | None = None,
     tolerance: float = 0.05,
     max_evaluations: int = 100_000,
+    outcome: str = "the outcome",
+    units: Mapping[str, str] | None = None,
 ) -> RegretCertificate:
     r"""Bound the regret of a recommended point, at any time if the bound is anytime.
 
@@ -78,6 +83,8 @@ def regret_certificate(
         tolerance: On boxes, the share of the gap that branch and bound may leave open.
         max_evaluations: On boxes, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
+        outcome: Name of the outcome.
+        units: Its unit by that name, ``{"yield": "%"}``, for print.
 
     Raises:
         ValueError: If not exactly one domain is given, a scalar is out of its range, a
@@ -93,7 +100,8 @@ def regret_certificate(
         candidates=candidates, bounds=bounds, space=space, fixed_features=fixed_features
     )
     task = Task.of(acqf, constraints, domain, recommended)
-    return certify(task, tolerance, max_evaluations)[0]
+    certificate, _ = certify(task, tolerance, max_evaluations)
+    return replace(certificate, wording=Wording((), outcome, units or {}))
 
 
 @torch.no_grad()
@@ -151,6 +159,7 @@ class CertifiedGapStopping:
         gap: Largest regret to accept, outcome units.
         allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
             estimated.
+        outcome, units: For the reason, as in ``regret_certificate``.
 
     Example:
         >>> stopping = CertifiedGapStopping(0.1, bounds=bounds)
@@ -168,11 +177,14 @@ class CertifiedGapStopping:
         space: MixedSpace | None = None,
         max_evaluations: int = 100_000,
         allow_estimated: bool = False,
+        outcome: str = "the outcome",
+        units: Mapping[str, str] | None = None,
     ) -> None:
         self.gap = positive_scalar("gap", gap)
         self.domain = as_domain(candidates=candidates, bounds=bounds, space=space)
         self.max_evaluations = max_evaluations
         self.allow_estimated = allow_estimated
+        self.wording = Wording((), outcome, units or {})
 
     def __call__(
         self,
@@ -191,7 +203,8 @@ class CertifiedGapStopping:
         domain = self.domain.in_context(fixed_features)
         task = Task.of(acqf, constraints, domain, recommended)
         task.assumptions.check_certified(type(self).__name__, self.allow_estimated)
-        certificate, _ = certify(task, max_evaluations=self.max_evaluations)
+        found, _ = certify(task, max_evaluations=self.max_evaluations)
+        certificate = replace(found, wording=self.wording)
         stop = not certificate.obstacle and certificate.gap <= self.gap
         reason = certificate.reason(self.gap)
         _LOG.info("%s: %s.", "Stop" if stop else "Go on", reason)

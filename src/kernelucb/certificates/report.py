@@ -132,7 +132,11 @@ def optimum_report(
     return OptimumReport(
         lower=lower,
         upper=upper,
-        certificate=replace(certificate, domain=wording.domain(task.region.words, best)),
+        certificate=replace(
+            certificate,
+            domain=wording.domain(task.region.words, best),
+            wording=wording,
+        ),
         share=min(float(possible.mask.double().mean()), possible.share_at_most),
         share_at_most=possible.share_at_most,
         region=torch.stack([possible.lower.amin(0), possible.upper.amax(0)]),

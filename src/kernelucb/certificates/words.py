@@ -135,6 +135,7 @@ class RegretCertificate(Verdict):
         domain: Names of the points that count, for sentences.
         of_range: Whether the gap is what the known range leaves, so that the band says
             nothing beyond it.
+        wording: The outcome's name and unit, for sentences.
     """
 
     gap: float
@@ -145,6 +146,7 @@ class RegretCertificate(Verdict):
     assumptions: Assumptions
     domain: DomainWords = field(default_factory=DomainWords)
     of_range: bool = False
+    wording: Wording = _NO_NAMES
 
     @property
     def news(self) -> str:
@@ -154,14 +156,15 @@ class RegretCertificate(Verdict):
     @property
     def sentence(self) -> str:
         r"""``"at most 0.12 from the optimum of the feasible points"``."""
-        return f"at most {at_most(self.gap)} from {self.domain.optimum}{self.news}"
+        gap = self.wording.value(at_most(self.gap))
+        return f"at most {gap} from {self.domain.optimum}{self.news}"
 
     def reason(self, accepted: float) -> str:
         r"""Why an experiment stops or goes on, where a gap of ``accepted`` is accepted."""
         if self.assumptions.violated:
             return f"{self.obstacle}; {self.assumptions.remedy}"
         why = self.obstacle or self.summary
-        return f"{why}: {self.sentence}, accepted {as_given(accepted)}"
+        return f"{why}: {self.sentence}, accepted {self.wording.value(as_given(accepted))}"
 
 
 def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
@@ -521,12 +524,12 @@ class OptimumReport:
         optimum, certificate = self.certificate.domain.optimum, self.certificate
         if certificate.assumptions.violated:
             return str(certificate)
-        lower, upper = between(self.lower, self.upper)
+        ends = self.wording.interval(self.lower, self.upper)
         limits = self.wording.box(*self.region, inwards=False)
         where = _share_of("the domain", self)
         looked_at = "" if certificate.rigorous else ", of the points looked at"
         lines = [
-            f"{self.summary}: {optimum} is between {lower} and {upper}",
+            f"{self.summary}: {optimum} is {ends}",
             f"recommended: {self.wording.point(self.recommended)}, {certificate.sentence}",
             f"where {optimum} may be{looked_at}: {where}, within {limits}",
         ]
