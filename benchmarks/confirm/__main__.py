@@ -9,6 +9,7 @@ from scipy import stats
 
 from benchmarks.runner import stream
 from benchmarks.runner.study import Settings, Study, Summary, grid
+from kernelucb import SequentialComparison
 from kernelucb.pairs import confirm
 
 STUDY = Study("benchmarks.confirm", "Is an improvement real: false calls and power.")
@@ -107,6 +108,77 @@ def calls(runs: pd.DataFrame) -> Summary:
         shares = row.called if row.effect == 0.0 else row.better
         cells = " | ".join(f"{share:.3f}" for share in shares)
         lines.append(f"| {row.law} | {row.effect:g} | {row.rule} | {cells} |")
+    return Summary(None, lines)
+
+
+MANY = {
+    "streams": 100,
+    "candidates": 50,
+    "most": 40,
+    "delta": 0.05,
+    "seed": range(100, 110),
+}
+EFFECTS = (1.0, 1.5, 2.0)  # of the better ones, standard deviations of an outcome
+PLANS = [15, 20, 30, 40]  # pairs of every candidate, fixed beforehand
+
+
+def play_many(settings: Settings) -> dict[str, Any]:
+    r"""Streams with a false verdict, better ones found and runs, in all streams."""
+    rng = stream(settings["seed"], "many")
+    count = settings["candidates"]
+    names = [f"c{i}" for i in range(count)]
+    means = np.zeros(count)
+    means[: len(EFFECTS)] = EFFECTS
+    told = {"most": settings["most"], "delta": settings["delta"]}
+    if settings["rule"] == "rounds, known scale":
+        told["noise_std"] = 1.0
+    false, found, runs = 0, 0, 0
+    for _ in range(settings["streams"]):
+        outcomes = rng.normal(0.0, 1.0, (PLANS[-1], count + 1))
+        outcomes[:, 1:] += means
+        if isinstance(settings["rule"], int):
+            pairs = settings["rule"]
+            parts = outcomes[:pairs, 1:] - outcomes[:pairs, :1]
+            t = parts.mean(0) / parts.std(0, ddof=1) * np.sqrt(pairs)
+            limit = stats.t.ppf(1.0 - settings["delta"] / (2 * count), pairs - 1)
+            better, worse = t > limit, t < -limit
+            runs += pairs * (count + 1)
+        else:
+            comparison, rounds = SequentialComparison("old", count, **told), iter(outcomes)
+            while running := comparison.running(names):
+                values = dict(zip(["old", *names], next(rounds).tolist(), strict=True))
+                comparison.add({name: values[name] for name in ["old", *running]})
+                runs += 1 + len(running)
+            state = comparison.state()
+            better, worse = (np.isin(names, state[word]) for word in ("better", "worse"))
+        null = means == 0.0
+        false += bool((better & null).any() or worse.any())
+        found += int(better[~null].sum())
+    return {"false": false, "found": found, "runs": runs}
+
+
+@STUDY.table(
+    "many",
+    grid(MANY, {"rule": ["rounds", "rounds, known scale", *PLANS]}),
+    play_many,
+)
+def many(runs: pd.DataFrame) -> Summary:
+    r"""Fifty candidates, three of them better: false verdicts, power, runs."""
+    lines = [
+        f"{MANY['candidates']} candidates against a baseline, three of them better by 1, "
+        "1.5 and 2 standard deviations of an outcome. False: a verdict on an equal one, or "
+        "worse on a better one, anywhere in the stream. Rounds: at most 40 pairs of a "
+        "candidate; a plan: a t-test at a fiftieth of delta after so many pairs of all.",
+        "",
+        "| rule | streams | false | better ones found | runs in a stream |",
+        "|---|---|---|---|---|",
+    ]
+    for rule, part in runs.groupby("rule", sort=False):
+        count = int(part["streams"].sum())
+        false, found, spent = (part[n].sum() for n in ("false", "found", "runs"))
+        name = f"plan of {rule} pairs" if isinstance(rule, int) else rule
+        share = f"{found / count / len(EFFECTS):.2f}"
+        lines.append(f"| {name} | {count} | {false} | {share} | {spent / count:.0f} |")
     return Summary(None, lines)
 
 

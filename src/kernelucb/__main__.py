@@ -5,6 +5,7 @@ Here is only what must be there before torch is: wrong options are answered at o
 
 import argparse
 import csv
+import json
 import re
 import sys
 from argparse import Namespace
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import kernelucb.page
-import kernelucb.pairs  # neither imports torch
+import kernelucb.pairs
+import kernelucb.rounds  # none of them imports torch
+
+_NONE_BETTER = 1  # exit status of ``confirm``, as ``grep`` has it where nothing is found
 
 
 class _Parser(argparse.ArgumentParser):
@@ -337,6 +341,26 @@ CONFIRM = (
         "Whether smaller outcomes are better.",
         SWITCH,
     ),
+    Option(
+        "--follow",
+        "Whether to read rounds from standard input as they arrive, csv with a header or "
+        'JSON objects such as {"old": 1.2, "new": 1.4}, one a line, and to print a JSON '
+        "line after each: which candidates are better, worse, open or dropped. It ends "
+        "when none is open.",
+        SWITCH,
+    ),
+    Option(
+        "--candidates",
+        "With --follow: how many candidates there will be at most, fixed beforehand; by "
+        "default those of the first round.",
+        Value(int, "100"),
+    ),
+    Option(
+        "--most",
+        "With --follow: largest number of pairs of a candidate; one that seems to need "
+        "more is dropped.",
+        Value(int, "20"),
+    ),
 )
 DEMO = (
     Option(
@@ -399,10 +423,39 @@ def report(given: Namespace) -> int:
 def confirm(given: Namespace) -> int:
     r"""Compare the settings of a table and print what may be said."""
     options = vars(given)
+    following = {name: options.pop(name) for name in ("follow", "candidates", "most")}
+    if following.pop("follow"):
+        return _followed(options, **following)
+    if any(value is not None for value in following.values()):
+        raise ValueError("--candidates and --most go with --follow.")
     read = ("table", "setting", "outcome", "columns", "decimal")
     outcomes = kernelucb.pairs.read_outcomes(**{name: options.pop(name) for name in read})
-    print(kernelucb.pairs.confirm(outcomes, **options))
-    return 0
+    found = kernelucb.pairs.confirm(outcomes, **options)
+    print(found)
+    return _NONE_BETTER * all(each.verdict != "better" for each in found.parts)
+
+
+def _followed(options: dict[str, Any], candidates: int | None, most: int | None) -> int:
+    r"""Read rounds as they arrive; a JSON line after each, and all in words at the end."""
+    reading = "setting", "outcome", "columns", "decimal"
+    if str(options.pop("table")) != "-" or any(options.pop(name) for name in reading):
+        raise ValueError("--follow reads rounds from standard input, and no other option.")
+    against, comparison = options.pop("against"), None
+    for outcomes in kernelucb.rounds.rounds_of(sys.stdin):
+        if comparison is None:
+            against = next(iter(outcomes)) if against is None else against
+            count = candidates or max(len(outcomes) - 1, 1)
+            comparison = kernelucb.rounds.SequentialComparison(
+                against, count, most=most, **options
+            )
+        state = comparison.add(outcomes)
+        print(json.dumps({"round": len(comparison.rounds), **state}), flush=True)
+        if not state["open"] and sum(map(len, state.values())) == comparison.candidates:
+            break
+    if comparison is None:
+        raise ValueError("No round arrived.")
+    print(comparison.verdicts, file=sys.stderr)
+    return _NONE_BETTER * (not comparison.state()["better"])
 
 
 def demo(given: Namespace) -> int:
@@ -434,7 +487,8 @@ COMMANDS = (
         "Is this improvement real or noise? Settings against a baseline, at any look.",
         "Pairs of outcomes, the first of a setting with the first of the baseline and so "
         "on, from a csv or from standard input. Look after every pair, stop when you "
-        "like. Example: confirm pairs.csv --against old --minimize",
+        "like. The exit status is 0 if a setting is better, 1 if none is (yet), 2 if "
+        "something is refused. Example: confirm pairs.csv --against old --minimize",
         CONFIRM,
     ),
     Command(
@@ -465,8 +519,8 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     r"""Run a command with these arguments, by default those of the process.
 
-    Returns the exit status: 0, 1 when the demo had to stop, 2 when something is refused,
-    130 after Ctrl-C.
+    Returns the exit status: 0; 1 when the demo had to stop, or no setting is better; 2 when
+    something is refused; 130 after Ctrl-C.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # "?" for a letter that the console lacks

@@ -83,6 +83,7 @@ from kernelucb.data import (
 )
 from kernelucb.data.kernel_family import lengthscale_family as lengthscale_family
 from kernelucb.data.counts import LikelihoodRegression as LikelihoodRegression
+from kernelucb.rounds import SequentialComparison as SequentialComparison
 from kernelucb.safety import (
     ConstraintWidth as ConstraintWidth,
     SafeSet as SafeSet,

@@ -5,15 +5,19 @@ from inspect import Parameter, signature
 
 import pytest
 
+from kernelucb import SequentialComparison, confirm, report
 from kernelucb import __main__ as commands
-from kernelucb import confirm, report
 from kernelucb._demo import run_demo
 from kernelucb.pairs import read_outcomes
 
 OWN = {"output", "text"}  # of the command itself
 CALLED = [
     (commands.REPORT, (report,), OWN),
-    (commands.CONFIRM, (read_outcomes, confirm), {"outcomes", "table"}),
+    (
+        commands.CONFIRM,
+        (read_outcomes, confirm, SequentialComparison),
+        {"outcomes", "table", "follow", "against", "candidates"},
+    ),
     (commands.DEMO, (run_demo,), set()),
 ]
 
