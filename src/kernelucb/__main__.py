@@ -422,11 +422,10 @@ def report(given: Namespace) -> int:
 
 def confirm(given: Namespace) -> int:
     r"""Compare the settings of a table and print what may be said."""
+    if given.follow:
+        return _followed(given)
     options = vars(given)
-    following = {name: options.pop(name) for name in ("follow", "candidates", "most")}
-    if following.pop("follow"):
-        return _followed(options, **following)
-    if any(value is not None for value in following.values()):
+    if [*map(options.pop, ("follow", "candidates", "most"))] != [False, None, None]:
         raise ValueError("--candidates and --most go with --follow.")
     read = ("table", "setting", "outcome", "columns", "decimal")
     outcomes = kernelucb.pairs.read_outcomes(**{name: options.pop(name) for name in read})
@@ -435,18 +434,27 @@ def confirm(given: Namespace) -> int:
     return _NONE_BETTER * all(each.verdict != "better" for each in found.parts)
 
 
-def _followed(options: dict[str, Any], candidates: int | None, most: int | None) -> int:
+def _followed(given: Namespace) -> int:
     r"""Read rounds as they arrive; a JSON line after each, and all in words at the end."""
-    reading = "setting", "outcome", "columns", "decimal"
-    if str(options.pop("table")) != "-" or any(options.pop(name) for name in reading):
-        raise ValueError("--follow reads rounds from standard input, and no other option.")
-    against, comparison = options.pop("against"), None
+    if str(given.table) != "-" or any(
+        (given.setting, given.outcome, given.columns, given.decimal)
+    ):
+        raise ValueError(
+            "--follow reads rounds from standard input: leave out the file, and --setting, "
+            "--outcome, --columns and --decimal."
+        )
+    comparison = None
     for outcomes in kernelucb.rounds.rounds_of(sys.stdin):
         if comparison is None:
-            against = next(iter(outcomes)) if against is None else against
-            count = candidates or max(len(outcomes) - 1, 1)
             comparison = kernelucb.rounds.SequentialComparison(
-                against, count, most=most, **options
+                next(iter(outcomes)) if given.against is None else given.against,
+                given.candidates or max(len(outcomes) - 1, 1),
+                most=given.most,
+                noise_std=given.noise_std,
+                range=given.range,
+                delta=given.delta,
+                expected_runs=given.expected_runs,
+                minimize=given.minimize,
             )
         state = comparison.add(outcomes)
         print(json.dumps({"round": len(comparison.rounds), **state}), flush=True)
