@@ -319,7 +319,7 @@ class _Ladder:
         sides = ("higher", "at least"), ("lower", "at most")
         (better, side), (worse, _) = sides if task.sign > 0 else sides[::-1]
         self.said = {  # what sentences share
-            **{"outcome": words.outcome, "point": words.point(point)},
+            **{"outcome": words.short(words.outcome), "point": words.point(point)},
             **{"better": better, "worse": worse, "side": side},
             **{"points": self.domain.points, "nothing": self.domain.nothing},
             **{"context": self.domain.context},

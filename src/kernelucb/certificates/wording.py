@@ -130,10 +130,15 @@ class Wording(NamedTuple):
         low, high = between(lower, upper)
         return f"between {low} and {self.value(high)}"
 
+    def short(self, name: str) -> str:
+        r"""``"heat"``, also of ``"heat (C)"``, where the unit is told apart."""
+        unit = self.units.get(name, "")
+        return name.removesuffix(f"({unit})").rstrip() or name
+
     def label(self, name: str) -> str:
         r"""``"heat (C)"``, of an input or the outcome."""
         unit = self.units.get(name, "")
-        return f"{name} ({unit})" if unit else name
+        return f"{self.short(name)} ({unit})" if unit else name
 
     def values(self, lower: Tensor, upper: Tensor) -> Mapping[str, Sequence[Value]]:
         r"""Limits of a box by name, or the words of a choice in it."""
@@ -154,7 +159,9 @@ class Wording(NamedTuple):
         r"""``"heat 80 C, time 12 h"``, of all inputs or of some."""
         named = self.named(point)
         asked = named if names is None else names
-        return ", ".join(f"{n} {self.value(in_words(named[n]), n)}" for n in asked)
+        return ", ".join(
+            f"{self.short(n)} {self.value(in_words(named[n]), n)}" for n in asked
+        )
 
     def box(self, lower: Tensor, upper: Tensor, *, inwards: bool = True) -> str:
         r"""``"heat 70 to 90 C, solvent toluene"``; rounded inwards or outwards."""
@@ -164,7 +171,7 @@ class Wording(NamedTuple):
             text = " to ".join(_ends(each, inwards))
             if is_choice:
                 text = " or ".join(map(in_words, dict.fromkeys(each)))
-            listed.append(f"{name} {self.value(text, name)}")
+            listed.append(f"{self.short(name)} {self.value(text, name)}")
         return ", ".join(listed)
 
     def domain(self, words: DomainWords, point: Tensor) -> DomainWords:

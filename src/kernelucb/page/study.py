@@ -489,14 +489,15 @@ def _read(page: Page) -> dict[str, str]:
         least, most, lower, upper = (plain(number, wide) for number in ends[at[0]])
         asked = f" (asked about {lower} to {upper})"
         asked = "" if (least, most) == (lower, upper) else asked
-        inputs.append(f"{name} {least} to {wording.value(most, name)}{asked}")
+        shown = wording.short(name)
+        inputs.append(f"{shown} {least} to {wording.value(most, name)}{asked}")
     left_out = [f"{name} ({why})" for name, why in table.left_out.items()]
     runs = runs_by_input(table.inputs, table.outcomes).precision
     several, most = int((runs > 1.0).sum()), int(runs.max())
     often = f"{several} of them run more than once, up to {most} times"
     low, high = map(float, table.outcomes.aminmax())
     low, high = plain(low, high - low), wording.value(plain(high, high - low))
-    outcome = f"{table.outcome} {low} to {high}, to be "
+    outcome = f"{wording.short(table.outcome)} {low} to {high}, to be "
     read = {
         "table": table.origin,
         "rows": f"{rows} (row 1 is the header)",
@@ -516,7 +517,7 @@ def _rests_on(page: Page) -> Iterator[tuple[str, str, str]]:
     base: Any = unscaled(prior.covar_module)
     lengths = base.lengthscale.expand(1, page.table.inputs.shape[1])[0].tolist()
     shown = [
-        f"{name} {value(f'{lengths[at[0]]:.6g}', name)}"
+        f"{page.wording.short(name)} {value(f'{lengths[at[0]]:.6g}', name)}"
         for name, at in page.table.columns.items()
     ]
     rests = page.assumptions
