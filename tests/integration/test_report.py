@@ -106,12 +106,18 @@ def test_the_page_and_the_text_say_what_the_band_says(effort, tmp_path, firm):
     gap = regret_certificate(band, bounds=made.limits, recommended=best).gap
     (anywhere,) = [claim for claim in made.claims if claim.kind == "anywhere"]
     assert anywhere.numbers == pytest.approx((gap,))
+    below = float64([[60.0, 2.0]])
+    worse = float(band.max_gain_over(below, best[None]))
     sides = made.wording.interval(*(float(side) for side in band.bounds(best[None])))
     for sentence in (
         "certified, if what was given is true",
-        "With probability 0.95, if what this page rests on is true, yield at heat 78, "
-        f"hours 4, without noise, is {sides}.",
-        "This is the best run: rows 10, 11. Observed: 77, 75.6 %.",
+        "Best setting: heat 78, hours 4 (rows 10, 11). Observed: 77, 75.6 %.",
+        f"yield there, without noise, is {sides}. Its 2 runs alone say between 67.4 and "
+        "85.2 % (t interval at 0.95",
+        "The baseline is heat 60, hours 2: that the best setting is better is not shown; "
+        f"it may be worse by {at_most(worse)} %, and better by",
+        "With probability 0.95, if what this page rests on is true, this holds together "
+        "but for the t interval.",
         *(words(claim.statement) for claim in made.claims),
         f"Among all settings in question {made.level_set.sentence}.",
         "This rests on the norm bound of 200.",
@@ -128,11 +134,14 @@ def test_the_page_and_the_text_say_what_the_band_says(effort, tmp_path, firm):
     ):
         assert sentence in text
         assert sentence in shown
-    heads = "With probability", "What this rests on", "The data", "What may be said"
-    heads += ("How firm that is",)
+    heads = "Best setting", "With probability", "What to do next", "What this rests on"
+    heads += "The data", "What may be said", "How firm that is"
     for each in (text, shown):
-        places = [each.index(head) for head in (*heads, "What to do next")]
+        places = [each.index(head) for head in heads]
         assert places == sorted(places)
+    # What is read first is short.
+    first = made.text.partition("What to do next")[0]
+    assert len(first.split()) <= 150
     # Every number of the text is on the page, the curve's in words for the picture.
     numbers, shown = (set(re.findall(r"\d+\.\d+", x)) for x in (made.text, unescape(page)))
     assert numbers <= shown
@@ -173,7 +182,8 @@ def test_estimates_and_defaults_are_said(tmp_path):
         "hours 3.5, shares of the table's limits of heat, hours (--bounds, --kernel",
         "from repeated settings, 1 degree of freedom",
         "Covered by no theorem: with probability 0.95, if the norm bound is right and "
-        "kernel, mean, noise had been given before the data, yield at",
+        "kernel, mean, noise had been given before the data, this holds together",
+        "give it: with --noise-std 0.99, the noise that the table shows, the best setting's",
         "the mean of the outcomes (--mean)",
     ):
         assert sentence in text
@@ -233,8 +243,9 @@ def test_semicolons_commas_and_words_are_read(encoding, tmp_path):
     text = words(page.text)
     assert "rows: 4 of 6 used; not row 5: Ausbeute is n/a; not row 6: Ausbeute is" in text
     assert "inputs: Temperatur °C 20.5 to 60; Lösung: Wasser, Äther" in text
-    assert "Ausbeute at Temperatur °C 40, Lösung Wasser, without noise, is" in text
-    assert "This is the best run: row 3. Observed: 1070.5." in text
+    best = "Best setting: Temperatur °C 40, Lösung Wasser (row 3). Observed: 1070.5."
+    assert best in text
+    assert "Ausbeute there, without noise, is between" in text
     assert "the baseline, Temperatur °C 30, Lösung Wasser" in text
     assert ("read as Windows-1252" in text) == (encoding == "cp1252")
     assert page.table.labels == ["Temperatur °C", "Lösung=Wasser", "Lösung=Äther"]
@@ -499,7 +510,7 @@ def test_looks_without_a_guarantee_have_no_probability(
 ):
     monkeypatch.setattr(study, "_LOOKS", looks)
     text = words(report(tmp_path, TABLE, **HISTORY | changes).text)
-    assert f"about yield {first} " in text
+    assert f" {first}" in text.partition("What to do next")[0]
     assert f"No probability belongs to these numbers together {why}" in text
     assert TOGETHER not in text
 

@@ -27,6 +27,6 @@ def test_a_page_of_columns_with_units_says_each_unit_once():
     page = kernelucb.report(frame, "Yield (%)", noise_std=1.0, units=units, effort="quick")
     text = " ".join(page.text.split())
     assert "say about Yield (%) " in text
-    assert "Yield at Time 3 h, without noise, is between" in text
+    assert "Best setting: Time 3 h (row 4). Observed: 65 %." in text
     assert "(%) (%)" not in text
     assert "(h) 3 h" not in text

@@ -21,6 +21,7 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from scipy.special import stdtrit
 from torch import Tensor
 
 import kernelucb
@@ -56,6 +57,7 @@ from kernelucb.data.kernel_family import fixed_kernel, fixed_mean, kind_of, unsc
 from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.page.table import Given, Table, earlier_tasks, table_of
+from kernelucb.pairs import NARROWEST, normal_half_width
 
 # The page says what these warnings say.
 quiet: Any = partial(
@@ -71,6 +73,7 @@ _LOOKS = 20  # rows of a history
 _SHARE = 0.5  # of the failure probability, for settings by themselves
 _LISTED = 8  # repeats of the best run, or rows that are left out
 _MOST_RUNS = 20  # of a confirmation
+_MOST_PAIRS = 200  # of a comparison
 _ESTIMATED = {
     "kernel": "the kernel is right, although its unit was taken from the table",
     "mean": "the mean is right, although it was taken from the table",
@@ -141,7 +144,7 @@ class Page:
         self.given = given = replace(given, units={**table.units, **given.units})
         self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
         self.band = self._band(self._norm, given.delta)
-        relaxed = self.band.relaxed()
+        self._relaxed = relaxed = self.band.relaxed()
         self.best = self._best(relaxed)
         self.point = table.inputs[self.best]
         (self.norm_bound,) = relaxed.norm_bounds
@@ -268,6 +271,32 @@ class Page:
             wording=self.wording,
             max_evaluations=6 * _EVALUATIONS,
         )
+
+    @cached_property
+    def rival(self) -> Tensor | None:
+        r"""``d`` coordinates of the baseline, or of the next best of the other settings."""
+        if self.given.baseline:
+            return self.table.setting("--baseline", self.given.baseline)
+        inputs = self.table.inputs
+        others = inputs[(inputs != self.point).any(-1)]
+        return others[self._relaxed.at_worst(others).argmax()] if len(others) else None
+
+    @property
+    def lead(self) -> tuple[float, float]:
+        r"""By how much the best run is better than the ``rival`` at least, and at most."""
+        assert self.rival is not None
+        pair, sign = (
+            (self.rival.unsqueeze(0), self.point.unsqueeze(0)),
+            self._relaxed.direction,
+        )
+        least = -float(self._relaxed.max_gain_over(*pair, sign))
+        return least, max(least, float(self._relaxed.max_gain_over(*pair[::-1], sign)))
+
+    @property
+    def half_width(self) -> float:
+        r"""Half-width of the interval for the best run, outcome units."""
+        lower, upper = self._relaxed.bounds(self.point.unsqueeze(0))
+        return 0.5 * float(upper - lower)
 
     @property
     def claims(self) -> list[Claim]:
@@ -429,6 +458,36 @@ def _pooled(table: Table) -> tuple[Estimate, str]:
     return group.estimate, f"from repeated settings, {degrees}"
 
 
+def _alone(outcomes: Tensor, delta: float) -> tuple[float, float] | None:
+    r"""The t interval of a setting's own outcomes; None of one, or where they are equal."""
+    if len(outcomes) < 2 or not float(outcomes.std()):
+        return None
+    scale = float(outcomes.std()) / math.sqrt(len(outcomes))
+    low, high = stdtrit(len(outcomes) - 1, [0.5 * delta, 1.0 - 0.5 * delta])
+    mean = float(outcomes.mean())
+    return mean + scale * float(low), mean + scale * float(high)
+
+
+def _pairs_to_show(page: Page, lead: tuple[float, float]) -> int | None:
+    r"""About how many pairs show that the best run is better; None if many, or shown."""
+    expected, delta = 0.5 * sum(lead), page.given.delta
+    if lead[0] > 0.0 or expected <= 0.0:
+        return None
+    scale = math.sqrt(2.0) * float(page.noise)
+    for count in range(2, _MOST_PAIRS + 1):
+        half = scale * normal_half_width((count,), delta, NARROWEST / count)
+        if half < expected:
+            return count
+    return None
+
+
+def _is_share(page: Page) -> bool:
+    r"""Whether the outcome is in per cent of a whole, or so it seems."""
+    name, outcomes = page.wording.label(page.table.outcome), page.table.outcomes
+    said = "%" in name or "percent" in name.lower().replace(" ", "")
+    return said and bool(((outcomes >= 0.0) & (outcomes <= 100.0)).all())
+
+
 def facts(page: Page) -> dict[str, Any]:
     r"""Numbers of the sentences, by their names in the templates."""
     table, outcomes, rests = page.table, page.table.outcomes, page.assumptions
@@ -454,7 +513,21 @@ def facts(page: Page) -> dict[str, Any]:
     # To few digits: the gap is at least what any setting may be better by.
     pairs = zip(page.report.certificate.challenger, page.limits.diff(dim=0)[0], strict=True)
     challenger = as_double([float(plain(float(x), 10.0 * float(w))) for x, w in pairs])
+    lead = None if page.rival is None or rests.violated else page.lead
+    sharper, told = None, float(f"{float(page.noise):.2g}")
+    if is_estimate(page.noise) and not rests.violated:
+        with quiet():
+            sharper = Page(replace(page.given, noise_std=told)).half_width
+    room = math.inf
+    if page.given.range is None and _is_share(page):
+        room = lower if page.given.minimize else 100.0 - lower
     return {
+        "alone": _alone(outcomes[here], page.given.delta),
+        "lead": lead,
+        "pairs": None if lead is None else _pairs_to_show(page, lead),
+        "sharper": sharper,
+        "told": told,
+        "room": room,
         "here": [table.rows[i] for i in here],
         "seen": [plain(float(outcomes[i]), spread) for i in here],
         "sides": (lower, upper),
