@@ -285,12 +285,10 @@ class Page:
     def lead(self) -> tuple[float, float]:
         r"""By how much the best run is better than the ``rival`` at least, and at most."""
         assert self.rival is not None
-        pair, sign = (
-            (self.rival.unsqueeze(0), self.point.unsqueeze(0)),
-            self._relaxed.direction,
-        )
-        least = -float(self._relaxed.max_gain_over(*pair, sign))
-        return least, max(least, float(self._relaxed.max_gain_over(*pair[::-1], sign)))
+        best, rival = self.point.unsqueeze(0), self.rival.unsqueeze(0)
+        gain, sign = self._relaxed.max_gain_over, self._relaxed.direction
+        least = -float(gain(rival, best, sign))
+        return least, max(least, float(gain(best, rival, sign)))
 
     @property
     def half_width(self) -> float:
