@@ -24,6 +24,7 @@ LOWER = {
     "_numerics": set(),
     "tables": set(),
     "pairs": {"_numerics", "tables"},
+    "rounds": {"pairs", "tables"},
     "data": {"_numerics"},
     "confidence": {"_numerics", "data"},
     "bandit": {"_numerics", "data", "confidence"},
