@@ -36,6 +36,19 @@ def test_ranges_hold_the_pins():
             assert requirement.specifier.contains(version), requirement
 
 
+def test_the_conda_recipe_has_the_ranges_of_the_project():
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text())
+    assert recipe["context"]["version"] == __version__
+    listed = dict(each.split(" ", 1) for each in recipe["requirements"]["run"])
+    listed["torch"] = listed.pop("pytorch")  # its name there
+    assert listed.pop("python") == PROJECT["requires-python"]
+    wanted = {}
+    for requirement in map(Requirement, PROJECT["dependencies"]):
+        wanted[requirement.name] = str(requirement.specifier)
+    assert listed == wanted
+    assert recipe["about"]["summary"] == PROJECT["description"]
+
+
 def tracked():
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -183,7 +183,7 @@ def test_estimates_and_defaults_are_said(tmp_path):
         "from repeated settings, 1 degree of freedom",
         "Covered by no theorem: with probability 0.95, if the norm bound is right and "
         "kernel, mean, noise had been given before the data, this holds together",
-        "give it: with --noise-std 0.99, the noise that the table shows, the best setting's",
+        "give it: with --noise-std 0.99, the noise that the table shows,",
         "the mean of the outcomes (--mean)",
     ):
         assert sentence in text

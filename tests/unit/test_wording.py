@@ -22,7 +22,9 @@ def test_a_unit_in_a_name_is_said_once():
 
 
 def test_a_page_of_columns_with_units_says_each_unit_once():
-    frame = pd.DataFrame({"Time (h)": [1.0, 2.0, 3.0, 4.0], "Yield (%)": [50.0, 60, 65, 61]})
+    frame = pd.DataFrame(
+        {"Time (h)": [1.0, 2.0, 3.0, 4.0], "Yield (%)": [50.0, 60, 65, 61]}
+    )
     units = {"Yield (%)": "%", "Time (h)": "h"}
     page = kernelucb.report(frame, "Yield (%)", noise_std=1.0, units=units, effort="quick")
     text = " ".join(page.text.split())

@@ -1,0 +1,4 @@
+from .sampler import MartingaleMixtureUCBSampler
+
+
+__all__ = ["MartingaleMixtureUCBSampler"]
