@@ -257,7 +257,7 @@ def draw(run: Run, path: Path) -> None:
             bounds=run.function.bounds,
             data=(run.X, run.Y),
             true_function=run.function,
-            outcome_name="outcome, to be minimised",
+            outcome="outcome, to be minimised",
             ax=above,
         )
         true_gaps = [run.regret(certificate) for certificate in shown]

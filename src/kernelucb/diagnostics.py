@@ -5,7 +5,7 @@ mean, and how much can points tell?
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import add
@@ -634,8 +634,9 @@ def describe_norm_bound(
     candidates: Tensor | None = None,
     steps: Sequence[float] | Tensor | None = None,
     delta: float = 0.05,
-    input_names: Sequence[str] | None = None,
-    outcome_unit: str | None = None,
+    names: Sequence[str] | None = None,
+    outcome: str = "the outcome",
+    units: Mapping[str, str] | None = None,
 ) -> NormDescription:
     r"""Say what a norm bound means: range, slope, and what the data say about it.
 
@@ -666,10 +667,11 @@ def describe_norm_bound(
         steps: ``d`` steps, one along each input, for which the largest change is given;
             raw units. By default a tenth of the domain.
         delta: Failure probability of each statement about the data.
-        input_names: ``d`` names of the inputs, for the text.
-        outcome_unit: Name of the outcome's unit, for the text, which adds the transform
-            that the model's outcomes went through (Log, Power, Bilog), if any. For
-            successes and counts the name of the probability or the rate.
+        names: ``d`` names of the inputs, for the text.
+        outcome: Name of the outcome.
+        units: Units by the names of inputs and outcome, for the text, which adds the
+            transform that the model's outcomes went through (Log, Power, Bilog), if any.
+            For successes and counts the outcome's is that of the probability or the rate.
 
     Raises:
         ValueError: If a scalar is out of its range, not exactly one of ``bounds`` and
@@ -687,7 +689,8 @@ def describe_norm_bound(
     box, points = (each.to(inputs) for each in _domain(bounds, candidates, data.dimension))
     sides = (box[1] - box[0]).tolist()
     usual = [f"input {i}" for i in range(len(sides))]
-    names = _one_each("input_names", "names", input_names, usual)
+    units, names = units or {}, _one_each("names", "names", names, usual)
+    labels = [f"{name} ({units[name]})" if name in units else name for name in names]
     lengths = _one_each("steps", "numbers", steps, [0.1 * side for side in sides])
     means = prior.mean(torch.cat([prior.transform(points), inputs]))
     ball = _Ball(prior, norm / prior.scale, box, points)
@@ -699,14 +702,14 @@ def describe_norm_bound(
         norm_bound=norm,
         range=largest,
         across=across,
-        inputs=tuple(map(ball.change, range(len(sides)), names, lengths, sides)),
+        inputs=tuple(map(ball.change, range(len(sides)), labels, lengths, sides)),
         everywhere=prior.is_stationary,
         prior_mean=float(means[0]) if bool((means == means[0]).all()) else None,
         observed=seen.outcomes(delta),
         consistency=check_consistency(data, norm, delta=delta),
         estimated=tuple(sorted(data.estimated)) + ("norm",) * is_estimate(norm),
         delta=delta,
-        outcome_unit=seen.unit(outcome_unit),
+        outcome_unit=seen.unit(units.get(outcome)),
     )
 
 

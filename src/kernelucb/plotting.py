@@ -189,8 +189,8 @@ def plot_slice(
     data: tuple[Tensor, Tensor] | None = None,
     witness: bool = False,
     true_function: Callable[[Tensor], Tensor] | None = None,
-    input_names: Sequence[str] | None = None,
-    outcome_name: str = "outcome",
+    names: Sequence[str] | None = None,
+    outcome: str = "outcome",
     num_points: int = 300,
     ax: Axes | None = None,
 ) -> Axes:
@@ -210,8 +210,8 @@ def plot_slice(
         witness: Whether to draw the function of the confidence set that attains the bound
             at the point: the upper one, or the lower where small outcomes are sought.
         true_function: Maps ``n x d`` points to ``n`` values without noise.
-        input_names: Names of the ``d`` inputs.
-        outcome_name: Name of the outcome.
+        names: Names of the ``d`` inputs.
+        outcome: Name of the outcome.
         num_points: How many points of the line are looked at.
         ax: Where to draw.
 
@@ -240,8 +240,8 @@ def plot_slice(
         true_function=true_function,
         ax=ax,
         legend=False,
-        x_label=label_of(input_names, place[0], coordinate),
-        y_label=outcome_name,
+        x_label=label_of(names, place[0], coordinate),
+        y_label=outcome,
         data_name="data, pale off this line" if limits.shape[1] > 1 else "data",
     )
     here = place[:, coordinate].cpu()
@@ -294,7 +294,7 @@ def _named(names: Sequence[str] | None, count: int) -> Sequence[str]:
     r"""A name for each input; ``"input 1"`` and so on where none are given."""
     names = [f"input {i}" for i in range(1, count + 1)] if names is None else names
     if len(names) != count:
-        raise ValueError(f"input_names has {len(names)} entries for {count} inputs.")
+        raise ValueError(f"names has {len(names)} entries for {count} inputs.")
     return names
 
 
@@ -443,7 +443,7 @@ def plot_safe_set(
     point: Tensor | None = None,
     earlier: SafeSet | None = None,
     chosen: Tensor | None = None,
-    input_names: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
     num_points: int = 60,
     ax: Axes | None = None,
 ) -> Axes:
@@ -466,7 +466,7 @@ def plot_safe_set(
             middle of the domain when absent.
         earlier: The set of an earlier round, whose frontier is drawn dotted.
         chosen: ``n x d`` points, such as those evaluated, whatever their other inputs.
-        input_names: Names of the ``d`` inputs.
+        names: Names of the ``d`` inputs.
         num_points: Number of values of each input that varies.
         ax: Where to draw.
 
@@ -505,9 +505,9 @@ def plot_safe_set(
             upwards = torch.zeros_like(across)
             style |= {"transform": ax.get_xaxis_transform(), "clip_on": False}
         ax.scatter(across, upwards, zorder=3, **style)
-    ax.set(xlabel=label_of(input_names, middle[0], *columns), xlim=ends[0])
+    ax.set(xlabel=label_of(names, middle[0], *columns), xlim=ends[0])
     if len(columns) == 2:
-        ax.set(ylabel=_named(input_names, dimension)[columns[1]], ylim=ends[1])
+        ax.set(ylabel=_named(names, dimension)[columns[1]], ylim=ends[1])
     add_legend(ax, title=f"looked at {' x '.join([str(count)] * len(columns))} points")
     return ax
 

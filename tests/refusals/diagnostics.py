@@ -31,7 +31,7 @@ check = partial(check_consistency, PSEUDO, 3.0)
 Data, Shape = InputDataError, BotorchTensorDimensionError
 ROWS = [
     ("a step beyond the side", describe(steps=[0.1, 1.5]), ValueError, "longer than"),
-    ("one name for two", describe(input_names=["x"]), Shape, "must be 2 names"),
+    ("one name for two", describe(names=["x"]), Shape, "must be 2 names"),
     ("candidates in a line", describe(**FLAT), Data, "same value in column 1"),
     ("noise of counts", describe(COUNTS, noise_std=0.1), ValueError, "no noise scale"),
     ("pseudo-outcomes", check, UnsupportedError, "pseudo-outcomes in place of"),

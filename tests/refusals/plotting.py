@@ -35,7 +35,7 @@ def without_matplotlib():
 ROWS = [
     ("no band", partial(bands, {}), ValueError, "at least one acquisition"),
     ("a model", partial(bands, {"a": PROBLEM.model}), UnsupportedError, "a must be"),
-    ("names", partial(sliced, X[0], input_names=["a"]), ValueError, "has 1 entries for 2"),
+    ("names", partial(sliced, X[0], names=["a"]), ValueError, "has 1 entries for 2"),
     ("point", partial(sliced, X[0, :1]), BotorchTensorDimensionError, "point must"),
     ("witness", witness, UnsupportedError, "no witness; leave out"),
     ("twice", twice, ValueError, "two"),

@@ -225,7 +225,7 @@ def test_estimates_come_first():
 
 @pytest.mark.parametrize("norm", [8.0, 7.654321, 8765.4321])
 def test_printed_limits_are_not_below_the_computed_ones(norm):
-    options = {"input_names": ["temperature (°C)", "time (h)"], "outcome_unit": "%"}
+    options = {"names": ["temperature (°C)", "time (h)"], "units": {"the outcome": "%"}}
     described = describe_norm_bound(PROBLEM.state, norm, bounds=SQUARE, **options)
     text, change = str(described), described.inputs[0]
     words = r"(?:at most|within|below|,|consistent norm) (\d+(?:\.\d+)?)"
@@ -237,7 +237,7 @@ def test_printed_limits_are_not_below_the_computed_ones(norm):
     assert any(0.999 * least <= each <= least for each in found)
     assert f"a norm of at most {norm:.8g} means, in %:" in text
     assert "certified with probability 0.95 if kernel, mean and noise are as given" in text
-    assert all(f"{name}: at most " in text for name in options["input_names"])
+    assert all(f"{name}: at most " in text for name in options["names"])
 
 
 def test_a_contradiction_comes_first_and_silence_is_said():

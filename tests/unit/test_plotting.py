@@ -89,7 +89,7 @@ def test_outlines_far_beyond_the_band_are_cut_off(ax):
 
 
 def test_a_slice_is_the_band_on_its_line(ax):
-    acqf, names = bound(), {"input_names": NAMES, "outcome_name": "yield (%)"}
+    acqf, names = bound(), {"names": NAMES, "outcome": "yield (%)"}
     options = {"bounds": BOX, "coordinate": 1, "num_points": 17, **names}
     assert plot_slice(acqf, POINT, **options, ax=ax) is ax
     expected = torch.stack(acqf.bounds(slice_points(POINT, 1, 0.0, 2.0, 17)))
@@ -135,7 +135,7 @@ def test_the_legend_says_what_the_assumptions_say(ax, acqf, words):
 
 def test_a_safe_set_is_filled_where_the_margin_is_not_negative(ax):
     safe_set, earlier = SafeSet(bound(), 0.3), SafeSet(bound(), 1.0)
-    options = {"num_points": 13, "chosen": X, "input_names": NAMES}
+    options = {"num_points": 13, "chosen": X, "names": NAMES}
     plot_safe_set(safe_set, bounds=BOX, earlier=earlier, **options, ax=ax)
     side = torch.linspace(0.0, 1.0, 13, dtype=torch.float64)
     grid, paths = torch.cartesian_prod(side, 2.0 * side), ax.collections[0].get_paths()
