@@ -1,10 +1,12 @@
 r"""Ax: what may be said of trials that another strategy chose, or nobody's."""
 
 import pytest
+import torch
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax_bench import *
 
 import kernelucb.ax
+from kernelucb import describe_norm_bound
 from kernelucb.exceptions import UncertifiedError
 
 pytestmark = [*AX_WARNINGS, pytest.mark.usefixtures("unfitted")]
@@ -99,3 +101,19 @@ def test_the_cards_of_band_and_gap_take_what_is_known(played):
 def test_a_strategy_without_an_experiment_says_so():
     with pytest.raises(ValueError, match="has no experiment yet"):
         kernelucb.ax.current_bound(known())
+
+
+def test_what_a_norm_means_is_said_in_parameters_and_units(played):
+    units = {"x": "mm", "y": "%"}
+    found = kernelucb.ax.describe_norm_bound(played, 2.0, known=known(), units=units)
+    text = str(found)
+    assert "What a norm of at most 2 means, in %:" in text
+    assert "x (mm): at most " in text
+    assert found.estimated == ()
+    assert found.prior_mean == 0.0
+    # Half of the box, as the length scale of the options
+    band = kernelucb.ax.current_bound(played, known=known())
+    expected = describe_norm_bound(
+        band.data, 2.0, bounds=torch.tensor([[0.0], [1.0]]).double()
+    )
+    assert float(found.across) == pytest.approx(float(expected.across))

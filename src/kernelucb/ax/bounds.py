@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import torch
 from ax.api.client import Client
 from ax.core import (
     Arm,
@@ -20,7 +21,7 @@ from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb import certificates
+from kernelucb import certificates, diagnostics
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.digits import between
 from kernelucb.ax.acquisition import BoundAcquisition
@@ -44,6 +45,7 @@ from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import ParetoSet, decision_in_words
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, joined_assumptions
+from kernelucb.diagnostics import NormDescription
 from kernelucb.exceptions import NoSafePointError
 
 _LOG = logging.getLogger(__name__)
@@ -489,6 +491,44 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(gap={self.gap}, min_trials={self.min_trials})"
+
+
+def describe_norm_bound(
+    source: Source,
+    norm_bound: float,
+    *,
+    known: GenerationStrategy | None = None,
+    units: Mapping[str, str] | None = None,
+) -> NormDescription:
+    r"""Say what a norm bound of the objective means, in parameters and units.
+
+    See ``kernelucb.describe_norm_bound``. Inputs are those of the bound: a log-scaled
+    parameter has the name ``log10(rate)`` and steps in decades, an unordered choice an
+    input for each value.
+
+    Example:
+        >>> print(kernelucb.ax.describe_norm_bound(client, 50.0, units={"output": "%"}))
+
+    Args:
+        source: See ``current_bound``.
+        norm_bound: Bound on the RKHS norm of ``f - mean``, units of the metric.
+        known: See ``current_bound``.
+        units: Units by the names of parameters and metric.
+
+    Raises:
+        ValueError: If no trial has been observed yet, or ``norm_bound`` is not above 0.
+        UnsupportedError: If the bound does not support the experiment, or the objective is
+            a sum.
+    """
+    fitted = FittedBound(*asked(source, known))
+    return diagnostics.describe_norm_bound(
+        fitted.band.data,
+        norm_bound,
+        bounds=torch.tensor(fitted.digest.bounds, dtype=torch.float64).mT,
+        names=fitted.digest.feature_names,
+        outcome=fitted.outcome,
+        units=units,
+    )
 
 
 class ParetoFront(NamedTuple):
