@@ -40,7 +40,7 @@ LOWER = {
     "safety": {"_numerics", "data", "confidence", "acquisition", "certificates"},
     "ax": {
         *("_numerics", "data", "confidence", "acquisition", "certificates"),
-        *("papers", "safety", "calibration"),
+        *("papers", "safety", "calibration", "diagnostics"),
     },
 }
 # Applications and the collection of public names; no layer imports them.
