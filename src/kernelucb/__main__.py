@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import kernelucb.page
 import kernelucb.pairs
-import kernelucb.rounds  # none of them imports torch
+import kernelucb.rounds
+from kernelucb.page.columns import Asked, check_columns  # none of them imports torch
 
 _NONE_BETTER = 1  # exit status of ``confirm``, as ``grep`` has it where nothing is found
 
@@ -411,6 +412,11 @@ def report(given: Namespace) -> int:
     r"""Make the page of a table and print its text."""
     options = vars(given)
     output, text = options.pop("output"), options.pop("text")
+    # What can be refused is refused before torch is imported, which takes seconds.
+    asked = given.outcome, given.inputs, given.ignore, given.categories
+    told = {"--bounds": given.bounds, "--baseline": given.baseline, "--units": given.units}
+    if str(given.table) != "-":  # standard input is read once
+        check_columns(given.table, Asked(*asked, given.missing, given.decimal), told)
     page = kernelucb.page.report(**options)
     shown = page.text
     if not text:  # before it is printed: a closed pipe must not lose the page

@@ -1,5 +1,7 @@
 r"""The table of a command's options is that of the function that it calls."""
 
+import subprocess
+import sys
 from argparse import ArgumentTypeError
 from inspect import Parameter, signature
 
@@ -38,6 +40,28 @@ def test_options_are_the_arguments_with_their_defaults(table, functions, apart):
     assert got.keys() - apart == wanted.keys() - apart
     if functions != (run_demo,):  # whose defaults are the command's
         assert all(got[name] == wanted[name] for name in got.keys() - apart)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--outcome", "z"], "not one column 'z'"),
+        (["--outcome", "y"], "'y' has 'x' in row 3"),
+        (["--outcome", "a", "--ignore", "y", "--bounds", "q=1:2"], "--bounds names 'q'"),
+    ],
+)
+def test_a_table_is_refused_before_torch_is_imported(options, said, tmp_path):
+    table = tmp_path / "runs.csv"
+    table.write_text("a,b,y\n1.5,2,3\n2,3.5,x\n")
+    code = (
+        "import sys; from kernelucb.__main__ import main; status = main(sys.argv[1:]);"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules;"
+        "sys.exit(status)"
+    )
+    command = [sys.executable, "-c", code, "report", str(table), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
 
 
 VALUES = [

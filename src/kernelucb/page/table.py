@@ -2,8 +2,6 @@ r"""A table of past runs: how it is read, what its columns and rows are taken fo
 
 import hashlib
 import math
-import re
-import shlex
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +17,7 @@ import kernelucb.tables as tables
 from kernelucb._numerics.checks import as_double
 from kernelucb._numerics.estimates import Number
 from kernelucb.data.exact import pool
+from kernelucb.page.columns import Asked, check_names, columns_of, names_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
     Runs = pd.DataFrame | str | PathLike[str]
 
 Of = TypeVar("Of")
-
-# A word in the name of a column that says how far outcomes spread.
-_SPREAD = re.compile(
-    r"(^|[^a-z])(deviation|err|error|s\.d|sd|sem|stabw|stdabw|std|stddev|stderr|stdev"
-    r"|uncertainty|variance)([^a-z]|$)"
-)
 
 
 @dataclass(frozen=True)
@@ -67,11 +60,6 @@ class Given:
     units: Mapping[str, str]
     history: bool
     effort: str
-
-
-def names_of(given: str | Iterable[object]) -> list[str]:
-    r"""Names with single spaces, whatever they are; a text is one name."""
-    return [*map(tables.single_spaced, [given] if isinstance(given, str) else given)]
 
 
 def named(values: Mapping[str, Of] | None) -> dict[str, Of]:
@@ -144,10 +132,7 @@ class Table:
 
     def check_names(self, option: str, names: Iterable[str]) -> None:
         r"""Refuse names that are no inputs."""
-        for name in names:
-            if name not in self.columns:
-                inputs = ", ".join(self.columns)
-                raise ValueError(f"{option} names {name!r}; the inputs are {inputs}.")
+        check_names(option, names, self.columns)
 
     def setting(self, option: str, given: Mapping[str, float | str]) -> Tensor:
         r"""``d`` coordinates of a setting with a number or a word for each input."""
@@ -217,99 +202,11 @@ def table_of(given: Given) -> Table:
         return _table(given, _sheet(given.table))
 
 
-def _roles(given: Given, sheet: tables.Sheet) -> tuple[list[str], str, list[str]]:
-    r"""The names of the columns that are taken for inputs, the outcome and the choices."""
-    ignore, (outcome,) = names_of(given.ignore), names_of([given.outcome])
-    categories = names_of(given.categories)
-    inputs = None if given.inputs is None else names_of(given.inputs)
-    for name in (outcome, *(inputs or ()), *ignore, *categories):
-        sheet.cells(name)  # a name that is no column is refused
-    taken = [name for name in sheet.names if name not in (outcome, *ignore)]
-    if inputs is not None:
-        taken = [*dict.fromkeys((*inputs, *categories))]
-    for name in (*taken, *categories, outcome):
-        if name in ignore or (name == outcome and name in (*taken, *categories)):
-            raise InputDataError(f"{name!r} is input, outcome or ignored: choose one.")
-    return taken, outcome, categories
-
-
-def _used(outcome: str, runs: tables.Column, rows: Sequence[int]) -> list[int]:
-    r"""Places of the rows with an outcome; words that are no outcome are refused."""
-    for i, word in runs.words.items():
-        advice = tables.no_number(word)
-        if not tables.was_lost(word) and not re.search(r"\d", word):
-            advice += ", or, where nothing was measured and the outcome is not the reason, "
-            advice += f"say so: --missing {shlex.quote(word)}"
-        raise InputDataError(
-            f"The outcome {outcome!r} has {word!r} in row {rows[i]}: {advice}"
-        )
-    used = [i for i, gap in enumerate(runs.blank) if not gap]
-    if len(used) < 2:
-        raise InputDataError(f"{outcome!r} has {len(used)} numbers; give two or more.")
-    return used
-
-
-def _left_out(
-    given: Given, sheet: tables.Sheet, taken: Sequence[str], outcome: str
-) -> dict[str, str]:
-    r"""By name, why the other columns are left out."""
-    left_out = {n: "not among --inputs" for n in sheet.names if n not in taken}
-    left_out |= {name: "as asked by --ignore" for name in names_of(given.ignore)}
-    left_out.pop(outcome, None)
-    for name in left_out:
-        if len(cells := {f"{cell}" for cell in sheet.cells(name)}) == 1:
-            left_out[name] += f"; {cells.pop()} in every row"
-    return left_out
-
-
 def _table(given: Given, sheet: tables.Sheet) -> Table:
-    taken, outcome, categories = _roles(given, sheet)
-    missing, is_default = names_of(given.missing), given.inputs is None
-    if (count := len(sheet.rows)) < 2:
-        raise InputDataError(
-            f"The table has {count} rows below its header; give two or more."
-        )
-    read = tables.numbers_in(sheet, [*taken, outcome], given.decimal, missing, categories)
-    runs = read.pop(outcome)
-    used = _used(outcome, runs, sheet.rows)
-    left_out = _left_out(given, sheet, taken, outcome)
-    questions, flat = list[str](), list[list[float]]()
-    columns, choices = dict[str, list[int]](), dict[str, list[str]]()
-    for name in taken:
-        if all(read[name].blank) and is_default and name not in categories:
-            left_out[name] = "empty"
-            continue
-        column, is_choice = read[name], name in categories
-        cells = [column.texts[i] for i in used]
-        asked = _question(name, column, used, sheet.rows, is_choice, is_default)
-        if len({*cells}) == 1:
-            asked = f"is {cells[0] or 'blank'} in every row: --ignore {shlex.quote(name)}"
-        questions += [f"{name!r} {asked}"] if asked else []
-        each = [[column.numbers[i] for i in used]]
-        if is_choice:
-            choices[name] = sorted({*cells})
-            each = [[float(cell == word) for cell in cells] for word in choices[name]]
-        columns[name] = [*range(len(flat), len(flat) + len(each))]
-        flat += each
-    if questions:
-        raise InputDataError("\n  ".join(["What are these columns?", *questions]))
-    if not columns:
-        raise InputDataError(f"There is no column of settings beside {outcome!r}.")
-    unused = {sheet.rows[i]: runs.texts[i] for i, gap in enumerate(runs.blank) if gap}
-    units = {name: column.unit for name, column in (read | {outcome: runs}).items()}
-    return Table(
-        origin=sheet.origin,
-        outcome=outcome,
-        columns=columns,
-        choices=choices,
-        inputs=as_double(flat).mT,
-        outcomes=as_double([runs.numbers[i] for i in used]),
-        rows=[sheet.rows[i] for i in used],
-        unused_rows={i: f"{outcome} is {text or 'blank'}" for i, text in unused.items()},
-        left_out={name: left_out[name] for name in sheet.names if name in left_out},
-        units={n: unit for n, unit in units.items() if unit and n not in choices},
-        lost=[text for text in unused.values() if tables.was_lost(text)],
-    )
+    asked = (given.outcome, given.inputs, given.ignore, given.categories)
+    found = columns_of(sheet, Asked(*asked, given.missing, given.decimal))._asdict()
+    numbers = {name: as_double(found.pop(name)) for name in ("inputs", "outcomes")}
+    return Table(**found, inputs=numbers["inputs"].mT, outcomes=numbers["outcomes"])
 
 
 def earlier_tasks(
@@ -355,43 +252,3 @@ def earlier_tasks(
     twice = len(tasks) - len(found)
     remark = f", without {twice} whose runs are in another or in this table" * bool(twice)
     return found, f"{sheet.origin}{remark}, {len(found)} tasks"
-
-
-def _question(
-    name: str,
-    column: tables.Column,
-    used: Sequence[int],
-    rows: Sequence[int],
-    is_choice: bool,
-    is_default: bool,
-) -> str:
-    r"""The question about an input before it is one; empty without.
-
-    ``used`` are the places with an outcome; a choice is to be of words.
-    """
-    words, option = {} if is_choice else column.words, shlex.quote(name)
-    numbers = [x for x in column.numbers if not math.isnan(x)]
-    if words and not numbers and not any(map(tables.was_lost, words.values())):
-        shown = ", ".join(map(repr, [*dict.fromkeys(words.values())][:3]))
-        either = f"--categories {option} if it was set, else --ignore {option}"
-        return f"holds words ({shown}): {either}"
-    for place, word in words.items():
-        asked = f"has {word!r} in row {rows[place]}: give a number"
-        if re.search(r"\d", word) or tables.was_lost(word):
-            return asked
-        return (
-            f"{asked}, or take the column as words (--categories {option}), or --ignore it"
-        )
-    if gaps := [i for i in used if column.blank[i]]:
-        row = f"in row {rows[gaps[0]]}, which has an outcome"
-        return f"is blank {row}: fill it in, or --ignore {option}"
-    if not is_default or is_choice:
-        return ""
-    seems = ""
-    if _SPREAD.search(re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()):
-        seems = "is a spread of the outcome"
-    elif tables.counts_rows(name, numbers):
-        first = ", ".join(f"{number:g}" for number in numbers[:3])
-        seems = f"counts the rows ({first}, ...)"
-    answers = f"--ignore {option}, or name all that was set, with it: --inputs A,B"
-    return f"{seems}, or so it seems: {answers}" if seems else ""
