@@ -261,10 +261,10 @@ REPORT = (
     ),
     Option(
         "--effort",
-        '"full", or "quick" without the gap over norm bounds and length scales, which '
-        "takes most of the time.",
-        Value(str, "quick"),
-        "full",
+        '"quick", or "full" with the gap over norm bounds and length scales, which takes '
+        "most of the time.",
+        Value(str, "full"),
+        "quick",
     ),
     Option(
         "--output",

@@ -36,7 +36,7 @@ def report(
     delta: float = 0.05,
     units: Mapping[str, str] | None = None,
     history: bool = False,
-    effort: str = "full",
+    effort: str = "quick",
 ) -> "Page":
     r"""Report on a table of past runs, as the command ``python -m kernelucb report``.
 
@@ -89,8 +89,8 @@ def report(
         units: Units of columns, for print.
         history: Whether to show the gap after each of the rows, of long tables after 20 of
             them (``page.history``).
-        effort: ``"full"``, or ``"quick"`` without the gap over norm bounds and length
-            scales, which takes most of the time.
+        effort: ``"quick"``, or ``"full"`` with the gap over norm bounds and length scales,
+            which takes most of the time.
 
     Raises:
         InputDataError: If a column could be taken for several things; the message asks, and

@@ -412,8 +412,11 @@ class Page:
         )
         environment.globals |= _CALLED
         with quiet():
-            options = facts(self)
-            return environment.get_template(template).render(page=self, **options)
+            return environment.get_template(template).render(page=self, **self._facts)
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return facts(self)
 
 
 def _least_norm(band: Band) -> Estimate:
