@@ -10,14 +10,16 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from io import StringIO
+from dataclasses import dataclass, replace
+from io import BytesIO, StringIO
 from itertools import chain, islice
 from numbers import Real
 from pathlib import Path
+from zipfile import BadZipFile
 
 MISSING = {"", "-", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "none", "null"}
 _MARKS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
+_WORKBOOKS = {".xlsx", ".xlsm", ".xls", ".ods"}
 _ALONE = "\x1f"  # between the cells of a table with one column: in no text
 _JUDGED = 200  # rows by which a separator is chosen
 # A word for what an instrument does not show: too small, too large, diverged.
@@ -138,7 +140,8 @@ def read_file(source: Path, names: Sequence[str] = ()) -> Sheet:
 
     Args:
         source: A text in UTF-8, UTF-16 or Windows-1252, between tabs, semicolons, bars,
-            commas or blanks; a first line ``sep=;`` is followed.
+            commas or blanks; a first line ``sep=;`` is followed. Or a workbook of one
+            sheet, where pandas is installed.
         names: Names of the columns if the first row, of numbers, has none.
 
     Raises:
@@ -147,6 +150,8 @@ def read_file(source: Path, names: Sequence[str] = ()) -> Sheet:
     """
     if str(source) != "-":
         content = source.read_bytes()
+        if source.suffix.lower() in _WORKBOOKS:
+            return _workbook(source, content)
     else:  # a stand-in for standard input may have texts only
         bare = getattr(sys.stdin, "buffer", None)
         content = bare.read() if bare else sys.stdin.read().encode()
@@ -183,6 +188,28 @@ def read_file(source: Path, names: Sequence[str] = ()) -> Sheet:
     named = [single_spaced(header[i]) or f"column_{i + 1}" for i in kept]
     origin = f"{source.name}, sha256 {hashlib.sha256(content).hexdigest()}{remark}"
     return Sheet(named, [cells[i] for i in kept], [*rows], origin, mark, is_named)
+
+
+def _workbook(source: Path, content: bytes) -> Sheet:
+    r"""The one sheet of a workbook, whose first row has the names."""
+    try:
+        import pandas as pd
+
+        read: dict[str, pd.DataFrame] = pd.read_excel(BytesIO(content), sheet_name=None)
+    except (ImportError, ValueError, OSError, BadZipFile) as error:
+        raise ValueError(
+            f"{source} cannot be read as a workbook: {error} Or save its sheet as csv."
+        ) from error
+    sheets = {name: frame for name, frame in read.items() if len(frame)}
+    if len(sheets) != 1:
+        found = f"sheets with rows: {', '.join(sheets) or 'none'}"
+        raise ValueError(
+            f"{source} has {found}; save the one as csv, or delete the others."
+        )
+    ((name, frame),) = sheets.items()
+    digest = hashlib.sha256(content).hexdigest()
+    origin = f"{source.name}, sheet {name}, sha256 {digest}"
+    return replace(in_python(frame.items(), 2), origin=origin)
 
 
 def _decoded(content: bytes) -> tuple[str, str]:

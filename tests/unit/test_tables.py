@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from kernelucb import tables
@@ -225,3 +226,33 @@ def test_help_has_examples_that_its_reader_takes(command, capsys):
     if command == "report":
         assert "--bounds temperature=37:117,hours=0.2:20" in said
         assert "Example: report runs.csv --outcome yield" in said
+
+
+def test_a_workbook_of_one_sheet_is_read_as_its_csv(tmp_path):
+    frame = pd.DataFrame({"heat (C)": [20.5, 40, 60], "kind": ["A", "B", "A"]})
+    frame = frame.assign(y=[1.0, None, "<0.5"])
+    frame.to_excel(tmp_path / "runs.xlsx", sheet_name="June", index=False)
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    book, text = (tables.read_file(tmp_path / f"runs.{each}") for each in ("xlsx", "csv"))
+    assert (book.names, [*book.rows]) == (text.names, [*text.rows])
+    assert book.origin.startswith("runs.xlsx, sheet June, sha256 ")
+    for name in ("heat (C)", "y"):
+        found, expected = (
+            tables.numbers_in(each, [name], missing=["<0.5"])[name].numbers
+            for each in (book, text)
+        )
+        assert found == pytest.approx(expected, nan_ok=True)
+    assert book.cells("kind") == text.cells("kind")
+
+
+def test_a_workbook_of_several_sheets_is_asked_about(tmp_path):
+    with pd.ExcelWriter(tmp_path / "runs.xlsx") as book:
+        for name in ("June", "July"):
+            pd.DataFrame({"a": [1.0], "y": [2.0]}).to_excel(book, sheet_name=name)
+    with pytest.raises(
+        ValueError, match="sheets with rows: June, July; save the one as csv"
+    ):
+        tables.read_file(tmp_path / "runs.xlsx")
+    (tmp_path / "broken.xlsx").write_bytes(b"no workbook")
+    with pytest.raises(ValueError, match=r"broken\.xlsx"):
+        tables.read_file(tmp_path / "broken.xlsx")
