@@ -89,7 +89,8 @@ def validity(s: Settings) -> dict:
 
 
 RULES: dict[str, Callable[[SingleTaskGP, Tensor], AcquisitionFunction]] = {
-    "ours": lambda model, _: MartingaleMixtureUCB(model),
+    # The default until there was a turn of the improvement
+    "ours": lambda model, _: MartingaleMixtureUCB(model, turns=("upper", "mean")),
     "upper bound": lambda model, _: UpperConfidenceBound(model, beta=4.0),
     "qLogNEI": qLogNoisyExpectedImprovement,
 }

@@ -126,6 +126,15 @@ def others(played: pd.DataFrame) -> dict[str, Summary]:
     runs(COMMON, range(100, 110), "q_log_nei", "guarded", "guarded_every_4"),
     play,
 )
+@STUDY.table(
+    "turns",
+    runs(
+        COMMON,
+        range(300, 325),
+        *("q_log_nei", "two_turns", "three_turns", "log_nei_in_turns"),
+    ),
+    play,
+)
 def choice(played: pd.DataFrame) -> dict[str, Summary]:
     r"""Runs, ranks and pairs, from which the defaults were chosen."""
     results = Results(played)
@@ -133,7 +142,8 @@ def choice(played: pd.DataFrame) -> dict[str, Summary]:
         "runs": Summary(run_rows(results), None),
         "ranks": Summary(None, rank_table(results)),
     }
-    ours = [paired_table(results, each) for each in OURS if each in results.methods]
+    compared = [each for each in (*OURS, "three_turns") if each in results.methods]
+    ours = [paired_table(results, each) for each in compared]
     if ours:
         lines = chain.from_iterable(["", *part] for part in ours)
         tables["paired"] = Summary(None, [*lines][1:])

@@ -19,6 +19,7 @@ from torch import Tensor
 from benchmarks.practical.model import LeanGP
 from benchmarks.practical.problems import Environment
 from kernelucb import GuardedAcquisition, MartingaleMixtureUCB
+from kernelucb.acquisition.turns import Turn
 
 Chooser = Callable[[LeanGP, Environment, int], Tensor]
 _SAMPLES = torch.Size([128])  # quasi-random
@@ -66,8 +67,18 @@ def log_nei(model: LeanGP) -> AcquisitionFunction:
     )
 
 
-def mixture(model: LeanGP) -> AcquisitionFunction:
+def _mixture(model: LeanGP) -> AcquisitionFunction:
     return MartingaleMixtureUCB(model.plain())
+
+
+def in_turns(*turns: Turn) -> Callable[[LeanGP], AcquisitionFunction]:
+    return lambda model: MartingaleMixtureUCB(model.plain(), turns=turns)
+
+
+def _log_nei_in_turns(model: LeanGP) -> AcquisitionFunction:
+    r"""Upper bound, qLogNEI itself, mean."""
+    acqf = MartingaleMixtureUCB(model.plain(), turns=("upper", "improvement", "mean"))
+    return log_nei(model) if acqf.turn == "improvement" else acqf
 
 
 def _thompson(model: LeanGP, environment: Environment, count: int) -> Tensor:
@@ -84,7 +95,7 @@ def _guarded(every: int | None = None, **search: bool) -> Callable[[], Chooser]:
     r"""Improvement within the default band's possible maximisers."""
 
     def function(model: LeanGP) -> AcquisitionFunction:
-        return GuardedAcquisition(log_nei(model), mixture(model), ucb_every=every)
+        return GuardedAcquisition(log_nei(model), _mixture(model), ucb_every=every)
 
     return maximised(function, **search)
 
@@ -157,5 +168,11 @@ METHODS: dict[str, tuple[str, Callable[[], Chooser]]] = {
     "guarded": ("Guarded qLogNEI", _guarded()),
     "guarded_every_4": ("Guarded qLogNEI, every fourth by U", _guarded(4)),
     "guarded_joint": ("Guarded qLogNEI, joint batches", _guarded(joint=True)),
-    "mixture_ucb": ("MartingaleMixtureUCB", maximised(mixture)),
+    "mixture_ucb": ("MartingaleMixtureUCB", maximised(_mixture)),
+    "two_turns": ("Upper, mean", maximised(in_turns("upper", "mean"))),
+    "three_turns": (
+        "Upper, improvement, mean",
+        maximised(in_turns("upper", "improvement", "mean")),
+    ),
+    "log_nei_in_turns": ("Upper, qLogNEI, mean", maximised(_log_nei_in_turns)),
 }

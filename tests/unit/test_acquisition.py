@@ -1,14 +1,21 @@
 r"""What BoTorch and Ax ask of a bound beyond ``check_band``: weights and options."""
 
 from inspect import signature
+from math import log
 
 import pytest
 import torch
+from botorch.acquisition import qLogNoisyExpectedImprovement
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.acquisition.objective import IdentityMCObjective, ScalarizedPosteriorTransform
+from botorch.acquisition.objective import (
+    IdentityMCObjective,
+    LinearMCObjective,
+    ScalarizedPosteriorTransform,
+)
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import FilterFeatures
 from botorch.optim import optimize_acqf
+from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import RBFKernel
 from torch.testing import assert_close
 
@@ -244,37 +251,62 @@ def test_a_state_whose_inputs_cannot_be_restored_is_built_again():
         assert_close(each.bounds(X), band.bounds(X))
 
 
+@pytest.mark.filterwarnings("ignore:A not p.d.")  # of BoTorch's samples
+@pytest.mark.parametrize("pending", [None, PENDING[1:]])
+@pytest.mark.parametrize("weight", [2.0, -2.0])
+def test_a_turn_of_the_improvement_is_qlognei_of_one_point(weight, pending):
+    r"""BoTorch's own, with the same numbers, on the same points."""
+    acqf = exact(turns=("improvement",), X_pending=pending, **weighted(weight))
+    ours, model = acqf._improvement, PROBLEM.model
+    if pending is not None:  # which is seen at its mean, as the variances are
+        mean = model.posterior(pending).mean
+        noise = PROBLEM.model.likelihood.noise.detach().expand(1, 1)
+        model = model.condition_on_observations(pending, mean, noise=noise)
+    seed = acqf.band.data.num_observations + len(ours.inputs)
+    sampler = SobolQMCNormalSampler(ours.numbers.shape[:1], seed=seed)
+    objective = LinearMCObjective(torch.tensor([weight / 2.0], dtype=torch.float64))
+    theirs = qLogNoisyExpectedImprovement(
+        model,
+        ours.inputs,  # the model transforms no inputs
+        sampler,
+        objective,
+        prune_baseline=False,
+        cache_root=False,
+        tau_relu=1e-6 * acqf.band.data.prior_std,
+    )
+    points = uniform(60, 2, seed=3)
+    with torch.no_grad():
+        expected = torch.cat([theirs(x) for x in points.reshape(-1, 1, 1, 2)]) + log(2.0)
+    assert_close(at(acqf, points), expected, rtol=1e-4, atol=1e-4)  # jitter
+    assert torch.equal(acqf.majorant(points[:, None]), at(acqf, points))
+
+
 @pytest.mark.parametrize("maximize", [True, False])
 def test_a_turn_of_the_improvement_is_that_by_the_joint_posterior(maximize):
-    r"""Against draws of both values."""
+    r"""Against draws of all values, up to what 128 samples differ by."""
     acqf = exact(turns=("improvement",), maximize=maximize, **weighted(-2.0))
     sign, points = (-2.0 if maximize else 2.0), uniform(60, 2, seed=3)
     with torch.no_grad():
-        means = sign * PROBLEM.model.posterior(PROBLEM.X).mean[:, 0]
-        best = PROBLEM.X[means.argmax()].expand(60, 1, 2)
-        pair = torch.cat([points.unsqueeze(1), best], dim=1)
-        draws = PROBLEM.model.posterior(pair).sample(torch.Size([20_000])) * sign
-        expected = (draws[..., 0, 0] - draws[..., 1, 0]).clamp_min(0.0).mean(0)
-        found = at(acqf, points).exp()
-    likely = expected > 0.05 * expected.max()
+        every = torch.cat([points.unsqueeze(1), PROBLEM.X.expand(60, 8, 2)], dim=1)
+        draws = PROBLEM.model.posterior(every).sample(torch.Size([20_000])) * sign
+        gains = draws[..., 0, 0] - draws[..., 1:, 0].amax(-1)
+        expected, found = gains.clamp_min(0.0).mean(0), at(acqf, points).exp()
+    likely = expected > 0.2 * expected.max()
     assert int(likely.sum()) >= 10
-    assert_close(found[likely], expected[likely], rtol=0.1, atol=0.0)
-    assert torch.equal(acqf.majorant(points[:, None]), at(acqf, points))
+    assert_close(found[likely], expected[likely], rtol=0.3, atol=0.0)
 
 
 def test_a_turn_of_the_improvement_leaves_chosen_points():
     plain = exact(turns=("improvement",))
     acqf = exact(turns=("improvement",), X_pending=PENDING[:1])
-    best = plain.band.data.prior.transform(PROBLEM.X)[
-        PROBLEM.model.posterior(PROBLEM.X).mean.argmax()
-    ]
-    assert float(at(plain, best.unsqueeze(0))) < float(at(plain).min()) - 1.0
-    # Nothing is gained from knowing that a point is tried, and little there.
-    assert bool((at(acqf) <= at(plain) + 1e-9).all())
-    assert float(at(acqf, PENDING[:1])) < float(at(plain, PENDING[:1])) - 0.1
+    assert float(at(plain, PROBLEM.X).max()) < float(at(plain).max()) - 1.0
+    # Nothing is gained from knowing that a point is tried.
+    assert float(at(acqf, PENDING[:1])) < float(at(plain, PENDING[:1])) - 1.0
+    # The numbers follow from the data, so that a search may be repeated.
+    assert torch.equal(at(exact(turns=("improvement",))), at(plain))
 
 
-def test_only_an_estimated_norm_brings_turns_of_the_mean():
+def test_only_an_estimated_norm_brings_turns():
     assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=2.0).turns == ("upper",)
     guess = MartingaleMixtureUCB(PROBLEM.model)
     assert guess.turns == ("upper", "mean")

@@ -87,8 +87,8 @@ class BandUCB(Described, WithoutBeta):
         X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
         turns: Which function plays each point of a block, by the number of observed and
             pending points: ``"upper"``, the upper bound, alone by default;
-            ``"improvement"``, the logarithm of the expected improvement on the observed
-            point of the best mean, by the joint posterior; ``"mean"``, the posterior mean,
+            ``"improvement"``, the logarithm of the noisy expected improvement on the
+            observed and pending points; ``"mean"``, the posterior mean,
             at no point whose value the kernel does not tell from that at an observed or
             pending one: they differ by less than about a hundredth of the outcomes'
             standard deviation, a priori. Where there is no other point, the upper bound
