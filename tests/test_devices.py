@@ -338,4 +338,4 @@ def test_every_public_name_is_used():
     nodes = [node for tree in trees for node in ast.walk(tree)]
     used = {getattr(node, "attr", getattr(node, "id", "")) for node in nodes}
     apart = {"Band", "BandUCB", "SequentialComparison", "plot_replicates"}
-        assert set(k.__all__) - used <= apart
+    assert set(k.__all__) - used <= apart
