@@ -1,5 +1,6 @@
 r"""Names, units and numbers in words, from which sentences are made."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -8,6 +9,7 @@ from torch import Tensor
 from kernelucb._numerics.digits import between, coordinate, sides
 
 Value = float | str  # of an input: a number or a word
+_ROUND_OFF = 1e-9  # of whole numbers
 
 
 def in_words(value: object) -> str:
@@ -27,6 +29,15 @@ def _ends(values: Sequence[Value], inwards: bool = False) -> Sequence[str]:
     if len(numbers) == len(distinct) == 2:
         return sides(*numbers, inwards=inwards)
     return [*map(in_words, distinct)]
+
+
+def _whole_ends(values: Sequence[Value], inwards: bool) -> Sequence[Value]:
+    r"""The whole numbers at two ends, within or around; as they are if none is within."""
+    low, high = (float(each) for each in values)
+    up, down = math.ceil(low - _ROUND_OFF), math.floor(high + _ROUND_OFF)
+    if inwards:
+        return [float(up), float(down)] if up <= down else values
+    return [float(math.floor(low + _ROUND_OFF)), float(math.ceil(high - _ROUND_OFF))]
 
 
 class DomainWords(NamedTuple):
@@ -101,6 +112,7 @@ class Wording(NamedTuple):
     outcome: str = "the outcome"
     units: Mapping[str, str] = {}
     encoded: Encoding | None = None  # where the columns are not the inputs
+    whole: Collection[str] = ()  # inputs that are whole numbers
 
     @classmethod
     def of(
@@ -167,6 +179,8 @@ class Wording(NamedTuple):
         r"""``"heat 70 to 90 C, solvent toluene"``; rounded inwards or outwards."""
         listed: list[str] = []
         for name, each in self.values(lower, upper).items():
+            if name in self.whole:
+                each = _whole_ends(each, inwards)
             is_choice = self.encoded is not None and name in self.encoded.choices
             text = " to ".join(_ends(each, inwards))
             if is_choice:

@@ -45,6 +45,7 @@ class Columns(NamedTuple):
     left_out: Mapping[str, str]
     units: Mapping[str, str]
     lost: list[str]
+    whole: list[str]
 
 
 def names_of(given: str | Iterable[object]) -> list[str]:
@@ -93,6 +94,12 @@ def _left_out(
         if len(cells := {f"{cell}" for cell in sheet.cells(name)}) == 1:
             left_out[name] += f"; {cells.pop()} in every row"
     return left_out
+
+
+def whole(column: tables.Column, used: Sequence[int]) -> bool:
+    r"""Whether a column is written in whole numbers, of which three or more differ."""
+    texts = {column.texts[i] for i in used}
+    return len(texts) > 2 and all(re.match(r"[+-]?\d+(?![\d.,])", each) for each in texts)
 
 
 def check_names(option: str, names: Iterable[str], inputs: Iterable[str]) -> None:
@@ -170,6 +177,7 @@ def columns_of(sheet: tables.Sheet, asked: Asked) -> Columns:
         left_out={name: left_out[name] for name in sheet.names if name in left_out},
         units={n: unit for n, unit in units.items() if unit and n not in choices},
         lost=[text for text in unused.values() if tables.was_lost(text)],
+        whole=[name for name in columns if name not in choices and whole(read[name], used)],
     )
 
 

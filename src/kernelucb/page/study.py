@@ -142,7 +142,8 @@ class Page:
         self.norm_given, self._norm = self._norm_in_question()
         table.check_names("--units", given.units.keys() - {table.outcome})
         self.given = given = replace(given, units={**table.units, **given.units})
-        self.wording = Wording(tuple(table.labels), table.outcome, given.units, table)
+        names = tuple(table.labels), table.outcome
+        self.wording = Wording(*names, given.units, table, table.whole)
         self.band = self._band(self._norm, given.delta)
         self._relaxed = relaxed = self.band.relaxed()
         self.best = self._best(relaxed)
@@ -210,8 +211,10 @@ class Page:
         return None, ASSUMED * least or Estimate(float(table.outcomes.std()))
 
     def _best(self, band: Band) -> int:
-        r"""Place among the band's runs of the one that is worth most at least."""
-        return int(band.at_worst(band.data.train_inputs).argmax())
+        r"""Place of the run within the limits that is worth most at least."""
+        X = band.data.train_inputs
+        outside = ~_within(X, self.limits)
+        return int(band.at_worst(X).masked_fill(outside, -math.inf).argmax())
 
     def _kernel(self, factor: float = 1.0) -> Kernel:
         r"""The kernel with its length scales times a factor."""
@@ -278,7 +281,8 @@ class Page:
         if self.given.baseline:
             return self.table.setting("--baseline", self.given.baseline)
         inputs = self.table.inputs
-        others = inputs[(inputs != self.point).any(-1)]
+        differs = (inputs != self.point).any(-1)
+        others = inputs[differs & _within(inputs, self.limits)]
         return others[self._relaxed.at_worst(others).argmax()] if len(others) else None
 
     @property
@@ -340,7 +344,9 @@ class Page:
         """
         found, numbers = dict[int, RegretCertificate](), self.table.rows
         most = min(len(numbers), _LOOKS)
-        for count in (len(numbers) * (look + 1) // most for look in range(most)):
+        first = int(_within(self.table.inputs, self.limits).int().argmax()) + 1
+        counts = (len(numbers) * (look + 1) // most for look in range(most))
+        for count in (each for each in counts if each >= first):
             band = self._band(self._norm, self.given.delta, rows=count).relaxed()
             found[numbers[count - 1]] = regret_certificate(
                 band,
@@ -424,6 +430,11 @@ def _least_norm(band: Band) -> Estimate:
     return band.least_norm_factor * band.norm_bounds[0]
 
 
+def _within(X: Tensor, limits: Tensor) -> Tensor:
+    r"""Which of ``n x d`` settings lie in a box."""
+    return ((limits[0] <= X) & (limits[1] >= X)).all(-1)
+
+
 def _limits(
     table: Table, given: Mapping[str, tuple[float, float]]
 ) -> tuple[Tensor, list[str]]:
@@ -435,14 +446,9 @@ def _limits(
     for name, ends in given.items():
         if name in table.choices:
             raise ValueError(f"--bounds names {name!r}, an input of words; leave it out.")
-        low, high = limits[:, table.numbers[name]].tolist()
-        lower, upper = map(float, ends)
-        limits[:, table.numbers[name]] = as_double([lower, upper])
-        if low < lower or high > upper:
-            raise ValueError(
-                f"{name} is {low:g} to {high:g} in the table, outside --bounds "
-                f"{lower:g}:{upper:g}; widen them, or delete the rows."
-            )
+        limits[:, table.numbers[name]] = as_double([*map(float, ends)])
+    if not bool(_within(table.inputs, limits).any()):
+        raise ValueError("No run lies within --bounds, so that none can be the best there.")
     return limits, [name for name in table.numbers if name not in given]
 
 
@@ -514,6 +520,8 @@ def facts(page: Page) -> dict[str, Any]:
     # To few digits: the gap is at least what any setting may be better by.
     pairs = zip(page.report.certificate.challenger, page.limits.diff(dim=0)[0], strict=True)
     challenger = as_double([float(plain(float(x), 10.0 * float(w))) for x, w in pairs])
+    whole = [table.numbers[name] for name in table.whole]
+    challenger[whole] = challenger[whole].round()
     lead = None if page.rival is None or rests.violated else page.lead
     sharper, told = None, float(f"{float(page.noise):.2g}")
     if is_estimate(page.noise) and not rests.violated:

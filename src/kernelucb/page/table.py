@@ -94,6 +94,7 @@ class Table:
         left_out: Names of the other columns, and why they are left out.
         units: By name, what stood behind the number in all cells of a column.
         lost: What stood for outcomes that were lost because they were small or large.
+        whole: Inputs that are written in whole numbers.
     """
 
     origin: str
@@ -107,6 +108,7 @@ class Table:
     left_out: Mapping[str, str]
     units: Mapping[str, str]
     lost: list[str]
+    whole: list[str]
 
     @property
     def labels(self) -> list[str]:
