@@ -19,7 +19,7 @@ NAME = "botorch_community.acquisition.martingale_mixture"
 def community(monkeypatch):
     r"""The file among the modules of the installed package that it is written for."""
     package = importlib.import_module("botorch_community.acquisition")
-    path = [*package.__path__, str(CONTRIB / "acquisition")]
+    path = [*package.__path__, str(CONTRIB / "botorch_community" / "acquisition")]
     monkeypatch.setattr(package, "__path__", path)
     yield
     sys.modules.pop(NAME, None)
@@ -44,7 +44,7 @@ def test_agrees_with_the_package(name, d, n, noise):
 
 # A suite of its own.
 def test_its_own_tests_pass():
-    path = CONTRIB / "test" / "acquisition" / "test_martingale_mixture.py"
+    path = CONTRIB / "test_community" / "acquisition" / "test_martingale_mixture.py"
     spec = importlib.util.spec_from_file_location("its_own_tests", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -60,7 +60,9 @@ class TestMartingaleMixtureUpperConfidenceBound(BotorchTestCase):
         tkwargs = {"dtype": torch.double, "device": self.device}
         for kernel in (RBFKernel(), MaternKernel(nu=2.5)):
             for maximize in (True, False):
-                acqf = self._acqf(self._model(kernel=kernel, **tkwargs), maximize=maximize)
+                acqf = self._acqf(
+                    self._model(kernel=kernel, **tkwargs), maximize=maximize
+                )
                 X = torch.rand(3, 1, 2, **tkwargs).requires_grad_(True)
                 self.assertTrue(torch.autograd.gradcheck(acqf, X, atol=1e-5, rtol=1e-4))
 
@@ -128,7 +130,9 @@ class TestMartingaleMixtureUpperConfidenceBound(BotorchTestCase):
         kwargs = constructor(model=model, norm_bound=5.0, noise_std=0.1)
         acqf = MartingaleMixtureUpperConfidenceBound(**kwargs)
         bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], **tkwargs)
-        candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=4, raw_samples=32)
+        candidate, value = optimize_acqf(
+            acqf, bounds, q=1, num_restarts=4, raw_samples=32
+        )
         grid = torch.rand(500, 1, 2, **tkwargs)
         self.assertGreaterEqual(float(value), float(acqf(grid).max()) - 1e-6)
         self.assertAllClose(value, acqf(candidate).squeeze())

@@ -31,9 +31,9 @@ from botorch.models import SingleTaskGP
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-# Ridge parameters, in units of the noise variance: a grid, and how often the interval
-# around its best point is cut by the golden ratio. The value at a minimum depends on its
-# place to second order.
+# Ridge parameters, in units of the noise variance: a grid, and how often the
+# interval around its best point is cut by the golden ratio. The value at a minimum
+# depends on its place to second order.
 _GRID = torch.logspace(-12, 12, 97, dtype=torch.float64)
 _CUTS = 34
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
@@ -63,8 +63,9 @@ class MartingaleMixtureUpperConfidenceBound(AcquisitionFunction):
     minimiser is found without gradient; by the envelope theorem the value there has the
     right one.
 
-    **What holds.** With probability ``1 - delta`` the band of ``band`` contains ``f`` at
-    every point after every round at once, for inputs chosen from the past by any rule, if
+    **What holds.** With probability ``1 - delta`` the band of ``band`` contains ``f``
+    at every point after every round at once, for inputs chosen from the past by any
+    rule, if
 
     - the kernel and the mean were fixed before the data (hyper-parameters that were
       fitted to them leave the theorem, and the bound is a heuristic);
@@ -77,7 +78,11 @@ class MartingaleMixtureUpperConfidenceBound(AcquisitionFunction):
     Example:
         >>> kernel = RBFKernel().double().requires_grad_(False)
         >>> model = SingleTaskGP(
-        ...     X, Y, covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None
+        ...     X,
+        ...     Y,
+        ...     covar_module=kernel,
+        ...     mean_module=ZeroMean(),
+        ...     outcome_transform=None,
         ... )
         >>> acqf = MartingaleMixtureUpperConfidenceBound(
         ...     model, norm_bound=10.0, noise_std=0.1
@@ -126,7 +131,9 @@ class MartingaleMixtureUpperConfidenceBound(AcquisitionFunction):
             residuals = model.train_targets - model.mean_module(self.train_X)
             covariance = self._covariance(self.train_X, self.train_X)
             eigenvalues, vectors = torch.linalg.eigh(covariance / self.noise_std**2)
-        if not bool(torch.isfinite(eigenvalues).all() & torch.isfinite(residuals).all()):
+        if not bool(
+            torch.isfinite(eigenvalues).all() & torch.isfinite(residuals).all()
+        ):
             raise InputDataError("The model's data or kernel matrix are not finite.")
         # Round-off makes small eigenvalues of zeros: these directions are left out.
         cutoff = len(eigenvalues) * torch.finfo(torch.float64).eps * eigenvalues.amax()
@@ -135,7 +142,9 @@ class MartingaleMixtureUpperConfidenceBound(AcquisitionFunction):
         targets = residuals.double() / self.noise_std
         self.targets = self.vectors.mT @ targets
         # What no function at the inputs explains, in every sum of squares.
-        self.rest = float((targets.square().sum() - self.targets.square().sum()).clamp(0.0))
+        self.rest = float(
+            (targets.square().sum() - self.targets.square().sum()).clamp(0.0)
+        )
         log_det = torch.log1p(self.eigenvalues).sum()
         confidence = 2.0 * math.log(1.0 / delta)
         self.squared_radius = float(self._misfit(torch.ones(1)) + log_det) + confidence
@@ -164,8 +173,8 @@ class MartingaleMixtureUpperConfidenceBound(AcquisitionFunction):
             return max(norm_bound, least)
         warnings.warn(
             f"No function of norm at most {norm_bound:.4g} explains the data: the norm "
-            f"must be at least {least:.4g}, which is used instead, without a guarantee. "
-            "norm_bound or noise_std is too small, or the kernel is wrong.",
+            f"must be at least {least:.4g}, which is used instead, without a "
+            "guarantee. norm_bound or noise_std is too small, or the kernel is wrong.",
             BotorchWarning,
             stacklevel=3,
         )
@@ -183,7 +192,9 @@ class MartingaleMixtureUpperConfidenceBound(AcquisitionFunction):
         def bound(tau: Tensor, v: Tensor, left: Tensor) -> Tensor:
             # `sign` times the deviation from the mean, at one `tau` for each point
             inner = tau.unsqueeze(-1) / (self.eigenvalues + tau.unsqueeze(-1))
-            estimate = ((1.0 - inner) * v * self.targets / self.eigenvalues.sqrt()).sum(-1)
+            estimate = ((1.0 - inner) * v * self.targets / self.eigenvalues.sqrt()).sum(
+                -1
+            )
             spread = (inner * v.square()).sum(-1) + left
             excess = self.squared_radius + tau * self.norm_bound**2 - self._misfit(tau)
             root = (excess.clamp_min(0.0) / tau * spread).clamp_min(1e-300).sqrt()
