@@ -63,7 +63,7 @@ ROWS = [
     ("no file", partial(kernelucb.report, "none.csv", "y"), Data, "No such file"),
     ("complex", complex_numbers, Data, "give a number"),
     ("decimal", on(decimal=";"), ValueError, '--decimal must be "."'),
-    ("outside", on(bounds={"heat": (60, 70)}), ValueError, "heat is 62 to 90 in"),
+    ("outside", on(bounds={"heat": (1, 2)}), ValueError, "No run lies within --bounds"),
     ("word", of(TABLE, categories=["who"], bounds={"who": (0, 1)}), ValueError, "leave"),
     ("range", on(range=(5.0, -5.0)), ValueError, "lower must be below upper"),
     ("no such input", on(bounds={"cold": (1, 2)}), ValueError, "heat, hours"),
