@@ -21,8 +21,8 @@ class SequentialComparison:
 
     With probability ``1 - delta`` no verdict on any candidate is ever false, however many
     rounds there are and whichever candidates are dropped, for whatever reason, on the way.
-    Verdicts stay once they are made. Assumptions and limits are those of ``confirm``, each
-    candidate having the same share of ``delta``.
+    Verdicts stay, unless later rounds contradict them. Assumptions and limits are those of
+    ``confirm``, each candidate having the same share of ``delta``.
 
     Source: see ``confirm``; a union bound over the candidates.
 

@@ -3,6 +3,7 @@ r"""A page from a table of runs, in-process."""
 import re
 from functools import partial
 from html import unescape
+from io import StringIO
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -171,6 +172,14 @@ def test_file_frame_and_command_are_one_road(tmp_path, capsys):
     assert (tmp_path / "page.html").is_file()
     assert page.text.partition("rows:")[2] == other.partition("rows:")[2]
     assert "a DataFrame, sha256 " in words(other)
+
+
+def test_standard_input_is_read_once(capsys, monkeypatch):
+    r"""Also where the noise is not given, and what giving it would buy is said."""
+    monkeypatch.setattr("sys.stdin", StringIO(TABLE))
+    command = ["report", "-", "--outcome", "yield", "--ignore", "who", "--text"]
+    assert main(command) == 0
+    assert "the noise that the table shows" in words(capsys.readouterr().out)
 
 
 def test_estimates_and_defaults_are_said(tmp_path):

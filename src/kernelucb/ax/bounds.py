@@ -310,14 +310,13 @@ class FittedBound:
 
 def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
     r"""The generation strategy itself, or that of a client; ``ValueError`` without."""
-    if not isinstance(source, Client):
-        return source
-    if source._maybe_generation_strategy is None:
+    own, _ = parts_of(source)
+    if own is None:
         raise ValueError(
             "The client has no generation strategy; set one with "
             "client.set_generation_strategy(kernelucb.ax.generation_strategy(...))."
         )
-    return source._generation_strategy
+    return own
 
 
 def knowing(

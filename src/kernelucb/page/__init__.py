@@ -99,7 +99,7 @@ def report(
         ImportError: If pandas is absent (extra ``report``).
     """
     from kernelucb.page.study import Page, quiet
-    from kernelucb.page.table import Given, closed, named
+    from kernelucb.page.table import Given, closed, named, table_of
 
     given = Given(
         table=table,
@@ -128,4 +128,4 @@ def report(
         effort=effort,
     )
     with quiet():
-        return Page(given)
+        return Page(given, table_of(given))

@@ -56,7 +56,7 @@ from kernelucb.data.exact import runs_by_input
 from kernelucb.data.kernel_family import fixed_kernel, fixed_mean, kind_of, unscaled
 from kernelucb.diagnostics import check_consistency, describe_norm_bound
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.page.table import Given, Table, earlier_tasks, table_of
+from kernelucb.page.table import Given, Table, earlier_tasks
 from kernelucb.pairs import NARROWEST, normal_half_width
 
 # The page says what these warnings say.
@@ -119,9 +119,8 @@ class Page:
             settings.
     """
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, table: Table) -> None:
         one_of("--effort", given.effort, "full", "quick")
-        table = table_of(given)
         self.given, self.table, self.origins = given, table, dict[str, str]()
         self.earlier = ""
         self.limits, self._open = _limits(table, given.bounds)
@@ -526,7 +525,7 @@ def facts(page: Page) -> dict[str, Any]:
     sharper, told = None, float(f"{float(page.noise):.2g}")
     if is_estimate(page.noise) and not rests.violated:
         with quiet():
-            sharper = Page(replace(page.given, noise_std=told)).half_width
+            sharper = Page(replace(page.given, noise_std=told), table).half_width
     room = math.inf
     if page.given.range is None and _is_share(page):
         room = lower if page.given.minimize else 100.0 - lower
