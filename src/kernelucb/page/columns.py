@@ -4,6 +4,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,19 +28,31 @@ class Asked(NamedTuple):
     decimal: str | None
 
 
-class Columns(NamedTuple):
-    r"""Inputs and outcomes as numbers; attributes as those of ``Table``.
+@dataclass(frozen=True)
+class Columns:
+    r"""Runs as numbers, and what was left out of the table.
 
     Attributes:
-        inputs: The numbers of each column, those of words one by one.
+        origin: Name of the file and its hash.
+        outcome: Name of the outcome.
+        columns: For each input, by name, its places in ``cells``.
+        choices: For each input of words, by name, the words, a column for each.
+        cells: The numbers of each column; a word is a 1 in its column and 0 in the others.
+        results: ``n`` outcomes.
+        rows: The numbers of the runs in the table, whose header is row 1.
+        unused_rows: Numbers of the other rows, and why they are not used.
+        left_out: Names of the other columns, and why they are left out.
+        units: By name, what stood behind the number in all cells of a column.
+        lost: What stood for outcomes that were lost because they were small or large.
+        whole: Inputs that are written in whole numbers.
     """
 
     origin: str
     outcome: str
     columns: Mapping[str, list[int]]
     choices: Mapping[str, list[str]]
-    inputs: list[list[float]]
-    outcomes: list[float]
+    cells: list[list[float]]
+    results: list[float]
     rows: list[int]
     unused_rows: Mapping[int, str]
     left_out: Mapping[str, str]
@@ -170,8 +183,8 @@ def columns_of(sheet: tables.Sheet, asked: Asked) -> Columns:
         outcome=outcome,
         columns=columns,
         choices=choices,
-        inputs=flat,
-        outcomes=[runs.numbers[i] for i in used],
+        cells=flat,
+        results=[runs.numbers[i] for i in used],
         rows=[sheet.rows[i] for i in used],
         unused_rows={i: f"{outcome} is {text or 'blank'}" for i, text in unused.items()},
         left_out={name: left_out[name] for name in sheet.names if name in left_out},

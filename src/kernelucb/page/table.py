@@ -5,6 +5,7 @@ import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +18,7 @@ import kernelucb.tables as tables
 from kernelucb._numerics.checks import as_double
 from kernelucb._numerics.estimates import Number
 from kernelucb.data.exact import pool
-from kernelucb.page.columns import Asked, check_names, columns_of, names_of
+from kernelucb.page.columns import Asked, Columns, check_names, columns_of, names_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,37 +79,18 @@ def closed(
     return -math.inf if low is None else low, math.inf if high is None else high
 
 
-@dataclass(frozen=True)
-class Table:
-    r"""Runs as numbers, and what was left out of the table.
+class Table(Columns):
+    r"""Runs as tensors."""
 
-    Attributes:
-        origin: Name of the file and its hash.
-        outcome: Name of the outcome.
-        columns: For each input, by name, its columns in ``inputs``.
-        choices: For each input of words, by name, the words, a column for each.
-        inputs: ``n x d`` settings; a word is a 1 in its column and 0 in the others.
-        outcomes: ``n`` outcomes.
-        rows: The numbers of the runs in the table, whose header is row 1.
-        unused_rows: Numbers of the other rows, and why they are not used.
-        left_out: Names of the other columns, and why they are left out.
-        units: By name, what stood behind the number in all cells of a column.
-        lost: What stood for outcomes that were lost because they were small or large.
-        whole: Inputs that are written in whole numbers.
-    """
+    @cached_property
+    def inputs(self) -> Tensor:
+        r"""``n x d`` settings."""
+        return as_double(self.cells).mT
 
-    origin: str
-    outcome: str
-    columns: Mapping[str, list[int]]
-    choices: Mapping[str, list[str]]
-    inputs: Tensor
-    outcomes: Tensor
-    rows: list[int]
-    unused_rows: Mapping[int, str]
-    left_out: Mapping[str, str]
-    units: Mapping[str, str]
-    lost: list[str]
-    whole: list[str]
+    @cached_property
+    def outcomes(self) -> Tensor:
+        r"""``n`` outcomes."""
+        return as_double(self.results)
 
     @property
     def labels(self) -> list[str]:
@@ -206,9 +188,8 @@ def table_of(given: Given) -> Table:
 
 def _table(given: Given, sheet: tables.Sheet) -> Table:
     asked = (given.outcome, given.inputs, given.ignore, given.categories)
-    found = columns_of(sheet, Asked(*asked, given.missing, given.decimal))._asdict()
-    numbers = {name: as_double(found.pop(name)) for name in ("inputs", "outcomes")}
-    return Table(**found, inputs=numbers["inputs"].mT, outcomes=numbers["outcomes"])
+    found = columns_of(sheet, Asked(*asked, given.missing, given.decimal))
+    return Table(**vars(found))
 
 
 def earlier_tasks(
