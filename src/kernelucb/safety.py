@@ -1,6 +1,6 @@
 r"""Safe search: evaluate only points whose bands keep every constraint."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -80,6 +80,7 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
         thresholds: One threshold for all outcomes or one for each, outcome units.
         sides: ``">="`` or ``"<="``, one side for all outcomes or one for each.
         names: Names of the outcomes; see ``OutcomeConstraints``.
+        units: Units of the outcomes by these names, for print.
         safe_points: ``m x d`` points known to be safe: beforehand, or since an earlier
             round, in whose safe set they were (the same event, so no ``delta`` is lost).
         allow_estimated: Whether to accept bands that are not certified.
@@ -99,10 +100,11 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
         *,
         sides: outcome_constraints.Side | Sequence[outcome_constraints.Side] = ">=",
         names: Sequence[str] | None = None,
+        units: Mapping[str, str] | None = None,
         safe_points: Tensor | None = None,
         allow_estimated: bool = False,
     ) -> None:
-        super().__init__(bands, thresholds, sides=sides, names=names)
+        super().__init__(bands, thresholds, sides=sides, names=names, units=units)
         self.allow_estimated, self.safe_points = allow_estimated, safe_points
         self._check_assumptions()
         if safe_points is not None:
@@ -113,7 +115,7 @@ class SafeSet(outcome_constraints.OutcomeConstraints):
     @property
     def assumptions(self) -> Assumptions:
         r"""The assumptions of safety: all bands at once, and the points given as safe."""
-        claim = "every point of the safe set satisfies the constraints"
+        claim = f"every point of the safe set satisfies the constraints ({self.in_words()})"
         joined = joined_assumptions(self.bands, claim)
         if not self.allow_estimated:
             joined = joined.within_domain

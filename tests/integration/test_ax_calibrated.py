@@ -56,13 +56,17 @@ def margins():
 
 def test_an_experiment_stops_with_a_reason(margins):
     client = play(client_of(), 4)
-    stopping = CalibratedGapStoppingStrategy(5.0, client, delta=0.3, margins=margins)
+    stopping = CalibratedGapStoppingStrategy(
+        5.0, client, delta=0.3, margins=margins, units={"y": "%"}
+    )
     assert str(stopping.decide()) == "Go on: claims are made from 6 outcomes on"
     play(client, 3)
     found = stopping.decide()
     assert found.stop, str(found)
     assert str(found).startswith(f"Stop: arm {found.arm.name}: calibrated: true in 70 %")
     assert "every trial comes from the strategy" in str(found)
+    assert "y at the recommended input is at most " in str(found)
+    assert str(found.reason).endswith("% from the optimum, accepted 5 %")
     # The arm of best posterior mean, in the units of the metric.
     model = client._generation_strategy.adapter.generator.surrogate.model
     assert abs(found.arm.parameters["x"] - 4.0) < 2.0, model

@@ -13,6 +13,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     MixedSpace,
     SafeSet,
+    level_set,
     optimize_acqf_safely,
 )
 from kernelucb.acquisition import outcome_bands
@@ -86,6 +87,16 @@ class TestWhatIsSafe:
         assert not safe_set.is_safe(self.X[:2] + 1e-12).any()
         assert (safe_set.margin(self.X[:2]) < 0).all()
         assert_close(safe_set.filter(self.X), self.X[:2])
+
+    def test_says_the_limits_in_the_users_words(self):
+        units = {"names": ["pressure", "pressure"], "units": {"pressure": "bar"}}
+        band = bound(self.problem)
+        safe_set = SafeSet([band, band], [-9.0, 9.0], sides=[">=", "<="], **units)
+        said = "pressure is at least -9 bar and pressure is at most 9 bar"
+        assert f"satisfies the constraints ({said}) in" in str(safe_set.assumptions)
+        limits = safe_set.with_bands([band, band])
+        assert said in str(limits.assumptions)
+        assert said in level_set(limits, bounds=box(2), max_evaluations=10).sentence
 
     def test_gradients(self):
         safe_set = SafeSet([bound(self.problem), bound(make_problem(d=2))], [0.1, -1.0])

@@ -115,6 +115,7 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         margins: Of replays of the experiment's own policy (see ``AxPolicy``); by
             default those that come with the package (``default_margins``).
         min_trials: Number of completed trials before it is asked.
+        units: Unit of the metric by its name, for print.
 
     Raises:
         ValueError: If a number is out of its range.
@@ -129,11 +130,13 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         delta: float = 0.1,
         margins: Margins | None = None,
         min_trials: int = 1,
+        units: Mapping[str, str] | None = None,
     ) -> None:
         least = whole_number("min_trials", min_trials)
         super().__init__(min_trials=least, inactive_when_pending_trials=False)
         self.gap, self.delta = positive_scalar("gap", gap), probability("delta", delta)
         self.generation_strategy, self.margins = strategy_of(source), margins
+        self.units = units
         bound_spec(self.generation_strategy)  # refuses another strategy
         self._stopping: CalibratedGapStopping | None = None
         self._other = list[str]()
@@ -158,7 +161,14 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         if self._stopping is None:
             margins = self.margins or default_margins(box, maximize=maximize)
             loop = replace(margins.loop, bounds=box, maximize=maximize)
-            rule = CalibratedGapStopping(self.gap, margins, delta=self.delta, loop=loop)
+            rule = CalibratedGapStopping(
+                self.gap,
+                margins,
+                delta=self.delta,
+                loop=loop,
+                outcome=fitted.outcome,
+                units=self.units,
+            )
             self._stopping, self._other = rule, rule.run.departures
         run = self._stopping.run
         options = "the options are not those of generation_strategy()"

@@ -22,6 +22,7 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.digits import as_given, at_most, between
 from kernelucb.calibration.policy import Loop
+from kernelucb.certificates.wording import Wording
 from kernelucb.data import KernelRegression
 
 _PART = 1024  # points of one joint posterior
@@ -107,8 +108,8 @@ class Claim(ABC):
         r"""The least margin at which the claim is true in this round."""
 
     @abstractmethod
-    def words(self, lower: Tensor, upper: Tensor) -> str:
-        r"""The statement with its numbers."""
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+        r"""The statement with its numbers, and the outcome's name and unit."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,10 @@ class RegretClaim(Claim):
         missing = (regret - gain).clamp_min(0.0)
         return float(_ratio(missing, look.difference_std).min())
 
-    def words(self, lower: Tensor, upper: Tensor) -> str:
-        return f"the recommended input is at most {at_most(upper)} from the optimum"
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+        most = wording.value(at_most(upper))
+        where = f"{wording.outcome} at the recommended input"
+        return f"{where} is at most {most} from the optimum"
 
 
 @dataclass(frozen=True)
@@ -143,9 +146,9 @@ class ValueClaim(Claim):
     def score(self, look: Look, truth: Truth) -> float:
         return float(_deviations(look, truth)[look.recommended])
 
-    def words(self, lower: Tensor, upper: Tensor) -> str:
-        ends = " and ".join(between(float(lower), float(upper)))
-        return f"the value at the recommended input is between {ends}"
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+        ends = wording.interval(float(lower), float(upper))
+        return f"{wording.outcome} at the recommended input is {ends}"
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,8 @@ class OptimumClaim(Claim):
         )
         return max(float(_ratio(beyond.clamp_min(0.0), look.std).min()), float(missed))
 
-    def words(self, lower: Tensor, upper: Tensor) -> str:
-        return f"the optimum is between {' and '.join(between(float(lower), float(upper)))}"
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+        return f"the optimum is {wording.interval(float(lower), float(upper))}"
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ class BandClaim(Claim):
     def score(self, look: Look, truth: Truth) -> float:
         return float(_deviations(look, truth).max())
 
-    def words(self, lower: Tensor, upper: Tensor) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
         return f"the function is within its limits at all of {len(lower)} points"
 
 
@@ -212,9 +215,9 @@ class LevelSetClaim(Claim):
         worst = needed.sort(descending=True).values
         return float(worst[allowed]) if allowed < len(worst) else 0.0
 
-    def words(self, lower: Tensor, upper: Tensor) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
         above, below = int(lower.sum()), int((1.0 - upper).sum())
-        level = as_given(self.threshold)
+        level = wording.value(as_given(self.threshold))
         wrong = f", at most {100.0 * self.wrong:g} % of them wrongly" * (self.wrong > 0.0)
         return (
             f"of {len(lower)} points {above} are at or above {level} and "
@@ -242,9 +245,10 @@ class LevelShareClaim(Claim):
         needed += [inside.values[above]] if above < len(mean) else []
         return max(map(float, needed))
 
-    def words(self, lower: Tensor, upper: Tensor) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
         ends = " to ".join(between(100.0 * float(lower), 100.0 * float(upper)))
-        return f"{ends} % of the points are at or above {as_given(self.threshold)}"
+        level = wording.value(as_given(self.threshold))
+        return f"{ends} % of the points are at or above {level}"
 
 
 def _ratio(distance: Tensor, std: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 r"""A run beside the replays of its policy: what may be claimed of it, and when to stop."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from kernelucb.calibration.claims import (
     statistics_of,
 )
 from kernelucb.calibration.policy import Loop
+from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import Verdict, decision_in_words
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 
@@ -39,6 +41,7 @@ class CalibratedClaim(Verdict):
         upper: Its upper limits.
         margin: Posterior standard deviations behind them.
         assumptions: What it rests on; never certified.
+        wording: Name and unit of the outcome, for sentences.
     """
 
     claim: Claim
@@ -46,12 +49,13 @@ class CalibratedClaim(Verdict):
     upper: Tensor = field(repr=False)
     margin: float
     assumptions: Assumptions = field(repr=False)
+    wording: Wording = field(default=Wording(()), repr=False)
     rigorous: bool = True
 
     @property
     def sentence(self) -> str:
         r"""The statement with its numbers."""
-        return self.claim.words(self.lower, self.upper)
+        return self.claim.words(self.lower, self.upper, self.wording)
 
 
 class Run:
@@ -66,10 +70,20 @@ class Run:
     Args:
         margins: Of the replays.
         loop: The policy of the run; by default that of the replays.
+        outcome: Name of the outcome in sentences.
+        units: Its unit by that name, ``{"yield": "%"}``, for print.
     """
 
-    def __init__(self, margins: Margins, loop: Loop | None = None) -> None:
+    def __init__(
+        self,
+        margins: Margins,
+        loop: Loop | None = None,
+        *,
+        outcome: str = "the outcome",
+        units: Mapping[str, str] | None = None,
+    ) -> None:
         self.margins, self.loop = margins, loop or margins.loop
+        self.wording = Wording((), outcome, units or {})
         other = f"it is another policy ({self.loop.digest})"
         self.departures = [other] * (self.loop.digest != margins.loop.digest)
         self.seen = ""  # what else shows that it follows the policy
@@ -153,7 +167,7 @@ class Run:
         lower, upper = claim.limits(look, margin)
         tests = self._likeness(share / len(self.statistics)) if is_tested else _UNTESTED
         assumptions = self._assumptions(look.runs, delta, tests)
-        return CalibratedClaim(claim, lower, upper, margin, assumptions)
+        return CalibratedClaim(claim, lower, upper, margin, assumptions, self.wording)
 
     def _likeness(self, delta: float) -> Assumption:
         limits = {name: self.margins.limit(name, delta) for name in self.statistics}
@@ -229,6 +243,8 @@ class CalibratedGapStopping:
             ``default_margins`` of the default one.
         delta: Failure probability.
         loop: The policy of the run; by default that of the replays.
+        outcome: Name of the outcome in sentences.
+        units: Its unit by that name, ``{"yield": "%"}``, for print.
 
     Example:
         >>> stopping = CalibratedGapStopping(0.1, margins)
@@ -245,8 +261,11 @@ class CalibratedGapStopping:
         *,
         delta: float = 0.1,
         loop: Loop | None = None,
+        outcome: str = "the outcome",
+        units: Mapping[str, str] | None = None,
     ) -> None:
-        self.gap, self.run = positive_scalar("gap", gap), Run(margins, loop)
+        self.gap = positive_scalar("gap", gap)
+        self.run = Run(margins, loop, outcome=outcome, units=units)
         self.delta = probability("delta", delta)
         # Refuses too few replays before the search.
         margins.margin(RegretClaim(), self.delta)
@@ -261,5 +280,6 @@ class CalibratedGapStopping:
             return CalibratedStop(False, f"claims are made from {first} outcomes on", None)
         claim = self.run.claim(RegretClaim(), self.delta)
         stop = not claim.obstacle and float(claim.upper) <= self.gap
-        said = f"{claim.sentence}, accepted {as_given(self.gap)}"
+        accepted = self.run.wording.value(as_given(self.gap))
+        said = f"{claim.sentence}, accepted {accepted}"
         return CalibratedStop(stop, f"{claim.obstacle or claim.summary}: {said}", claim)

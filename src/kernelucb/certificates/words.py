@@ -28,7 +28,7 @@ from kernelucb._numerics.digits import (
 from kernelucb._numerics.estimates import Estimate, Number, WrittenEstimate
 from kernelucb.certificates.wording import DomainWords, Value, Wording, span
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _MOST_LINES = 5  # of combinations, in print
 _NO_NAMES = Wording(())
@@ -611,10 +611,6 @@ class Plan:
 _DECIMALS = 9  # of a percentage: no round-off
 
 
-def _at_least(side: Side, threshold: float) -> str:
-    return f"at {'least' if side == '>=' else 'most'} {as_given(threshold)}"
-
-
 class _OfLimits(Verdict):
     limits: OutcomeConstraints
     wording: Wording
@@ -623,12 +619,7 @@ class _OfLimits(Verdict):
     @property
     def kept(self) -> str:
         r"""``"the outcome is at least 80 %"``, for all limits."""
-        pairs = zip(self.limits.names, self.limits.constraints, strict=True)
-        value = self.wording.value
-        return " and ".join(
-            f"{name} is {value(_at_least(each.side, each.threshold), name)}"
-            for name, each in pairs
-        )
+        return self.limits.in_words(self.wording.units)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 r"""Constraints on outcomes: certainly feasible, possibly feasible, infeasible points."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, one_of
+from kernelucb._numerics.digits import as_given
 from kernelucb._numerics.domains import rows_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import (
@@ -103,6 +104,7 @@ class OutcomeConstraints(Described):
     Attributes:
         constraints: One ``Constraint`` for each band, in their order.
         names: Names of the constraints, in the same order.
+        units: Units of the outcomes by these names.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class OutcomeConstraints(Described):
         *,
         sides: Side | Sequence[Side] = ">=",
         names: Sequence[str] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> None:
         r"""Constraints on one outcome or several.
 
@@ -124,6 +127,7 @@ class OutcomeConstraints(Described):
             names: Names of the outcomes in ``assumptions`` and reports, one for each band
                 (two limits of an outcome share its name); by default ``"constraint 1"``
                 and so on.
+            units: Units of the outcomes by these names, for print.
 
         Raises:
             ValueError: If there is no band, thresholds, sides or names do not fit, two
@@ -165,6 +169,7 @@ class OutcomeConstraints(Described):
                 f"names must be {len(listed)}, one for each band, got {names!r}."
             )
         self.names, owners = tuple(names), dict[str, Band]()
+        self.units = units or {}
         for name, band in zip(names, listed, strict=True):  # two limits share a name
             if name == "objective" or owners.setdefault(name, band) is not band:
                 raise ValueError(f"names has {name!r}, which is another band's.")
@@ -177,16 +182,27 @@ class OutcomeConstraints(Described):
     def with_bands(self, bands: Sequence[Band]) -> "OutcomeConstraints":
         r"""The same limits on other bands, one for each constraint in their order."""
         _, thresholds, sides = zip(*self.constraints, strict=True)
-        return OutcomeConstraints(bands, thresholds, sides=sides, names=self.names)
+        return OutcomeConstraints(
+            bands, thresholds, sides=sides, names=self.names, units=self.units
+        )
 
     @property
     def assumptions(self) -> Assumptions:
         r"""The assumptions of the classification: all bands at once."""
         return joined_assumptions(
             self.bands,
-            "every certainly feasible point satisfies the constraints, and every "
-            "infeasible one violates one of them,",
+            f"every certainly feasible point satisfies the constraints ({self.in_words()}),"
+            " and every infeasible one violates one of them,",
         )
+
+    def in_words(self, units: Mapping[str, str] | None = None) -> str:
+        r"""``"purity is at least 0.9 and pressure is at most 8 bar"``."""
+        ends, named = {">=": "at least", "<=": "at most"}, {**self.units, **(units or {})}
+        said = [  # a sum with 0.0 is never -0
+            f"{name} is {ends[side]} {as_given(level + 0.0)} {named.get(name, '')}".rstrip()
+            for name, (_, level, side) in zip(self.names, self.constraints, strict=True)
+        ]
+        return " and ".join(said)
 
     def margins(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Certain and possible margin of each constraint at ``... x d`` points.
