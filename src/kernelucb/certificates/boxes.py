@@ -7,6 +7,7 @@ evaluations decide only how sharp they are.
 """
 
 import logging
+import math
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple, Self
@@ -21,6 +22,7 @@ from kernelucb.confidence.sets import Change, ConfidenceSet, changes_in
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 2048  # cells that are cut at once
+ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
 
 
 class SetFunction(NamedTuple):
@@ -152,13 +154,15 @@ def largest_in_region(
     tolerance: float,
     max_evaluations: int,
     found: tuple[float, Tensor] | None = None,
+    enough: float = math.inf,
 ) -> Maximum:
     r"""Maximise a function over a region.
 
     ``tolerance`` is the share of the maximum by which ``upper`` may exceed ``value``; if
     the evaluations are used up, or no positive value is found, ``upper`` is the bound
-    reached. ``found`` is a value already found and the ``d`` coordinates of its point. Both
-    values are minus infinity where no point satisfies the limits.
+    reached. ``found`` is a value already found and the ``d`` coordinates of its point. The
+    search ends at a value above ``enough``. Both values are minus infinity where no point
+    satisfies the limits.
     """
     cells = Cells.of(search.region)
     best, argument = found or (-torch.inf, cells.centres[0])
@@ -178,13 +182,15 @@ def largest_in_region(
         if len(waiting.uppers) == 0:
             _LOG.debug("Branch and bound ended after %d points.", evaluations)
             return Maximum(best, argument, settled)
-        left, every = max_evaluations - evaluations, waiting.uppers > -torch.inf
+        left = max_evaluations - evaluations if best <= enough else 0
+        every = waiting.uppers > -torch.inf
         if (cut := search.cut(waiting, waiting.uppers, every, left)) is None:
             upper = max(settled, float(waiting.uppers.max()))
             _LOG.info(
-                "Branch and bound used up its %d points: the maximum is between %s and "
-                "%s, with %d cells open.",
-                *(max_evaluations, *between(best, upper), len(waiting.uppers)),
+                "Branch and bound ended after %d of %d points: the maximum is between %s "
+                "and %s, with %d cells open.",
+                *(evaluations, max_evaluations, *between(best, upper)),
+                len(waiting.uppers),
             )
             return Maximum(best, argument, upper)
         cells, waiting = cut[0], waiting.where(cut[1])

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from kernelucb._numerics.digits import as_given, at_least, at_most, coordinate
 from kernelucb._numerics.estimates import Estimate, Number
-from kernelucb.certificates.boxes import upper_side
+from kernelucb.certificates.boxes import ACCURACY, upper_side
 from kernelucb.certificates.regret import certify
 from kernelucb.certificates.spending import counted
 from kernelucb.certificates.task import Task
@@ -172,6 +172,8 @@ def _largest(
     """
     if not stands(first):
         return 0.0
+    if math.isinf(bad) and stands(limit):  # at once, where it stands throughout
+        return limit
     good = first
     while math.isinf(bad) and good < limit:
         tried = min(growth * good, limit)
@@ -245,7 +247,6 @@ def at_margin(band: Band, kind: str, margin: Number) -> str | None:
     return str(found[-1]) if found else None
 
 
-_ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
 _EVALUATIONS = 20_000  # of branch and bound, at most, for each norm bound that is tried
 _LEAST_SHARE = 2.0**-6  # to which the largest box is found
 _SPREAD = 0.05  # of the observed values, or of the noise
@@ -358,12 +359,7 @@ class _Ladder:
         outcome_map = task.bound.required_set.regression.outcome_map
         inner = float(outcome_map.forward(torch.tensor(level, dtype=torch.float64)))
         shortfall = upper_side(-self.sign, -self.sign * inner)
-        if float(task.values(shortfall, task.points).max()) > 0.0:
-            return False
-        few = min(self.evaluations, _EVALUATIONS)
-        # From a value of 0, so that only shortfalls are looked for.
-        most = task.largest(shortfall, _ACCURACY, few, (0.0, self.point))
-        return most is not None and most.upper <= 0.0
+        return task.is_at_most(shortfall, 0.0, min(self.evaluations, _EVALUATIONS))
 
     def best_run(self) -> Iterator[Claim]:
         r"""The run whose guaranteed value is largest, among those that may be feasible."""
@@ -426,15 +422,15 @@ class _Ladder:
         """
         task = self.task if kind == "anywhere" else self.task.around(self.point, share)
         asked = replace(task, recommended=self.point)
-        certificate, _ = certify(asked, _ACCURACY, self.evaluations)
+        certificate, _ = certify(asked, ACCURACY, self.evaluations)
         few = min(self.evaluations, _EVALUATIONS)
 
         def no_better(task: Task, level: float) -> bool:
-            values = task.values(task.gain(self.point), task.points)
-            if task.bound.outcome_map.is_identity and float(values.max()) > level:
-                return False
+            if task.bound.outcome_map.is_identity:
+                return task.is_at_most(task.gain(self.point), level, few)
+            # Behind a transform a gain depends on where the value itself may lie
             asked = replace(task, recommended=self.point)
-            found, _ = certify(asked, _ACCURACY, few)
+            found, _ = certify(asked, ACCURACY, few)
             return found.rigorous and found.gap <= level
 
         stands = self.stands(partial(no_better, level=level), task)

@@ -13,7 +13,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
 from kernelucb._numerics.domains import FixedFeatures, checked_points, points_or_box
 from kernelucb._numerics.estimates import Number
-from kernelucb.certificates.boxes import cover, upper_side
+from kernelucb.certificates.boxes import ACCURACY, cover, upper_side
 from kernelucb.certificates.claims import ladder
 from kernelucb.certificates.regret import certify
 from kernelucb.certificates.spaces import MixedSpace, Region, as_domain
@@ -26,8 +26,6 @@ from kernelucb.certificates.words import (
 )
 from kernelucb.confidence.band import BandLike
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-
-_ACCURACY = 0.05  # share of a maximum that branch and bound may leave open
 
 
 @points_or_box
@@ -120,7 +118,7 @@ def optimum_report(
     if tolerance is not None:
         tolerance = positive_scalar("tolerance", tolerance)
     asked = baseline, window, threshold, tolerance, max_evaluations
-    certificate, gap = certify(task, _ACCURACY, max_evaluations)
+    certificate, gap = certify(task, ACCURACY, max_evaluations)
     best = certificate.recommended
     lower, upper = interval(task, certificate, gap, max_evaluations)
     possible = possible_maximisers(task, best, max_evaluations)
@@ -165,7 +163,7 @@ def interval(
     most = float(task.values(upper, task.points).max())
     if not task.region.is_finite:
         rise = upper_side(task.sign, least)
-        result = task.largest(rise, _ACCURACY, max_evaluations)
+        result = task.largest(rise, ACCURACY, max_evaluations)
         if result is not None:
             most = max(most, least + max(result.upper, result.value))
     # At the recommended point, which may be worth more than its least

@@ -17,6 +17,7 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points, fixed_candidates
 from kernelucb.certificates.boxes import (
+    ACCURACY,
     Maximum,
     Search,
     SetFunction,
@@ -204,6 +205,22 @@ class Task:
         if search is None:
             return None
         return largest_in_region(search, tolerance, max_evaluations, found)
+
+    def is_at_most(self, function: SetFunction, level: float, max_evaluations: int) -> bool:
+        r"""Whether a function of the set is found to be at most a level, everywhere.
+
+        One that comes within a twentieth of a positive level may count as above.
+        """
+        if float(self.values(function, self.points).max()) > level:
+            return False
+        # A value from which cells up to the level are dropped, and above which it ends
+        start = level / (1.0 + ACCURACY) if level > 0.0 else level
+        search = None if self.region.is_finite else self.search(function)
+        if search is None:
+            return self.region.is_finite
+        found = start, self.points[0]
+        most = largest_in_region(search, ACCURACY, max_evaluations, found, start)
+        return most.upper <= level
 
     def best_point(self, points: Tensor) -> Tensor:
         r"""``d``: the certainly feasible point with the largest guaranteed value.
