@@ -5,8 +5,9 @@ r"""A page: runs, a band on them, the numbers that follow, their words and pictu
 
 import math
 import re
+import sys
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import cached_property, partial
@@ -14,13 +15,15 @@ from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from types import ModuleType
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict, TypeVar, cast
 from warnings import catch_warnings
 
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from rich.console import Console
+from rich.progress import track
 from scipy.special import stdtrit
 from torch import Tensor
 
@@ -82,8 +85,15 @@ _LOST = "which outcomes are missing depends on the outcomes"
 _COLUMNS = 3  # of slices
 _LETTERS = 24  # of words below a slice; more are upright
 _UPRIGHT = 14  # letters of such a word
+Of = TypeVar("Of")
 _STAR: dict[str, Any] = {"marker": "*", "s": 45, "color": palette.BLACK}
 _STAR |= {"zorder": 5, "clip_on": False}
+
+
+def _shown(steps: Sequence[Of], what: str) -> Iterable[Of]:
+    r"""The steps of longer work, with a progress bar where a terminal shows it."""
+    console, hidden = Console(stderr=True), not sys.stderr.isatty()
+    return track(steps, what, console=console, transient=True, disable=hidden)
 
 
 class Where(TypedDict, total=False):
@@ -328,7 +338,8 @@ class Page:
         used, domains = self.norm_bound, (self._domain(near=True), self._domain())
         norms = [margin * (self.least_norm or used) for margin in _MARGINS]
         norms = [norm for norm in norms if not 0.99 * used <= norm <= 1.01 * used]
-        rows = [(norm, *(self._gap(self.band, norm, d) for d in domains)) for norm in norms]
+        tried = _shown(norms, "gap over norm bounds")
+        rows = [(norm, *(self._gap(self.band, norm, d) for d in domains)) for norm in tried]
         if used > self.least_norm:  # as the claims say it
             claimed = {claim.kind: claim.numbers[0] for claim in self.claims}
             rows.append((used, claimed["window"], claimed["anywhere"]))
@@ -345,7 +356,7 @@ class Page:
         most = min(len(numbers), _LOOKS)
         first = int(_within(self.table.inputs, self.limits).int().argmax()) + 1
         counts = (len(numbers) * (look + 1) // most for look in range(most))
-        for count in (each for each in counts if each >= first):
+        for count in _shown([n for n in counts if n >= first], "gap after each row"):
             band = self._band(self._norm, self.given.delta, rows=count).relaxed()
             found[numbers[count - 1]] = regret_certificate(
                 band,
@@ -366,7 +377,7 @@ class Page:
         least = [_least_norm(band.relaxed()) for band in bands]
         near = self._domain(near=True)
         rows = list[tuple[Number, list[float | None]]]()
-        for margin in _MAP_MARGINS:
+        for margin in _shown(_MAP_MARGINS, "gap over length scales"):
             norm = margin * (self.least_norm or self.norm_bound)
             pairs = zip(bands, least, strict=True)
             gaps = [self._gap(b, norm, near) if norm > low else None for b, low in pairs]
