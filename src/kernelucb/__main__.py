@@ -449,23 +449,13 @@ def _followed(given: Namespace) -> int:
             "--follow reads rounds from standard input: leave out the file, and --setting, "
             "--outcome, --columns and --decimal."
         )
+    names = "against", "candidates", "most", "noise_std", "range", "delta"
+    names += "expected_runs", "minimize"
+    options = {name: vars(given)[name] for name in names}
     comparison = None
-    for outcomes in kernelucb.rounds.rounds_of(sys.stdin):
-        if comparison is None:
-            comparison = kernelucb.rounds.SequentialComparison(
-                next(iter(outcomes)) if given.against is None else given.against,
-                given.candidates or max(len(outcomes) - 1, 1),
-                most=given.most,
-                noise_std=given.noise_std,
-                range=given.range,
-                delta=given.delta,
-                expected_runs=given.expected_runs,
-                minimize=given.minimize,
-            )
-        state = comparison.add(outcomes)
-        print(json.dumps({"round": len(comparison.rounds), **state}), flush=True)
-        if not state["open"] and sum(map(len, state.values())) == comparison.candidates:
-            break
+    for comparison in kernelucb.rounds.followed(sys.stdin, **options):
+        line = {"round": len(comparison.rounds), **comparison.state()}
+        print(json.dumps(line), flush=True)
     if comparison is None:
         raise ValueError("No round arrived.")
     print(comparison.verdicts, file=sys.stderr)

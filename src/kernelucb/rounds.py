@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import TypedDict, Unpack
 
 import kernelucb.tables as tables
 from kernelucb.pairs import Comparison, Comparisons, confirm
@@ -13,6 +14,15 @@ _LEAST, _EARLIEST = 5, 0.25
 
 # A round: the baseline's outcome and those of the candidates that still run.
 Round = Mapping[str, object]
+
+
+class _Options(TypedDict, total=False):
+    most: int | None
+    noise_std: float | None
+    range: tuple[float, float] | None
+    delta: float
+    expected_runs: int
+    minimize: bool
 
 
 @dataclass
@@ -74,7 +84,11 @@ class SequentialComparison:
             ValueError: If the baseline is not there, there are more candidates than
                 announced, or an outcome is not usable; the round is then not taken.
         """
-        given = {tables.single_spaced(name): value for name, value in outcomes.items()}
+        given = {
+            tables.single_spaced(name): value
+            for name, value in outcomes.items()
+            if value is not None
+        }
         if self.against not in given:
             raise ValueError(f"A round needs an outcome of the baseline, {self.against!r}.")
         rounds, found = [*self.rounds, given], dict(self._found)
@@ -136,6 +150,29 @@ class SequentialComparison:
         return "dropped" if max(needed, part.pairs + 1) > self.most else "open"
 
 
+def followed(
+    lines: Iterable[str],
+    against: str | None = None,
+    candidates: int | None = None,
+    **options: Unpack[_Options],
+) -> Iterator[SequentialComparison]:
+    r"""The comparison after each round of ``rounds_of``, until no candidate is open.
+
+    The first round says what was not given: its first name is the baseline, the others are
+    the candidates. Errors as there and of ``SequentialComparison``.
+    """
+    comparison = None
+    for outcomes in rounds_of(lines):
+        if comparison is None:
+            baseline = next(iter(outcomes)) if against is None else against
+            most = candidates or max(len(outcomes) - 1, 1)
+            comparison = SequentialComparison(baseline, most, **options)
+        state = comparison.add(outcomes)
+        yield comparison
+        if not state["open"] and sum(map(len, state.values())) == comparison.candidates:
+            return
+
+
 def rounds_of(lines: Iterable[str]) -> Iterator[dict[str, object]]:
     r"""Rounds from JSON objects, one a line, or from csv with a header, as they arrive.
 
@@ -156,8 +193,8 @@ def rounds_of(lines: Iterable[str]) -> Iterator[dict[str, object]]:
         if len(cells) != len(header):
             counts = f"{len(cells)} cells and the header {len(header)}"
             raise ValueError(f"Line {number} has {counts}: write an empty cell for none.")
-        # An empty cell is no outcome, as a missing name is.
-        yield {name: cell for name, cell in zip(header, cells, strict=True) if cell}
+        # An empty cell is no outcome.
+        yield {name: cell or None for name, cell in zip(header, cells, strict=True)}
 
 
 def _object(text: str, number: int) -> dict[str, object]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelucb import SequentialComparison, confirm
-from kernelucb.rounds import rounds_of
+from kernelucb.rounds import followed, rounds_of
 
 A, B = [1.0, 1.2, 0.9, 1.1, 1.05, 0.95], [2.0, 2.3, 1.8, 2.2, 2.15, 1.85]
 COMMAND = [sys.executable, "-m", "kernelucb", "confirm", "--follow"]
@@ -86,10 +86,20 @@ def test_rounds_are_json_lines_or_csv():
     lines = [json.dumps(each) for each in expected]
     assert [*rounds_of(["\n", *lines])] == expected
     rows = [*rounds_of(['old,"a, b"', "1.0,2.0", "", "3.0,"])]
-    assert rows == [{"old": "1.0", "a, b": "2.0"}, {"old": "3.0"}]
+    assert rows == [{"old": "1.0", "a, b": "2.0"}, {"old": "3.0", "a, b": None}]
     for text, message in (("{1", "Line 1 is no JSON"), ("a,b\n1", "Line 2 has 1 cells")):
         with pytest.raises(ValueError, match=message):
             [*rounds_of(text.splitlines())]
+
+
+def test_a_header_announces_the_candidates_of_empty_cells():
+    lines = ["old,a,b", "1.0,2.0,", "1.0,2.0,3.0", "1.0,,3.0"]
+    *_, last = followed(lines, noise_std=0.1)
+    assert last.candidates == 2
+    assert [(part.challenger, part.pairs) for part in last.verdicts.parts] == [
+        ("a", 2),
+        ("b", 2),
+    ]
 
 
 def test_no_candidate_is_called_falsely_more_often_than_promised():
