@@ -4,9 +4,10 @@ import pytest
 import torch
 from ax.core.analysis_card import NotApplicableStateAnalysisCard
 from ax_bench import *
+from botorch.exceptions import UnsupportedError
 
 import kernelucb.ax
-from kernelucb import describe_norm_bound
+from kernelucb import ScalarizedUCB, describe_norm_bound
 from kernelucb.exceptions import UncertifiedError
 
 pytestmark = [*AX_WARNINGS, pytest.mark.usefixtures("unfitted")]
@@ -117,3 +118,14 @@ def test_what_a_norm_means_is_said_in_parameters_and_units(played):
         band.data, 2.0, bounds=torch.tensor([[0.0], [1.0]]).double()
     )
     assert float(found.across) == pytest.approx(float(expected.across))
+
+
+def test_a_sum_has_a_norm_for_each_outcome():
+    client = experiment()
+    client.configure_optimization("y + 0.5*z")
+    options = PRIOR | {"norm_bound": {"y": 2.0, "z": 2.0}}
+    client.set_generation_strategy(kernelucb.ax.generation_strategy(ScalarizedUCB, options))
+    for x in (0.1, 0.6):
+        client.complete_trial(client.attach_trial({"x": x}), {"y": x, "z": -x})
+    with pytest.raises(UnsupportedError, match=r"`y \+ 0.5\*z` has a norm bound for each"):
+        kernelucb.ax.describe_norm_bound(client, 2.0)

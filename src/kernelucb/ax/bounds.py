@@ -520,6 +520,11 @@ def describe_norm_bound(
             a sum.
     """
     fitted = FittedBound(*asked(source, known))
+    if fitted.band.parts:
+        raise UnsupportedError(
+            f"`{fitted.outcome}` has a norm bound for each outcome of the sum, or for each "
+            "kernel: describe one of them with kernelucb.describe_norm_bound(kernel, ...)."
+        )
     return diagnostics.describe_norm_bound(
         fitted.band.data,
         norm_bound,
