@@ -51,5 +51,5 @@ def test_its_own_tests_pass():
     suite = unittest.defaultTestLoader.loadTestsFromModule(module)
     result = unittest.TestResult()
     suite.run(result)
-    assert result.testsRun == 9
+    assert result.testsRun == 10
     assert not [text for _, text in (*result.failures, *result.errors)]

@@ -24,7 +24,10 @@ from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import PosteriorMean
 from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.objective import LinearMCObjective
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.exceptions.warnings import BotorchWarning
 from botorch.models import SingleTaskGP
@@ -232,6 +235,44 @@ class MartingaleMixtureUpperConfidenceBound(AcquisitionFunction):
         flat = points.reshape(-1, X.shape[-1])
         value = self._side(flat, 1.0) if self.maximize else -self._side(flat, -1.0)
         return value.reshape(points.shape[:-1]).to(X)
+
+
+def get_acquisition_function_of_turn(
+    bound: MartingaleMixtureUpperConfidenceBound, X_baseline: Tensor
+) -> AcquisitionFunction:
+    r"""The acquisition function of the next point of a search in turns.
+
+    One point in three is that of the upper bound, one that of the noisy expected
+    improvement on the observed points, one that of the posterior mean: exploration,
+    a way out of local optima, exploitation. The best of the points that maximise the
+    upper bound keeps its guarantee, whatever is played between them; the band does not
+    depend on turns.
+
+    Args:
+        bound: The bound on all data so far. The two other functions are of its model,
+            whose likelihood counts in them.
+        X_baseline: A `n x d`-dim Tensor of the observed points.
+
+    Returns:
+        The bound itself, ``qLogNoisyExpectedImprovement`` or ``PosteriorMean``.
+
+    Example:
+        >>> acqf = get_acquisition_function_of_turn(
+        ...     MartingaleMixtureUpperConfidenceBound(
+        ...         model, norm_bound=10.0, noise_std=0.1
+        ...     ),
+        ...     X_baseline=X,
+        ... )
+    """
+    model, turn = bound.model, len(X_baseline) % 3
+    if turn == 0:
+        return bound
+    if turn == 1:
+        sign = torch.tensor([1.0 if bound.maximize else -1.0]).to(X_baseline)
+        return qLogNoisyExpectedImprovement(
+            model, X_baseline, objective=LinearMCObjective(sign), prune_baseline=True
+        )
+    return PosteriorMean(model, maximize=bound.maximize)
 
 
 def _minimizer(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import math
 import warnings
 
 import torch
+from botorch.acquisition import PosteriorMean, qLogNoisyExpectedImprovement
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions import UnsupportedError
 from botorch.exceptions.warnings import BotorchWarning
@@ -15,6 +16,7 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.utils.testing import BotorchTestCase
 from botorch_community.acquisition.martingale_mixture import (
+    get_acquisition_function_of_turn,
     MartingaleMixtureUpperConfidenceBound,
 )
 from gpytorch.kernels import MaternKernel, RBFKernel
@@ -136,3 +138,24 @@ class TestMartingaleMixtureUpperConfidenceBound(BotorchTestCase):
         grid = torch.rand(500, 1, 2, **tkwargs)
         self.assertGreaterEqual(float(value), float(acqf(grid).max()) - 1e-6)
         self.assertAllClose(value, acqf(candidate).squeeze())
+
+    def test_turns(self):
+        tkwargs = {"dtype": torch.double, "device": self.device}
+        grid = torch.rand(50, 1, 2, **tkwargs)
+        for maximize in (True, False):
+            bounds = [
+                self._acqf(self._model(n=n, **tkwargs), maximize=maximize)
+                for n in (9, 10, 11)
+            ]
+            upper, improvement, mean = (
+                get_acquisition_function_of_turn(each, each.train_X) for each in bounds
+            )
+            self.assertIs(upper, bounds[0])
+            self.assertIsInstance(improvement, qLogNoisyExpectedImprovement)
+            self.assertIsInstance(mean, PosteriorMean)
+            # All three prefer points where the outcome may be good.
+            sign = 1.0 if maximize else -1.0
+            worth = sign * bounds[2].model.posterior(grid).mean.flatten()
+            self.assertAllClose(mean(grid), worth)
+            best = improvement(grid).argmax()
+            self.assertGreater(float(worth[best]), float(worth.median()))
