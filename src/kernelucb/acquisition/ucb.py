@@ -177,13 +177,13 @@ class BandUCB(Described, WithoutBeta):
             check_points("X_pending", X, self.band.required_set.regression.dimension)
         num_pending = 0 if X is None else len(X)
         turn = turn_at(self.turns, self.band.data.num_observations + num_pending)
-        source: Any = self._searched(num_pending)
-        if X is not None:
-            source = source.with_pending(X)
-        data: Any = self.band.data
+        source, data = self._searched(num_pending), self.band.data
         gain = None
-        if turn == "improvement":
+        if turn == "improvement":  # which conditions a state of its own
+            assert isinstance(data, KernelRegression)
             gain = Improvement(data, self.band.direction, X)
+        elif X is not None:
+            source = source.with_pending(X)
         # Conditioned first: a refused call changes nothing.
         self._scoring, self._X_pending, self.turn = source, X, turn
         self._improvement = gain
