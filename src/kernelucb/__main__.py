@@ -309,6 +309,12 @@ CONFIRM = (
         Value(str, ","),
     ),
     Option(
+        "--missing",
+        'Words for "no outcome", beside blanks and NA.',
+        Value(names, "A,B"),
+        (),
+    ),
+    Option(
         "--against",
         "Name of the baseline, by default the first setting.",
         Value(str, "NAME"),
@@ -433,7 +439,7 @@ def confirm(given: Namespace) -> int:
     options = vars(given)
     if [*map(options.pop, ("follow", "candidates", "most"))] != [False, None, None]:
         raise ValueError("--candidates and --most go with --follow.")
-    read = ("table", "setting", "outcome", "columns", "decimal")
+    read = ("table", "setting", "outcome", "columns", "decimal", "missing")
     outcomes = kernelucb.pairs.read_outcomes(**{name: options.pop(name) for name in read})
     found = kernelucb.pairs.confirm(outcomes, **options)
     print(found)
@@ -450,15 +456,18 @@ def _followed(given: Namespace) -> int:
             "--outcome, --columns and --decimal."
         )
     names = "against", "candidates", "most", "noise_std", "range", "delta"
-    names += "expected_runs", "minimize"
+    names += "expected_runs", "minimize", "missing"
     options = {name: vars(given)[name] for name in names}
     comparison = None
-    for comparison in kernelucb.rounds.followed(sys.stdin, **options):
-        line = {"round": len(comparison.rounds), **comparison.state()}
-        print(json.dumps(line), flush=True)
+    try:
+        for comparison in kernelucb.rounds.followed(sys.stdin, **options):
+            line = {"round": len(comparison.rounds), **comparison.state()}
+            print(json.dumps(line), flush=True)
+    finally:  # also before an error
+        if comparison is not None:
+            print(comparison.verdicts, file=sys.stderr)
     if comparison is None:
         raise ValueError("No round arrived.")
-    print(comparison.verdicts, file=sys.stderr)
     return _NONE_BETTER * (not comparison.state()["better"])
 
 

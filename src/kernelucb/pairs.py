@@ -89,12 +89,14 @@ class Comparison:
         more = f"; about {self.outlook} pairs would decide" if self.outlook else ""
         if self.unpaired:
             more += f"; not used: {self.unpaired} without a partner"
+        if self.pairs and not self.lower <= self.estimate <= self.upper:
+            more += "; earlier looks exclude the mean: is what they rest on true?"
         if self.rounding:
             step = f"; rounding to steps of {nearest(self.rounding, self.rounding)} counts"
             more += f"; little scatter is shown{step * math.isfinite(self.rounding)}"
         return (
-            f"{self.challenger} against {self.baseline}: {self.verdict} "
-            f"(mean difference {mean}, {limits}; {self.pairs} pairs{more})"
+            f"{self.challenger} against {self.baseline}: {self.verdict} (mean difference "
+            f"{mean}, {limits}; {self.pairs} pair{'s' * (self.pairs != 1)}{more})"
         )
 
 
@@ -135,6 +137,7 @@ def confirm(
     delta: float = 0.05,
     expected_runs: int = 10,
     minimize: bool = False,
+    missing: Sequence[str] = (),
 ) -> Comparisons:
     r"""Whether settings are better than a baseline, at any look.
 
@@ -159,13 +162,14 @@ def confirm(
         expected_runs: Number of pairs at which the interval is to be narrowest, fixed
             beforehand; valid at any other.
         minimize: Whether smaller outcomes are better.
+        missing: Further words for "no outcome".
 
     Raises:
         ValueError: If there is no challenger, a pair is not finite, or a number is out of
             its range.
     """
     sheet = tables.in_python(outcomes.items(), 1)
-    names, read = sheet.names, _read(sheet, sheet.names)
+    names, read = sheet.names, _read(sheet, sheet.names, missing=missing)
     if len({*names}) < 2:
         raise ValueError("There is one setting; a comparison needs a second one.")
     baseline = names[0] if against is None else tables.single_spaced(against)
@@ -212,15 +216,21 @@ def confirm(
     return Comparisons(tuple(parts), delta, words)
 
 
-def _read(sheet: tables.Sheet, names: Iterable[str], decimal: str | None = None) -> Any:
+def _read(
+    sheet: tables.Sheet,
+    names: Iterable[str],
+    decimal: str | None = None,
+    missing: Sequence[str] = (),
+) -> Any:
     r"""Outcomes of columns by name, NaN where there is none."""
-    read = tables.numbers_in(sheet, names, decimal, alike=True)
+    read = tables.numbers_in(sheet, names, decimal, missing, alike=True)
     compare = "name the columns to compare, --columns A,B"
     for name, column in read.items():
         given = [x for x in column.numbers if not math.isnan(x)]
         for place, word in column.words.items():
             is_outcome = given or len(read) == 1 or tables.was_lost(word)
-            advice = tables.no_number(word) + ("" if is_outcome else f", or {compare}")
+            other = tables.or_missing(word) if is_outcome else f", or {compare}"
+            advice = tables.no_number(word) + other
             raise ValueError(f"{name!r} has {word!r} in row {sheet.rows[place]}: {advice}.")
         # By any name, where a file has more than two columns: 1, 2, 3, ...
         is_counter = sheet.separator and len(read) > 2 and len(given) > 3
@@ -411,6 +421,7 @@ def read_outcomes(
     outcome: str | None = None,
     columns: Sequence[str] = (),
     decimal: str | None = None,
+    missing: Sequence[str] = (),
 ) -> dict[str, list[float]]:
     r"""Outcomes of settings from a csv, or from standard input for ``-``.
 
@@ -424,6 +435,7 @@ def read_outcomes(
         columns: Settings to compare, by default all columns; their names where the table
             has no header.
         decimal: Decimal mark, ``"."`` or ``","``, where the cells leave it open.
+        missing: Further words for "no outcome".
 
     Raises:
         ValueError: If a column is not there or could be taken for several things, or a cell
@@ -437,23 +449,27 @@ def read_outcomes(
     sheet = tables.read_file(table, names)
     if setting is not None and outcome is not None:
         by, outcome = map(tables.single_spaced, (setting, outcome))
-        return _by_setting(sheet, by, outcome, decimal)
+        return _by_setting(sheet, by, outcome, decimal, missing)
     if not names and not sheet.is_named:
         raise ValueError(
             f"The first row ({', '.join(sheet.names)}) may be outcomes, or names that are "
             "numbers: give the names of the settings, --columns A,B."
         )
-    found = _read(sheet, names or sheet.names, decimal)
+    found = _read(sheet, names or sheet.names, decimal, missing)
     if len(found) < 2:
         raise ValueError("A row needs two outcomes or more, one of each setting.")
     return found
 
 
 def _by_setting(
-    sheet: tables.Sheet, setting: str, outcome: str, decimal: str | None
+    sheet: tables.Sheet,
+    setting: str,
+    outcome: str,
+    decimal: str | None,
+    missing: Sequence[str],
 ) -> dict[str, list[float]]:
     found, spellings = dict[str, list[float]](), dict[float, str]()
-    (values,) = _read(sheet, [outcome], decimal).values()
+    (values,) = _read(sheet, [outcome], decimal, missing).values()
     for row, cell, value in zip(sheet.rows, sheet.cells(setting), values, strict=True):
         name = tables.single_spaced(cell)
         number, _ = tables.number_of(name)

@@ -2,7 +2,7 @@ r"""Many candidates against one baseline, in rounds as they arrive; without torc
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TypedDict, Unpack
 
@@ -23,6 +23,7 @@ class _Options(TypedDict, total=False):
     delta: float
     expected_runs: int
     minimize: bool
+    missing: Sequence[str]
 
 
 @dataclass
@@ -47,7 +48,7 @@ class SequentialComparison:
         candidates: Number of candidates that there will be at most, fixed beforehand.
         most: Largest number of pairs of a candidate. One that would need more, as far as
             its first pairs show, is dropped undecided.
-        noise_std, range, delta, expected_runs, minimize: See ``confirm``.
+        noise_std, range, delta, expected_runs, minimize, missing: See ``confirm``.
         rounds: The rounds so far.
     """
 
@@ -60,6 +61,7 @@ class SequentialComparison:
     delta: float = 0.05
     expected_runs: int = 10
     minimize: bool = False
+    missing: Sequence[str] = ()
     rounds: list[dict[str, object]] = field(
         default_factory=list[dict[str, object]], init=False
     )
@@ -78,19 +80,16 @@ class SequentialComparison:
     def add(self, outcomes: Round) -> dict[str, list[str]]:
         r"""Take a round, and return the ``state`` after it.
 
-        A candidate that is not there, or has no outcome, has no pair in this round.
+        A candidate that is not there, or has no outcome, has no pair in this round; nor has
+        any where the baseline has no outcome.
 
         Raises:
-            ValueError: If the baseline is not there, there are more candidates than
+            ValueError: If the baseline is not named, there are more candidates than
                 announced, or an outcome is not usable; the round is then not taken.
         """
-        given = {
-            tables.single_spaced(name): value
-            for name, value in outcomes.items()
-            if value is not None
-        }
+        given = {tables.single_spaced(name): value for name, value in outcomes.items()}
         if self.against not in given:
-            raise ValueError(f"A round needs an outcome of the baseline, {self.against!r}.")
+            raise ValueError(f"A round needs the baseline, {self.against!r}.")
         rounds, found = [*self.rounds, given], dict(self._found)
         new = [name for name in given if name != self.against]
         if (count := len(found.keys() | {*new})) > self.candidates:
@@ -109,6 +108,7 @@ class SequentialComparison:
                 delta=self.delta / self.candidates,
                 expected_runs=self.expected_runs,
                 minimize=self.minimize,
+                missing=self.missing,
             )
         self.rounds, self._found = rounds, found
         return self.state()

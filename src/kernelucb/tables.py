@@ -8,6 +8,7 @@ import csv
 import hashlib
 import math
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -116,6 +117,14 @@ def no_number(word: str) -> str:
         return f"{word!r} is not a number; give a number"
     why = "is not a finite number: it was lost because of its outcome, without which others"
     return f"{word!r} {why} look better or worse than they are; give what was read"
+
+
+def or_missing(word: str) -> str:
+    r"""The advice that a word may say that there is no outcome, where it can."""
+    if was_lost(word) or re.search(r"\d", word):
+        return ""
+    why = "where nothing was measured and the outcome is not the reason"
+    return f", or, {why}, say so: --missing {shlex.quote(word)}"
 
 
 # From Python and from files to cells.

@@ -58,7 +58,7 @@ def test_a_candidate_that_would_need_too_many_pairs_is_dropped():
 @pytest.mark.parametrize(
     ("outcomes", "message"),
     [
-        ({"new": 1.0}, "outcome of the baseline, 'old'"),
+        ({"new": 1.0}, "needs the baseline, 'old'"),
         ({"old": 1.0, "new": 2.0, "other": 2.0}, "2 candidates and 1 were announced"),
         ({"old": 1.0, "new": "broken"}, "'new' has 'broken'"),
     ],
@@ -100,6 +100,28 @@ def test_a_header_announces_the_candidates_of_empty_cells():
         ("a", 2),
         ("b", 1),
     ]
+
+
+def test_a_round_without_the_baseline_s_outcome_has_no_pair():
+    rounds = [{"old": 1.0, "a": 2.0}, {"old": None, "a": 9.0}, {"old": "lost", "a": 2.0}]
+    comparison = played(SequentialComparison("old", 1, missing=["lost"]), rounds)
+    (part,) = comparison.verdicts.parts
+    assert (part.pairs, part.unpaired, part.estimate) == (1, 2, 1.0)
+    first = played(SequentialComparison("old", 1), [{"old": None, "a": 2.0}])
+    assert first.state()["open"] == ["a"]
+
+
+def test_a_line_that_is_refused_comes_after_the_verdicts():
+    lines = "old,new\n1.0,2.0\n1.1,failed\n"
+    command = [*COMMAND, "--noise-std", "0.5"]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "new against old: not decided" in done.stderr
+    assert "say so: --missing failed" in done.stderr
+    command += ["--missing", "failed"]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "not used: 1 without a partner" in done.stderr
 
 
 def test_no_candidate_is_called_falsely_more_often_than_promised():

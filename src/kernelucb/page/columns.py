@@ -85,10 +85,7 @@ def _roles(asked: Asked, sheet: tables.Sheet) -> tuple[list[str], str, list[str]
 def _used(outcome: str, runs: tables.Column, rows: Sequence[int]) -> list[int]:
     r"""Places of the rows with an outcome; words that are no outcome are refused."""
     for i, word in runs.words.items():
-        advice = tables.no_number(word)
-        if not tables.was_lost(word) and not re.search(r"\d", word):
-            advice += ", or, where nothing was measured and the outcome is not the reason, "
-            advice += f"say so: --missing {shlex.quote(word)}"
+        advice = tables.no_number(word) + tables.or_missing(word)
         raise ValueError(f"The outcome {outcome!r} has {word!r} in row {rows[i]}: {advice}")
     used = [i for i, gap in enumerate(runs.blank) if not gap]
     if len(used) < 2:
