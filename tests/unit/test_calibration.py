@@ -262,10 +262,11 @@ def test_a_stop_is_calibrated(margins):
     assert 0.01 < upper <= 10.0
     assert str(at_once).startswith("Stop: calibrated: true in 80 %")
     assert "accepted 10" in str(at_once)
-    units = {"outcome": "yield", "units": {"yield": "%"}}
+    units = {"names": ["heat"], "outcome": "yield", "units": {"yield": "%", "heat": "C"}}
     in_units = CalibratedGapStopping(10.0, margins, delta=0.2, **units)
     said = str(in_units(*played.round()))
-    assert "yield at the recommended input is at most " in said
+    assert "yield at the recommended input (heat " in said
+    assert " C) is at most " in said
     assert "% from the optimum, accepted 10 %" in said
     other = CalibratedGapStopping(
         10.0, margins=margins, delta=0.2, loop=replace(LOOP, choose=Greedy(1.0))

@@ -29,6 +29,7 @@ from kernelucb.calibration import (
     Margins,
     default_margins,
 )
+from kernelucb.certificates.wording import Wording
 from kernelucb.certificates.words import decision_in_words
 
 
@@ -166,8 +167,7 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
                 margins,
                 delta=self.delta,
                 loop=loop,
-                outcome=fitted.outcome,
-                units=self.units,
+                wording=Wording((), fitted.outcome, self.units or {}),
             )
             self._stopping, self._other = rule, rule.run.departures
         run = self._stopping.run

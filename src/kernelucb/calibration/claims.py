@@ -108,8 +108,8 @@ class Claim(ABC):
         r"""The least margin at which the claim is true in this round."""
 
     @abstractmethod
-    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
-        r"""The statement with its numbers, and the outcome's name and unit."""
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording, input: str) -> str:
+        r"""The statement with its numbers, the outcome's name and unit, and the input."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,9 @@ class RegretClaim(Claim):
         missing = (regret - gain).clamp_min(0.0)
         return float(_ratio(missing, look.difference_std).min())
 
-    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording, input: str) -> str:
         most = wording.value(at_most(upper))
-        where = f"{wording.outcome} at the recommended input"
-        return f"{where} is at most {most} from the optimum"
+        return f"{wording.outcome} at {input} is at most {most} from the optimum"
 
 
 @dataclass(frozen=True)
@@ -146,9 +145,9 @@ class ValueClaim(Claim):
     def score(self, look: Look, truth: Truth) -> float:
         return float(_deviations(look, truth)[look.recommended])
 
-    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording, input: str) -> str:
         ends = wording.interval(float(lower), float(upper))
-        return f"{wording.outcome} at the recommended input is {ends}"
+        return f"{wording.outcome} at {input} is {ends}"
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ class OptimumClaim(Claim):
         )
         return max(float(_ratio(beyond.clamp_min(0.0), look.std).min()), float(missed))
 
-    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording, input: str) -> str:
         return f"the optimum is {wording.interval(float(lower), float(upper))}"
 
 
@@ -183,7 +182,7 @@ class BandClaim(Claim):
     def score(self, look: Look, truth: Truth) -> float:
         return float(_deviations(look, truth).max())
 
-    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording, input: str) -> str:
         return f"the function is within its limits at all of {len(lower)} points"
 
 
@@ -215,7 +214,7 @@ class LevelSetClaim(Claim):
         worst = needed.sort(descending=True).values
         return float(worst[allowed]) if allowed < len(worst) else 0.0
 
-    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording, input: str) -> str:
         above, below = int(lower.sum()), int((1.0 - upper).sum())
         level = wording.value(as_given(self.threshold))
         wrong = f", at most {100.0 * self.wrong:g} % of them wrongly" * (self.wrong > 0.0)
@@ -245,7 +244,7 @@ class LevelShareClaim(Claim):
         needed += [inside.values[above]] if above < len(mean) else []
         return max(map(float, needed))
 
-    def words(self, lower: Tensor, upper: Tensor, wording: Wording) -> str:
+    def words(self, lower: Tensor, upper: Tensor, wording: Wording, input: str) -> str:
         ends = " to ".join(between(100.0 * float(lower), 100.0 * float(upper)))
         level = wording.value(as_given(self.threshold))
         return f"{ends} % of the points are at or above {level}"

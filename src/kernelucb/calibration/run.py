@@ -1,6 +1,6 @@
 r"""A run beside the replays of its policy: what may be claimed of it, and when to stop."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,7 +41,8 @@ class CalibratedClaim(Verdict):
         upper: Its upper limits.
         margin: Posterior standard deviations behind them.
         assumptions: What it rests on; never certified.
-        wording: Name and unit of the outcome, for sentences.
+        wording: Names and units, for sentences.
+        recommended: ``d`` coordinates of the input of best posterior mean.
     """
 
     claim: Claim
@@ -49,13 +50,16 @@ class CalibratedClaim(Verdict):
     upper: Tensor = field(repr=False)
     margin: float
     assumptions: Assumptions = field(repr=False)
-    wording: Wording = field(default=Wording(()), repr=False)
+    wording: Wording = field(repr=False)
+    recommended: Tensor = field(repr=False)
     rigorous: bool = True
 
     @property
     def sentence(self) -> str:
         r"""The statement with its numbers."""
-        return self.claim.words(self.lower, self.upper, self.wording)
+        names, point = self.wording.names, "the recommended input"
+        point += f" ({self.wording.point(self.recommended)})" if names else ""
+        return self.claim.words(self.lower, self.upper, self.wording, point)
 
 
 class Run:
@@ -70,26 +74,31 @@ class Run:
     Args:
         margins: Of the replays.
         loop: The policy of the run; by default that of the replays.
+        names: Names of the inputs in sentences, by default ``x0`` and so on.
         outcome: Name of the outcome in sentences.
-        units: Its unit by that name, ``{"yield": "%"}``, for print.
+        units: Units by these names, ``{"yield": "%"}``, for print.
+        wording: The three in one, in place of them.
     """
 
     def __init__(
         self,
         margins: Margins,
         loop: Loop | None = None,
-        *,
+        names: Sequence[str] | None = None,
         outcome: str = "the outcome",
         units: Mapping[str, str] | None = None,
+        wording: Wording | None = None,
     ) -> None:
         self.margins, self.loop = margins, loop or margins.loop
-        self.wording = Wording((), outcome, units or {})
+        inputs = self.loop.region.lower.shape[-1]
+        self.wording = wording or Wording.of(inputs, names, outcome, units)
         other = f"it is another policy ({self.loop.digest})"
         self.departures = [other] * (self.loop.digest != margins.loop.digest)
         self.seen = ""  # what else shows that it follows the policy
         self._checked = 0  # rounds whose input was compared with the one that was chosen
         self.statistics = dict.fromkeys(margins.statistics, 0.0)
         self._look: Look | None = None
+        self._inputs = Tensor()
         self._next: tuple[Model, Tensor | None] | None = None
 
     @property
@@ -122,7 +131,7 @@ class Run:
             self._largest("residual", size, len(X))
         for name, value in statistics_of(model, X, Y).items():
             self._largest(name, value, len(X))
-        self._look = Look.of(model, X, self.loop)
+        self._look, self._inputs = Look.of(model, X, self.loop), X
         chosen = None if candidate is None else candidate.detach().reshape(1, -1).to(X)
         self._next = model, chosen
 
@@ -167,7 +176,8 @@ class Run:
         lower, upper = claim.limits(look, margin)
         tests = self._likeness(share / len(self.statistics)) if is_tested else _UNTESTED
         assumptions = self._assumptions(look.runs, delta, tests)
-        return CalibratedClaim(claim, lower, upper, margin, assumptions, self.wording)
+        parts = claim, lower, upper, margin, assumptions, self.wording
+        return CalibratedClaim(*parts, self._inputs[self.recommended])
 
     def _likeness(self, delta: float) -> Assumption:
         limits = {name: self.margins.limit(name, delta) for name in self.statistics}
@@ -243,8 +253,7 @@ class CalibratedGapStopping:
             ``default_margins`` of the default one.
         delta: Failure probability.
         loop: The policy of the run; by default that of the replays.
-        outcome: Name of the outcome in sentences.
-        units: Its unit by that name, ``{"yield": "%"}``, for print.
+        names, outcome, units, wording: See ``Run``.
 
     Example:
         >>> stopping = CalibratedGapStopping(0.1, margins)
@@ -261,11 +270,13 @@ class CalibratedGapStopping:
         *,
         delta: float = 0.1,
         loop: Loop | None = None,
+        names: Sequence[str] | None = None,
         outcome: str = "the outcome",
         units: Mapping[str, str] | None = None,
+        wording: Wording | None = None,
     ) -> None:
-        self.gap = positive_scalar("gap", gap)
-        self.run = Run(margins, loop, outcome=outcome, units=units)
+        self.gap, words = positive_scalar("gap", gap), (names, outcome, units, wording)
+        self.run = Run(margins, loop, *words)
         self.delta = probability("delta", delta)
         # Refuses too few replays before the search.
         margins.margin(RegretClaim(), self.delta)
