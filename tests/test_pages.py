@@ -43,7 +43,7 @@ def test_get_started_begins_as_printed(beside_its_table, capsys):
     assert bool((lower <= upper).all())
     (printed,) = blocks("text")
     assert printed in output
-    assert "it is about twice the least norm that explains the data" in START
+    assert "must\nnot come from these runs" in START
     assert "the norm bound is 2.1 times that" in output
 
 
@@ -52,6 +52,8 @@ def test_get_started_begins_as_printed(beside_its_table, capsys):
 def test_get_started_runs_to_its_end(beside_its_table, capsys):
     names, output = run(blocks("python")), capsys.readouterr().out
     assert output.count("certified, if what was given is true") == 3
+    assert "calibrated: true in 90 % of functions like these" in output
+    assert "yield at the recommended input (temperature 1" in output
     assert names["decision"].stop
     assert names["decision"].certificate.gap <= 9.0
     # In the reader's own units, with nothing to add or scale

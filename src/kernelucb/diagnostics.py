@@ -605,8 +605,8 @@ class NormDescription:
             *(f"  {line}" for line in means),
             "What the data say:",
             *(f"  {line}" for line in says),
-            "No data can show that a norm bound is large enough: whether it is rests on "
-            "what you know of the range and the slope above.",
+            "No data can show that a norm bound is large enough. If you know of a larger "
+            "range or slope than above, it is too small; if not, it may still be.",
         ]
         return "\n".join(lines)
 

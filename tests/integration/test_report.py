@@ -534,3 +534,21 @@ def test_a_wrong_option_is_told_how_to_be_written(option, text, form, capsys):
         main([*command, option, text])
     said = f"argument {option}: {text!r} cannot be read, write it as {form} (see --help)"
     assert said in capsys.readouterr().err
+
+
+def test_names_are_escaped_once_and_commands_are_code(tmp_path):
+    table = "a & b,y\n1.5,10\n2.1,40\n3.2,45\n4,60\n5.3,61\n"
+    page = report(tmp_path, table, outcome="y", noise_std=1.5, delta=0.1)
+    html = page.to_html()
+    assert "a &amp; b 5.3" in html
+    assert "&amp;amp;" not in html
+    options = r"--noise-std 1.5 --expected-runs \d+ --delta 0.1"
+    assert re.search(rf"<code>python -m kernelucb confirm pairs.csv {options}</code>", html)
+    # The command's options are those of confirm, which so many pairs then decide.
+    (count,) = map(int, re.findall(r"about (\d+) pairs", page.text))
+    lead = sum(page.lead) / 2
+    told = {"noise_std": 1.5, "expected_runs": count, "delta": 0.1}
+    pairs = {"old": [0.0] * count, "new": [lead] * count}
+    assert kernelucb.confirm(pairs, **told).parts[0].verdict == "better"
+    less = {name: values[1:-1] for name, values in pairs.items()}
+    assert kernelucb.confirm(less, **told).parts[0].verdict == "not decided"

@@ -44,8 +44,8 @@ _REMEDIES = {
 # What to do about what the data contradict, likewise.
 _MENDING = {
     "kernel": "give other kernels, a larger norm_bound or a larger noise_std",
-    "norm": "give a larger norm_bound (least_norms of the band is what the data need) or a "
-    "larger noise_std",
+    "norm": "give a larger noise_std, or a norm_bound from before these data; raised to "
+    "what they need (least_norms of the band) it is an estimate, as norm_bound=None says",
     "noise": "give a larger noise_std",
     "range": "give a wider range, or look at the runs outside it",
     "replicates": "give a larger noise_std, or look at the repeated runs",

@@ -22,6 +22,7 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from rich.console import Console
 from rich.progress import track
 from scipy.special import stdtrit
@@ -498,6 +499,21 @@ def _pairs_to_show(page: Page, lead: tuple[float, float]) -> int | None:
     return None
 
 
+def _compare(page: Page, pairs: int | None) -> str:
+    r"""The command for so many pairs, with what the page was given."""
+    given = {"noise-std": f"{float(page.noise):.2g}", "expected-runs": pairs}
+    if page.given.delta != 0.05:  # the default of confirm
+        given["delta"] = f"{page.given.delta:g}"
+    told = " ".join(f"--{name} {value}" for name, value in given.items())
+    less = " --minimize" * page.given.minimize
+    return f"python -m kernelucb confirm pairs.csv {told}{less}"
+
+
+def coded(sentence: Markup) -> Markup:
+    r"""A sentence with what stands between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(sentence)))
+
+
 def _is_share(page: Page) -> bool:
     r"""Whether the outcome is in per cent of a whole, or so it seems."""
     name, outcomes = page.wording.label(page.table.outcome), page.table.outcomes
@@ -528,8 +544,8 @@ def facts(page: Page) -> dict[str, Any]:
     count, best = min(enough, default=5), page.report.claims[:1]
     lower, upper = best[0].numbers if best else (math.nan, math.nan)  # contradicted
     # To few digits: the gap is at least what any setting may be better by.
-    pairs = zip(page.report.certificate.challenger, page.limits.diff(dim=0)[0], strict=True)
-    challenger = as_double([float(plain(float(x), 10.0 * float(w))) for x, w in pairs])
+    ends = zip(page.report.certificate.challenger, page.limits.diff(dim=0)[0], strict=True)
+    challenger = as_double([float(plain(float(x), 10.0 * float(w))) for x, w in ends])
     whole = [table.numbers[name] for name in table.whole]
     challenger[whole] = challenger[whole].round()
     lead = None if page.rival is None or rests.violated else page.lead
@@ -540,10 +556,12 @@ def facts(page: Page) -> dict[str, Any]:
     room = math.inf
     if page.given.range is None and _is_share(page):
         room = lower if page.given.minimize else 100.0 - lower
+    pairs = None if lead is None else _pairs_to_show(page, lead)
     return {
         "alone": _alone(outcomes[here], page.given.delta),
         "lead": lead,
-        "pairs": None if lead is None else _pairs_to_show(page, lead),
+        "pairs": pairs,
+        "compare": _compare(page, pairs),
         "sharper": sharper,
         "told": told,
         "room": room,
@@ -648,7 +666,8 @@ def paragraph(text: str, indent: str = "") -> str:
 
 def paragraphs(text: str) -> list[str]:
     r"""The paragraphs of a text between blank lines, each in one line."""
-    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
+    found = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
+    return [type(text)(part) for part in found if part]  # what is escaped stays so
 
 
 def plain(number: float, width: float = 0.0) -> str:
@@ -690,6 +709,7 @@ _CALLED: dict[str, Any] = {
     "ASSUMED": ASSUMED,
     "LENGTHS": LENGTHS,
     "assumed": digits.assumed,
+    "coded": coded,
     "at_least": digits.at_least,
     "at_most": digits.at_most,
     "listed": listed,
