@@ -6,6 +6,7 @@ Here is only what must be there before torch is: wrong options are answered at o
 import argparse
 import csv
 import json
+import os
 import re
 import sys
 from argparse import Namespace
@@ -549,10 +550,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not folder.is_dir():
         parser.error(f"no such folder: {str(folder)!r}")
     try:
-        return run(given)
+        status = run(given)
+        sys.stdout.flush()  # here, where a closed pipe is met
+        return status
     except KeyboardInterrupt:
         print("kernelucb: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # a reader such as head has what it wants
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, ImportError, OSError) as error:
         print(f"kernelucb: {error}", file=sys.stderr)
     except _input_error() as error:  # asked for only where no other one fits

@@ -78,3 +78,13 @@ def test_a_refused_text_is_told_its_own_example(value):
     if value.read not in (str, commands.Path, commands.names):
         with pytest.raises(ArgumentTypeError, match="write it as"):
             value("a b:c")
+
+
+def test_a_reader_may_close_its_pipe(tmp_path):
+    table = tmp_path / "pairs.csv"
+    table.write_text("old,new\n1.5,2.3\n1.9,2.1\n")
+    command = [sys.executable, "-m", "kernelucb", "confirm", str(table)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == ("", 0)
