@@ -21,10 +21,11 @@ _SEARCH = {"num_restarts": 4, "raw_samples": 64, "starts": 5, "rounds": 20, "see
 _SEARCH |= {"family": "prior of BoTorch"}
 _PAIRS = [
     OURS,
+    ("BoTorch", "no improvement"),  # its two other turns
     ("BoTorch", "upper bound"),
     ("BoTorch", "qLogNEI"),
-    ("Matern", "ours"),
-    ("BayBE", "ours"),
+    ("Matern", "default"),
+    ("BayBE", "default"),
 ]
 _POLICIES = [dict(zip(("model", "rule"), pair, strict=True)) for pair in _PAIRS]
 _POLICIES.append(_POLICIES[0] | {"rule": AS_AX, "num_restarts": 20, "raw_samples": 1024})
@@ -38,7 +39,7 @@ TASKS = grid(_TASKS, _DRAWS, {"number": range(199)})
 TASKS += grid(_TASKS, _TABLES, {"number": range(3), "task": SPACES})
 STUDY.table("tasks", TASKS, searched)(gaps_from_tasks)
 
-_DEFAULT = {"starts": 5, "rounds": 40, "seed": 0}
+_DEFAULT = {"rule": "default", "starts": 5, "rounds": 40, "seed": 0}
 STOPS = grid(_DEFAULT, {"number": range(3), "function": NAMES})
 STUDY.table("stops", STOPS, stopped)(stops_by_default)
 

@@ -89,13 +89,13 @@ def validity(s: Settings) -> dict:
 
 
 RULES: dict[str, Callable[[SingleTaskGP, Tensor], AcquisitionFunction]] = {
-    # The default until there was a turn of the improvement
-    "ours": lambda model, _: MartingaleMixtureUCB(model, turns=("upper", "mean")),
+    "default": lambda model, _: MartingaleMixtureUCB(model),
+    "no improvement": lambda model, _: MartingaleMixtureUCB(model, turns=("upper", "mean")),
     "upper bound": lambda model, _: UpperConfidenceBound(model, beta=4.0),
     "qLogNEI": qLogNoisyExpectedImprovement,
 }
-AS_AX = "ours, searched as by Ax"
-RULES[AS_AX] = RULES["ours"]
+AS_AX = "default, searched as by Ax"
+RULES[AS_AX] = RULES["default"]
 
 
 @dataclass(frozen=True)

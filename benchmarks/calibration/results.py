@@ -20,7 +20,7 @@ from kernelucb.calibration.claims import ranked
 
 REPLAYS = 199  # numbers below calibrate claims, the others are fresh
 DELTAS = 0.1, 0.3
-OURS = "BoTorch", "ours"  # model and rule of the default policy
+OURS = "BoTorch", "default"  # model and rule of the default policy
 SHAPING = 49  # of the draws choose how a margin differs between rounds
 _LATE = 5  # rounds left out where claims are made from ten outcomes on
 

@@ -110,7 +110,7 @@ def stopped(s: Settings) -> dict:
     r"""The default search on a function, its fits by ``benchmarks.calibration.fit``."""
     named = Named.of(s["function"])
     spread, inputs = named.spread, named.dimension
-    policy = Search("BoTorch", "ours", *_SIZES)
+    policy = Search("BoTorch", s["rule"], *_SIZES)
     loop = Loop(policy, unit_cube(inputs), rounds=s["rounds"])
     claims = {"regret": Regret(spread), "claim": RegretClaim()}
     claims |= {str(share): Reach(spread, share) for share in ACCEPTED}

@@ -29,7 +29,7 @@ from kernelucb import (
     SrinivasUCB,
     lengthscale_family,
 )
-from kernelucb.acquisition.turns import turn_at
+from kernelucb.acquisition.turns import SEARCH_TURNS, turn_at
 from kernelucb.ax.acquisition import BoundAcquisition
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import CosineFeatures, FeatureMetaModel
@@ -208,7 +208,7 @@ def test_a_norm_bound_for_a_fitted_kernel_warns():
 
 
 @pytest.mark.slow
-def test_without_arguments_the_upper_bound_and_the_gain_play_in_turns(
+def test_without_arguments_three_functions_play_in_turns(
     monkeypatch,
 ):
     build, played = BoundAcquisition._build_bands, []
@@ -225,8 +225,8 @@ def test_without_arguments_the_upper_bound_and_the_gain_play_in_turns(
     for _ in range(9):
         index, parameters = next_trial(client)
         client.complete_trial(index, {"y": -((parameters["x"] - 0.4) ** 2)})
-    assert played == [turn_at(("upper", "mean"), count) for count in range(5, 9)]
-    assert {*played} == {"upper", "mean"}
+    assert played == [turn_at(SEARCH_TURNS, count) for count in range(5, 9)]
+    assert {*played} == {*SEARCH_TURNS}
 
 
 ROUGH = {"kernel": "matern12", "lengthscale": 3.0, "noise_std": 1e-3}

@@ -104,7 +104,7 @@ def test_shares_of_false_claims_are_those_of_the_fresh_runs(tmp_path):
 @pytest.mark.slow
 def test_one_policy_s_margins_are_held_against_another_s_runs(tmp_path):
     numbers = ",".join(map(str, range(10)))
-    only = [f"number={numbers}", "model=BoTorch", "rule=ours,upper bound"]
+    only = [f"number={numbers}", "model=BoTorch", "rule=default,upper bound"]
     change = ["rounds=10", "num_restarts=1", "raw_samples=8"]
     tables, runs = played(calibration.STUDY, "policies", tmp_path, only, change)
     table = tables["policies"].set_index(["rule", "from"])
@@ -117,7 +117,7 @@ def test_one_policy_s_margins_are_held_against_another_s_runs(tmp_path):
         assert row["margin 0.1"] == pytest.approx(max(scores), abs=1e-3)
         assert row["low 0.2"] <= row["margin 0.2"] <= row["high 0.2"]
         # Nine others of the first policy: the largest of them.
-        ours = worst["ours"]
+        ours = worst["default"]
         above = [s > max(ours[:i] + ours[i + 1 :]) for i, s in enumerate(scores)]
         assert row["false 0.1"] == pytest.approx(sum(above) / 10)
 
@@ -181,9 +181,10 @@ def test_a_recorder_is_the_policy_that_it_remembers():
 @pytest.mark.slow
 def test_a_stop_is_decided_as_a_user_s_would_be():
     r"""From scores afterwards, as ``CalibratedGapStopping`` does under way."""
-    settings = {"function": "throw", "number": 0, "seed": 0, "starts": 5, "rounds": 13}
+    settings = {"rule": "default", "function": "throw", "number": 0, "seed": 0}
+    settings |= {"starts": 5, "rounds": 13}
     run, named = settings | stops.stopped(settings), stops.Named.of("throw")
-    policy = Recorder(Search("BoTorch", "ours", 8, 256), [*range(5, 14)])
+    policy = Recorder(Search("BoTorch", "default", 8, 256), [*range(5, 14)])
     loop = Loop(policy, unit_cube(2), rounds=13)
     Replays(loop, stops.OneFunction("throw"), (RegretClaim(),), 0).play(0, 13)
     margins = default_margins(unit_cube(2), prior="botorch")

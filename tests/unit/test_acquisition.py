@@ -309,6 +309,6 @@ def test_a_turn_of_the_improvement_leaves_chosen_points():
 def test_only_an_estimated_norm_brings_turns():
     assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=2.0).turns == ("upper",)
     guess = MartingaleMixtureUCB(PROBLEM.model)
-    assert guess.turns == ("upper", "mean")
+    assert guess.turns == ("upper", "improvement", "mean")
     for bound in (NormTracker(), guess.band.norm_bounds[0]):
         assert MartingaleMixtureUCB(PROBLEM.model, norm_bound=bound).turns == guess.turns

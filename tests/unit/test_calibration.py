@@ -431,7 +431,7 @@ def box(inputs, lower=0.0, upper=1.0):
 def test_the_default_loop_says_what_it_is():
     loop = Loop.default(box(2))
     said = loop.settings
-    assert "MartingaleMixtureUCB(model, maximize=self.maximize)" in str(said["choose"])
+    assert "turns=('upper', 'improvement', 'mean')" in str(said["choose"])
     assert '"""' not in str(said["choose"])
     # In other units, and with the other sign, it is the same policy.
     assert loop.digest == Loop.default(box(2, -3.0, 40.0), maximize=False).digest

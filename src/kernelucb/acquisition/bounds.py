@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb._numerics.estimates import Estimate, estimated_parts
-from kernelucb.acquisition.turns import Turn
+from kernelucb.acquisition.turns import SEARCH_TURNS, Turn
 from kernelucb.acquisition.ucb import BandUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.band import Band, Noise, check_points, inputs_of, rebuildable
@@ -297,8 +297,8 @@ class MartingaleMixtureUCB(RegressionUCB):
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
             turns: See ``BandUCB``. By default ``("upper",)`` where ``norm_bound`` is given;
-                ``("upper", "mean")`` where it is estimated and no theorem speaks of the
-                upper bound.
+                ``("upper", "improvement", "mean")`` where it is estimated and no theorem
+                speaks of the upper bound.
 
         Raises:
             ValueError: If a scalar is out of its range, or ``fit`` has other observations.
@@ -310,7 +310,7 @@ class MartingaleMixtureUCB(RegressionUCB):
         )
         if turns is None:
             is_estimate = "norm" in band.assumptions.estimated
-            turns = ("upper", "mean") if is_estimate else ("upper",)
+            turns = SEARCH_TURNS if is_estimate else ("upper",)
         super().__init__(band, maximize, posterior_transform, X_pending, model, turns)
 
     def witness(self, X: Tensor, upper: bool = True) -> Witness:

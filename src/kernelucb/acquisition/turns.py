@@ -22,6 +22,9 @@ from kernelucb.data.exact import KernelRegression, Projection
 Turn = Literal["upper", "improvement", "mean"]
 Each = TypeVar("Each")
 
+# Of a bound whose norm is an estimate: no theorem speaks of its upper side.
+SEARCH_TURNS: tuple[Turn, ...] = ("upper", "improvement", "mean")
+
 # Difference of two values that is told apart, a priori: a share of the standard deviation
 # of the outcomes. A turn of the mean keeps about this distance from chosen points, ...
 _APART = 0.01

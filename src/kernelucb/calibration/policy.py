@@ -28,6 +28,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite, nonnegative_scalar, tensor, whole_number
 from kernelucb.acquisition import MartingaleMixtureUCB
+from kernelucb.acquisition.turns import SEARCH_TURNS, Turn
 from kernelucb.certificates.spaces import Region, as_domain
 from kernelucb.data import KernelRegression
 from kernelucb.data.fitting import fitted
@@ -95,12 +96,14 @@ class DefaultPolicy:
         bounds: ``2 x d`` limits of the inputs; the unit cube when absent.
         maximize: Whether large outcomes are sought.
         num_restarts, raw_samples: As in ``optimize_acqf``.
+        turns: Of ``MartingaleMixtureUCB``.
     """
 
     bounds: Tensor | None = field(default=None, repr=False)
     maximize: bool = field(default=True, repr=False)
     num_restarts: int = 8
     raw_samples: int = 256
+    turns: tuple[Turn, ...] = SEARCH_TURNS
 
     def __call__(self, X: Tensor, Y: Tensor) -> tuple[Model, Tensor]:
         r"""The fitted model of ``n x d`` inputs and ``n x 1`` outcomes; the next input."""
@@ -109,7 +112,7 @@ class DefaultPolicy:
         model = fitted(SingleTaskGP(X, Y, input_transform=unit))
         if box is None:
             box = torch.stack([torch.zeros_like(X[0]), torch.ones_like(X[0])])
-        acqf = MartingaleMixtureUCB(model, maximize=self.maximize)
+        acqf = MartingaleMixtureUCB(model, maximize=self.maximize, turns=self.turns)
         sizes = self.num_restarts, self.raw_samples
         candidate, _ = optimize_acqf(acqf, box, 1, *sizes)
         return model, candidate
