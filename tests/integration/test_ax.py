@@ -243,7 +243,8 @@ def test_the_upper_bound_plays_where_the_arm_of_the_mean_was_tried(monkeypatch):
 
     monkeypatch.setattr(kernelucb.ax.acquisition, "upper_bound_of", noted)
     client = make_client([whole("a", 0, 1000), whole("b", 0, 1000)], options=ROUGH)
-    arms = [{"a": a, "b": b} for a, b in ARMS]
+    # After eight points the turn is that of the mean.
+    arms = [{"a": a, "b": b} for a, b in [*ARMS, (500, 100), (100, 500)]]
     attached(client, arms, lambda p: {"y": 0.001 * (p["a"] + p["b"])})
     _, parameters = next_trial(client)
     assert plays == ["mean"]
